@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import mxnet as mx
-from gluonops.core.backend import Array
+from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.net import PREPROCESSING

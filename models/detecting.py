@@ -8,8 +8,8 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float
-from gluonops.core.backend import Array
 from gluonops.core.concat import concat
+from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, Region
 from gluonops.darknet.heads import Yolo

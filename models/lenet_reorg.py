@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import gluonops.nn
 from gluonops.core.attributes import Attr, Int
-from gluonops.core.backend import Array
+from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray

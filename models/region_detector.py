@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy.typing as npt
 from gluonops import darknet
-from gluonops.core.backend import Array
+from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock
 

@@ -14,7 +14,7 @@ from mxnet import autograd
 from .errors import OpError
 
 if TYPE_CHECKING:
-    from .backend import Array
+    from .emitter import Array
 
 __all__ = ["AccumulatedGradient", "accumulated_gradient", "with_auxiliary_losses"]
 

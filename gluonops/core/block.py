@@ -15,8 +15,8 @@ from typing import Any
 from mxnet.gluon import HybridBlock
 from mxnet.gluon.loss import Loss, _apply_weighting
 
-from .backend import Array
 from .contract import Op
+from .emitter import Array
 from .text import call_text
 
 __all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]

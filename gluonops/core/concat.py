@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Sequence
 from types import ModuleType
 
-from .backend import Array
+from .emitter import Array
 
 __all__ = ["MOST", "concat", "constants"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mxnet as mx
 from mxnet._ctypes.symbol import _symbol_creator
 
-from .backend import Array, full_name
+from .emitter import Array, full_name
 from .native import operator_handle
 
 __all__ = ["advance", "devices", "parameter", "settle"]

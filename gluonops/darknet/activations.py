@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mxnet.gluon import HybridBlock, nn
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..ops import mish, swish
 
 __all__ = ["ACTIVATIONS", "Formula", "Identity", "Mish", "activation_block"]

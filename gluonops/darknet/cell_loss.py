@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..core.errors import OpError
 from ..ops._region.boxes import iou, valid_mask
 from ..ops._region.counting import CountingLoss

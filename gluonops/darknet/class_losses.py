@@ -12,7 +12,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..ops import region_loss, softmax_cross_entropy
 from ..ops._region.assignment import indices, match
 from ..ops._region.boxes import is_box

@@ -8,7 +8,7 @@ import mxnet as mx
 from mxnet.gluon import HybridBlock
 
 from ..core.attributes import Attr, Float, Int
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..core.errors import OpError
 from .boxes import Boxes
 from .heads import Region

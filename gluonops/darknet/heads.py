@@ -9,7 +9,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..ops import region_decode
 from .constants import constant
 from .tree import Tree, TreeSoftmax

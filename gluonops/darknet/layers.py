@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..ops import softmax
 from .activations import ACTIVATIONS, Identity, Mish
 from .merging import Multiply, PartialShortcut, Route, Shortcut

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
 from ..core.concat import concat
+from ..core.emitter import Array
 from .activations import ACTIVATIONS
 
 __all__ = ["Multiply", "PartialShortcut", "Route", "Shortcut", "add_parts"]

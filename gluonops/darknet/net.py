@@ -8,7 +8,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..core.errors import OpError
 from .detector import Detector
 from .losses import NetLoss, loss_of

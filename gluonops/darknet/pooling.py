@@ -5,7 +5,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..core.errors import OpError
 from .constants import constant
 

@@ -14,7 +14,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..core.errors import OpError, quoted
 from ..core.files import read_lines
 from .constants import constant

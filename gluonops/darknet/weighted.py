@@ -7,7 +7,7 @@ from typing import Union
 import mxnet as mx
 from mxnet.gluon import HybridBlock, nn
 
-from ..core.backend import Array
+from ..core.emitter import Array
 from .activations import activation_block
 from .merging import add_parts
 from .pooling import Blur

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from ..core import backend as _backend
+from ..core import emitter
+from ..core.backend import backend
 from ..core.contract import Op
 from .constants import parameter_only
 from .graph import Graph
@@ -30,8 +31,8 @@ def formats_of(op: Op) -> str:
 def _without_converter(op: Op) -> list[str]:
     """The operators of its builtin graph without a converter. Constant nodes need none."""
     inputs = {arg.name: mx.sym.var(arg.name) for arg in op.inputs}
-    with _backend.backend("builtin"):
-        graph = Graph.of(_backend.emit(op, inputs, {}, op.name))
+    with backend("builtin"):
+        graph = Graph.of(emitter.emit(op, inputs, {}, op.name))
     constant = parameter_only(graph, {})
     operators = {node.op for node in graph.nodes() if not node.is_variable and node not in constant}
     return sorted(operators - set(CONVERTERS))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import mxnet as mx
 import numpy as np
 
-from ..core import backend, custom
+from ..core import custom, nodes
 from ..core.errors import OpError
 from . import instances
 
 if TYPE_CHECKING:
-    from ..core.backend import Array
+    from ..core.emitter import Array
 
 OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
 
@@ -25,10 +25,10 @@ def emit(instance: object, space: ModuleType, inputs: list, name: str | None) ->
 
     ``name``: name of the node; None for NDArrays.
     """
-    copies_inputs = backend.needs_plain_layout(space, inputs)
+    copies_inputs = nodes.needs_plain_layout(space, inputs)
     copies_outputs = copies_inputs and instance.need_top_grad()
     if copies_inputs:
-        inputs = [backend.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
+        inputs = [nodes.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
     suffix = "_custom" if copies_outputs else ""
     attributes = instances.strings(instance)
     result = space.Custom(*inputs, op_type=OP_TYPE, **attributes, **_named(name, suffix))
@@ -37,10 +37,10 @@ def emit(instance: object, space: ModuleType, inputs: list, name: str | None) ->
 
     outputs = names(instance, "list_outputs")
     if len(outputs) == 1:
-        return backend.plain_layout(space, result, may_be_scalar=True, **_named(name, ""))
+        return nodes.plain_layout(space, result, may_be_scalar=True, **_named(name, ""))
     values = []
     for i, output in enumerate(outputs):
-        values.append(backend.plain_layout(space, result[i], may_be_scalar=True, **_named(name, f"_{output}")))
+        values.append(nodes.plain_layout(space, result[i], may_be_scalar=True, **_named(name, f"_{output}")))
     return mx.sym.Group(values) if space is mx.sym else values
 
 

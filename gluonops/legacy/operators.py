@@ -4,8 +4,8 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 
-from ..core import backend
-from ..core.backend import Array
+from ..core import emitter
+from ..core.emitter import Array
 from ..core.errors import OpError
 from . import instances, node
 from .notice import once
@@ -58,9 +58,9 @@ class PythonOp:
         """
         name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
         inputs = self._inputs(args, kwargs)
-        if not backend.is_symbolic(self._error, tuple(inputs), tuple(inputs.values())):
+        if not emitter.is_symbolic(self._error, tuple(inputs), tuple(inputs.values())):
             return node.emit(self, mx.nd, list(inputs.values()), None)
-        name = backend.full_name(name, type(self).__name__.lower())
+        name = emitter.full_name(name, type(self).__name__.lower())
         symbols = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
         with mx.name.NameManager(), mx.AttrScope(**attr):   # the name is complete: blocks add no prefix
             return node.emit(self, mx.sym, symbols, name)

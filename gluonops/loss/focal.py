@@ -5,8 +5,8 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
 from .. import ops
-from ..core.backend import Array
 from ..core.contract import Attr, Bool, Float, Int, Optional, normalized_axis
+from ..core.emitter import Array
 from ..core.errors import OpError
 from ..core.text import call_text
 from ..ops.sigmoid_focal_loss.contract import OP

@@ -8,7 +8,7 @@ from mxnet.ndarray import NDArray
 
 from ..core import labels as _labels
 from ..core.attributes import Attr, Bool, Float, Int
-from ..core.backend import Array
+from ..core.emitter import Array
 from ..core.errors import OpError
 from ..core.text import call_text
 from ..ops import margin_softmax_cross_entropy as _margin_softmax_cross_entropy

@@ -21,16 +21,16 @@ def kinds(graph):
 @pytest.fixture(autouse=True)
 def restored(monkeypatch):
     """The default is kept, and no backend that a test pretends to have or to lack."""
-    backend = gops.core.backend
-    monkeypatch.setattr(backend, "_default", backend._default)
-    monkeypatch.setattr(backend, "_emitter", functools.lru_cache(typed=True)(backend._emitter.__wrapped__))
+    emitter = gops.core.emitter
+    monkeypatch.setattr(gops.core.backend, "_default", gops.core.backend._default)
+    monkeypatch.setattr(emitter, "_emitter", functools.lru_cache(typed=True)(emitter._emitter.__wrapped__))
 
 
 def test_auto_is_native_where_there_is_no_gpu(monkeypatch):
     assert gops.current_backend() == "auto"
     assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"gluonops_abs"}
     monkeypatch.setattr(gops.core.backend, "has_gpu", lambda: True)
-    gops.core.backend._emitter.cache_clear()
+    gops.core.emitter._emitter.cache_clear()
     assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"Custom"}
 
 

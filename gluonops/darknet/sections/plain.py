@@ -5,7 +5,7 @@ import math
 
 from mxnet.gluon import HybridBlock, nn
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from ..activations import ACTIVATIONS
 from ..builder import Builder
 from ..cfg import Section

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import mxnet as mx
 
-from ...core import backend as _backend
-from ...core import registry
+from ...core import emitter, registry
+from ...core.backend import backend as _backend
 from ...core.dims import plural
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
@@ -81,7 +81,7 @@ def _lowered(graph: Graph, node: Node, backend: str) -> list[Entry]:
     op = registry.get(our_name(node)).op
     values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
     placeholders = {arg.name: mx.sym.var(f"input{i}") for i, arg in enumerate(op.inputs)}
-    with _backend.backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
-        symbols = _backend.emit(op, placeholders, values, node.name)
+    with _backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
+        symbols = emitter.emit(op, placeholders, values, node.name)
     symbols = symbols if isinstance(symbols, tuple) else (symbols,)
     return graph.splice(mx.sym.Group(symbols), {f"input{i}": entry for i, entry in enumerate(node.inputs)})

@@ -2,8 +2,8 @@
 from mxnet.ndarray import NDArray
 
 from ...core import labels
-from ...core.backend import Array
 from ...core.block import OpLoss
+from ...core.emitter import Array
 
 
 class LabelledLoss(OpLoss):

@@ -8,8 +8,8 @@ import math
 
 import mxnet as mx
 
-from ...core.backend import Array
 from ...core.concat import constants
+from ...core.emitter import Array
 from ...core.pins import same_shape
 
 

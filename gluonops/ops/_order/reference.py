@@ -1,7 +1,7 @@
 """Orders of numbers, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def descending(F, keys: Array) -> tuple[Array, Array, Array]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .boxes import iou, valid_mask
 from .reference import decode_boxes
 

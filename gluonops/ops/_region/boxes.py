@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import mxnet as mx
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def with_rows(truth: Array) -> Array:

@@ -5,8 +5,8 @@ from mxnet import nd
 from mxnet.gluon.loss import Loss
 
 from ...core import counter, labels
-from ...core.backend import Array
 from ...core.block import OperatorPage
+from ...core.emitter import Array
 from ..region_loss import averages
 from ..region_loss.contract import OP
 

@@ -1,8 +1,8 @@
 """YOLOv2's output map, computed with MXNet's own operators. All of them can be exported to ONNX."""
 from __future__ import annotations
 
-from ...core.backend import Array
 from ...core.concat import constants
+from ...core.emitter import Array
 from .._softmax.reference import probabilities
 from .contract import count
 

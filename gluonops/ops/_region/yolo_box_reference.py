@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_center, sides
 from .reference import HEIGHT, WIDTH, X, Y
 from .yolo_reference import Head, Matches, Truths, by_anchor, entropy

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def along_axis(F, data: Array, scale: Array, axis: int) -> Array:

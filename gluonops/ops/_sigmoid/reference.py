@@ -1,7 +1,7 @@
 """The losses of a sigmoid, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def softplus(F, x: Array) -> Array:

@@ -6,7 +6,7 @@ gradient.
 """
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 STEP = 2.0 ** 14   # float16 holds this factor and its inverse
 

@@ -1,5 +1,6 @@
 """``abs`` and its gradient, computed with MXNet's own operators."""
-from ...core.backend import Array, known_dtype
+from ...core.emitter import Array
+from ...core.nodes import known_dtype
 
 
 def forward(F, attrs, data: Array) -> Array:

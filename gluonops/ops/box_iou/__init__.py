@@ -26,7 +26,7 @@ Work: forward reads the boxes and writes the output. Backward reads the head gra
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["box_iou"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._boxes.reference import TINY_AREA, BoxPair, IouLoss, columns_of, row_gradient, sides
 
 

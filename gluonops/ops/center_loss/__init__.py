@@ -41,7 +41,7 @@ a GPU, backward first sorts the samples by class, in chunks of 256.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["center_loss"]

@@ -7,9 +7,9 @@ from mxnet.gluon.loss import _apply_weighting
 
 from ...core import labels
 from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
-from ...core.backend import Array
 from ...core.block import OpLoss
 from ...core.contract import Attr, Float, Int
+from ...core.emitter import Array
 from ...core.text import call_text
 from .. import center_loss as _center_loss
 from .contract import OP

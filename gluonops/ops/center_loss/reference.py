@@ -1,7 +1,7 @@
 """``center_loss`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from ...core.pins import same_shape
 from .._labels.reference import exact, row_weights, valid_mask
 

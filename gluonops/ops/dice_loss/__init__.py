@@ -40,7 +40,7 @@ backward reads 2 and writes 1, if the cache does not hold what is read again.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["dice_loss"]

@@ -1,7 +1,7 @@
 """``dice_loss`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._labels.reference import exact, first_class, ignored_mask, onehot, row_weights, valid_mask
 
 PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'

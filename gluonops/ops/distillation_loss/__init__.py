@@ -29,7 +29,7 @@ a row has up to a block; it is read again from the cache for its sums.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["distillation_loss"]

@@ -1,7 +1,7 @@
 """``distillation_loss`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def statistics(F, attrs, logits: Array) -> tuple[Array, Array, Array]:

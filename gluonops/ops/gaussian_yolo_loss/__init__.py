@@ -53,7 +53,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .._region.boxes import with_rows
 from .contract import OP
 

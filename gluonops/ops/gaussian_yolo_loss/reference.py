@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.contract import count

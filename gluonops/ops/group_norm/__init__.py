@@ -45,7 +45,7 @@ bits for any number of threads.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["group_norm"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 PLACES = {"axis": (0, 1), "exclude": True}    # all axes but the batch's and the channels'
 SAMPLES = {"axis": 1, "exclude": True}        # all axes but the channels'

@@ -20,7 +20,7 @@ Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["hard_swish"]

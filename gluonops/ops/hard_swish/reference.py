@@ -1,7 +1,7 @@
 """``hard_swish`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def gate(F, data: Array) -> Array:

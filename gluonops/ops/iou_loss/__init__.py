@@ -39,7 +39,7 @@ Work: forward reads both boxes and writes a number per box. Backward reads both 
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["iou_loss"]

@@ -4,7 +4,7 @@ A selection is a sample, or the whole batch. Tensors have the shape (selections,
 """
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
 from .._order.reference import descending, take
 

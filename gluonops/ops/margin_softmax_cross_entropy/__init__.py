@@ -56,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["margin_softmax_cross_entropy"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
 
 LIMIT = 1 - 2.0 ** -20   # beyond it the derivative by the angle is not finite

@@ -22,7 +22,7 @@ MXNet's composition ``x * tanh(softrelu(x))`` keeps three tensors.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["mish"]

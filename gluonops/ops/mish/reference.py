@@ -1,7 +1,7 @@
 """``mish`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def tanh_of_softplus(F, data: Array) -> Array:

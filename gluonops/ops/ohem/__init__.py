@@ -38,7 +38,7 @@ operators 307 ms, torch's ``topk`` with a mask 14.2 ms.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["ohem"]

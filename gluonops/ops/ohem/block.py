@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...core.backend import Array
 from ...core.block import OpBlock
+from ...core.emitter import Array
 from ...core.text import call_text
 from .. import ohem as _ohem
 from .contract import OP

@@ -1,7 +1,7 @@
 """``ohem`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._order.reference import descending
 
 LOWEST = -1.7976931348623157e308

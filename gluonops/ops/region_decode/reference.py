@@ -4,7 +4,7 @@ All operators in ``forward`` can be exported to ONNX.
 """
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._region.reference import (
     HEIGHT,
     OBJECT,

@@ -75,7 +75,7 @@ from collections.abc import Sequence
 
 import mxnet as mx
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .._region.boxes import with_rows
 from .._region.loss import PARTS
 from .contract import OP

@@ -5,7 +5,7 @@ gradient.
 """
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._boxes.reference import BoxPair, GiouLoss, sides
 from .._region.assignment import assign
 from .._region.reference import (

@@ -34,7 +34,7 @@ This is 2 or 3 times the tensor's bytes.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["reorg"]

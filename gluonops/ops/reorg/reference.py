@@ -5,7 +5,7 @@ two. ``backward`` knows the shapes, so it uses numbers.
 """
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 
 
 def forward(F, attrs, data: Array) -> Array:

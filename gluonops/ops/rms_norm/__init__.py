@@ -36,7 +36,7 @@ number for each row stay in memory for backward. The gradient of the scale has t
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["rms_norm"]

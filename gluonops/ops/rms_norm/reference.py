@@ -1,7 +1,7 @@
 """``rms_norm`` and its gradients, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._rms import reference
 
 

@@ -30,7 +30,7 @@ gradient. No probabilities are stored.
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["sigmoid_focal_loss"]

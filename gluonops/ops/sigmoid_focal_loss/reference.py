@@ -1,7 +1,7 @@
 """``sigmoid_focal_loss`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._sigmoid.reference import softplus, without_ignored
 
 LEAST = 1e-7   # divisors, and what has a power below 1, are no smaller; float16 holds it

@@ -29,7 +29,7 @@ more than 128 classes along an axis that is not the last, with 16,384 rows or mo
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["softmax"]

@@ -1,7 +1,7 @@
 """``softmax`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._softmax.reference import divide_by_temperature, probabilities
 
 

@@ -1,7 +1,7 @@
 """``softmax_cross_entropy`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._labels.reference import exact, first_class, ignored_mask, numbers_along, onehot, row_weights, valid_mask
 from .._softmax.reference import statistics
 

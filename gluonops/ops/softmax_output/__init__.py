@@ -31,7 +31,7 @@ the labels. With ``valid`` and an ``ignore_label``, the labels are counted first
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["softmax_output"]

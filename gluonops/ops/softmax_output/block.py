@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ...core import labels
-from ...core.backend import Array
 from ...core.block import OpBlock
+from ...core.emitter import Array
 from .. import softmax_output as _softmax_output
 from .contract import OP
 

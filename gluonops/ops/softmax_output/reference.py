@@ -5,7 +5,7 @@ import itertools
 
 import mxnet as mx
 
-from ...core.backend import Array, full_name
+from ...core.emitter import Array, full_name
 from .._labels.reference import exact, first_class, ignored_mask, onehot, row_weights, valid_mask
 from .._softmax.reference import log_probabilities, probabilities
 

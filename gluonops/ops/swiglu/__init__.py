@@ -26,7 +26,7 @@ memory for backward. MXNet's composition of a split, a sigmoid and two products 
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["swiglu"]

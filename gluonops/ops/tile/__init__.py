@@ -16,7 +16,7 @@ Backward reads the gradient of the output and writes that of the data, once each
 """
 from __future__ import annotations
 
-from ...core.backend import Array, call
+from ...core.emitter import Array, call
 from .contract import OP
 
 __all__ = ["tile"]

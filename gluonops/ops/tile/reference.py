@@ -1,8 +1,8 @@
 """``tile`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
 from ...core.concat import MOST
+from ...core.emitter import Array
 from .contract import sizes_and_repeats
 
 

@@ -8,8 +8,8 @@ from mxnet.gluon.loss import Loss
 
 from ...core import labels
 from ...core.attributes import Pairs
-from ...core.backend import Array
 from ...core.block import OperatorPage
+from ...core.emitter import Array
 from ...core.text import call_text
 from ..region_loss import averages
 from . import yolo_loss as _yolo_loss

@@ -1,7 +1,7 @@
 """``yolo_loss`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.backend import Array
+from ...core.emitter import Array
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.yolo_reference import backward as backward
