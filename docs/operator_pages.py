@@ -120,9 +120,9 @@ def rules(op: Op) -> list[tuple[str, str]]:
     if labels:
         found.append(("Invalid labels",
                       f"``{labels[0]}`` holds whole numbers from 0 to the number of classes, less 1. Another label "
-                      "makes each loss and gradient that depends on it NaN. With ``GLUONOPS_CHECK_LABELS=1`` an "
-                      "OpError names its position: in calls with arrays, and in graphs of the custom and native "
-                      "backends."))
+                      "makes each loss and gradient that depends on it NaN. A block raises an OpError that names its "
+                      "position in its first two calls. With ``GLUONOPS_CHECK_LABELS=1`` every call with arrays and "
+                      "graphs of the custom and native backends do."))
     return [*found, *((table.HEADINGS[key], row[key]) for key in ("dtypes", "backends", "export"))]
 
 

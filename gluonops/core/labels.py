@@ -1,6 +1,8 @@
-"""Checks of label values. ``GLUONOPS_CHECK_LABELS=1`` switches them on; reading the values waits for the engine.
+"""Checks of label values.
 
-If they are off, a row with an invalid label is NaN; an operator never reads beyond the row.
+A block checks the labels of its first calls. ``GLUONOPS_CHECK_LABELS=1`` has them checked in every call, of operators
+too, and 0 in none: reading the values waits until they are computed. Where they are not checked, a row with an invalid
+label is NaN; an operator never reads beyond the row.
 """
 from __future__ import annotations
 
@@ -12,21 +14,30 @@ import numpy as np
 
 from .contract import Arg, Op, Rows, expression, fill_in
 
+CHECKED_CALLS = 2   # of each block: a mistake in all labels shows in the first
+
 
 def checking() -> bool:
     """Whether class labels are checked before each forward pass."""
-    return os.environ.get("GLUONOPS_CHECK_LABELS", "0") not in ("", "0")
+    return _switch() not in ("", "0")
 
 
-def check_call(op: Op, attrs: tuple, arrays: dict) -> None:
-    """Check the labels that a block is called with, if label checks are on.
+def _switch() -> str:
+    return os.environ.get("GLUONOPS_CHECK_LABELS", "")
+
+
+def check_call(block: mx.gluon.Block, op: Op, attrs: tuple, arrays: dict) -> None:
+    """Check the labels that a block is called with, in its first calls or, as the user says, in all or none.
 
     A block checks labels because a hybridized net may consist of MXNet's own operators, which do not. Symbols are not
     checked. For arguments and errors see :func:`check`.
     """
-    if not checking() or any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
+    if _switch() == "0" or any(isinstance(array, mx.sym.Symbol) for array in arrays.values()):
         return
-    check(op, attrs, arrays)
+    checked = block.__dict__.get("_checked_calls", 0)
+    if checked < CHECKED_CALLS or checking():
+        check(op, attrs, arrays)
+        block.__dict__["_checked_calls"] = checked + 1
 
 
 def check(op: Op, attrs: tuple, arrays: dict[str, mx.nd.NDArray]) -> None:
@@ -53,9 +64,11 @@ def _check_indices(op: Op, attrs: tuple, arg: Arg, label: np.ndarray, size: int)
     if not len(wrong):
         return
     position = ", ".join(str(i) for i in wrong[0])
+    begins_at_1 = values.min() >= 1 and values.max() == size
+    remedy = "Labels start at 0: subtract 1 from them" if begins_at_1 else "Correct the labels"
     skip = f", or name the value to skip with {ignore}" if ignore else ""
     raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{_more(wrong)}; expected a whole number from "
-                   f"0 to {size - 1}", f"Correct the labels{skip}")
+                   f"0 to {size - 1}", remedy + skip)
 
 
 def _check_rows(op: Op, attrs: tuple, arg: Arg, array: np.ndarray) -> None:

@@ -131,7 +131,7 @@ class ArcFaceHead(HybridBlock):
             raise OpError(WHERE, "sparse_grad is True and the weight's grad_req is 'add', which MXNet cannot add up; "
                           "expected 'write' or 'null'", "Leave sparse_grad out, or set weight.grad_req = 'write'")
         all_cosines = np.broadcast_to(np.float32(0), (label.size, self._classes))   # their shape is read, no value
-        _labels.check_call(OP, self._attrs, {"data": all_cosines, "label": label})
+        _labels.check_call(self, OP, self._attrs, {"data": all_cosines, "label": label})
 
     def hybrid_forward(self, F, data, label, weight):
         ignore_label = self._ignore_label

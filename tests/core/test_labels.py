@@ -2,6 +2,7 @@
 import gluonops as gops
 import mxnet as mx
 import pytest
+from gluonops.core import labels
 
 BOX = [0.5, 0.5, 0.2, 0.3]
 ANCHORS = [1.0, 1.0, 2.0, 2.0]
@@ -69,3 +70,23 @@ def test_probabilities_are_no_classes(monkeypatch):
     loss.hybridize()
     with gops.backend("builtin"):
         assert loss(mx.nd.zeros((1, 2)), mx.nd.array([[0.5, 0.5]])).asnumpy() == pytest.approx(0.6931472)
+
+
+@pytest.mark.parametrize("backend", ["custom", "native", "builtin"], indirect=True)
+def test_by_default_the_first_calls_are_checked(case, backend, monkeypatch):
+    monkeypatch.delenv("GLUONOPS_CHECK_LABELS")
+    block, data, bad, good = case
+    with gops.backend(backend):
+        with pytest.raises(gops.OpError, match="expected a "):
+            block(data, bad)
+        for _ in range(labels.CHECKED_CALLS):
+            block(data, good)
+        block(data, bad)   # reading the values of every batch would wait for them
+    mx.nd.waitall()
+
+
+def test_labels_that_begin_at_1(monkeypatch):
+    monkeypatch.delenv("GLUONOPS_CHECK_LABELS")
+    loss = gops.loss.SoftmaxCELoss(ignore_label=-1)
+    with pytest.raises(gops.OpError, match="Labels start at 0: subtract 1 from them, or name the value to skip with"):
+        loss(mx.nd.ones((3, 3)), mx.nd.array([1, 3, 2]))

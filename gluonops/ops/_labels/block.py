@@ -26,4 +26,4 @@ class LabelledLoss(OpLoss):
                                  f"the shape of pred, {pred.shape}", "Pass class indices with sparse_label=True")
         if self._sparse and not self._from_logits:
             self._op.validate(self._attrs, (pred.shape, label.shape), (pred.dtype, label.dtype))
-            labels.check_call(self._op, self._attrs, {"data": pred, "label": label})
+            labels.check_call(self, self._op, self._attrs, {"data": pred, "label": label})

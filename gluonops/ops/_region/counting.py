@@ -45,7 +45,7 @@ class CountingLoss(OperatorPage, Loss):
     def forward(self, pred: Array, truth: Array) -> Array:
         if self._devices != counter.devices(self.seen):   # the graph contains the number of devices
             self._clear_cached_op()
-        labels.check_call(OP, self._rows, {"truth": truth})
+        labels.check_call(self, OP, self._rows, {"truth": truth})
         loss, parts, seen = super().forward(pred, truth)
         if isinstance(parts, nd.NDArray):
             self.parts[parts.context] = parts

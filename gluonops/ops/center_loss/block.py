@@ -72,7 +72,7 @@ class CenterLoss(OpLoss):
         super().cast(self._dtype)
 
     def forward(self, data: Array, label: Array, *args: Array) -> Array:
-        labels.check_call(OP, OP.parse({}), {"label": label, "centers": self.centers})
+        labels.check_call(self, OP, OP.parse({}), {"label": label, "centers": self.centers})
         return super().forward(data, label, *args)
 
     def __repr__(self):

@@ -23,5 +23,5 @@ class SoftmaxOutput(OpBlock):
                          **kwargs)
 
     def forward(self, data: Array, label: Array) -> Array:
-        labels.check_call(OP, self._attrs, {"data": data, "label": label})
+        labels.check_call(self, OP, self._attrs, {"data": data, "label": label})
         return super().forward(data, label)

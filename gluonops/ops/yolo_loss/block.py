@@ -66,7 +66,7 @@ class YOLOLoss(OperatorPage, Loss):
         if len(preds) != len(self._heads):
             raise self._op.error(f"preds has {len(preds)} arrays; expected {len(self._heads)}, one for each mask",
                                  "Pass the output of every head")
-        labels.check_call(self._op, self._heads[0], {"truth": truth})
+        labels.check_call(self, self._op, self._heads[0], {"truth": truth})
         loss, parts = super().forward(preds, truth)
         if isinstance(parts, nd.NDArray):
             self.parts[parts.context] = parts
