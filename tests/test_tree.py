@@ -234,8 +234,8 @@ def test_all_is_explicit_and_true(module):
     assert all(inspect.getdoc(getattr(room, name)) or name == "__version__" for name in room.__all__)
     for word in ("nn", "loss"):
         if module.endswith(word):
-            classes = [name for name, value in vars(room).items() if inspect.isclass(value)]
-            assert sorted(classes) == sorted(room.__all__)
+            classes = {name for name, value in vars(room).items() if inspect.isclass(value)}
+            assert set(room.__all__) - {"replace"} == classes
 
 
 @pytest.mark.parametrize("room", [gops.nn, gops.loss], ids=lambda room: room.__name__)
@@ -247,7 +247,8 @@ def test_a_line_of_the_catalogue_exports_a_block(room):
     starred = {}
     exec(f"from {room.__name__} import *", starred)
     assert sorted(set(starred) - {"__builtins__"}) == sorted(node.names[0].name for node in imports)
-    assert all(issubclass(starred[node.names[0].name], HybridBlock) for node in imports)
+    assert all(issubclass(starred[node.names[0].name], HybridBlock) for node in imports
+               if node.names[0].name != "replace")
 
 
 def test_source_says_what_it_is():

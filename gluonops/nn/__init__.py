@@ -1,4 +1,4 @@
-"""The layers: one HybridBlock per operator, and compositions that own no kernel."""
+"""The layers: one HybridBlock per operator, compositions that own no kernel, and ``replace`` for nets that exist."""
 # A line here adds a layer. `import X as X` tells readers, linters and type checkers that the name is exported.
 from ..ops.abs.block import Abs as Abs
 from ..ops.box_iou.block import BoxIoU as BoxIoU
@@ -20,8 +20,10 @@ from .blur_pool import BlurPool as BlurPool
 from .drop_block import DropBlock as DropBlock
 from .pixel_shuffle import PixelShuffle as PixelShuffle
 from .pixel_shuffle import PixelUnshuffle as PixelUnshuffle
+from .replacing import replace as replace
 from .spp import SPP as SPP
 from .squeeze_excite import SqueezeExcite as SqueezeExcite
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
-globals()["__all__"] = sorted(name for name, value in list(globals().items()) if isinstance(value, type))
+globals()["__all__"] = sorted(name for name, value in list(globals().items())
+                              if isinstance(value, type) or value is replace)
