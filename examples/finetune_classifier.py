@@ -97,11 +97,13 @@ def fit(net, images, args, workers):
     trainer = train.make_trainer(net.collect_params(), args.optimizer, train.schedule_of(args, updates), args.wd,
                                  workers=workers)
     run = train.Run(net, trainer, len(training), **train.run_arguments(args), blocks=losses, workers=workers,
-                    data=training.fingerprint(), extra={"classes": net.classes})
+                    data=training.fingerprint(), extra={"classes": net.classes},
+                    shown=("loss", "validation_accuracy"))
     run.resume(train.find_checkpoint(args.out, args.resume))
     warning = train.warning_of_few_updates(args.epochs * updates, args.epochs, args.pretrained != "none", "classifier")
     if warning:
         run.say(warning)
+    run.introduce(train.describe_images(training, images.validation))
 
     augmented = Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
     for epoch in run.epochs():

@@ -113,11 +113,12 @@ def fit(net, training, validation, args, workers, device):
                                  workers=workers)
     run = train.Run(net, trainer, len(training), **train.run_arguments(args), blocks={"loss": loss}, workers=workers,
                     data=training.fingerprint(), extra={"classes": net.classes, "anchors": net.anchors.tolist()},
-                    means_over=dict.fromkeys(PARTS[5:8], "truths"))
+                    means_over=dict.fromkeys(PARTS[5:8], "truths"), shown=("loss", "mAP"))
     run.resume(train.find_checkpoint(args.out, args.resume))
     warning = train.warning_of_few_updates(args.epochs * updates, args.epochs, args.pretrained != "none", "detector")
     if warning:
         run.say(warning)
+    run.introduce({**train.describe_images(training, validation), "anchors": len(net.anchors)})
 
     augmented = data.Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
     sizes = range(args.multi_scale[0], args.multi_scale[1] + 1, 32) if args.multi_scale else None
@@ -131,7 +132,7 @@ def fit(net, training, validation, args, workers, device):
                 losses = [loss(model(image), truth) for image, truth in zip(run.split(images), run.split(truths))]
             run.backward(losses)
             sums = train.total(loss.parts.values(), axis=0)
-            run.step({name: sums[PARTS.index(name)] for name in (*SHOWN, "truths")})
+            run.step({"loss": train.total(losses), **{name: sums[PARTS.index(name)] for name in (*SHOWN, "truths")}})
         metrics = {}
         if workers.rank == 0:
             with run.averaged():

@@ -67,13 +67,13 @@ def fit(net, arguments, states, split, args):
     """Train what is not in ``arguments``, keeping the newest epoch in files; returns (module, a row per epoch)."""
     images = mx.io.NDArrayIter(*split, batch_size=args.batch_size, shuffle=True)
     module = mx.mod.Module(net, fixed_param_names=[name for name in net.list_arguments() if name in arguments])
-    metric, rows = mx.metric.Accuracy(), []
+    metric, rows, table = mx.metric.Accuracy(), [], train.EpochTable(args.epochs)
     train.write(args.out / "finetuned-symbol.json", net.save)
 
     def epoch_end(epoch, symbol, *_):
         rows.append({"epoch": epoch + 1, "accuracy": metric.get()[1]})
         train.save_tensors(args.out / "finetuned-0000.params", module.save_params)
-        print(train.describe_epoch(rows[-1], args.epochs))
+        print(table.row(rows[-1]))
 
     module.fit(images, eval_metric=metric, num_epoch=args.epochs, arg_params=arguments, aux_params=states,
                allow_missing=True, initializer=mx.init.Xavier(), optimizer="adam",

@@ -135,8 +135,10 @@ def fit(net, path, images, args, workers, device, seen):
                     seed=args.seed, blocks={"loss": loss.loss}, workers=workers, accumulate=options.subdivisions,
                     clip=args.clip, average=options.ema_alpha, save_every=args.save_every,
                     tensorboard=args.tensorboard, data=training.fingerprint(), extra={"classes": classes},
-                    options={**train.reproducible(args), "digest of the cfg": digest})
+                    options={**train.reproducible(args), "digest of the cfg": digest},
+                    shown=("loss", "mAP", "accuracy"))
     run.resume(train.find_checkpoint(args.out, args.resume))
+    run.introduce(train.describe_images(training, validation))
 
     augmented = data.Augmented(training, options.size, train.darknet_augment(options), args.seed)
     batchify = data.detection_batch if args.task == "detection" else train.classification_batch

@@ -6,15 +6,18 @@ one line why ``import gluonops`` fails.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import io
 import json
 import os
 import pathlib
+import re
 import runpy
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+import typing
+from collections.abc import Callable, Iterable, Sequence
 
 from ..runtime import doctor, mxnet_wheel
 from ..version import __version__
@@ -30,7 +33,9 @@ exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code; see EXIT_CODES."""
-    args = _parser().parse_args(argv)
+    args, unknown = _parser().parse_known_args(argv)
+    if unknown:
+        args.parser.error(f"there is no argument {unknown[0]!r}{_near(unknown[0], args.parser._option_string_actions)}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")   # the name of a file is printed as the system has it
     try:
@@ -50,12 +55,25 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the command that a mistyped one is like."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        mistyped = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        super().error(message + (_near(mistyped[1], re.findall(r"[\w-]+", mistyped[2])) if mistyped else ""))
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; perhaps you mean {near[0]!r}" if near else ""
+
+
 def _parser() -> argparse.ArgumentParser:
     debug = argparse.ArgumentParser(add_help=False)
     debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
     common = argparse.ArgumentParser(add_help=False, parents=[debug])
     common.add_argument("--json", action="store_true", help="print JSON, for other programs")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.",
         epilog=f"examples:\n  gluonops doctor\n  gluonops bench --help\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter)

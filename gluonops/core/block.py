@@ -17,6 +17,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 
 from .contract import Op
 from .emitter import Array
+from .errors import OpError, suggestion
 from .text import call_text
 
 __all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]
@@ -25,6 +26,7 @@ HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "In
 ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n .*)*)", re.M)
 WIDTH = 112
+BLOCK_ARGUMENTS = ("prefix", "params")   # of every block
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
 RAISES = "Raises\n------\nOpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 
@@ -133,7 +135,7 @@ class OpBlock(OperatorPage, HybridBlock):
     """A layer that is one operator. Its keyword arguments are the operator's attributes, ``prefix`` and ``params``."""
 
     def __init__(self, **kwargs: Any):
-        options, others = _split(self._op, kwargs)
+        options, others = _split(self, kwargs)
         super().__init__(**others)
         self._attrs = self._op.parse(options)
         self._options = {name: getattr(self._attrs, name) for name in options}
@@ -163,7 +165,7 @@ class OpLoss(OperatorPage, Loss):
     """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
-        options, others = _split(self._op, kwargs)
+        options, others = _split(self, kwargs)
         super().__init__(weight, batch_axis, **others)
         self._attrs = self._op.parse(options)
         self._options = {name: getattr(self._attrs, name) for name in options}
@@ -180,7 +182,14 @@ class OpLoss(OperatorPage, Loss):
         return self._function(pred, label, **self._options)
 
 
-def _split(op: Op, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The operator's attributes, and the other arguments."""
-    options = {name: value for name, value in arguments.items() if name in op.Attrs._fields}
+def _split(block: OperatorPage, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The operator's attributes, and the arguments of every block. An OpError for others."""
+    attributes = block._op.Attrs._fields
+    for name in arguments:
+        if name not in attributes and name not in BLOCK_ARGUMENTS:
+            known = [*inspect.signature(type(block).__init__).parameters, *attributes]
+            known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
+            raise OpError(type(block).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
+                          suggestion(name, known) or "Choose one of these")
+    options = {name: value for name, value in arguments.items() if name in attributes}
     return options, {name: value for name, value in arguments.items() if name not in options}

@@ -170,11 +170,11 @@ def _check_sizes(where: str, patterns: dict, shapes: dict) -> None:
 
 
 def _not_the_fixed_size(where: str, tensor: str, shape: tuple, pattern: tuple, dim: Fixed, remedies: dict) -> OpError:
-    has = f"{tensor} has shape {shape}; expected {pattern_text(pattern)} with"
+    has = f"{tensor} has shape {shape}; expected {pattern_text(pattern)}"
     if dim.label is None:
-        return OpError(where, f"{has} {dim}", remedies.get(str(dim), "Reshape it"))
+        return OpError(where, has, remedies.get(str(dim), "Reshape it"))
     usual = "Change the layer in front or the attributes"
-    return OpError(where, f"{has} {dim.label} = {dim}", remedies.get(dim.label, usual))
+    return OpError(where, f"{has} with {dim.label} = {dim}", remedies.get(dim.label, usual))
 
 
 def _contradiction(where: str, tensor: str, shape: tuple, patterns: dict, shapes: dict, dim: Dim,

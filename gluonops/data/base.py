@@ -17,6 +17,7 @@ __all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
+NAMED = 8   # classes in a line
 SPLITS = ("train", "val")
 
 
@@ -54,6 +55,9 @@ class DetectionDataset(gluon.data.Dataset):
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         label = self.label(index)
@@ -96,6 +100,17 @@ class DetectionDataset(gluon.data.Dataset):
             numbers = np.asarray(label, "float64").ravel()
             digest.update(np.int64(len(numbers)).tobytes() + numbers.tobytes())
         return digest.hexdigest()[:16]
+
+
+def described(dataset: gluon.data.Dataset) -> str:
+    """What a data set is printed as."""
+    return (f"{type(dataset).__name__}({len(dataset)} images, {len(dataset.classes)} classes: "
+            f"{listed(dataset.classes)})")
+
+
+def listed(classes: Sequence[str]) -> str:
+    """The names of the classes, as many as a line has room for."""
+    return ", ".join([*classes[:NAMED], *(["..."] if len(classes) > NAMED else [])])
 
 
 @contextlib.contextmanager

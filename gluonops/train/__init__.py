@@ -58,6 +58,7 @@ from .images import (
     classification_batch,
     classification_parts,
     default_augment,
+    describe_images,
     detection_parts,
     find_anchors,
 )
@@ -110,7 +111,7 @@ from .recipe import (
     repeats,
     warning_of_few_updates,
 )
-from .reports import describe_epoch, write_history, write_results
+from .reports import EpochTable, write_history, write_results
 from .run import Run
 from .schedules import (
     SCHEDULES,
@@ -132,13 +133,13 @@ from .usage import how_to_run, save_example
 
 __all__ = [
     "DETECTIONS", "DTYPES", "KVSTORES", "OF_DIGITS", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
-    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EventWriter", "Exponential",
-    "LaterSchedule", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
+    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EpochTable", "EventWriter",
+    "Exponential", "LaterSchedule", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
     "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "Verification", "WarmRestarts", "Workers",
     "accumulate_gradients", "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
     "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",
     "confusion_matrix", "cut_symbol", "darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
-    "darknet_schedule", "darknet_schedule_from", "darknet_scorer", "default_augment", "describe_epoch",
+    "darknet_schedule", "darknet_schedule_from", "darknet_scorer", "default_augment", "describe_images",
     "describe_pretrained", "detection_parts", "detections", "devices", "draw_confusion", "draw_curves",
     "draw_detections", "draw_embedding", "draw_predictions", "draw_roc", "evaluate_detector", "export_and_check",
     "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",

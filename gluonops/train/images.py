@@ -13,12 +13,12 @@ from mxnet import gluon
 from .. import darknet, data
 from ..core.errors import OpError
 from ..data.anchors import box_sizes
-from ..data.base import about_image, class_names
+from ..data.base import about_image, class_names, listed
 from ..data.datasets.data_file import is_data_file
 from ..data.images import progress
 
 __all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "classification_batch",
-           "classification_parts", "default_augment", "detection_parts", "find_anchors"]
+           "classification_parts", "default_augment", "describe_images", "detection_parts", "find_anchors"]
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
@@ -256,20 +256,20 @@ class Cached(gluon.data.Dataset):
     """
 
     def __init__(self, dataset: data.DetectionDataset):
-        self._dataset, self._items = dataset, {}
+        self.dataset, self._items = dataset, {}
         self.classes = dataset.classes
 
     def __len__(self):
-        return len(self._dataset)
+        return len(self.dataset)
 
     def __getitem__(self, index):
         if index not in self._items:
-            self._items[index] = self._dataset[index]
+            self._items[index] = self.dataset[index]
         return self._items[index]
 
     def fingerprint(self) -> str:
         """The fingerprint of the data set."""
-        return self._dataset.fingerprint()
+        return self.dataset.fingerprint()
 
     def label(self, index: int) -> np.ndarray:
         """The boxes of an item."""
@@ -281,7 +281,7 @@ class Cached(gluon.data.Dataset):
 
     def name(self, index: int) -> str:
         """What an error calls the image."""
-        return self._dataset.name(index)
+        return self.dataset.name(index)
 
 
 class Repeated(gluon.data.Dataset):
@@ -297,21 +297,32 @@ class Repeated(gluon.data.Dataset):
     """
 
     def __init__(self, dataset: gluon.data.Dataset, times: int):
-        self._dataset, self._times = dataset, times
+        self.dataset, self.times = dataset, times
 
     def __len__(self):
-        return self._times * len(self._dataset)
+        return self.times * len(self.dataset)
 
     def __getitem__(self, index):
-        return self._dataset[index % len(self._dataset)]
+        return self.dataset[index % len(self.dataset)]
 
     def fingerprint(self) -> str:
         """The fingerprint of the data set."""
-        return self._dataset.fingerprint()
+        return self.dataset.fingerprint()
 
     def name(self, index: int) -> str:
         """What an error calls the image."""
-        return self._dataset.name(index % len(self._dataset))
+        return self.dataset.name(index % len(self.dataset))
+
+
+def describe_images(training: Repeated, validation: gluon.data.Dataset) -> dict[str, object]:
+    """What a run learns from, for :meth:`gluonops.train.Run.introduce`: pictures, boxes and classes."""
+    images, classes = training.dataset, training.dataset.classes
+    times = f", {training.times} times in an epoch" if training.times > 1 else ""
+    facts = {"pictures": f"{len(images)} to learn from{times}; {len(validation)} held out"}
+    if hasattr(images, "label"):
+        facts["boxes"] = sum(len(images.label(i)) for i in range(len(images)))
+    facts["classes"] = f"{len(classes)}: {listed(classes)}"
+    return facts
 
 
 def check_root(root: str | os.PathLike | None, where: str) -> None:

@@ -281,10 +281,15 @@ def check_input_sizes(size: int, multi_scale: Sequence[int] | None, multiple: in
         The smallest and the largest size.
     multiple : int
     """
-    for name, sizes in (("--size", [size]), ("--multi-scale", list(multi_scale or []))):
-        if any(side % multiple for side in sizes) or sizes != sorted(sizes):
-            raise OpError(WHERE, f"{name} is {' '.join(map(str, sizes))}; expected multiples of {multiple}, the "
-                          "smaller first", f"Choose such sizes: a cell of the net has {multiple} pixels")
+    cells = f"a cell of the net has {multiple} pixels"
+    if size % multiple:
+        lower = size // multiple * multiple
+        raise OpError(WHERE, f"--size is {size}; expected a multiple of {multiple}: {cells}",
+                      f"Choose {f'{lower} or ' if lower else ''}{lower + multiple}")
+    sizes = list(multi_scale or [])
+    if any(side % multiple for side in sizes) or sizes != sorted(sizes):
+        raise OpError(WHERE, f"--multi-scale is {' '.join(map(str, sizes))}; expected multiples of {multiple}, the "
+                      "smaller first", f"Choose such sizes: {cells}")
 
 
 def _words(action, value):

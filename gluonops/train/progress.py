@@ -1,6 +1,7 @@
-"""A progress bar on a terminal, a line now and then in a log, and sentences above them."""
+"""A progress bar on a terminal or in a notebook, a line now and then in a log, and sentences above them."""
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
 import time
@@ -16,7 +17,7 @@ FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix
 
 
 class Bar:
-    """A progress bar on stderr. If stderr is no terminal, there are lines instead: one every 30 seconds, and the last.
+    """A progress bar on stderr, or in a notebook. In a log there are lines: one every 30 seconds, and the last.
 
     - ``done``: what is done already, as in a run that is resumed.
     - ``shown``: false for the workers that stay silent.
@@ -27,12 +28,9 @@ class Bar:
         self._taken = WITHOUT_VALUES + len(title) + len(unit)
         self._values, self._logged = "", time.monotonic()
         self._bar = None
-        self._logs = shown and not sys.stderr.isatty()
-        if not shown or self._logs:
-            return
-        try:
-            from tqdm import tqdm
-        except ImportError:   # training works without it
+        self._logs = shown and not (sys.stderr.isatty() or _in_notebook())
+        tqdm = _tqdm()
+        if not shown or self._logs or tqdm is None:
             return
         # unit_scale: a rate has at most five columns, such as 1.23k.
         self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, unit_scale=True, ncols=columns(),
@@ -70,12 +68,27 @@ def columns() -> int:
 
 def say(text: str) -> None:
     """Print a sentence on stderr, above the bar if there is one."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
+    tqdm = _tqdm()
+    if tqdm is None:
         print(text, file=sys.stderr, flush=True)
     else:
         tqdm.write(text, file=sys.stderr)
+
+
+def _tqdm() -> type | None:
+    """The class of the bar: a widget in a notebook that has widgets. None without tqdm: training works."""
+    try:
+        if _in_notebook() and importlib.util.find_spec("ipywidgets"):
+            from tqdm.notebook import tqdm
+        else:
+            from tqdm import tqdm
+    except ImportError:
+        return None
+    return tqdm
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules
 
 
 def _fitting(values, room):

@@ -1,4 +1,4 @@
-"""What a run leaves in words and numbers: sentences, ``history.csv``, ``results.json``."""
+"""What a run leaves in words and numbers: the rows of its screen, ``history.csv``, ``results.json``."""
 from __future__ import annotations
 
 import csv
@@ -15,32 +15,58 @@ from ..version import __version__
 from .files import write
 from .progress import COLUMNS
 
-__all__ = ["describe_epoch", "write_history", "write_results"]
+__all__ = ["EpochTable", "duration", "write_history", "write_results"]
+
+WIDTH = 7   # of a column at least: four digits, a point and an exponent
 
 
-def describe_epoch(row: Mapping[str, object], epochs: int, title: str = "training") -> str:
-    """A sentence with the numbers of an epoch, in lines of at most 80 columns.
+class EpochTable:
+    """The screen of a run: a header, and an aligned row for each epoch, in at most 80 columns.
 
     Parameters
     ----------
-    row : mapping
-        Row of a run's history.
     epochs : int
         Number of epochs of the run.
-    title : str, default "training"
+    shown : sequence of str, default ()
+        Names of the values to show. By default all of an epoch, as many as have room.
     """
-    values = [f"{_words(name)} {value:.4g}" for name, value in row.items()
-              if name != "epoch" and isinstance(value, numbers.Real)]
-    said = f"Epoch {row['epoch']} of {epochs} of the {title} is done"
-    if not values:
-        return f"{said}."
-    lines = [f"{said}:"]
-    for value in [f"{value}," for value in values[:-1]] + [f"{values[-1]}."]:
-        if len(lines[-1]) + 1 + len(value) <= COLUMNS:
-            lines[-1] += f" {value}"
-        else:
-            lines.append(f"  {value}")
-    return "\n".join(lines)
+
+    def __init__(self, epochs: int, shown: Sequence[str] = ()):
+        self._epochs, self._shown, self._names = epochs, tuple(shown), None
+
+    def row(self, values: Mapping[str, object], seconds: float | None = None) -> str:
+        """The text of an epoch, below the header if the columns are new.
+
+        Parameters
+        ----------
+        values : mapping
+            Row of a run's history.
+        seconds : float, optional
+            How long the epoch took. Then the row has this and the time that the others will take.
+        """
+        counted = f"{values['epoch']}/{self._epochs}"
+        cells = {"epoch": counted.rjust(len(f"{self._epochs}/{self._epochs}"))}
+        if seconds is not None:
+            cells["time"] = duration(seconds)
+            cells["left"] = duration(seconds * (self._epochs - values["epoch"]))
+        for name in self._shown or [name for name in values if name != "epoch"]:
+            if isinstance(values.get(name), numbers.Real):
+                cells[_words(name)] = f"{values[name]:.4g}"
+        widths = {name: max(len(name), WIDTH) for name in cells}
+        while sum(widths.values()) + 2 * len(widths) > COLUMNS:
+            widths.popitem()
+        lines = ["  ".join(cells[name].rjust(width) for name, width in widths.items())]
+        if list(widths) != self._names:
+            self._names = list(widths)
+            lines.insert(0, "  ".join(name.rjust(width) for name, width in widths.items()))
+        return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """``0:05``, ``12:34`` or ``1:02:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLike) -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,10 +25,10 @@ from .checkpoint import next_order, read_checkpoint, restore_checkpoint, save_ch
 from .devices import Workers, share_parameters
 from .files import lock_folder, make_folder, save_tensors
 from .gradients import accumulate_gradients, clip_gradients, zero_gradients
-from .plan import plan
+from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
 from .progress import Bar, say
-from .reports import describe_epoch, write_history
+from .reports import EpochTable, duration, write_history
 from .stopping import Stopping
 from .tensorboard import EventWriter
 
@@ -108,6 +109,8 @@ class Run:
         Whether to write ``best.params`` and ``history.csv``.
     title, unit : str
         For the progress bar.
+    shown : sequence of str, default ()
+        Names of the values in the row that is printed for an epoch. By default as many as have room.
 
     Attributes
     ----------
@@ -125,7 +128,8 @@ class Run:
                  dtype: str = "float32", save_every: int = 0, data: str | None = None,
                  options: Mapping[str, Any] | None = None, extra: Mapping[str, Any] | None = None,
                  means_over: Mapping[str, str] | None = None, tensorboard: bool = False, name: str = "last",
-                 keep_best: bool = True, title: str = "training", unit: str = "image"):
+                 keep_best: bool = True, title: str = "training", unit: str = "image",
+                 shown: Sequence[str] = ()):
         self.net, self.trainer, self.images = net, trainer, images
         self.epoch_count, self.batch_size, self.seed = epochs, batch_size, seed
         self.blocks = {"net": net, **(blocks or {})}
@@ -146,7 +150,7 @@ class Run:
         self.epoch = self.batch = self.seen = 0
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self._unread, self._waiting = collections.deque(), 0
-        self._stopping = Stopping(self.workers)
+        self._stopping, self._table = Stopping(self.workers), EpochTable(epochs, shown)
         parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
@@ -228,8 +232,21 @@ class Run:
             share_parameters(self.trainer)
         total, done = self.epoch_count * self.images, self.epoch * self.images + self.counted
         with self._stopping.listening(), Bar(total, done, self.title, self.unit, self.workers.rank == 0) as self._bar:
+            began = time.monotonic()
             while self.epoch < self.epoch_count:
+                self._epoch_began = time.monotonic()
                 yield self.epoch
+        if done < total:
+            self.say(f"The {self.title} took {duration(time.monotonic() - began)}.")
+
+    def introduce(self, facts: Mapping[str, object]) -> None:
+        """Print what is trained with what, a line for each fact, before the first epoch."""
+        updates = updates_per_epoch(self.images, self.batch_size, self.workers, self.accumulate)
+        device = ", ".join(map(str, self.trainer._contexts))
+        lines = {**facts, "batch": f"{self.batch_size} {self.unit}s on {device}",
+                 "updates": f"{updates} in each of {self.epoch_count} epochs"}
+        width = max(map(len, lines))
+        self.say("\n".join(f"{name:>{width}}  {value}" for name, value in lines.items()))
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
                 sizes: Sequence | None = None, every: int = 10) -> Iterator:
@@ -332,7 +349,7 @@ class Run:
         row = {"epoch": self.epoch + 1, **self._means(), **metrics}
         if not self.workers.update_on_servers:   # there the servers have it
             row["learning_rate"] = self.trainer.learning_rate
-        self.say(describe_epoch(row, self.epoch_count, self.title))
+        self.say(self._table.row(row, time.monotonic() - self._epoch_began))
         self.history.append({**row, "score": score})
         self.epoch, self.batch, self.sums, self.measured, self.counted = self.epoch + 1, 0, {}, 0, 0
         if self.keep_best and self.workers.rank == 0:

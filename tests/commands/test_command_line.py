@@ -42,6 +42,15 @@ def test_the_examples_can_be_typed(command):
         assert cli._parser().parse_args(words).run
 
 
+@pytest.mark.parametrize("words, meant", [
+    (["detct"], "detect"), (["export", "net", "--onx", "net.onnx"], "--onnx"),
+    (["bench", "--dtype", "flota32"], "float32")])
+def test_a_mistyped_word(words, meant, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == 2 and f"perhaps you mean '{meant}'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", FAILS)
 def test_an_error_is_one_line(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -208,3 +208,12 @@ def test_a_process_that_fails_ends():
             "mx.nd.Custom(mx.nd.ones((2, 3)), mx.nd.array([0, 5]), op_type='gluonops_softmax_output')\n"
             "raise SystemExit(3)")
     assert fresh.python("-c", code).returncode == 3
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: gops.loss.SoftmaxCELoss(label_smoothing=0.1), "SoftmaxCELoss: there is no argument 'label_smoothing'; "
+     "expected .*weight.* Perhaps you mean 'smoothing'."),
+    (lambda: gops.nn.Reorg(blocks=2), "Reorg: there is no argument 'blocks'; expected stride, mode, reverse. Choose one")])
+def test_an_argument_that_a_block_lacks(make, message):
+    with pytest.raises(gops.OpError, match=message):
+        make()

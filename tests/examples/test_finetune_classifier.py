@@ -45,7 +45,7 @@ def test_end_to_end(tmp_path, monkeypatch, capsys):
     assert score > 0.7 and found["classes"] == list("0123456789")
     assert sum(found["confusion"][i][i] for i in range(10)) == round(score * 359)
     assert max(found["export_differences"].values()) <= 1e-5
-    assert "training: 100%, epoch=2, loss=" in done.stderr and "Epoch 2 of 2 of the training is done" in done.stderr
+    assert "training: 100%, epoch=2, loss=" in done.stderr and "    2/2     0:" in done.stderr
     assert_fits_80_columns(done.stderr)
     assert [row["epoch"] for row in found["epochs"]] == [1, 2]
     assert found["epochs"][1]["loss"] < found["epochs"][0]["loss"]

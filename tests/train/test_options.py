@@ -136,7 +136,8 @@ def test_schedules(options, words, rates):
 
 
 @pytest.mark.parametrize("size, multi_scale, text", [
-    (50, None, "--size is 50; expected multiples of 32"),
+    (50, None, "--size is 50; expected a multiple of 32: .*Choose 32 or 64"),
+    (20, None, "Choose 32"),
     *((64, sizes, "--multi-scale is .*; expected multiples of 32, the smaller first")
       for sizes in ([64, 50], [96, 64], [50, 64]))])
 def test_sizes_are_of_whole_cells(size, multi_scale, text):

@@ -48,3 +48,13 @@ def test_a_silent_worker(monkeypatch):
         with Bar(4, 0, "training", "image", False) as bar:
             bar.advance(4, VALUES)
         assert stream.getvalue() == ""
+
+
+def test_in_a_notebook(monkeypatch):
+    """A bar although stderr is no terminal: Jupyter shows what it writes."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
+    with Bar(4, 0, "training", "image", True) as bar:
+        bar.advance(4, VALUES)
+    assert "training: 100%|" in sys.stderr.getvalue()

@@ -18,13 +18,17 @@ ROWS = [{"epoch": 1, "loss": 0.5, "learning_rate": 0.01, "score": 0.25},
         {"epoch": 2, "loss": 0.25, "mAP_voc07": 0.125, "score": 0.5}]
 
 
-def test_a_sentence():
-    said = train.describe_epoch(ROWS[1], 9)
-    assert said == "Epoch 2 of 9 of the training is done: loss 0.25, mAP voc07 0.125, score 0.5."
+def test_a_table():
+    """The header comes once, and again where the columns change; the columns are aligned and fit in 80."""
+    table = train.EpochTable(12, shown=("loss", "mAP_voc07"))
+    assert table.row(ROWS[0], 65.2).splitlines() == ["  epoch     time     left     loss",
+                                                     "   1/12     1:05    11:57      0.5"]
+    assert table.row({**ROWS[0], "epoch": 10}, 3600).splitlines() == ["  10/12  1:00:00  2:00:00      0.5"]
+    assert table.row(ROWS[1], 1).splitlines() == ["  epoch     time     left     loss  mAP voc07",
+                                                  "   2/12     0:01     0:10     0.25      0.125"]
     wide = {"epoch": 1, **{f"loss_{i}": i / 7 for i in range(12)}}
-    lines = train.describe_epoch(wide, 2).splitlines()
-    assert max(map(len, lines)) <= 80 and len(lines) == 3 and all(line.startswith("  loss ") for line in lines[1:])
-    assert train.describe_epoch({"epoch": 1}, 2, "pretraining") == "Epoch 1 of 2 of the pretraining is done."
+    header, row = train.EpochTable(2).row(wide).splitlines()
+    assert len(header) == len(row) <= 80 and header.split()[:3] == ["epoch", "loss", "0"]
 
 
 def test_history(tmp_path):

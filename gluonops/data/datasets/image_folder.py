@@ -12,7 +12,7 @@ import numpy as np
 from mxnet import gluon
 
 from ...core.errors import OpError
-from ..base import Classes, class_names
+from ..base import Classes, class_names, described
 from ..images import EXTENSIONS, image_size, read_image
 from .data_file import is_data_file, read_data_file
 
@@ -34,6 +34,9 @@ class ImageArray(gluon.data.Dataset):
 
     def __len__(self):
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __getitem__(self, index):
         return self._images[index], int(self.labels[index])
@@ -69,6 +72,9 @@ class ImageFolder(gluon.data.Dataset):
 
     def __len__(self):
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __getitem__(self, index):
         return read_image(self._paths[index], self._where), int(self.labels[index])

@@ -16,7 +16,7 @@ from mxnet import gluon
 
 from ...core.errors import OpError
 from ...core.files import read_lines
-from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names
+from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names, described
 from ..images import decode_image, encoded_size, progress
 from ..limits import is_whole_number
 
@@ -174,6 +174,9 @@ class ClassificationRecords(gluon.data.Dataset):
 
     def __len__(self):
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __getitem__(self, index):
         return self._records.image(index), int(self.labels[index])

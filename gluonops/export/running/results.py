@@ -26,6 +26,10 @@ class Detection(NamedTuple):
     score: float
     box: tuple[float, float, float, float]
 
+    def __repr__(self) -> str:
+        box = ", ".join(f"{side:.1f}" for side in self.box)
+        return f"Detection({self.name!r}, {self.score:.3f}, box=({box}))"
+
     def as_dict(self) -> dict[str, Any]:
         """``name``, ``class``, ``score`` and ``box``, rounded, for JSON."""
         return {"name": self.name, "class": self.class_id, "score": round(self.score, 6),
@@ -48,6 +52,9 @@ class Prediction(NamedTuple):
     name: str
     class_id: int
     score: float
+
+    def __repr__(self) -> str:
+        return f"Prediction({self.name!r}, {self.score:.3f})"
 
     def as_dict(self) -> dict[str, Any]:
         """``name``, ``class`` and ``score``, rounded, for JSON."""

@@ -322,10 +322,10 @@ class Solver {
     {
         if (dim.fixed_size.value == size)
             return;
-        const std::string has = has_shape(tensor) + "; expected " + pattern_text(pattern) + " with ";
+        const std::string has = has_shape(tensor) + "; expected " + pattern_text(pattern);
         if (dim.fixed_size.label.empty())
-            refuse(where_, has + dim.text, remedy(dim.text, "Reshape it"));
-        refuse(where_, has + dim.fixed_size.label + " = " + dim.text,
+            refuse(where_, has, remedy(dim.text, "Reshape it"));
+        refuse(where_, has + " with " + dim.fixed_size.label + " = " + dim.text,
                remedy(dim.fixed_size.label, "Change the layer in front or the attributes"));
     }
 

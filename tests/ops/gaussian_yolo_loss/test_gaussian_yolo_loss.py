@@ -50,7 +50,7 @@ class TestGaussianYoloLoss(YoloSuite):
         Bad("channels", ((1, 16, 2, 2), (1, 3, 5)), TWO, "data has shape (1, 16, 2, 2); expected (batch, 24, "
             "height, width) with anchors * (9 + classes) = 24. Change the layer in front or the attributes."),
         Bad("columns", ((2, 24, 2, 2), (2, 3, 6)), TWO,
-            "truth has shape (2, 3, 6); expected (batch, truths, 5) with 5", first=False),
+            "truth has shape (2, 3, 6); expected (batch, truths, 5)", first=False),
         Bad("box_loss", ((1, 24, 2, 2), (1, 3, 5)), {**TWO, "box_loss": "mse"}, "box_loss is 'mse'; expected"),
     )
     determined = (

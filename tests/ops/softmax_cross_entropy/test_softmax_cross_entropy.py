@@ -54,7 +54,7 @@ class TestSoftmaxCrossEntropy(OpSuite):
         Bad("label", ((4, 3), (5,)), {}, "label has shape (5,); expected (4,) to match data of shape (4, 3)",
             first=False),
         Bad("kept_axis", ((4, 3), (4, 3)), {},
-            "label has shape (4, 3); expected (batch, 1) with 1. Pass class indices; or "
+            "label has shape (4, 3); expected (batch, 1). Pass class indices; or "
             "pass probabilities, such as one-hot labels, with sparse_label=False"),
         Bad("dense", ((4, 3), (4,)), {"sparse_label": False},
             "label has shape (4,); expected 2 dimensions (batch, classes)"),

@@ -51,7 +51,7 @@ class TestYoloLoss(YoloSuite):
         Bad("channels", ((1, 15, 2, 2), (1, 3, 5)), TWO, "data has shape (1, 15, 2, 2); expected (batch, 16, "
             "height, width) with anchors * (5 + classes) = 16. Change the layer in front or the attributes."),
         Bad("columns", ((2, 16, 2, 2), (2, 3, 6)), TWO,
-            "truth has shape (2, 3, 6); expected (batch, truths, 5) with 5", first=False),
+            "truth has shape (2, 3, 6); expected (batch, truths, 5)", first=False),
         Bad("anchors", ((1, 16, 2, 2), (1, 3, 5)), {**TWO, "anchors": (1,)}, "expected pairs of finite numbers"),
         Bad("other_anchors", ((1, 16, 2, 2), (1, 3, 5)), {**TWO, "other_anchors": (1, 0)},
             "expected None or pairs of finite numbers"),
