@@ -18,7 +18,8 @@
 #endif
 
 #ifdef GLUONOPS_FIRST
-#define GLUONOPS_VERSION_OF(function, version) asm(".symver " #function ", " #function "@" version)
+#define GLUONOPS_VERSION_OF(function, version) GLUONOPS_OLDER(function, function, version)
+#define GLUONOPS_OLDER(function, older, version) asm(".symver " #function ", " #older "@" version)
 // Since glibc 2.29 they do not look at _LIB_VERSION.
 GLUONOPS_VERSION_OF(exp, GLUONOPS_FIRST);
 GLUONOPS_VERSION_OF(log, GLUONOPS_FIRST);
@@ -30,6 +31,9 @@ GLUONOPS_VERSION_OF(dlopen, GLUONOPS_FIRST);
 GLUONOPS_VERSION_OF(dlsym, GLUONOPS_FIRST);
 GLUONOPS_VERSION_OF(pthread_mutex_trylock, GLUONOPS_FIRST);
 GLUONOPS_VERSION_OF(pthread_once, GLUONOPS_FIRST);
+// Since glibc 2.38 they also read binary numbers, under other names.
+GLUONOPS_OLDER(__isoc23_sscanf, sscanf, GLUONOPS_FIRST);
+GLUONOPS_OLDER(__isoc23_strtol, strtol, GLUONOPS_FIRST);
 // std::condition_variable::wait; since GCC 12 it is noexcept.
 GLUONOPS_VERSION_OF(_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "GLIBCXX_3.4.11");
 #endif

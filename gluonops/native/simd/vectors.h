@@ -387,6 +387,18 @@ GLUONOPS_INLINE Doubles arctangent(Doubles x)
 GLUONOPS_INLINE float logarithm(float x) { return __builtin_logf(x); }
 GLUONOPS_INLINE double logarithm(double x) { return __builtin_log(x); }
 
+// A product that GCC does not fuse with a sum. Otherwise it fuses some copies of a kernel's loop and not others, where
+// the sum is behind a condition, and the bits of a column depend on its neighbours. Clang fuses within a statement only.
+template <typename V>
+GLUONOPS_INLINE V rounded(V product)
+{
+#if __GNUC__ >= 12
+    return __builtin_assoc_barrier(product);
+#else
+    return product;
+#endif
+}
+
 template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }
 
 // The lowest finite number: unlike -infinity it can be subtracted from itself.

@@ -331,7 +331,7 @@ void backward_columns(const SoftmaxCrossEntropyArgs<T> &given)
                 const auto zero = broadcast(A(0));
                 const auto log_p = load(logits + line + j, mask, A(0)) - load(max + j, mask, A(0)) -
                                    load(log_sum + j, FullMask());
-                const auto scaled = load(target_sum + j, FullMask()) * exponential(log_p);
+                const auto scaled = rounded(load(target_sum + j, FullMask()) * exponential(log_p));
                 if (!args.sparse_label) {
                     const auto target = args.label_weight * load(dense + line + j, mask, A(0)) + args.uniform;
                     return load(head + j, FullMask()) * (scaled - target * weight);
