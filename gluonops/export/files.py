@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import mxnet as mx
 
-from ..core.arrays import digest, load_arrays, save_arrays
+from ..core import params
+from ..core.arrays import load_arrays
 from ..core.errors import OpError
 from ..core.files import replace
 from .canonical import canonicalize_graph
@@ -120,7 +121,7 @@ def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str
     under another epoch, such as a fine-tuned net's, are not compared.
     """
     written = read_metadata(graph).get("parameters", {})
-    if written.get("epoch") == epoch and written.get("sha256") != digest(values):
+    if written.get("epoch") == epoch and written.get("sha256") != params.digest(values):
         raise OpError(where, f"{path} is not the file that was written with its symbol JSON: the values differ",
                       "Export the net again, or save other parameters under another epoch")
 
@@ -219,7 +220,7 @@ def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, st
         with open(path, "w", encoding="utf-8") as file:
             file.write(graph.text())
 
-    replace("export", {paths[0]: write_graph, paths[1]: lambda path: save_arrays(path, tagged)})
+    replace("export", {paths[0]: write_graph, paths[1]: lambda path: params.write(path, tagged)})
     return paths
 
 

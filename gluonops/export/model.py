@@ -7,7 +7,7 @@ from typing import Any
 
 import mxnet as mx
 
-from ..core.arrays import digest
+from ..core import params
 from .files import check_epoch, load, paths_of, write
 from .graph import Graph
 from .metadata import read_metadata, with_origin
@@ -112,7 +112,7 @@ class ExportedModel:
         if self.inputs:
             metadata["inputs"] = {name: list(shape) for name, shape in self.inputs.items() if name in names}
         parameters = {name: value for name, value in self.parameters.items() if name in names}
-        metadata["parameters"] = {"epoch": epoch, "sha256": digest(parameters)}
+        metadata["parameters"] = {"epoch": epoch, "sha256": params.digest(parameters)}
         graph.attrs["gluonops"] = with_origin(graph, metadata)
         return write(graph, parameters, paths_of(os.fspath(prefix), epoch))
 
