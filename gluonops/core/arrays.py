@@ -31,4 +31,4 @@ def _array(where, path, name, values):
     if 0 in (values.ndim, values.size) and not mx.util.is_np_shape():
         raise OpError(where, f"{path}: {name} has the shape {values.shape}, which MXNet takes with NumPy's shapes only",
                       "Read it within mxnet.util.np_shape()")
-    return mx.nd.array(values, mx.cpu(), values.dtype)
+    return mx.ndarray.ndarray.array(values, mx.cpu(), values.dtype)   # mx.nd.array warns with SciPy

@@ -45,7 +45,8 @@ def record(where: str, path: str | os.PathLike, place: int) -> bytes:
     with _opened(where, path) as file:
         length = os.fstat(file.fileno()).st_size
         if not 0 <= place < length:
-            raise OpError(where, f"byte {place} of {path} is beyond its end; the file has {length}", "Make the index again")
+            raise OpError(where, f"byte {place} of {path} is beyond its end; the file has {length}",
+                          "Make the index again")
         file.seek(place)
         return _record(where, path, file, length)
 
