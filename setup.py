@@ -37,6 +37,7 @@ EXTRAS = {
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9"],
     "onnx": ["onnx>=1.15,<2"],
+    "safetensors": ["safetensors>=0.4"],
     "tensorboard": ["tensorboardX>=2.6"],
     "picture": ["matplotlib>=3.5", "grandalf>=0.8"],
     "test": [
@@ -51,6 +52,7 @@ EXTRAS = {
         "onnxruntime>=1.17; python_version < '3.15'",
         "scikit-image>=0.19; python_version < '3.15'",
         "pycocotools>=2.0.6",
+        "safetensors>=0.4",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
         "build>=1.0",
         "setuptools>=68",
@@ -72,14 +74,14 @@ def installed_mxnet():
 
 
 class BuildPy(build_py):
-    """Compiles the C++ library as well, unless GLUONOPS_COMPILE is 0.
+    """Compiles the C++ library as well, unless GLUONOPS_COMPILE is 0, or MXNet does not run on this system.
 
     Without a compiler the package is installed without it, and says so.
     """
 
     def run(self):
         super().run()
-        if os.environ.get("GLUONOPS_COMPILE") == "0":
+        if os.environ.get("GLUONOPS_COMPILE") == "0" or sys.platform != "linux":
             return
         folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
         native = folder / "gluonops" / "native"

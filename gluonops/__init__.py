@@ -3,7 +3,7 @@
 Import it before mxnet: it gives MXNet the NumPy that MXNet was written for, then registers its operators, so that
 ``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
 ``gluonops.loss``, ``gluonops.models``, ``gluonops.optimizer``, ``gluonops.train``, ``gluonops.export``,
-``gluonops.darknet``.
+``gluonops.darknet``. Where MXNet is not installed there is ``gluonops.files`` alone.
 """
 import importlib
 import importlib.util
@@ -14,43 +14,47 @@ from .runtime import interrupted as _interrupted
 _interrupted.install()
 
 from .runtime import importing as _importing  # noqa: E402  (Ctrl-C during the imports below is one line)
-from .runtime import threads as _threads  # noqa: E402
 
-with _threads.chosen_environment():
-    _importing.import_mxnet()
+_importing.import_mxnet()
 
-from .core import errors, native, retrace, tuning  # noqa: E402  (mxnet has to be importable first)
-
-errors.install()
-retrace.install()
-native.load()
-tuning.tune_at_import()
-
-if importlib.util.find_spec(f"{__name__}.models") is None:
-    raise ImportError(f"gluonops: {__path__[0]} is part of a clone that is not installed (its models are missing). "
-                      "Run in the clone: pip install -e .")
-
-from . import legacy, loss, nn, ops, optimizer  # noqa: E402
-from .core.backend import backend, current_backend  # noqa: E402
-from .core.errors import OpError  # noqa: E402
-from .core.native import library_path as native_library_path  # noqa: E402
-from .core.tuning import tune_memory, tune_threads  # noqa: E402
+from .core.errors import OpError  # noqa: E402  (mxnet has to be imported first)
 from .runtime.doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
-__all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "legacy",
-           "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_memory", "tune_threads"]
-
-
+__all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "files",
+           "legacy", "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_memory",
+           "tune_threads"]
 # Imported when they are used first: a program that only runs a net does not need them.
-_LAZY = ("darknet", "data", "export", "models", "train")
+_LAZY = ("darknet", "data", "export", "files", "models", "train")
+
+if _importing.is_imported():
+    from .core import errors, native, retrace, tuning
+
+    errors.install()
+    retrace.install()
+    native.load()
+    tuning.tune_at_import()
+
+    if importlib.util.find_spec(f"{__name__}.models") is None:
+        raise ImportError(f"gluonops: {__path__[0]} is part of a clone that is not installed (its models are missing). "
+                          "Run in the clone: pip install -e .")
+
+    from . import legacy, loss, nn, ops, optimizer
+    from .core.backend import backend, current_backend
+    from .core.native import library_path as native_library_path
+    from .core.tuning import tune_memory, tune_threads
+else:
+    _refuse = _importing.refuser(__name__, __all__)
+    __all__, _LAZY = ["OpError", "__version__", "doctor", "files"], ("files",)
 if typing.TYPE_CHECKING:
-    from . import darknet, data, export, models, train
+    from . import darknet, data, export, files, models, train
 
 
 def __getattr__(name: str):
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
+    if not _importing.is_imported():
+        _refuse(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -90,7 +90,8 @@ def test_op_bodies_never_wait():
 # Rooms and modules of the package, from the lowest floor to the highest. A file imports from its own room and from
 # floors below it.
 FLOORS = [{"version"}, {"runtime"}, {"core"}, {"native"}, {"ops", "legacy", "optimizer"}, {"nn", "loss"},
-          {"darknet", "data", "bench"}, {"export"}, {"train"}, {"models", "commands"}, {"__init__", "__main__"}]
+          {"darknet", "data", "bench"}, {"export"}, {"train", "files"}, {"models", "commands"},
+          {"__init__", "__main__"}]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 DOCTOR = "gluonops.runtime.doctor"   # it imports the package as a user does, to see whether that works
 
@@ -227,7 +228,7 @@ def test_primitives_of_the_kernels_know_no_operator(path):
 
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
                                     "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy",
-                                    "gluonops.train"])
+                                    "gluonops.train", "gluonops.files"])
 def test_all_is_explicit_and_true(module):
     room = importlib.import_module(module)
     assert sorted(set(room.__all__)) == sorted(room.__all__)

@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     ops = add("ops", "the operators: layers, backends, types, attributes, gradients, export",
               "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
+    _add_files(add)
     image_arguments.add_convert(add)
     image_arguments.add_on_images(add, debug)
     _add_anchors(add)
@@ -104,6 +105,24 @@ def _parser() -> argparse.ArgumentParser:
     export_arguments.add_viz(add)
     _add_bench(add)
     return parser
+
+
+def _add_files(add: Callable) -> None:
+    files = add("files", "list, check and convert files of MXNet, without MXNet",
+                "List what is in a net, a .params or a .rec file; check that it is whole and fits together; or convert "
+                "it: to NAME.safetensors, to NAME.params of today's MXNet, or to a folder of NumPy's arrays or of "
+                "pictures.")
+    files.add_argument("action", choices=("list", "check", "convert"))
+    files.add_argument("path", help="a net: its path without -symbol.json, one of its two files, a folder or an "
+                       "archive; or a file that ends in .params or .rec")
+    files.add_argument("target", nargs="?", help="for convert: what to write")
+    files.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
+    files.set_defaults(check=_check_files)
+
+
+def _check_files(args: argparse.Namespace) -> None:
+    if (args.target is None) == (args.action == "convert"):
+        args.parser.error("convert takes a PATH and a TARGET, and the other actions a PATH")
 
 
 def _add_anchors(add: Callable) -> None:

@@ -13,6 +13,11 @@ EXAMPLES = {
     "ops": """\
   gluonops ops                                    the table of all operators
   gluonops ops reorg                              one of them""",
+    "files": """\
+  gluonops files list net                         what is in net-symbol.json and net-0000.params
+  gluonops files check model.tar.gz               whether it is whole and fits together
+  gluonops files convert net net.safetensors      the arrays, for other programs
+  gluonops files convert train.rec pictures       a file for each record, and their labels""",
     "convert": """\
   gluonops convert yolov2.cfg yolov2.weights out/yolov2
   gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5

@@ -12,14 +12,13 @@ import socket
 import stat
 from collections.abc import Callable
 
-import mxnet as mx
-
 from .errors import OpError
 
 __all__ = ["check_name", "check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW   # a file that is not there yet, not even as a link
+# Create a file that is not there yet, not even as a link. Windows has no O_NOFOLLOW.
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 def check_target(where: str, *paths: str) -> None:
@@ -84,7 +83,7 @@ def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
     """
     try:
         _replace(where, savers)
-    except (OSError, mx.MXNetError) as error:
+    except (OSError, RuntimeError) as error:   # MXNetError is a RuntimeError
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[-1]
         raise OpError(where, f"cannot write {' and '.join(savers)}: {reason}; the previous files are unchanged",
                       "Make room on the disk, or choose another path") from error
@@ -171,7 +170,9 @@ def _remove(path: str) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of this number, of any user, on this machine."""
+    """Whether there is a process of this number, of any user, on this machine. Windows does not tell: always True."""
+    if os.name == "nt":   # os.kill would end the process
+        return True
     try:
         os.kill(process, 0)   # sends nothing
     except ProcessLookupError:

@@ -5,14 +5,20 @@ An export is a pipeline. An :class:`ExportedModel` is made from a net or from fi
 :func:`symbol`, :func:`rewrite`, :func:`onnx` and :func:`quantize` are such pipelines.
 :func:`load` goes the other way: it makes a detector or a classifier of the files, which takes pictures.
 """
-from .model import ExportedModel
-from .onnx import onnx
-from .picture import picture
-from .preprocessing import Preprocessing
-from .quantize import Quantized, QuantizedLayer, quantize
-from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
-from .symbol import rewrite, symbol
-from .warning import ExportWarning
+from ..runtime import importing
+
+if importing.is_imported():   # gluonops.files reads graphs without MXNet
+    from .model import ExportedModel
+    from .onnx import onnx
+    from .picture import picture
+    from .preprocessing import Preprocessing
+    from .quantize import Quantized, QuantizedLayer, quantize
+    from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
+    from .symbol import rewrite, symbol
+    from .warning import ExportWarning
 
 __all__ = ["Detection", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector", "Prediction",
            "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol"]
+
+if not importing.is_imported():
+    __getattr__ = importing.refuser(__name__, __all__)

@@ -2,26 +2,25 @@
 from __future__ import annotations
 
 import contextlib
-import numbers
 import os
 import pathlib
-import re
+import warnings
 from collections.abc import Iterator
 
 import mxnet as mx
 
-from ..core.arrays import digest, load_arrays, save_arrays
+from ..core import params
+from ..core.arrays import load_arrays
 from ..core.errors import OpError
 from ..core.files import replace
 from .canonical import canonicalize_graph
 from .graph import Graph
+from .locate import SYMBOL, check_epoch, newest_epoch, paths_of
 from .metadata import read_metadata
 from .operators import admit
+from .parameters import listed, of_layers, renamed_states, without_tags
 from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason
-
-# MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
-LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
-          "LayerNorm", "LeakyReLU", "RNN")
+from .warning import ExportWarning
 
 
 def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
@@ -30,10 +29,10 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     - ``prefix``: path without ``-symbol.json``.
     - ``epoch``: number of the parameter file. The default is the highest number.
 
-    Returns the canonical graph, the parameters and states, and the epoch. An OpError if a file is missing or damaged,
-    or the two do not fit together.
+    Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
+    reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
     """
-    graph = read_graph(where, f"{prefix}-symbol.json")
+    graph = read_graph(where, f"{prefix}{SYMBOL}")
     if epoch is None:
         epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
@@ -41,8 +40,16 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     values = _read_parameters(where, path)
     with _naming(prefix):   # a node may not fit this gluonops
         canonicalize_graph(graph)
-    _check_values(where, graph, values, prefix, path)
     variables = set(graph.variables())
+    renamed = renamed_states(variables, values)
+    if renamed:
+        _note(f"{path} has states under other names than the graph: "
+              f"{listed(f'{name} is {renamed[name]}' for name in renamed)}")
+    values = {renamed.get(name, name): value for name, value in values.items()}
+    _check_values(where, graph, values, prefix, path)
+    surplus = sorted(values.keys() - variables)
+    if surplus:
+        _note(f"{path} has values that no node reads, and that are left out: {listed(surplus)}")
     values = {name: value for name, value in values.items() if name in variables}
     check_digest(where, graph, values, epoch, path)
     return graph, values, epoch
@@ -54,10 +61,12 @@ def read_graph(where: str, path: str) -> Graph:
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
     try:
-        admit(graph)
+        notes = admit(graph)
         read_metadata(graph)
     except OpError as error:
         raise error.about(path) from error
+    for note in notes:
+        _note(f"{path}: {note}")
     return graph
 
 
@@ -65,8 +74,11 @@ def _read_parameters(where: str, path: str) -> Arrays:
     """The arrays of a parameter file by name, without ``arg:`` and ``aux:``."""
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
-    saved = load_arrays(where, path, "Export the net again")
-    return {re.sub("^(arg|aux):", "", name): value for name, value in saved.items()}
+    return without_tags(where, path, load_arrays(where, path, "Export the net again"))
+
+
+def _note(text: str) -> None:
+    warnings.warn(text, ExportWarning, stacklevel=5)
 
 
 def _symbol(graph: Graph, prefix: str) -> mx.sym.Symbol:
@@ -96,7 +108,7 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
     if inputs:
         missing = [name for name in without_value if name not in inputs]
     else:
-        parameters = _parameters_of_layers(graph).union(symbol.list_auxiliary_states())
+        parameters = of_layers(graph).union(symbol.list_auxiliary_states())
         missing = [name for name in without_value if name in parameters]
     fits_nothing = bool(values) and not values.keys() & set(variables)
     if missing or fits_nothing:
@@ -120,29 +132,16 @@ def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str
     under another epoch, such as a fine-tuned net's, are not compared.
     """
     written = read_metadata(graph).get("parameters", {})
-    if written.get("epoch") == epoch and written.get("sha256") != digest(values):
+    if written.get("epoch") == epoch and written.get("sha256") != params.digest(values):
         raise OpError(where, f"{path} is not the file that was written with its symbol JSON: the values differ",
                       "Export the net again, or save other parameters under another epoch")
 
 
-def _parameters_of_layers(graph: Graph) -> set[str]:
-    """The names of the variables that are a layer's parameters."""
-    names = set()
-    for node in graph.nodes():
-        if node.op in LAYERS:
-            parameters = node.inputs[1:2] if node.op == "RNN" else node.inputs[1:]
-            names.update(source.name for source, _ in parameters)
-    return names
-
-
 def _without_value(where: str, path: str, missing: list[str], values: Arrays) -> OpError:
-    lost = missing[0] if missing else "this graph"
-    if len(missing) > 1:
-        lost += f" (and {len(missing) - 1} more)"
     names = ", ".join(sorted(values)[:3])
     if len(values) > 3:
         names += ", ..."
-    return OpError(where, f"{path} has no value for {lost}; it has {names or 'none at all'}",
+    return OpError(where, f"{path} has no value for {listed(missing) or 'this graph'}; it has {names or 'none at all'}",
                    "Pass the parameters exported with this symbol: net.save_parameters uses other names")
 
 
@@ -184,22 +183,6 @@ def _given_shapes(where: str, inputs: list[str], wanted: list[str], data_shape: 
     return shapes
 
 
-def newest_epoch(where: str, prefix: str) -> int:
-    """The highest number of a parameter file with this prefix."""
-    folder, name = os.path.split(prefix)
-    pattern = re.compile(re.escape(name) + r"-(\d{4,})\.params")
-    matches = [pattern.fullmatch(entry) for entry in os.listdir(folder or ".")]
-    epochs = [int(match.group(1)) for match in matches if match]
-    if not epochs:
-        raise OpError(where, f"there is no file {prefix}-NNNN.params", "Save the parameters beside the symbol")
-    return max(epochs)
-
-
-def paths_of(prefix: str, epoch: int) -> tuple[str, str]:
-    """The paths of the JSON and of the parameters."""
-    return f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
-
-
 def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, str]:
     """Write the JSON and the parameters, both or none.
 
@@ -219,11 +202,5 @@ def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, st
         with open(path, "w", encoding="utf-8") as file:
             file.write(graph.text())
 
-    replace("export", {paths[0]: write_graph, paths[1]: lambda path: save_arrays(path, tagged)})
+    replace("export", {paths[0]: write_graph, paths[1]: lambda path: params.write(path, tagged)})
     return paths
-
-
-def check_epoch(where: str, epoch: int) -> None:
-    """Raise an OpError unless ``epoch`` is an integer of at least 0."""
-    if isinstance(epoch, bool) or not isinstance(epoch, numbers.Integral) or epoch < 0:
-        raise OpError(where, f"epoch is {epoch!r}; expected an integer of at least 0", "Pass one such as 0")

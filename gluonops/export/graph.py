@@ -1,19 +1,21 @@
 """A symbol's graph as nodes that passes can change.
 
-It is read from JSON and written as JSON, so it may have operators that this process does not have.
+It is read from JSON and written as JSON, so it may have operators that this process does not have. That needs no MXNet.
 """
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import mxnet as mx
-
-from ..core import custom
 from ..core.contract import PREFIX
-from ..core.errors import OpError, shortened
+from ..core.errors import OpError, quoted, shortened
+
+if TYPE_CHECKING:
+    import mxnet as mx
 
 VARIABLE = "null"
+OLDEST = 800   # the version of MXNet whose files do not say it
 SHOWN = 400   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
@@ -214,6 +216,8 @@ class Graph:
 
         An OpError if MXNet refuses the graph, for instance because it does not know an operator.
         """
+        import mxnet as mx  # here: graphs are read without MXNet, too
+
         try:
             return mx.sym.load_json(self.text())
         except mx.MXNetError as error:
@@ -244,6 +248,20 @@ def _entry(nodes: list[Node], entry: list[int]) -> Entry:
     return nodes[number], index
 
 
+def version(graph: Graph) -> int:
+    """The number of the MXNet that wrote a graph."""
+    entry = graph.attrs.get("mxnet_version", ["int", OLDEST])
+    if not isinstance(entry, list) or len(entry) != 2 or entry[0] != "int" or type(entry[1]) is not int:
+        raise OpError("export", f"mxnet_version is {quoted(entry)}; expected one such as ['int', 10901]",
+                      "Export the net again")
+    return entry[1]
+
+
+def version_text(number: int) -> str:
+    """A version of MXNet as people write it. Files of 0.8 and older ones do not have it."""
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number > OLDEST else "0.8 or older"
+
+
 def ends_in_softmax(graph: Graph) -> bool:
     """Whether the output is a softmax, also if it is divided by its sum or copied."""
     node = graph.heads[0][0]
@@ -269,13 +287,20 @@ def kind(node: Node) -> str:
     if node.op != "Custom":
         return node.op
     op_type = node.attrs.get("op_type")
-    attribute, _ = custom.described.get(op_type, ("op_type", None))
+    attribute, _ = _described(op_type)
     return node.attrs.get(attribute, op_type)
 
 
 def package_of(node: Node) -> str | None:
     """The registered package of a Custom node; None if there is none."""
-    return custom.described.get(node.attrs.get("op_type"), (None, None))[1]
+    return _described(node.attrs.get("op_type"))[1]
+
+
+def _described(op_type: str | None) -> tuple[str, str | None]:
+    """The attribute that says what a Custom node of this type computes, and the package that has it."""
+    from ..core import custom  # here: it needs MXNet
+
+    return custom.described.get(op_type, ("op_type", None))
 
 
 def refusal(place: str, error: mx.MXNetError) -> OpError:

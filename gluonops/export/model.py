@@ -7,9 +7,10 @@ from typing import Any
 
 import mxnet as mx
 
-from ..core.arrays import digest
-from .files import check_epoch, load, paths_of, write
+from ..core import params
+from .files import load, write
 from .graph import Graph
+from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
 from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused
 from .trace import trace
@@ -35,6 +36,8 @@ class ExportedModel:
         detector.
     notes : list of str
         What a pass has removed, in words. They are not saved.
+    epoch : int
+        The number of the parameter file that was read.
     """
 
     graph: Graph
@@ -42,6 +45,7 @@ class ExportedModel:
     inputs: Shapes = dataclasses.field(default_factory=dict)
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
+    epoch: int = 0
 
     @classmethod
     def from_net(cls, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
@@ -70,6 +74,8 @@ class ExportedModel:
         Parameters
         ----------
         prefix : str or os.PathLike
+            Or the name of one of the two files, or a folder or an archive (``.tar.gz``, ``.zip``) with one net.
+            Classes, shapes and hyperparameters that a hosted service has put beside the net become metadata.
         epoch : int, optional
             Number of the parameter file. The default is the highest number.
         where : str, default 'export'
@@ -80,11 +86,13 @@ class ExportedModel:
         OpError
             A file is missing or damaged, the parameters do not fit the graph, or this gluonops lacks an operator.
         """
-        graph, parameters, _ = load(where, os.fspath(prefix), epoch)
-        stored = read_metadata(graph)
-        inputs = {name: tuple(shape) for name, shape in stored.get("inputs", {}).items()}
+        with located(where, prefix) as files:
+            graph, parameters, epoch = load(where, files.prefix, files.epoch if epoch is None else epoch)
+        stored = {**files.facts, **read_metadata(graph)}
+        variables = set(graph.variables())
+        inputs = {name: tuple(shape) for name, shape in stored.get("inputs", {}).items() if name in variables}
         metadata = {name: value for name, value in stored.items() if name not in WRITTEN_ON_SAVE}
-        return cls(graph, parameters, inputs, metadata)
+        return cls(graph, parameters, inputs, metadata, epoch=epoch)
 
     def save(self, prefix: str | os.PathLike, epoch: int = 0) -> tuple[str, str]:
         """Write ``prefix-symbol.json`` and ``prefix-NNNN.params``, both or none.
@@ -112,14 +120,14 @@ class ExportedModel:
         if self.inputs:
             metadata["inputs"] = {name: list(shape) for name, shape in self.inputs.items() if name in names}
         parameters = {name: value for name, value in self.parameters.items() if name in names}
-        metadata["parameters"] = {"epoch": epoch, "sha256": digest(parameters)}
+        metadata["parameters"] = {"epoch": epoch, "sha256": params.digest(parameters)}
         graph.attrs["gluonops"] = with_origin(graph, metadata)
         return write(graph, parameters, paths_of(os.fspath(prefix), epoch))
 
     def copy(self) -> ExportedModel:
         """A model with its own graph and dicts. The arrays are shared."""
         return ExportedModel(self.graph.copy(), dict(self.parameters), dict(self.inputs), dict(self.metadata),
-                             list(self.notes))
+                             list(self.notes), self.epoch)
 
     def shapes(self) -> Shapes:
         """The known shapes of the graph's variables."""

@@ -18,7 +18,7 @@ from mxnet.base import MXNetError
 from ..core import native, registry
 from ..core.attributes import Attr, Int, IntOrTuple, Kind
 from ..core.errors import OpError, quoted, shortened
-from .graph import VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal
+from .graph import VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal, version, version_text
 
 # `_Native` and `_NDArray` call an address. `_CachedOp`, `_CustomFunction` and `_FusedOp` need what another process had
 # in memory. `_cvimread` and its like read files, or decode images of any size. `_contrib_dgl_` and `reset_arrays` crash
@@ -37,6 +37,8 @@ COUNTS_OF_OUTPUTS = ("num_outputs", "sections")
 MOST_OUTPUTS = 2 ** 16
 # The versions of MXNet from which on files list auxiliary states, and -1 is the last axis.
 LISTS_STATES, LAST_AXIS = 900, 905
+# Operators that were in MXNet and mean what another one means. Those of MultiBoxPrior's kind were put in _contrib_.
+TODAYS = {"CuDNNBatchNorm": "BatchNorm"}
 # How older versions spelled __lr_mult__ and its like, also behind the name of an input.
 OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
 TOO_MANY = re.compile(r"Incorrect number of arguments, requires (\d+)")
@@ -49,27 +51,55 @@ class Signature(NamedTuple):
     outputs: float   # infinity if it is not known
 
 
-def admit(graph: Graph) -> None:
-    """Check the nodes of a file, and write them as this MXNet does, in place. An OpError names the node."""
-    _check_operators(graph)
-    written, current = _version(graph), _version(Graph.of(mx.sym.var("data")))
+def admit(graph: Graph) -> list[str]:
+    """Check the nodes of a file, and write them as this MXNet does, in place. An OpError names the node.
+
+    Returns the operators that MXNet itself does not find, and that are written under another name, in words.
+    """
+    renamed = collections.defaultdict(list)
+    written, current = version(graph), version(Graph.of(mx.sym.var("data")))
+    _check_operators(graph, written, renamed)
     if written < current:
         _upgrade(graph, written)
         graph.attrs["mxnet_version"] = ["int", current]
     _check_sizes(graph)
+    return [f"the operator {old}, of {version_text(written)}, is {new} in MXNet {version_text(current)}: nodes "
+            f"{shortened(', '.join(names), 200)}" for (old, new), names in renamed.items()]
 
 
-def _check_operators(graph: Graph) -> None:
+def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], list[str]]) -> None:
     """Refuse what may not be in a file. Aliases of the others become their names: _Plus becomes elemwise_add."""
     for node in graph.nodes():
         node.op = native.operator_name(node.op)
+        if not (node.is_variable or is_ours(node) or _is_known(node.op)):
+            renamed[node.op, _todays_name(node, written)].append(node.name)
+            node.op = _todays_name(node, written)
         if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
             raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
                        "that computes from its inputs alone")
         if node.op not in {"Custom", *LOOPS}:
             _check_counts(node)
         for subgraph in node.subgraphs:
-            _check_operators(subgraph)
+            _check_operators(subgraph, written, renamed)
+
+
+def _todays_name(node: Node, written: int) -> str:
+    """The name of an operator that MXNet knows under another one. An OpError if there is none."""
+    for name in (f"_contrib_{node.op}", TODAYS.get(node.op, "")):
+        if _is_known(name):
+            return name
+    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(node.op, 200)}, which MXNet "
+                  f"{mx.__version__} does not have; the file was written by MXNet {version_text(written)}",
+                  "Import the package or load the library that defines it, or export the net without it")
+
+
+def _is_known(op: str) -> bool:
+    """Whether MXNet has an operator."""
+    try:
+        native.operator_handle(op)
+    except MXNetError:
+        return False
+    return True
 
 
 def _check_counts(node: Node) -> None:
@@ -77,15 +107,6 @@ def _check_counts(node: Node) -> None:
     for name, most in limits.items():
         if name in node.attrs and _integer(node, name) > most:
             raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
-
-
-def _version(graph: Graph) -> int:
-    """The number of the MXNet that wrote a graph."""
-    entry = graph.attrs.get("mxnet_version", ["int", 800])
-    if not isinstance(entry, list) or len(entry) != 2 or entry[0] != "int" or type(entry[1]) is not int:
-        raise OpError("export", f"mxnet_version is {quoted(entry)}; expected one such as ['int', 10901]",
-                      "Export the net again")
-    return entry[1]
 
 
 def _upgrade(graph: Graph, version: int) -> None:
@@ -141,15 +162,12 @@ def _signature(node: Node) -> Signature:
         op = registry.get(our_name(node)).op
         names = [tensor.name for tensor in op.inputs]
         return Signature(len(names), tuple(names[count:]), len(op.outputs))
-    try:
-        handle = native.operator_handle(node.op)
-    except MXNetError:
-        handle = None
-    if is_ours(node) or handle is None:
+    if is_ours(node):
         return Signature(count, (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]
     attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}
+    handle = native.operator_handle(node.op)
     try:   # MXNet makes a variable of every input that it does not get
         symbol = _symbol_creator(handle, variables, None, attrs.keys(), attrs.values(), "node", False)
     except MXNetError as error:

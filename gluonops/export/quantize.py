@@ -12,8 +12,9 @@ import numpy as np
 from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
-from .files import paths_of, shapes_of_inputs
+from .files import shapes_of_inputs
 from .graph import Graph
+from .locate import paths_of
 from .model import ExportedModel
 from .onnx.quantize import Quantization
 from .onnx.write import check_onnx

@@ -11,7 +11,7 @@ from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
-from .files import check_epoch, newest_epoch, paths_of
+from .locate import check_epoch, paths_of
 from .metadata import plain_metadata
 from .model import ExportedModel
 from .shapes import DataShape
@@ -108,8 +108,10 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
 
     Parameters
     ----------
-    source, prefix : str or os.PathLike
-        Paths of the files read and written, without ``-symbol.json``. They may be the same.
+    source : str or os.PathLike
+        The files to read, as in :meth:`gluonops.export.ExportedModel.from_files`.
+    prefix : str or os.PathLike
+        Path of the files to write, without ``-symbol.json``. It may be that of the source.
     backend, fold_batch_norm, pad_channels, split_channels
         As in :func:`symbol`.
     inference : bool, default False
@@ -134,9 +136,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     check_target(where, prefix + "-symbol.json")
     _check_options(where, backend, training=False)
     model = ExportedModel.from_files(source, epoch, where)
-    if epoch is None:
-        epoch = newest_epoch(where, source)
-    check_target(where, *paths_of(prefix, epoch))
+    check_target(where, *paths_of(prefix, model.epoch))
 
     if inference:
         model = passes.inference(model)
@@ -144,7 +144,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     else:
         _check_not_for_training(where, source, model, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels,
                                 split_channels=split_channels)
-    return _finish(model, backend, fold_batch_norm, pad_channels, split_channels, inference).save(prefix, epoch)
+    return _finish(model, backend, fold_batch_norm, pad_channels, split_channels, inference).save(prefix, model.epoch)
 
 
 def _check_options(where: str, backend: str, training: bool, **for_inference: bool) -> None:

@@ -47,9 +47,12 @@ def examine() -> dict:
     except Exception as error:   # the doctor reports every error
         report["problems"].append(explain(error))
     else:
-        _examine_mxnet(report)
-        _examine_backends(report, gluonops.core.backend)
-        _examine_tuning(report, gluonops.core.tuning)
+        if "nn" in gluonops.__all__:
+            _examine_mxnet(report)
+            _examine_backends(report, gluonops.core.backend)
+            _examine_tuning(report, gluonops.core.tuning)
+        else:
+            report["problems"].append(support.NO_MXNET)
     _examine_gpus(report)
     _examine_packages(report)
     report["ok"] = not report["problems"]
@@ -95,6 +98,8 @@ def explain(error: BaseException) -> str:
     if text.startswith("gluonops"):
         return text
     text = f"gluonops: {type(error).__name__}: {text}"
+    if str(getattr(error, "name", None)).partition(".")[0] == "mxnet":
+        return support.NO_MXNET
     if getattr(error, "name", None) == "distutils":
         return f"{text}. MXNet needs it, and Python {platform.python_version()} lacks it. Run: pip install setuptools"
     if isinstance(error, ModuleNotFoundError) and error.name == "numpy":

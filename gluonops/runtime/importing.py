@@ -1,27 +1,32 @@
 """Make MXNet 1.9.1 importable: give it the NumPy that it expects, and load the CUDA libraries it does not find."""
 from __future__ import annotations
 
+import importlib.util
+import sys
 import types
 import warnings
+from collections.abc import Callable, Collection
+from typing import NoReturn
 
 import numpy
 
-from . import cuda_libraries, numpy_view, support
+from . import cuda_libraries, numpy_view, support, threads
 
 
-def import_mxnet() -> types.ModuleType:
-    """Import MXNet, with a view of NumPy for itself, and return it.
+def import_mxnet() -> types.ModuleType | None:
+    """Import MXNet, with a view of NumPy for itself, and return it. None if it is not installed.
 
-    Raises ImportError: NumPy is not supported, MXNet is not installed, or it lacks a CUDA library; the message says
-    what to install.
+    Raises ImportError: NumPy is not supported, or MXNet lacks a CUDA library; the message says what to install.
     """
     problem = support.numpy_problem(numpy.__version__)
     if problem:
         raise ImportError(problem)
+    if not _is_installed():
+        return None
     numpy_view.install()
     cuda_libraries.preload()
     try:
-        with warnings.catch_warnings():
+        with threads.chosen_environment(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)   # MXNet's imports cause them; a user cannot fix them
             import mxnet
     except ModuleNotFoundError as error:
@@ -30,8 +35,7 @@ def import_mxnet() -> types.ModuleType:
                               "Run: pip install setuptools") from error
         if error.name != "mxnet":
             raise
-        raise ImportError("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on an NVIDIA machine: "
-                          "gluonops install-mxnet cu117)") from error
+        return None
     except OSError as error:
         load_errors = cuda_libraries.missing() if cuda_libraries.has_cuda_wheel() else {}
         if not load_errors:
@@ -40,3 +44,24 @@ def import_mxnet() -> types.ModuleType:
                           f"{cuda_libraries.remedy(load_errors)}.") from error
     return mxnet
 
+
+def _is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("mxnet") is not None
+    except ImportError:   # a finder may raise it
+        return False
+
+
+def is_imported() -> bool:
+    """Whether MXNet is imported: gluonops is imported without it where it is not installed."""
+    return sys.modules.get("mxnet") is not None
+
+
+def refuser(package: str, names: Collection[str]) -> Callable[[str], NoReturn]:
+    """The ``__getattr__`` of a package whose public names need MXNet, for a process without it."""
+    def refuse(name: str) -> NoReturn:
+        if name in names:
+            raise ImportError(f"{support.NO_MXNET} {package}.{name} needs MXNet.")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return refuse

@@ -8,9 +8,10 @@ from gluonops.bench import cases
 from gluonops.commands import bench, cli
 from gluonops.core import registry
 
-COMMANDS = ["doctor", "install-mxnet", "ops", "convert", "detect", "classify", "anchors", "export", "viz", "bench"]
+COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "viz",
+            "bench"]
 FAILS = {"install-mxnet": ["--wheel", "no.whl", "-o", "wheels"], "ops": ["nope"],
-         "convert": ["no.cfg", "no.weights", "net"],
+         "files": ["convert", "nowhere", "net.params"], "convert": ["no.cfg", "no.weights", "net"],
          "detect": ["no.png", "--cfg", "no.cfg", "--weights", "no.weights", "-o", "out.png"],
          "classify": ["nowhere", "no.png"],
          "anchors": ["--dataset", "voc", "--root", "nowhere"], "export": ["nowhere", "out"],

@@ -8,8 +8,8 @@ import sys
 import gluonops as gops
 import mxnet as mx
 import pytest
-from gluonops.core import files
-from gluonops.core.arrays import load_arrays, save_arrays
+from gluonops.core import files, params
+from gluonops.core.arrays import load_arrays
 from gluonops.data.base import class_names
 from gluonops.train import make_folder as make_out
 
@@ -192,13 +192,13 @@ def test_folders(names):
 def test_a_full_disk(lacks, tmp_path):
     """Files end at so many bytes: where the last block of arrays does not fit, MXNet says nothing."""
     path, arrays = tmp_path / "a.params", {"weight": mx.nd.ones((300, 300)), "bias": mx.nd.ones(30)}
-    files.replace("export", {str(path): lambda name: save_arrays(name, arrays)})
+    files.replace("export", {str(path): lambda name: params.write(name, arrays)})
     before = path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)   # Python ignores the signal: writing fails
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) - lacks, hard))
     try:
         with pytest.raises(gops.OpError, match="gluonops.export: cannot write .*a.params: .*; the previous files are"):
-            files.replace("export", {str(path): lambda name: save_arrays(name, arrays)})
+            files.replace("export", {str(path): lambda name: params.write(name, arrays)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.params"]

@@ -178,10 +178,12 @@ def test_an_attribute_that_does_not_fit_the_shapes(rng, tmp_path):
 
 
 @pytest.mark.parametrize("change, text", [
-    ({"op": "Custom", "attrs": {"op_type": "their_reorg"}}, "at the node .*reorg0.* custom operator their_reorg"),
-    ({"op": "TheirReorg", "attrs": {}}, "Failed loading Op .*reorg0.* of type TheirReorg"),
-    ({"op": "tile", "attrs": {"reps": "many"}}, "reorg0.*in operator tile"),
-    ({"op": "tile", "attrs": {}}, "reorg0.*in operator tile"),
+    ({"op": "Custom", "attrs": {"op_type": "their_reorg"}},
+     "MXNet refuses the graph at the node .*reorg0.* custom operator their_reorg"),
+    ({"op": "TheirReorg", "attrs": {}},
+     "node .*reorg0.* is the operator TheirReorg, which MXNet 1.9.1 does not have; the file was written by MXNet 1.9"),
+    ({"op": "tile", "attrs": {"reps": "many"}}, "MXNet refuses the graph.*reorg0.*in operator tile"),
+    ({"op": "tile", "attrs": {}}, "MXNet refuses the graph.*reorg0.*in operator tile"),
 ], ids=["custom", "operator", "attribute", "no_attribute"])
 @pytest.mark.parametrize("run", [lambda folder: gops.export.rewrite(folder / "net", folder / "out"),
                                  lambda folder: gops.export.onnx(folder / "net", folder / "out.onnx"),
@@ -189,7 +191,7 @@ def test_an_attribute_that_does_not_fit_the_shapes(rng, tmp_path):
                          ids=["rewrite", "onnx", "picture"])
 def test_what_mxnet_does_not_know_is_named(run, change, text, rng, tmp_path):
     edited(tmp_path, rng, lambda content, stamp: reorgs(content)[0].update(change))
-    with pytest.raises(gops.OpError, match=f"MXNet refuses the graph.*{text}"):
+    with pytest.raises(gops.OpError, match=text):
         run(tmp_path)
     assert not list(tmp_path.glob("out*"))
 
@@ -217,7 +219,7 @@ def test_somebody_elses_custom_operator_is_noted(rng, tmp_path):
     (lambda folder: (folder / "net-symbol.json").write_text("[1, 2]"), "net-symbol.json is not a symbol in JSON"),
     (lambda folder: (folder / "net-symbol.json").write_bytes(b"\xff\xfe\x00"), "is not a symbol in JSON"),
     (lambda folder: (folder / "net-0000.params").write_bytes((folder / "net-0000.params").read_bytes()[:99]),
-     "net-0000.params is not a file of named arrays, or it is damaged: byte"),
+     "net-0000.params is not a file of arrays, or it is damaged: byte"),
 ], ids=["no_symbol", "no_parameters", "half", "list", "binary", "cut_off"])
 def test_damaged_files(damage, text, rng, tmp_path):
     gops.export.symbol(build(rng), tmp_path / "net", SHAPE)

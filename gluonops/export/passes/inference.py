@@ -3,6 +3,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import mxnet as mx
+import numpy as np
+
 from ...core import registry
 from ...core.contract import Op
 from ...core.errors import OpError
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from ..model import ExportedModel
 
 IDENTITY = "_copy"
+ONEDNNS = 4   # dimensions
 LOSSES = ("make_loss", "MakeLoss", "softmax_cross_entropy", "CTCLoss")
 
 
@@ -39,7 +43,7 @@ def inference(model: ExportedModel) -> ExportedModel:
         Every output is a loss.
     """
     model = model.copy()
-    model.notes += _without_losses(model.graph)
+    model.notes += _without_losses(model)
     if model.metadata.get("training"):
         model.metadata["training"] = False
     variables = set(model.graph.variables())
@@ -47,10 +51,11 @@ def inference(model: ExportedModel) -> ExportedModel:
     return model
 
 
-def _without_losses(graph: Graph) -> list[str]:
+def _without_losses(model: ExportedModel) -> list[str]:
     """Remove losses and labels in place. Returns what was removed, in words."""
+    graph = model.graph
     before = graph.variables()
-    notes = [_replace_head(graph, node) for node in graph.nodes()]
+    notes = [_replace_head(model, node) for node in graph.nodes()]
     notes = [note for note in notes if note is not None]
 
     reasons = _training_only(graph)
@@ -97,13 +102,14 @@ def _has_no_gradient(loss: Node) -> bool:
     return loss.op == "MakeLoss" and float(loss.attrs.get("grad_scale", 1)) == 0
 
 
-def _replace_head(graph: Graph, node: Node) -> str | None:
+def _replace_head(model: ExportedModel, node: Node) -> str | None:
     """Replace a node that is a loss head. Returns what was replaced, in words, or None for other nodes."""
+    graph = model.graph
     entry = registry.entries().get(our_name(node)) if is_ours(node) else None
     if entry is not None and entry.op.inference is not None:
         made = _at_inference(entry.op, node)
     elif node.op in _HEADS:
-        made = _HEADS[node.op](node)
+        made = _HEADS[node.op](model, node)
     elif node.op == "where" and node.source().op == "ones_like":
         # The builtin backend attaches the loss of softmax_output to its output in this way.
         graph.replace({(node, 0): node.inputs[1]})
@@ -127,15 +133,20 @@ def _made(node: Node, op: str, attrs: dict[str, str] | None = None, data: Entry 
     return Node(op, node.name, {**(attrs or {}), **node.marks()}, [data or node.inputs[0]])
 
 
-def _softmax_output(node: Node) -> Node:
-    """A softmax over all axes but the batch, unless a flag says otherwise.
+def _softmax_output(model: ExportedModel, node: Node) -> Node:
+    """What MXNet 1.9.1 computes at inference on the CPU: a softmax over all axes but the batch.
 
-    MXNet 1.9.1 computes that too, with one exception: for float32 of four dimensions at inference on the CPU, oneDNN
-    takes the last axis. The head was not trained like that.
+    Flags say otherwise, and float32 of four dimensions: there oneDNN takes the last axis. If the number of dimensions
+    is not known yet, the head stays, with its data for a label: it computes nothing from that.
     """
     if node.flag("multi_output"):
         return _made(node, "softmax", {"axis": "1"})
     if node.flag("preserve_shape") or _has_two_dimensions(node.source()):
+        return _made(node, "softmax", {"axis": "-1"})
+    dimensions, dtype = _kind_of(model, node.inputs[0])
+    if not dimensions:
+        return Node(node.op, node.name, node.attrs, node.inputs[:1] * 2)
+    if dimensions == ONEDNNS and dtype == np.float32:
         return _made(node, "softmax", {"axis": "-1"})
     rows = Node("Reshape", f"{node.name}_rows", {"shape": "(0, -1)"}, node.inputs[:1])
     softmax = Node("softmax", f"{node.name}_softmax", {"axis": "-1"}, [(rows, 0)])
@@ -148,11 +159,25 @@ def _has_two_dimensions(node: Node) -> bool:
     return node.op == "Flatten" or (node.op == "FullyConnected" and node.flag("flatten", True))
 
 
-def _identity(node: Node) -> Node:
+def _kind_of(model: ExportedModel, entry: Entry) -> tuple[int, type]:
+    """The number of dimensions of an output, 0 if it is not known, and its type; float32 if that is not known."""
+    part = Graph([entry], model.graph.attrs)
+    variables, shapes, symbol = set(part.variables()), model.shapes(), part.symbol()
+    types = {name: value.dtype for name, value in model.parameters.items() if name in variables}
+    if "dtype" in model.metadata:
+        types.update((name, model.metadata["dtype"]) for name in model.inputs if name in variables)
+    try:
+        outputs = symbol.infer_shape_partial(**{name: shapes[name] for name in shapes if name in variables})[1]
+        return len(outputs[0] or ()), symbol.infer_type_partial(**types)[1][0] or np.float32
+    except mx.MXNetError:   # check_shapes says what does not fit
+        return 0, np.float32
+
+
+def _identity(model: ExportedModel, node: Node) -> Node:
     return _made(node, IDENTITY)
 
 
-def _sigmoid(node: Node) -> Node:
+def _sigmoid(model: ExportedModel, node: Node) -> Node:
     return _made(node, "sigmoid")
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
@@ -16,6 +15,7 @@ from ...core.errors import OpError
 from ...data.base import class_names
 from .. import passes
 from ..graph import ends_in_softmax
+from ..locate import ARCHIVES, SYMBOL, split
 from ..metadata import classes_of, metadata_of
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing
@@ -39,8 +39,8 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     Parameters
     ----------
     path : str or os.PathLike
-        An exported net: ``out/net`` for ``out/net-symbol.json`` with ``out/net-0000.params``, or an ``.onnx`` file,
-        which needs onnxruntime. Or a Darknet ``.cfg``.
+        An exported net: ``out/net`` for ``out/net-symbol.json`` with ``out/net-0000.params``, a folder or an archive
+        with one net, or an ``.onnx`` file, which needs onnxruntime. Or a Darknet ``.cfg``.
     weights : str or os.PathLike, optional
         Darknet's ``.weights``, for a cfg.
     classes : sequence of str, str or os.PathLike, optional
@@ -97,20 +97,14 @@ class _Found(NamedTuple):
 
 def is_exported(path: str) -> bool:
     """Whether there are files of an exported net at this path."""
-    return os.path.isfile(path if path.endswith(".onnx") else f"{_prefix(path)[0]}-symbol.json")
-
-
-def _prefix(path):
-    """(prefix, epoch) of an exported net, also from the name of one of its two files."""
-    match = re.fullmatch(r"(.+)-(?:symbol\.json|(\d{4,})\.params)", path)
-    if match is None:
-        return path, None
-    return match.group(1), match.group(2) and int(match.group(2))
+    if os.path.isdir(path):
+        return any(name.endswith(SYMBOL) for name in os.listdir(path))
+    return os.path.isfile(path if path.endswith((".onnx", *ARCHIVES)) else f"{split(path)[0]}{SYMBOL}")
 
 
 def _from_symbol(path, epoch, device):
-    prefix, named = _prefix(path)
-    model = ExportedModel.from_files(prefix, named if epoch is None else epoch, WHERE)
+    model = ExportedModel.from_files(path, epoch, WHERE)
+    prefix, _ = split(path)
     if model.has_label():
         model = passes.inference(model)
     model = passes.describe(model)   # older files have less metadata

@@ -1,6 +1,7 @@
 """Losses and labels: inference export drops them and says so, training export keeps them."""
 import json
 import pathlib
+import sys
 import warnings
 
 import gluonops as gops
@@ -9,6 +10,9 @@ import numpy as np
 import pytest
 from mxnet import gluon
 from mxnet.gluon import nn
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "onnx"))
+from onnx_oracle import session  # noqa: E402
 
 SHAPE = (4, 6)
 BACKENDS = pytest.mark.parametrize("backend", ["builtin", "custom", "native"])
@@ -138,19 +142,21 @@ HEADS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("op, options, shape", HEADS, ids=lambda value: str(value))
-def test_the_heads_of_mxnet(op, options, shape, rng, tmp_path):
-    """Files by anyone: what the head puts out at inference stays, the label goes.
+def test_the_heads_of_mxnet(op, options, shape, dtype, rng, tmp_path):
+    """Files by anyone: what the head puts out at inference stays, the label goes, also in ONNX.
 
-    The oracle runs in float64: in float32 and four dimensions oneDNN's SoftmaxOutput has another axis than training.
+    In float32 and four dimensions oneDNN's SoftmaxOutput has another axis than in training.
     """
     scaled = mx.sym.broadcast_mul(mx.sym.var("data"), mx.sym.var("w", shape=(1,)))
     head = getattr(mx.sym, op)(scaled, mx.sym.var("out_label"), name="out", **options)
     head.save(str(tmp_path / "in-symbol.json"))
-    weight, data = mx.nd.array([1.5]), mx.nd.array(rng.randn(*shape))
+    weight, data = mx.nd.array([1.5], dtype=dtype), mx.nd.array(rng.randn(*shape), dtype=dtype)
     mx.nd.save(str(tmp_path / "in-0000.params"), {"arg:w": weight})
     executor = head.simple_bind(mx.cpu(), grad_req="null", data=shape, type_dict=dict.fromkeys(
-        head.list_arguments(), "float64"))
+        head.list_arguments(), dtype))
     executor.copy_params_from({"w": weight, "data": data}, {})
     expected = executor.forward(is_train=False)[0].asnumpy()
     with pytest.warns(gops.export.ExportWarning, match="without the loss head 'out', the input 'out_label'"):
@@ -158,6 +164,10 @@ def test_the_heads_of_mxnet(op, options, shape, rng, tmp_path):
     assert mx.sym.load(symbol).list_outputs() == ["out_output"]
     block = gluon.SymbolBlock.imports(symbol, ["data"], parameters)
     np.testing.assert_allclose(block(data).asnumpy(), expected, rtol=1e-5, atol=1e-7)
+    for source in ("in", "out"):   # the second without a label
+        gops.export.onnx(tmp_path / source, tmp_path / "net.onnx", shape, dtype=dtype)
+        found, = session(tmp_path / "net.onnx").run(None, {"data": data.asnumpy()})
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
 
 
 def test_a_penalty_is_the_identity(rng, tmp_path):

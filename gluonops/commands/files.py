@@ -1,0 +1,44 @@
+"""``gluonops files``: list, check and convert files of MXNet. MXNet itself is not needed."""
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from .. import files
+from ..core.files import make_folder
+from ..export.parameters import listed
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""
+    if args.action == "convert":
+        make_folder("files", args.target)
+        written = files.convert(args.path, args.target, args.epoch)
+        print(json.dumps({"written": written}) if args.json else written)
+        return 0
+    if args.action == "check":
+        found = files.check(args.path, args.epoch)
+        print(json.dumps({"problems": found}, indent=2) if args.json else "\n".join(found) or "nothing is wrong")
+        return 1 if found else 0
+    content = files.describe(args.path, args.epoch)
+    print(json.dumps(content, indent=2) if args.json else "\n".join(_lines(content)))
+    return 0
+
+
+def _lines(content: dict[str, Any]) -> list[str]:
+    """The lines for a terminal: a fact in each, then the arrays."""
+    arrays = content.pop("arrays", [])
+    lines = [f"{name:<16}{_text(value)}" for name, value in content.items()]
+    if arrays:
+        lines.append(f"{'arrays':<16}{len(arrays)}")
+    width = max((len(array["name"]) for array in arrays), default=0)
+    return lines + [f"  {array['name']:<{width}}  {array['type']:<8} {tuple(array['shape'])}" for array in arrays]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return listed(f"{name} {number}" for name, number in value.items())
+    return listed(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,259 @@
+"""Files of arrays, as ``mx.nd.save`` writes them, read and written with NumPy alone: ``.params`` and checkpoints.
+
+MXNet's own loader believes what a file says: a damaged one makes it crash, or take gigabytes. Here the structure is
+checked before a value is read: marks, counts, shapes, types, the sizes against the length of the file, and the names.
+The structure is that of MXNet 1.9.1, ``src/ndarray/ndarray.cc``: ``NDArray::Save``, ``NDArray::Load`` and
+``LegacyLoad``.
+"""
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
+
+import numpy as np
+
+from .errors import OpError
+from .files import check_name, check_regular
+
+if TYPE_CHECKING:
+    import mxnet as mx
+
+__all__ = ["Entry", "check_written", "digest", "entries", "read", "write"]
+
+LIST_MARK = 0x112
+# The marks in front of an array. An older file has the number of dimensions there.
+MARK_V1, MARK_V2, MARK_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+# The storage of an array, and how many arrays of indices a sparse one has.
+DENSE = 0
+SPARSE = {1: ("row_sparse", 1), 2: ("csr", 2)}
+MAX_NDIM = 32
+CPU = (1, 0)   # the device that is written, and its number
+DEVICES = (1, 2, 3, 5)   # cpu, gpu, cpu_pinned, cpu_shared
+# The types, in the order of MXNet's numbers for them.
+TYPES = tuple(map(np.dtype, ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16",
+                             "uint16", "uint32", "uint64")))
+
+Array = Union[np.ndarray, "mx.nd.NDArray"]
+
+
+class Entry(NamedTuple):
+    """An array of a file. ``place`` is the first byte of its values; a list of arrays has no names, but None."""
+
+    name: str | None
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    place: int
+
+
+def _numpy(array: Array) -> np.ndarray:
+    """The values of an array of NumPy's, or of MXNet's."""
+    return array.asnumpy() if hasattr(array, "asnumpy") else np.asarray(array)
+
+
+class _Damaged(Exception):
+    """What is wrong, with the place in the file."""
+
+
+class _Reader:
+    """Reads numbers from a file, and never beyond its end."""
+
+    def __init__(self, file: BinaryIO):
+        self.file = file
+        self.length = os.fstat(file.fileno()).st_size
+
+    @property
+    def place(self) -> int:
+        """The byte that is read next."""
+        return self.file.tell()
+
+    def number(self, format: str) -> int:
+        """One number in the little-endian format of :mod:`struct`."""
+        return self.numbers(format, 1)[0]
+
+    def numbers(self, format: str, count: int) -> tuple[int, ...]:
+        """Several numbers of one format."""
+        content = self.take(struct.calcsize(f"<{format}") * count)
+        return struct.unpack(f"<{count}{format}", content)
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        self._check(size)
+        return self.file.read(size)
+
+    def skip(self, size: int) -> None:
+        """Pass over the next bytes."""
+        self._check(size)
+        self.file.seek(size, os.SEEK_CUR)
+
+    def _check(self, size):
+        left = self.length - self.place
+        if size > left:
+            raise _Damaged(f"byte {self.place}: {size} more bytes are announced; the file has {left}")
+
+
+def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[Entry]:
+    """What arrays a file has. Their values are not read.
+
+    ``remedy``: what the user can do, for errors. Raises OpError: the file cannot be read, is damaged, or has a sparse
+    array. The message has the place in the file, or the array's name.
+    """
+    check_name(where, path)
+    try:
+        check_regular(path)
+        with open(path, "rb") as file:
+            found, sparse = _entries(_Reader(file))
+    except OSError as error:
+        raise OpError(where, f"{path} cannot be read: {error.strerror}", remedy) from error
+    except _Damaged as error:
+        raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
+    if sparse:
+        kinds = ", ".join(f"{name} ({storage})" for name, storage in sparse.items())
+        raise OpError(where, f"{path} has the sparse arrays {kinds}; expected dense ones",
+                      "Save NDArray.tostype('default') of each")
+    return found
+
+
+def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
+    """The arrays of a file by name. A list of arrays has the names ``0``, ``1``, ... Errors as of :func:`entries`."""
+    found = entries(where, path, remedy)
+    arrays = {}
+    with open(path, "rb") as file:
+        for number, entry in enumerate(found):
+            file.seek(entry.place)
+            values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
+            arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
+    return arrays
+
+
+def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]) -> None:
+    """Write the bytes that ``mx.nd.save`` writes. ``arrays``: by name, or a list without names.
+
+    Raises OSError: the file cannot be written. An OpError if MXNet does not have the type of an array.
+    """
+    names = list(arrays) if isinstance(arrays, Mapping) else []
+    arrays = list(arrays.values()) if isinstance(arrays, Mapping) else arrays
+    for name, array in zip(names or range(len(arrays)), arrays):
+        if np.dtype(array.dtype) not in TYPES:
+            raise OpError("files", f"the array {name} has the type {array.dtype}; expected one of "
+                          f"{', '.join(dtype.name for dtype in TYPES)}", "Convert it with astype")
+    with open(path, "wb") as file:
+        file.write(struct.pack("<QQQ", LIST_MARK, 0, len(arrays)))
+        for array in arrays:
+            value = _numpy(array)
+            needs_numpys_shapes = not value.ndim or not value.size
+            mark = MARK_V3 if needs_numpys_shapes else MARK_V2
+            file.write(struct.pack(f"<Iii{value.ndim}q", mark, DENSE, value.ndim, *value.shape))
+            file.write(struct.pack("<iii", *CPU, TYPES.index(value.dtype)))
+            np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tofile(file)
+        file.write(struct.pack("<Q", len(names)))
+        for name in names:
+            encoded = name.encode()
+            file.write(struct.pack("<Q", len(encoded)) + encoded)
+
+
+def digest(arrays: Mapping[str, Array]) -> str:
+    """The SHA-256 of names, types, shapes and values, in hexadecimal."""
+    result = hashlib.sha256()
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(_numpy(arrays[name]))
+        result.update(f"{name} {values.dtype} {values.shape} ".encode())
+        result.update(values)
+    return result.hexdigest()
+
+
+def check_written(path: str) -> None:
+    """Raise an OSError if a file that MXNet has written is incomplete: MXNet ignores an error in the last block."""
+    with open(path, "rb") as file:
+        try:
+            _entries(_Reader(file))
+        except _Damaged as error:
+            raise OSError(f"the file is incomplete ({error})") from error
+
+
+def _entries(reader: _Reader) -> tuple[list[Entry], dict[str, str]]:
+    """The arrays, and the storage of the sparse ones by name."""
+    if reader.length < 24 or reader.number("Q") != LIST_MARK:
+        raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
+    reader.skip(8)   # reserved
+    count = reader.number("Q")
+    arrays, storages = [], []
+    for index in range(count):   # each has bytes of its own, so a count that is too high meets the end of the file
+        array, storage = _array(reader, index)
+        arrays.append(array)
+        storages.append(storage)
+    names = _names(reader)
+    if names and len(names) != count:
+        raise _Damaged(f"it has {count} arrays and {len(names)} names")
+    if len(set(names)) < len(names):
+        raise _Damaged("two arrays have the same name")
+    if reader.place != reader.length:
+        raise _Damaged(f"byte {reader.place}: the arrays end here; the file has {reader.length} bytes")
+    names = names or [None] * count
+    sparse = {str(index if name is None else name): SPARSE[storage][0]
+              for index, (name, storage) in enumerate(zip(names, storages)) if storage != DENSE}
+    return [array._replace(name=name) for array, name in zip(arrays, names)], sparse
+
+
+def _array(reader: _Reader, index: int) -> tuple[Entry, int]:
+    """An array, without its name, and its storage."""
+    start, mark = reader.place, reader.number("I")
+    storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
+    if storage != DENSE and storage not in SPARSE:
+        raise _Damaged(f"byte {start}: an array has the storage {storage}; expected {DENSE}, a dense array")
+    if storage in SPARSE:
+        stored = _shape(reader, start, index, least=1)
+    if mark in (MARK_V1, MARK_V2, MARK_V3):
+        # 0 dimensions mean that there is no array, except with NumPy's shapes.
+        shape = _shape(reader, start, index, least=0 if mark == MARK_V3 else 1)
+    else:
+        shape = _sizes(reader, start, index, 1, mark, "I")
+    device, _ = reader.numbers("i", 2)
+    dtype = _dtype(reader, start, index, device)
+    if storage == DENSE:
+        place = reader.place
+        reader.skip(math.prod(shape) * dtype.itemsize)
+        return Entry(None, shape, dtype, place), storage
+
+    sizes = [math.prod(stored) * dtype.itemsize]
+    for _ in range(SPARSE[storage][1]):
+        indices = _dtype(reader, start, index, device)
+        sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
+    place = reader.place
+    reader.skip(sum(sizes))
+    return Entry(None, shape, dtype, place), storage
+
+
+def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
+    number = reader.number("i")
+    if device not in DEVICES or not 0 <= number < len(TYPES):
+        raise _Damaged(f"byte {start}: array {index} has a device of kind {device} and a type of number {number}")
+    return TYPES[number].newbyteorder("<")
+
+
+def _shape(reader: _Reader, start: int, index: int, least: int) -> tuple[int, ...]:
+    """A shape of 64-bit sizes, with its number of dimensions in front."""
+    return _sizes(reader, start, index, least, reader.number("i"), "q")
+
+
+def _sizes(reader: _Reader, start: int, index: int, least: int, ndim: int, format: str) -> tuple[int, ...]:
+    if not least <= ndim <= MAX_NDIM:
+        raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
+    shape = reader.numbers(format, ndim)
+    if not all(size >= 0 for size in shape):
+        raise _Damaged(f"byte {start}: array {index} has the shape {shape}")
+    return shape
+
+
+def _names(reader: _Reader) -> list[str]:
+    names = []
+    for _ in range(reader.number("Q")):
+        start = reader.place
+        try:
+            names.append(reader.take(reader.number("Q")).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise _Damaged(f"byte {start}: a name is not UTF-8") from error
+    return names

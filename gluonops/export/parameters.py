@@ -1,0 +1,56 @@
+"""Which variables of a graph are parameters, and under what names files have their values. Needs no MXNet."""
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
+from ..core.errors import OpError
+from .graph import Graph
+
+# MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
+LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
+          "LayerNorm", "LeakyReLU", "RNN")
+# Two names for each state of a batch norm, at the end of a variable's name: of Module's files and of Gluon's.
+STATES = (("moving_mean", "running_mean"), ("moving_var", "running_var"))
+MOST_NAMES = 20   # in a message
+Value = TypeVar("Value")
+
+
+def of_layers(graph: Graph) -> set[str]:
+    """The names of the variables that are a layer's parameters."""
+    names = set()
+    for node in graph.nodes():
+        if node.op in LAYERS:
+            parameters = node.inputs[1:2] if node.op == "RNN" else node.inputs[1:]
+            names.update(source.name for source, _ in parameters)
+    return names
+
+
+def without_tags(where: str, path: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values of a file without ``arg:`` and ``aux:`` in front of their names. An OpError if two have one name."""
+    plain = {}
+    for tagged, value in values.items():
+        name = re.sub("^(arg|aux):", "", tagged)
+        if name in plain:
+            raise OpError(where, f"{path} has two values for {name}", "Remove one of them")
+        plain[name] = value
+    return plain
+
+
+def renamed_states(variables: Iterable[str], names: Collection[str]) -> dict[str, str]:
+    """States that a file has under the other name: their names in the file -> those in the graph."""
+    variables, renamed = set(variables), {}
+    for name in sorted(variables.difference(names)):
+        for ending, other in (*STATES, *(pair[::-1] for pair in STATES)):
+            found = name[:-len(ending)] + other
+            if name.endswith(ending) and found in names and found not in variables:
+                renamed[found] = name
+    return renamed
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names for a message; the first of very many."""
+    names = list(names)
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

@@ -1,0 +1,83 @@
+"""Files of records are read as MXNet reads them; what is damaged is refused."""
+import struct
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.core import records
+
+MARK = struct.pack("<I", records.MARK)
+# What makes parts: marks at multiples of four bytes. Elsewhere they are content.
+CONTENTS = [b"", b"a", b"four", MARK, MARK * 3, b"abcd" + MARK + b"ef", b"x" + MARK, b"end." + MARK]
+
+
+@pytest.fixture
+def path(tmp_path):
+    """(the .rec, the .idx), written by MXNet."""
+    paths = tmp_path / "a.rec", tmp_path / "a.idx"
+    file = mx.recordio.MXIndexedRecordIO(str(paths[1]), str(paths[0]), "w")
+    for number, content in enumerate(CONTENTS):
+        file.write_idx(number * 10, content)
+    file.close()
+    return paths
+
+
+def test_as_mxnet_reads_them(path):
+    assert list(records.records("test", path[0])) == CONTENTS
+    places = records.index("test", path[1])
+    assert list(places) == [number * 10 for number in range(len(CONTENTS))]
+    assert [records.record("test", path[0], place) for place in places.values()] == CONTENTS
+    theirs = mx.recordio.MXRecordIO(str(path[0]), "r")
+    assert [theirs.read() for _ in CONTENTS] == CONTENTS
+
+
+@pytest.mark.parametrize("label", [3.0, [1.0, 2.0, 0.5], np.arange(12, dtype="float32")], ids=str)
+def test_headers(label, tmp_path):
+    path = str(tmp_path / "a.rec")
+    file = mx.recordio.MXRecordIO(path, "w")
+    file.write(mx.recordio.pack(mx.recordio.IRHeader(0, label, 7, 0), b"image"))
+    file.close()
+    item, = records.items("test", path)
+    assert item.number == 7 and item.content == b"image"
+    np.testing.assert_array_equal(item.labels, np.ravel(label).astype("float32"))
+
+
+def refused(read, text):
+    with pytest.raises(gops.OpError, match=f"gluonops.test: .*{text}"):
+        list(read())
+
+
+def test_what_is_damaged(path, tmp_path):
+    rec, idx = path
+    refused(lambda: records.records("test", tmp_path), "cannot be read: it is not a regular file")
+    refused(lambda: records.records("test", tmp_path / "none.rec"), "cannot be read: No such file")
+    whole = rec.read_bytes()
+    for damaged in (whole[:-2], whole[:-14], b"JPEG" * 8, struct.pack("<II", records.MARK, 2 ** 29 - 1) + b"x" * 64,
+                    struct.pack("<II", records.MARK, records.LAST << records.LENGTH_BITS),
+                    struct.pack("<II", records.MARK, records.FIRST << records.LENGTH_BITS), b"\n"):
+        rec.write_bytes(damaged)
+        refused(lambda: records.records("test", rec), r"a.rec is not a file of records, or it is damaged: byte \d+")
+    refused(lambda: records.record("test", rec, 10 ** 9), "byte 1000000000 of .*a.rec is beyond its end")
+    for line in ("1", "1\t2\t3", "a\t0", "1\t-5", "1\t\u0663"):
+        idx.write_text(line)
+        refused(lambda: records.index("test", idx), "line 1 of .*a.idx is .*; expected two numbers")
+
+
+def test_headers_that_are_damaged():
+    refused(lambda: records.unpack("test", b"short"), "a record has 5 bytes; expected a header of 24 bytes")
+    refused(lambda: records.unpack("test", struct.pack("<IfQQ", 2 ** 31, 0, 0, 0)), "announces 2147483648 labels")
+
+
+def test_no_mutation_gets_further(path, rng):
+    content, refusals = path[0].read_bytes(), 0
+    for _ in range(200):
+        damaged = bytearray(content)
+        for place in rng.randint(len(damaged), size=rng.randint(1, 4)):
+            damaged[place] = rng.randint(256)
+        path[0].write_bytes(damaged)
+        try:
+            list(records.records("test", path[0]))
+        except gops.OpError:
+            refusals += 1
+    assert refusals > 80

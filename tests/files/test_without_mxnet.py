@@ -1,0 +1,116 @@
+"""gluonops where MXNet is not installed: files are read as with it, and all else says what is missing."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+LEGACY = ROOT / "tests" / "golden" / "legacy"
+# No module named mxnet is found, as in an environment without it.
+BLOCKER = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "mxnet":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocker())
+"""
+PROGRAM = """
+import json, sys
+import gluonops as gops
+
+assert dir(gops) == ["OpError", "__version__", "doctor", "files"] == sorted(gops.__all__)
+for name in ("nn", "ops", "loss", "export", "models", "train", "darknet", "data", "backend", "tune_threads"):
+    try:
+        getattr(gops, name)
+    except ImportError as error:
+        assert str(error).startswith("gluonops: MXNet is not installed. Run: gluonops install-mxnet"), error
+        assert str(error).endswith(f"gluonops.{name} needs MXNet."), error
+    else:
+        raise AssertionError(name)
+try:
+    from gluonops.export import onnx
+except ImportError as error:
+    assert str(error).endswith("gluonops.export.onnx needs MXNet."), error
+try:
+    gops.no_such_name
+except AttributeError:
+    pass
+described = gops.files.describe("net")
+gops.files.write("again.params", gops.files.read("net"))
+gops.files.convert("net", "folder")
+labels = [item.labels.tolist() for item in gops.files.records("a.rec")]
+assert "mxnet" not in sys.modules
+print(json.dumps([described, gops.files.check("net"), labels]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A net of MXNet 0.8, with arrays of its symbol's shapes, and records."""
+    shutil.copy(LEGACY / "save000800-symbol.json", tmp_path / "net-symbol.json")
+    symbol = mx.sym.load(str(tmp_path / "net-symbol.json"))
+    arguments, _, states = symbol.infer_shape(data=(4, 20))
+    shapes = dict(zip(symbol.list_arguments() + symbol.list_auxiliary_states(), arguments + states))
+    arrays = {name: mx.nd.random.normal(shape=shape) for name, shape in shapes.items() if shape[0] != 4}
+    mx.nd.save(str(tmp_path / "net-0000.params"), arrays)
+    file = mx.recordio.MXRecordIO(str(tmp_path / "a.rec"), "w")
+    file.write(mx.recordio.pack(mx.recordio.IRHeader(0, [1.0, 0.5], 8, 0), b"something"))
+    file.close()
+    return tmp_path
+
+
+def check(folder, python, environment):
+    """Run the program and the command in a process, and compare with this one, which has MXNet."""
+    def run(*words):
+        return subprocess.run([python, *words], cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+
+    done = run("-c", PROGRAM)
+    assert done.returncode == 0, done.stderr
+    net = folder / "net"
+    assert json.loads(done.stdout) == [gops.files.describe(net), gops.files.check(net), [[1.0, 0.5]]]
+    assert gops.files.check(net) == []
+    assert (folder / "again.params").read_bytes() == (folder / "net-0000.params").read_bytes()
+    assert (folder / "folder" / "symbol.json").is_file()
+
+    done = run("-m", "gluonops", "files", "list", "net", "--json")
+    assert json.loads(done.stdout) == gops.files.describe(net), done.stderr
+    for command in (["ops"], ["export", "net", "out"], ["convert", "a.cfg", "a.weights", "out"], ["doctor", "--json"]):
+        done = run("-m", "gluonops", *command)
+        assert done.returncode == 1
+        text = json.loads(done.stdout)["problems"][0] if command[0] == "doctor" else done.stderr
+        assert text.startswith("gluonops: MXNet is not installed. Run: gluonops install-mxnet")
+
+
+def test_where_mxnet_is_not_found(folder):
+    (folder / "sitecustomize.py").write_text(BLOCKER)
+    check(folder, sys.executable, {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])})
+
+
+@pytest.mark.slow
+def test_an_environment_without_mxnet(folder, tmp_path_factory):
+    """Installed by pip, with NumPy alone, from a copy of the sources."""
+    home = tmp_path_factory.mktemp("home")
+    copy = home / "copy"
+    copy.mkdir()
+    for name in ("gluonops", "models", "tools"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "generated"))
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, copy)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GLUONOPS_"))}
+    environment["GLUONOPS_COMPILE"] = "0"
+    python = home / "venv" / "bin" / "python"
+    for command in ([sys.executable, "-m", "venv", home / "venv"],
+                    [python, "-m", "pip", "install", "--quiet", "setuptools>=68", "wheel"],
+                    [python, "-m", "pip", "install", "--quiet", "--no-build-isolation", copy]):
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, encoding="utf-8")
+        assert done.returncode == 0, done.stdout + done.stderr
+    check(folder, python, environment)
