@@ -181,14 +181,20 @@ def filled_like(model: Model, call: Call) -> str:
     return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
 
 
-@converts("_contrib_arange_like")
-def arange_like(model: Model, call: Call) -> str:
-    """Numbers along the batch. Along any other axis they are constant and have no converter."""
-    if call.value("axis") is None or call.value("repeat", 1) != 1:
+@converts("_zeros", "_ones", "_full")
+def filled(model: Model, call: Call) -> str:
+    """Of a shape that its readers have, such as the first state of a recurrent layer. Others are constants."""
+    number = {"_zeros": 0, "_ones": 1}.get(call.node.op, call.value("value"))
+    return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
+
+
+@converts("_contrib_arange_like", "_arange")
+def arange(model: Model, call: Call) -> str:
+    """Numbers along the batch, or along the axis of a reader. Others are constants."""
+    if len(call.shape) > 1 or call.value("repeat", 1) != 1:
         raise call.refuse("counts the elements of the whole batch")
-    count = model.reshape(model.size(call.shape[0]), ())
-    integers = model.add("Range", model.scalar(0, np.int64), count, model.scalar(1, np.int64))
-    scaled = model.add("Mul", model.cast(integers, call.dtype), model.scalar(call.value("step", 1.0), call.dtype))
+    scaled = model.add("Mul", model.positions(call.shape[0], call.dtype), model.scalar(call.value("step", 1.0),
+                                                                                       call.dtype))
     return model.add("Add", scaled, model.scalar(call.value("start", 0.0), call.dtype))
 
 

@@ -1,6 +1,8 @@
 """Computes the parts of a graph that depend on no input, such as anchors and grids."""
 from __future__ import annotations
 
+import re
+
 import mxnet as mx
 import numpy as np
 
@@ -62,7 +64,13 @@ def _shape_inputs(node: Node) -> list[int]:
 
 
 def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
-    """Whether a node reads constant values, and shapes that do not depend on the batch size."""
+    """Whether a node reads constant values, and shapes that do not depend on the batch size.
+
+    MXNet infers a shape with a 0, and the length of an ``_arange`` with ``infer_range``, from the nodes that read it.
+    """
+    is_open = "0" in re.findall(r"\d+", node.attrs.get("shape", "")) or node.flag("infer_range")
+    if not node.inputs and is_open:
+        return False
     shape_inputs = _shape_inputs(node)
     for position, (source, _) in enumerate(node.inputs):
         if position not in shape_inputs and source not in constant:

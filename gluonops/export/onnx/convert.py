@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, kind
 from ..shapes import Shapes
-from . import arithmetic, arrays, boxes, layers  # noqa: F401  (each fills the table)
+from . import arithmetic, arrays, boxes, layers, recurrent, sequences  # noqa: F401  (each fills the table)
 from .constants import SHAPE_READERS, constants
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer

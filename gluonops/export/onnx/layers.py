@@ -9,6 +9,7 @@ import numpy as np
 from .arrays import cut
 from .model import Call, Model
 from .registry import converts
+from .sequences import within
 
 ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 
@@ -271,15 +272,22 @@ def _gelu(model: Model, call: Call) -> str:
 
 @converts("softmax", "log_softmax", "softmin")
 def softmax(model: Model, call: Call) -> str:
-    if call.flag("use_length"):
-        raise call.refuse("masks by length")
     data = call.inputs[0]
     temperature = call.value("temperature") or 1.0
     if call.node.op == "softmin":
         temperature = -temperature
     if temperature != 1:
         data = model.add("Div", data, model.scalar(temperature, call.dtypes[0]))
-    result = model.add("LogSoftmax" if call.node.op == "log_softmax" else "Softmax", data, axis=call.axis())
+    axis = call.axis()
+    if call.flag("use_length"):
+        if call.node.op != "softmax":
+            raise call.refuse("masks by length")
+        others = [i for i in range(len(call.shape)) if i != axis]
+        inside = within(model, call.inputs[1], call.shape, axis, others)
+        data = model.add("Where", inside, data, model.scalar(-np.inf, call.dtypes[0]))
+    result = model.add("LogSoftmax" if call.node.op == "log_softmax" else "Softmax", data, axis=axis)
+    if call.flag("use_length"):   # a row of length 0 would be NaN
+        result = model.add("Where", inside, result, model.scalar(0, call.dtypes[0]))
     return result if call.dtype == call.dtypes[0] else model.cast(result, call.dtype)
 
 

@@ -4,10 +4,12 @@ import mxnet as mx
 import numpy as np
 import onnx_oracle
 import pytest
+import test_onnx_sequences
 from gluonops.export.onnx.registry import CONVERTERS
 from mxnet import gluon
+from onnx_oracle import IMAGE, case
 
-IMAGE, ROW, GRID = (4, 6, 8), (5,), (3, 4)
+ROW, GRID = (5,), (3, 4)
 
 
 def positive(rng, shape):
@@ -34,28 +36,8 @@ def truths(rng, shape):
     return rng.randint(0, 2, shape).astype(np.float32)
 
 
-class Net(gluon.HybridBlock):
-    """``function(F, *inputs, *parameters)``."""
-
-    def __init__(self, function, parameters):
-        super().__init__()
-        self.function, self.count = function, len(parameters)
-        rng = np.random.RandomState(1)
-        for i, shape in enumerate(parameters):
-            setattr(self, f"p{i}", self.params.get(f"p{i}", shape=shape, init=mx.init.Constant(
-                mx.nd.array(rng.uniform(0.5, 1.5, shape)))))
-
-    def hybrid_forward(self, F, *inputs, **parameters):
-        return self.function(F, *inputs, *[parameters[f"p{i}"] for i in range(self.count)])
-
-
 def unary(name, make=onnx_oracle._uniform):
     return pytest.param(lambda F, x: getattr(F, name)(x), [(IMAGE, make)], (), id=name)
-
-
-def case(identity, function, *inputs, parameters=()):
-    return pytest.param(function, [item if isinstance(item[0], tuple) else (item, onnx_oracle._uniform)
-                                   for item in inputs or (IMAGE,)], parameters, id=identity)
 
 
 UNARY = [unary(name) for name in ("abs", "arctan", "arcsinh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor",
@@ -203,9 +185,7 @@ CASES = UNARY + ARITHMETIC + REDUCTIONS + ARRAYS + LAYERS
 
 @pytest.mark.parametrize("function, inputs, parameters", CASES)
 def test_converter(function, inputs, parameters, tmp_path, rng):
-    net = Net(function, parameters)
-    net.initialize()
-    onnx_oracle.agree(net, tmp_path / "net.onnx", dict(zip("xyz", inputs)), rng=rng)
+    onnx_oracle.converted(function, inputs, parameters, tmp_path / "net.onnx", rng)
 
 
 @pytest.mark.parametrize("axis, fix_gamma", [(1, False), (1, True), (3, False), (-1, True)])
@@ -218,12 +198,16 @@ def test_batch_norm(axis, fix_gamma, tmp_path, rng):
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": IMAGE}, rng=rng)
 
 
+# Operators that other tests here export.
+ELSEWHERE = {"BatchNorm", "RNN", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
+             "_identity_with_attr_like_rhs", "_zeros"}
+
+
 def test_every_converter_has_a_case():
-    """The operators in the cases above, and those with a test of their own; one of several names is enough."""
-    seen = {"BatchNorm", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
-            "_identity_with_attr_like_rhs"}
-    for function, inputs, parameters in (item.values for item in CASES):
-        data = [mx.sym.var(name) for name, _ in zip("xyz", inputs)] + [mx.sym.var(f"p{i}") for i in range(
+    """One of several names is enough."""
+    seen = set(ELSEWHERE)
+    for function, inputs, parameters in (item.values for item in CASES + test_onnx_sequences.CASES):
+        data = [mx.sym.var(name) for name, _ in zip("xyzw", inputs)] + [mx.sym.var(f"p{i}") for i in range(
             len(parameters))]
         result = function(mx.sym, *data)
         graph = gops.export.graph.Graph.of(mx.sym.Group(result) if isinstance(result, list) else result)
