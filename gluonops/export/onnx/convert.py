@@ -13,6 +13,7 @@ from ..graph import Entry, Graph, Node, kind
 from ..shapes import Shapes
 from . import arithmetic, arrays, boxes, layers, recurrent, sequences  # noqa: F401  (each fills the table)
 from .constants import SHAPE_READERS, constants
+from .loops import unroll
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS
@@ -44,6 +45,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     values = {name: value for name, value in exported.parameters.items() if name in variables}
     shapes = _input_shapes(exported, [name for name in variables if name not in values])
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
+    while unroll(graph, sizes):
+        sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     constant, constant_values = constants(graph, values, sizes)
     live = _live(graph, constant)
     _check_converters(live)

@@ -209,3 +209,40 @@ def test_deep_ar(tmp_path, rng):
     net.initialize(mx.init.Uniform(0.7))
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"past": (STEPS,), "features": (STEPS, 2)}, batches=(2, 1, 3),
                       rng=rng)
+
+
+class Loop(gluon.HybridBlock):
+    """A loop over time, with several outputs, states and a loop inside of it."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.cell = rnn.LSTMCell(HIDDEN, input_size=WIDTH)
+
+    def hybrid_forward(self, F, data, scale):
+        def inner(row, state):
+            return F.broadcast_mul(row, scale), [state[0] + row]
+
+        def step(frame, states):
+            output, states = self.cell(frame, states)
+            scaled, total = F.contrib.foreach(inner, F.transpose(output), [F.slice_axis(scale, 1, 0, 1).reshape(-1)])
+            return [output * 2, F.transpose(scaled), total[0]], states
+
+        first = F.slice_axis(F.transpose(data, (1, 0, 2)), 0, 0, 1).sum(axis=2).reshape((-1, 1)).tile((1, HIDDEN))
+        outputs, states = F.contrib.foreach(step, F.transpose(data, (1, 0, 2)), [first, first * 0.5])
+        return [*outputs, *states]
+
+
+def test_a_loop_is_unrolled(tmp_path, rng):
+    net = Loop()
+    net.initialize(mx.init.Uniform(0.7))
+    net.hybridize()
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (STEPS, WIDTH), "scale": (1,)}, batches=(2, 1, 3), rng=rng)
+
+
+def test_a_loop_over_the_batch(tmp_path):
+    net = nn.HybridLambda(lambda F, x: F.contrib.foreach(lambda row, state: (row + state[0], [row]), x, [
+        F.slice_axis(x, 0, 0, 1).reshape(-1)])[0])
+    with pytest.raises(gops.OpError, match=r"\(_foreach\) has as many steps as the batch has images"):
+        gops.export.onnx(net, tmp_path / "net.onnx", (2, 3))
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3,)}, batches=(4,))
