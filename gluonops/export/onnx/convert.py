@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, kind
 from ..shapes import Shapes
-from . import arithmetic, arrays, boxes, layers, recurrent, sequences  # noqa: F401  (each fills the table)
+from . import (  # noqa: F401  (each fills the table)
+    arithmetic,
+    arrays,
+    boxes,
+    detection,
+    layers,
+    recurrent,
+    regions,
+    sequences,
+)
 from .constants import SHAPE_READERS, constants
 from .loops import unroll
 from .model import Call, Model, refusal

@@ -4,6 +4,7 @@ import mxnet as mx
 import numpy as np
 import onnx_oracle
 import pytest
+import test_onnx_detection
 import test_onnx_sequences
 from gluonops.export.onnx.registry import CONVERTERS
 from mxnet import gluon
@@ -200,13 +201,15 @@ def test_batch_norm(axis, fix_gamma, tmp_path, rng):
 
 # Operators that other tests here export.
 ELSEWHERE = {"BatchNorm", "RNN", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
+             "_contrib_MultiBoxPrior", "_contrib_MultiBoxDetection", "_contrib_Proposal",
              "_identity_with_attr_like_rhs", "_zeros"}
 
 
 def test_every_converter_has_a_case():
     """One of several names is enough."""
     seen = set(ELSEWHERE)
-    for function, inputs, parameters in (item.values for item in CASES + test_onnx_sequences.CASES):
+    cases = CASES + test_onnx_detection.CASES + test_onnx_sequences.CASES
+    for function, inputs, parameters in (item.values for item in cases):
         data = [mx.sym.var(name) for name, _ in zip("xyzw", inputs)] + [mx.sym.var(f"p{i}") for i in range(
             len(parameters))]
         result = function(mx.sym, *data)
