@@ -125,17 +125,29 @@ def slice_axis(model: Model, call: Call) -> str:
     return cut(model, call.inputs[0], [call.value("axis")], [begin], [end])
 
 
-@converts("slice_like", "Crop")
+@converts("slice_like")
 def slice_like(model: Model, call: Call) -> str:
-    from_corner = call.ints("offset", (0, 0)) == (0, 0) and not call.flag("center_crop")
-    if call.node.op == "Crop" and not from_corner:
-        raise call.refuse("crops away from the corner")
+    return _cropped(model, call, [0] * len(call.shape))
+
+
+@converts("Crop")
+def crop(model: Model, call: Call) -> str:
+    if call.flag("center_crop"):
+        rest = [old - new for old, new in zip(call.shapes[0][2:], call.shape[2:])]
+        return _cropped(model, call, [0, 0, rest[0] // 2, rest[1] // 2])
+    return _cropped(model, call, [0, 0, *call.ints("offset", (0, 0))])
+
+
+def _cropped(model: Model, call: Call, begins: Sequence[int]) -> str:
+    """A part of the first input, with the output's sizes."""
     axes = [i for i, (old, new) in enumerate(zip(call.shapes[0], call.shape)) if old != new]
     if not axes:
         return call.inputs[0]
-    ends = model.shape([call.shape[axis] for axis in axes])
-    begins = model.ints(*[0] * len(axes))
-    return model.add("Slice", call.inputs[0], begins, ends, model.ints(*axes))
+    first = model.ints(*[begins[axis] for axis in axes])
+    last = model.shape([call.shape[axis] for axis in axes])
+    if any(begins):
+        last = model.add("Add", last, first)
+    return model.add("Slice", call.inputs[0], first, last, model.ints(*axes))
 
 
 @converts("reverse")

@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (each fills the table)
     arithmetic,
     arrays,
     boxes,
+    deformable,
     detection,
     layers,
     recurrent,
@@ -25,7 +26,7 @@ from .constants import SHAPE_READERS, constants
 from .loops import unroll
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer
-from .registry import CONVERTERS
+from .registry import CONVERTERS, OPSETS
 from .sizes import Sizes
 
 if TYPE_CHECKING:
@@ -33,20 +34,24 @@ if TYPE_CHECKING:
 
     from ..model import ExportedModel
 
-__all__ = ["convert"]
+__all__ = ["DEFAULT_OPSET", "convert"]
+
+DEFAULT_OPSET = 17
 
 
-def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
+def convert(exported: ExportedModel, dynamic_batch: bool, opset: int | None, metadata: dict[str, Any],
             quantization: Quantization | None = None) -> onnx.ModelProto:
     """The ModelProto of a model.
 
     - ``exported``: for inference, with MXNet's operators only. It has the shapes of all inputs and, in the metadata,
       their ``dtype``.
-    - ``opset``: version of ONNX's operators.
+    - ``opset``: version of ONNX's operators. By default it is ``DEFAULT_OPSET``, or the first one that has what the
+      model needs.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
     - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
 
-    Raises OpError: an operator has no converter, or is used in a way ONNX lacks; an input has no shape.
+    Raises OpError: an operator has no converter, needs another opset, or is used in a way ONNX lacks; an input has no
+    shape.
     """
     exported = exported.copy()
     graph = exported.graph
@@ -61,7 +66,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     _check_converters(live)
 
     batch_input = next(iter(shapes), None) if dynamic_batch else None
-    model = Model(batch_input, opset)
+    model = Model(batch_input, _opset(live, opset))
     quantizer = Quantizer(model, graph, quantization, constant_values)
     input_names = {name: model.take(name) for name in shapes}   # first, so that nothing else takes these names
     tensors = {entry: model.constant(array, entry[0].name) for entry, array in constant_values.items()}
@@ -116,6 +121,16 @@ def _check_converters(live: set[Node]) -> None:
     if others:
         what += f"; nor have {', '.join(others)}"
     raise OpError("export.onnx", what, "Replace it in the net, or export symbol JSON")
+
+
+def _opset(live: set[Node], opset: int | None) -> int:
+    """The version of ONNX's operators to write. An OpError if a node needs a newer one than the given one."""
+    needed = max(live, key=lambda node: OPSETS.get(node.op, 0), default=None)
+    first = max(DEFAULT_OPSET, OPSETS.get(needed.op, 0)) if needed else DEFAULT_OPSET
+    if opset is not None and needed and opset < OPSETS.get(needed.op, 0):
+        raise OpError("export.onnx", f"the node {needed.name!r} is the operator {needed.op}, which ONNX has from opset "
+                      f"{first} on; opset is {opset}", f"Leave opset out, or pass {first}")
+    return first if opset is None else opset
 
 
 def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes, quantizer: Quantizer) -> None:

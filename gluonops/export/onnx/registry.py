@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 CONVERTERS = {}   # operator -> function
+OPSETS = {}       # operator -> the first version of ONNX's operators that has what it needs, if not all have
 
 
-def converts(*names: str) -> Callable:
-    """Enter the decorated function for these operators. It returns a tensor, or a list of tensors."""
+def converts(*names: str, opset: int | None = None) -> Callable:
+    """Enter the decorated function for these operators. It returns a tensor, or a list of tensors.
+
+    ``opset``: the first version of ONNX's operators that has what they need.
+    """
     def enter(function: Callable) -> Callable:
         CONVERTERS.update(dict.fromkeys(names, function))
+        if opset is not None:
+            OPSETS.update(dict.fromkeys(names, opset))
         return function
     return enter

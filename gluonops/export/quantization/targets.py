@@ -52,7 +52,7 @@ class ForONNX:
     """The net for ONNX. ``model``, ``measured``, ``quantization``: as for :class:`ForMXNet`."""
 
     def __init__(self, path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
-                 opset: int):
+                 opset: int | None):
         self._path = path
         self._content = serialized(model, True, opset, {}, quantization)
         self._measured = self._content

@@ -2,10 +2,12 @@
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+import onnx
 import onnx_oracle
 import pytest
 from mxnet import gluon
-from onnx_oracle import case
+from mxnet.gluon import nn
+from onnx_oracle import case, needs_kernels
 
 
 class Align(gluon.HybridBlock):
@@ -60,6 +62,32 @@ CASES = [
     case(f"psroi_pooling_{groups}", lambda F, x, r, groups=groups: F.contrib.PSROIPooling(
         x, F.reshape(r, (-3, 0)), spatial_scale=0.25, output_dim=3, pooled_size=4, group_size=groups),
         (3 * groups ** 2, 8, 10), ((3, 5), of_one_image)) for groups in (4, 2)]
+
+
+def shifts(rng, shape):
+    """Offsets, many of which leave the map; some reach whole pixels and borders."""
+    return (rng.randint(-12, 13, shape) / 4).astype(np.float32)
+
+
+def offsets_of(groups, *size):
+    return (18 * groups, *size), shifts
+
+
+DEFORMABLE = [({}, (6, 7), 1), ({"stride": (2, 1), "pad": (1, 2), "dilate": (1, 2)}, (4, 9), 1),
+              ({"pad": (1, 1), "num_group": 2, "num_deformable_group": 2, "no_bias": True}, (8, 9), 2)]
+CASES += [case(f"deformable_{i}", lambda F, x, o, w, b, options=options: F.contrib.DeformableConvolution(
+    x, o, w, *([] if "no_bias" in options else [b]), kernel=(3, 3), num_filter=6, **options), (4, 8, 9),
+    offsets_of(groups, *size), parameters=[(6, 4 // options.get("num_group", 1), 3, 3), (6,)], marks=needs_kernels)
+    for i, (options, size, groups) in enumerate(DEFORMABLE)]
+CASES += [case(f"modulated_{i}", lambda F, x, o, m, w, b, options=options: F.contrib.ModulatedDeformableConvolution(
+    x, o, m, w, *([] if "no_bias" in options else [b]), kernel=(3, 3), num_filter=6, **options), (4, 8, 9),
+    offsets_of(groups, *size), (9 * groups, *size), parameters=[(6, 4 // options.get("num_group", 1), 3, 3), (6,)],
+    marks=needs_kernels)
+    for i, (options, size, groups) in enumerate(DEFORMABLE)]
+CASES += [case(f"correlation_{i}", lambda F, x, y, options=options: F.Correlation(x, y, **options), (3, 9, 11),
+               (3, 9, 11)) for i, options in enumerate([
+    {}, {"max_displacement": 4, "stride2": 2, "pad_size": 4}, {"kernel_size": 3, "max_displacement": 2, "stride1": 2,
+     "pad_size": 3, "is_multiply": False}])]
 
 
 @pytest.mark.parametrize("function, inputs, parameters", CASES)
@@ -163,3 +191,14 @@ def test_an_ssd_that_is_trained(tmp_path, rng):
         expected = onnx_oracle.outputs_of(net, images, np.zeros((batch, 1, 5), np.float32))
         for ours, theirs in zip(expected[::3], session.run(None, {"data": images})):
             np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-5)
+
+
+def test_deformable_convolutions_need_an_opset(tmp_path):
+    net = nn.HybridLambda(lambda F, x, o, w: F.contrib.DeformableConvolution(
+        x, o, w, kernel=(1, 1), num_filter=2, no_bias=True, name="bent"))
+    shapes = {"x": (1, 2, 4, 4), "o": (1, 2, 4, 4), "w": (2, 2, 1, 1)}
+    with pytest.raises(gops.OpError, match="'hybridlambda.*bent' is the operator _contrib_DeformableConvolution, which "
+                       "ONNX has from opset 19 on; opset is 17. Leave opset out, or pass 19"):
+        gops.export.onnx(net, tmp_path / "net.onnx", shapes, dynamic_batch=False, opset=17)
+    path = gops.export.onnx(net, tmp_path / "net.onnx", shapes, dynamic_batch=False)
+    assert onnx.load(path).opset_import[0].version == 19

@@ -106,6 +106,8 @@ ARRAYS = [
     case("slices", lambda F, x: [F.slice(x, begin=(None, 1, None, 6), end=(None, 3, -1, 1), step=(1, 1, 2, -2)),
          F.slice_axis(x, axis=-1, begin=-3, end=None), F.slice(x, begin=(0, 0), end=(1, 2)), F.reverse(x, axis=2)]),
     case("slice_like", lambda F, x, y: F.slice_like(x, y, axes=(2, 3)), IMAGE, (4, 3, 2)),
+    case("crops", lambda F, x, y: [F.Crop(x, y), F.Crop(x, y, offset=(2, 3)), F.Crop(x, y, center_crop=True), F.Crop(
+         x, h_w=(5, 2), offset=(1, 4)), F.Crop(x, h_w=(3, 3), center_crop=True)], IMAGE, (4, 3, 2)),
     case("tile_and_repeat", lambda F, x: [F.tile(x, (2, 1, 3)), F.repeat(x, 3, axis=1), F.tile(x, (2, 1, 1, 1, 1))]),
     case("broadcasts", lambda F, x, y: [F.broadcast_like(y, x), F.broadcast_axis(y, axis=1, size=4),
          F.broadcast_to(y, (0, 4, 0, 0))], IMAGE, (1, 6, 8)),
