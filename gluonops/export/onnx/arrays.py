@@ -43,7 +43,7 @@ def swap_axes(model: Model, call: Call) -> str:
     return model.add("Transpose", call.inputs[0], perm=order)
 
 
-@converts("Concat")
+@converts("Concat", "_rnn_param_concat")
 def concat(model: Model, call: Call) -> str:
     return model.add("Concat", *call.inputs, axis=call.value("dim", 1))
 
@@ -215,6 +215,11 @@ def shape_array(model: Model, call: Call) -> str:
     return model.shape(call.shapes[0])
 
 
+@converts("size_array")
+def size_array(model: Model, call: Call) -> str:
+    return model.reduce("ReduceProd", model.shape(call.shapes[0]), [0])
+
+
 def as_indices(model: Model, value: str, count: int | None = None, mode: str = "clip") -> str:
     """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
     value = model.cast(value, np.int64)
@@ -289,22 +294,52 @@ def top(model: Model, call: Call) -> str | list[str]:
     return indices if returned == "indices" else [values, indices]
 
 
-# Both as reshapes and a transpose: onnxruntime's own operators do not have every type.
 @converts("depth_to_space")
 def depth_to_space(model: Model, call: Call) -> str:
-    size = call.value("block_size")
-    batch, _, height, width = call.shapes[0]
-    blocks = model.reshape(call.inputs[0], (batch, size, size, call.shape[1], height, width))
-    return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 4, 1, 5, 2)), call.shape)
+    return _blocks_to_pixels(model, call, call.value("block_size"), "DCR")
 
 
 @converts("space_to_depth")
 def space_to_depth(model: Model, call: Call) -> str:
-    size = call.value("block_size")
+    return _pixels_to_blocks(model, call, call.value("block_size"), "DCR")
+
+
+@converts("gluonops_reorg")
+def reorg(model: Model, call: Call) -> str:
+    mode, size = call.text("mode"), call.value("stride")
+    if call.flag("reverse"):
+        return _blocks_to_pixels(model, call, size, "CRD" if mode == "CRD" else "DCR")
+    return _pixels_to_blocks(model, call, size, mode)
+
+
+def _blocks_to_pixels(model: Model, call: Call, size: int, mode: str) -> str:
+    """Channels become blocks of pixels: the block is their first axis (DCR), or the last one (CRD)."""
+    if _has_operator(call):
+        return model.add("DepthToSpace", call.inputs[0], blocksize=size, mode=mode)
+    batch, _, height, width = call.shapes[0]
+    split, order = (size, size, call.shape[1]), (0, 3, 4, 1, 5, 2)
+    if mode == "CRD":
+        split, order = (call.shape[1], size, size), (0, 1, 4, 2, 5, 3)
+    blocks = model.reshape(call.inputs[0], (batch, *split, height, width))
+    return model.reshape(model.add("Transpose", blocks, perm=order), call.shape)
+
+
+def _pixels_to_blocks(model: Model, call: Call, size: int, mode: str) -> str:
+    """The inverse of :func:`_blocks_to_pixels`. The mode ``darknet`` reads the data as a larger image of it."""
+    if _has_operator(call) and mode == "DCR":
+        return model.add("SpaceToDepth", call.inputs[0], blocksize=size)
     batch, channels = call.shapes[0][:2]
     height, width = call.shape[2:]
+    if mode == "darknet":
+        channels, height, width = channels // (size * size), height * size, width * size
     blocks = model.reshape(call.inputs[0], (batch, channels, height, size, width, size))
-    return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4)), call.shape)
+    order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
+    return model.reshape(model.add("Transpose", blocks, perm=order), call.shape)
+
+
+def _has_operator(call: Call) -> bool:
+    """Whether onnxruntime's own operator has the type."""
+    return call.dtype in (np.float32, np.float64)
 
 
 @converts("Pad")

@@ -1,4 +1,4 @@
-"""Converts a model of MXNet's operators to an ONNX model.
+"""Converts a model of MXNet's operators, and of those of gluonops that ONNX has, to an ONNX model.
 
 The shapes of all tensors are inferred first, at several batch sizes. They show what a reshape of MXNet's means, and
 which sizes depend on the batch. Then each node is converted by its operator's function in the table of converters.
@@ -26,7 +26,7 @@ from .constants import SHAPE_READERS, constants
 from .loops import unroll
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer
-from .registry import CONVERTERS, OPSETS
+from .registry import CONVERTERS, operator
 from .sizes import Sizes
 
 if TYPE_CHECKING:
@@ -34,24 +34,20 @@ if TYPE_CHECKING:
 
     from ..model import ExportedModel
 
-__all__ = ["DEFAULT_OPSET", "convert"]
-
-DEFAULT_OPSET = 17
+__all__ = ["convert"]
 
 
-def convert(exported: ExportedModel, dynamic_batch: bool, opset: int | None, metadata: dict[str, Any],
+def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
             quantization: Quantization | None = None) -> onnx.ModelProto:
     """The ModelProto of a model.
 
-    - ``exported``: for inference, with MXNet's operators only. It has the shapes of all inputs and, in the metadata,
-      their ``dtype``.
-    - ``opset``: version of ONNX's operators. By default it is ``DEFAULT_OPSET``, or the first one that has what the
-      model needs.
+    - ``exported``: for inference, with operators of the table only. It has the shapes of all inputs and, in the
+      metadata, their ``dtype``.
+    - ``opset``: version of ONNX's operators.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
     - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
 
-    Raises OpError: an operator has no converter, needs another opset, or is used in a way ONNX lacks; an input has no
-    shape.
+    Raises OpError: an operator has no converter, or is used in a way ONNX lacks; an input has no shape.
     """
     exported = exported.copy()
     graph = exported.graph
@@ -66,7 +62,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int | None, met
     _check_converters(live)
 
     batch_input = next(iter(shapes), None) if dynamic_batch else None
-    model = Model(batch_input, _opset(live, opset))
+    model = Model(batch_input, opset)
     quantizer = Quantizer(model, graph, quantization, constant_values)
     input_names = {name: model.take(name) for name in shapes}   # first, so that nothing else takes these names
     tensors = {entry: model.constant(array, entry[0].name) for entry, array in constant_values.items()}
@@ -112,7 +108,7 @@ def _live(graph: Graph, constant: set[Node]) -> set[Node]:
 
 def _check_converters(live: set[Node]) -> None:
     """Raise an OpError that names the operators without a converter."""
-    lacking = [node for node in live if node.op not in CONVERTERS]
+    lacking = [node for node in live if operator(node) not in CONVERTERS]
     if not lacking:
         return
     lacking.sort(key=lambda node: (kind(node), node.name))
@@ -123,22 +119,12 @@ def _check_converters(live: set[Node]) -> None:
     raise OpError("export.onnx", what, "Replace it in the net, or export symbol JSON")
 
 
-def _opset(live: set[Node], opset: int | None) -> int:
-    """The version of ONNX's operators to write. An OpError if a node needs a newer one than the given one."""
-    needed = max(live, key=lambda node: OPSETS.get(node.op, 0), default=None)
-    first = max(DEFAULT_OPSET, OPSETS.get(needed.op, 0)) if needed else DEFAULT_OPSET
-    if opset is not None and needed and opset < OPSETS.get(needed.op, 0):
-        raise OpError("export.onnx", f"the node {needed.name!r} is the operator {needed.op}, which ONNX has from opset "
-                      f"{first} on; opset is {opset}", f"Leave opset out, or pass {first}")
-    return first if opset is None else opset
-
-
 def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes, quantizer: Quantizer) -> None:
     """Add the ONNX nodes of one node, and enter its outputs in ``tensors``."""
     shape_only = SHAPE_READERS.get(node.op, ())
     inputs = ["" if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
-    results = CONVERTERS[node.op](model, Call(node, quantizer.inputs(node, inputs), sizes))
+    results = CONVERTERS[operator(node)](model, Call(node, quantizer.inputs(node, inputs), sizes))
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):

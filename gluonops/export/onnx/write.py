@@ -18,6 +18,7 @@ from ..shapes import DataShape, type_name
 from ..warning import ExportWarning
 from .convert import convert
 from .quantize import Quantization
+from .registry import opset_of, whole
 
 if TYPE_CHECKING:
     import onnx as onnx_package
@@ -83,12 +84,13 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
-    model = passes.lower(passes.describe(model), "builtin")
+    opset = opset_of(model.graph, opset)
+    model = passes.lower(passes.describe(model), "builtin", keep=whole(opset))
     save(path, _content(model, dynamic_batch, opset, metadata))
     return path
 
 
-def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int | None, metadata: dict[str, Any]) -> bytes:
+def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int, metadata: dict[str, Any]) -> bytes:
     """The content of the file, for any batch size where nothing else is asked for and the net takes it."""
     if dynamic_batch is not None:
         return serialized(model, dynamic_batch, opset, metadata)
@@ -102,7 +104,7 @@ def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int | None
     return content
 
 
-def serialized(model: ExportedModel, dynamic_batch: bool, opset: int | None, metadata: dict[str, Any],
+def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
                quantization: Quantization | None = None) -> bytes:
     """The content of an ONNX file.
 

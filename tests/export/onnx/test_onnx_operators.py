@@ -114,6 +114,8 @@ ARRAYS = [
     case("likes", lambda F, x: F.concat(F.zeros_like(x), F.ones_like(x), x)),
     case("counting", lambda F, x: F.broadcast_mul(F.broadcast_add(x, F.contrib.arange_like(x, axis=3)), F.reshape(
          F.contrib.arange_like(x, axis=0, start=1, step=2), (-1, 1, 1, 1)))),
+    case("sizes_as_numbers", lambda F, x: [F.cast(F.size_array(x), "float32"), F.cast(F.size_array(F.slice_axis(
+         x, axis=0, begin=0, end=1)), "float32")]),
     case("shape_as_numbers", lambda F, x: F.broadcast_mul(x, F.reshape(F.cast(F.slice_axis(F.shape_array(x), axis=0,
          begin=1, end=2), "float32"), (1, 1, 1, 1)))),
     case("take", lambda F, x, i: [F.take(x, i * 0 + 2, axis=2), F.take(x, i - 9, axis=1, mode="wrap")], IMAGE,
@@ -204,7 +206,8 @@ def test_batch_norm(axis, fix_gamma, tmp_path, rng):
 # Operators that other tests here export.
 ELSEWHERE = {"BatchNorm", "RNN", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
              "_contrib_MultiBoxPrior", "_contrib_MultiBoxDetection", "_contrib_Proposal",
-             "_identity_with_attr_like_rhs", "_zeros"}
+             "_identity_with_attr_like_rhs", "_zeros", "gluonops_mish", "gluonops_gelu", "gluonops_group_norm",
+             "gluonops_reorg"}
 
 
 def test_every_converter_has_a_case():
