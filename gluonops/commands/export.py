@@ -15,7 +15,6 @@ from . import calibration
 
 __all__ = ["run"]
 
-DEFAULT_OPSET = 17
 QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")
 
 
@@ -45,8 +44,8 @@ def _write(args):
         written += export.rewrite(args.source, args.target, args.backend, args.fold_batch_norm, args.inference,
                                   args.epoch, args.pad_channels, args.split_channels)
     if args.onnx is not None:
-        written.append(export.onnx(args.source, args.onnx, args.data_shape, not args.fixed_batch,
-                                   fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=_opset(args)))
+        written.append(export.onnx(args.source, args.onnx, args.data_shape, False if args.fixed_batch else None,
+                                   fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset))
     return written
 
 
@@ -58,12 +57,8 @@ def _quantize(args):
     data = calibration.images(args.calibrate, _image_shape(model, args.data_shape), preprocessing)
     given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
-    return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=_opset(args),
+    return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=args.opset,
                            **options)
-
-
-def _opset(args):
-    return DEFAULT_OPSET if args.opset is None else args.opset
 
 
 def _image_shape(model, data_shape):

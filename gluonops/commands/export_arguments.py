@@ -30,7 +30,7 @@ def add_export(add: Callable) -> None:
                         "to export for; name it if there are several inputs")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: accept only this batch size")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
-                        "(default: 17)")
+                        "(default: 17, or what the net needs)")
     _add_int8(export.add_argument_group("8 bits"))
     export.set_defaults(check=_check_export)
 

@@ -50,7 +50,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
              held_out: Any = None, *, onnx: str | os.PathLike | None = None, method: str | None = None,
              percentile: float = 99.99, keep: Iterable[str] = (), layer_limit: float = 0.05,
              limit: float | None = None, score: Callable[[Predict], float] | None = None, epoch: int | None = None,
-             opset: int = 17, storage: str = "int8") -> Quantized:
+             opset: int | None = None, storage: str = "int8") -> Quantized:
     """Write a net with 8-bit convolutions and dense layers: as symbol JSON for MXNet on the CPU, as ONNX, or both.
 
     Losses are removed and batch norms are folded. The range of every tensor comes from the calibration data. Weights
@@ -96,8 +96,8 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         net and for each result.
     epoch : int, optional
         Epoch of the parameter file, where `net` is a path; the highest there is if left out.
-    opset : int, default 17
-        For `onnx`, 13 to 21.
+    opset : int, optional
+        For `onnx`, as in :func:`gluonops.export.onnx`.
     storage : {'int8', 'float32'}, default 'int8'
         Type of the weights in the ``.params``. With ``float32`` the file is as large as before and holds the same
         integers, for programs that do not convert types.

@@ -158,14 +158,17 @@ def fix(model: Model, call: Call) -> str:
 
 
 @converts("round")
-def away_from_zero(model: Model, call: Call) -> str:
+def round_(model: Model, call: Call) -> str:
+    return rounded(model, call.inputs[0], call.dtype)
+
+
+def rounded(model: Model, value: str, dtype: np.dtype) -> str:
     """MXNet rounds halves away from zero, ONNX to the even neighbour. To add 0.5 and cut would round the sum itself."""
-    magnitude = model.add("Abs", call.inputs[0])
+    magnitude = model.add("Abs", value)
     below = model.add("Floor", magnitude)
     rest = model.add("Sub", magnitude, below)
-    is_half = model.add("GreaterOrEqual", rest, model.scalar(0.5, call.dtype))
-    up = model.cast(is_half, call.dtype)
-    return model.add("Mul", model.add("Sign", call.inputs[0]), model.add("Add", below, up))
+    up = model.cast(model.add("GreaterOrEqual", rest, model.scalar(0.5, dtype)), dtype)
+    return model.add("Mul", model.add("Sign", value), model.add("Add", below, up))
 
 
 def _modulo(model: Model, call: Call, left: str, right: str) -> str:

@@ -43,7 +43,7 @@ def swap_axes(model: Model, call: Call) -> str:
     return model.add("Transpose", call.inputs[0], perm=order)
 
 
-@converts("Concat")
+@converts("Concat", "_rnn_param_concat")
 def concat(model: Model, call: Call) -> str:
     return model.add("Concat", *call.inputs, axis=call.value("dim", 1))
 
@@ -125,17 +125,29 @@ def slice_axis(model: Model, call: Call) -> str:
     return cut(model, call.inputs[0], [call.value("axis")], [begin], [end])
 
 
-@converts("slice_like", "Crop")
+@converts("slice_like")
 def slice_like(model: Model, call: Call) -> str:
-    from_corner = call.ints("offset", (0, 0)) == (0, 0) and not call.flag("center_crop")
-    if call.node.op == "Crop" and not from_corner:
-        raise call.refuse("crops away from the corner")
+    return _cropped(model, call, [0] * len(call.shape))
+
+
+@converts("Crop")
+def crop(model: Model, call: Call) -> str:
+    if call.flag("center_crop"):
+        rest = [old - new for old, new in zip(call.shapes[0][2:], call.shape[2:])]
+        return _cropped(model, call, [0, 0, rest[0] // 2, rest[1] // 2])
+    return _cropped(model, call, [0, 0, *call.ints("offset", (0, 0))])
+
+
+def _cropped(model: Model, call: Call, begins: Sequence[int]) -> str:
+    """A part of the first input, with the output's sizes."""
     axes = [i for i, (old, new) in enumerate(zip(call.shapes[0], call.shape)) if old != new]
     if not axes:
         return call.inputs[0]
-    ends = model.shape([call.shape[axis] for axis in axes])
-    begins = model.ints(*[0] * len(axes))
-    return model.add("Slice", call.inputs[0], begins, ends, model.ints(*axes))
+    first = model.ints(*[begins[axis] for axis in axes])
+    last = model.shape([call.shape[axis] for axis in axes])
+    if any(begins):
+        last = model.add("Add", last, first)
+    return model.add("Slice", call.inputs[0], first, last, model.ints(*axes))
 
 
 @converts("reverse")
@@ -181,20 +193,31 @@ def filled_like(model: Model, call: Call) -> str:
     return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
 
 
-@converts("_contrib_arange_like")
-def arange_like(model: Model, call: Call) -> str:
-    """Numbers along the batch. Along any other axis they are constant and have no converter."""
-    if call.value("axis") is None or call.value("repeat", 1) != 1:
+@converts("_zeros", "_ones", "_full")
+def filled(model: Model, call: Call) -> str:
+    """Of a shape that its readers have, such as the first state of a recurrent layer. Others are constants."""
+    number = {"_zeros": 0, "_ones": 1}.get(call.node.op, call.value("value"))
+    return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
+
+
+@converts("_contrib_arange_like", "_arange")
+def arange(model: Model, call: Call) -> str:
+    """Numbers along the batch, or along the axis of a reader. Others are constants."""
+    if len(call.shape) > 1 or call.value("repeat", 1) != 1:
         raise call.refuse("counts the elements of the whole batch")
-    count = model.reshape(model.size(call.shape[0]), ())
-    integers = model.add("Range", model.scalar(0, np.int64), count, model.scalar(1, np.int64))
-    scaled = model.add("Mul", model.cast(integers, call.dtype), model.scalar(call.value("step", 1.0), call.dtype))
+    scaled = model.add("Mul", model.positions(call.shape[0], call.dtype), model.scalar(call.value("step", 1.0),
+                                                                                       call.dtype))
     return model.add("Add", scaled, model.scalar(call.value("start", 0.0), call.dtype))
 
 
 @converts("shape_array")
 def shape_array(model: Model, call: Call) -> str:
     return model.shape(call.shapes[0])
+
+
+@converts("size_array")
+def size_array(model: Model, call: Call) -> str:
+    return model.reduce("ReduceProd", model.shape(call.shapes[0]), [0])
 
 
 def as_indices(model: Model, value: str, count: int | None = None, mode: str = "clip") -> str:
@@ -271,22 +294,52 @@ def top(model: Model, call: Call) -> str | list[str]:
     return indices if returned == "indices" else [values, indices]
 
 
-# Both as reshapes and a transpose: onnxruntime's own operators do not have every type.
 @converts("depth_to_space")
 def depth_to_space(model: Model, call: Call) -> str:
-    size = call.value("block_size")
-    batch, _, height, width = call.shapes[0]
-    blocks = model.reshape(call.inputs[0], (batch, size, size, call.shape[1], height, width))
-    return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 4, 1, 5, 2)), call.shape)
+    return _blocks_to_pixels(model, call, call.value("block_size"), "DCR")
 
 
 @converts("space_to_depth")
 def space_to_depth(model: Model, call: Call) -> str:
-    size = call.value("block_size")
+    return _pixels_to_blocks(model, call, call.value("block_size"), "DCR")
+
+
+@converts("gluonops_reorg")
+def reorg(model: Model, call: Call) -> str:
+    mode, size = call.text("mode"), call.value("stride")
+    if call.flag("reverse"):
+        return _blocks_to_pixels(model, call, size, "CRD" if mode == "CRD" else "DCR")
+    return _pixels_to_blocks(model, call, size, mode)
+
+
+def _blocks_to_pixels(model: Model, call: Call, size: int, mode: str) -> str:
+    """Channels become blocks of pixels: the block is their first axis (DCR), or the last one (CRD)."""
+    if _has_operator(call):
+        return model.add("DepthToSpace", call.inputs[0], blocksize=size, mode=mode)
+    batch, _, height, width = call.shapes[0]
+    split, order = (size, size, call.shape[1]), (0, 3, 4, 1, 5, 2)
+    if mode == "CRD":
+        split, order = (call.shape[1], size, size), (0, 1, 4, 2, 5, 3)
+    blocks = model.reshape(call.inputs[0], (batch, *split, height, width))
+    return model.reshape(model.add("Transpose", blocks, perm=order), call.shape)
+
+
+def _pixels_to_blocks(model: Model, call: Call, size: int, mode: str) -> str:
+    """The inverse of :func:`_blocks_to_pixels`. The mode ``darknet`` reads the data as a larger image of it."""
+    if _has_operator(call) and mode == "DCR":
+        return model.add("SpaceToDepth", call.inputs[0], blocksize=size)
     batch, channels = call.shapes[0][:2]
     height, width = call.shape[2:]
+    if mode == "darknet":
+        channels, height, width = channels // (size * size), height * size, width * size
     blocks = model.reshape(call.inputs[0], (batch, channels, height, size, width, size))
-    return model.reshape(model.add("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4)), call.shape)
+    order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
+    return model.reshape(model.add("Transpose", blocks, perm=order), call.shape)
+
+
+def _has_operator(call: Call) -> bool:
+    """Whether onnxruntime's own operator has the type."""
+    return call.dtype in (np.float32, np.float64)
 
 
 @converts("Pad")

@@ -55,10 +55,10 @@ def _best(model: Model, call: Call, rows: str, sizes: tuple, kept: int) -> tuple
         valid = model.add("And", valid, model.add("Not", other))
     scores = model.add("Where", valid, model.cast(scores, np.float32), model.scalar(LOWEST, np.float32))
     scores, order = model.add("TopK", scores, model.ints(kept), outputs=2, axis=1)
-    return _gathered(model, rows, order, (sizes[0], kept, call.shapes[0][-1])), scores
+    return gathered(model, rows, order, (sizes[0], kept, call.shapes[0][-1])), scores
 
 
-def _gathered(model: Model, rows: str, order: str, sizes: tuple) -> str:
+def gathered(model: Model, rows: str, order: str, sizes: tuple) -> str:
     """The rows of each image in another order. GatherND with ``batch_dims`` would do, but few programs have it."""
     indices = model.add("Expand", model.add("Unsqueeze", order, model.ints(2)), model.shape(sizes))
     return model.add("GatherElements", rows, indices, axis=1)
@@ -73,13 +73,21 @@ def _chosen(model: Model, call: Call, rows: str, scores: str, sizes: tuple) -> s
     if ids >= 0 and not call.flag("force_suppress"):
         class_ids = model.cast(_column(model, rows, ids, sizes), np.float32)
         by_class = _by_class(model, by_class, class_ids, scores)
-    most = model.ints(sizes[1])
-    iou_threshold = model.constant(np.array([call.value("overlap_thresh", 0.5)], np.float32))
-    score_threshold = model.constant(np.array([max(call.value("valid_thresh", 0.0), LOWEST)], np.float32))
     is_center = call.text("in_format", "corner") == "center"
-    selected = model.add("NonMaxSuppression", boxes, by_class, most, iou_threshold, score_threshold,
-                         center_point_box=int(is_center))
+    return unsuppressed(model, boxes, by_class, sizes, call.value("overlap_thresh", 0.5),
+                        max(call.value("valid_thresh", 0.0), LOWEST), center_point_box=int(is_center))
 
+
+def unsuppressed(model: Model, boxes: str, scores: str, sizes: tuple, overlap: float, lowest: float = LOWEST,
+                 most: int | None = None, **options: int) -> str:
+    """1 for each box that non-maximum suppression leaves, else 0.
+
+    - ``boxes``: (batch, count, 4), of these ``sizes``; ``scores``: (batch, classes, count).
+    - ``overlap``: of the boxes to suppress it is greater; ``lowest``: of the boxes that take part the score is greater.
+    - ``most``: how many boxes it leaves at most.
+    """
+    thresholds = [model.constant(np.array([value], np.float32)) for value in (overlap, lowest)]
+    selected = model.add("NonMaxSuppression", boxes, scores, model.ints(most or sizes[1]), *thresholds, **options)
     places = model.add("Gather", selected, model.ints(0, 2), axis=1)
     count = model.add("Slice", model.add("Shape", selected), model.ints(0), model.ints(1))
     ones = model.add("Expand", model.scalar(1, np.int64), count)
@@ -95,6 +103,11 @@ def _by_class(model: Model, scores: str, ids: str, flat_scores: str) -> str:
     last = model.reduce("ReduceMax", ids, keepdims=False)
     one = model.scalar(1, np.float32)
     class_ids = model.add("Range", first, model.add("Add", last, one), one)
+    return of_classes(model, scores, ids, class_ids)
+
+
+def of_classes(model: Model, scores: str, ids: str, class_ids: str) -> str:
+    """A row of scores, (batch, 1, count), for each class, LOWEST where a box, of class ``ids``, is of another one."""
     classes = model.add("Unsqueeze", class_ids, model.ints(0, 2))
     member = model.add("Equal", model.add("Unsqueeze", ids, model.ints(1)), classes)
     return model.add("Where", member, scores, model.scalar(LOWEST, np.float32))
@@ -102,38 +115,18 @@ def _by_class(model: Model, scores: str, ids: str, flat_scores: str) -> str:
 
 def _compacted(model: Model, rows: str, chosen: str, sizes: tuple, dtype: np.dtype) -> str:
     """The chosen rows in front, in their order, and rows of -1 behind them."""
-    kept = sizes[1]
-    suppressed = model.add("Sub", model.scalar(1, np.int64), chosen)
-    shift = model.add("Mul", suppressed, model.scalar(kept, np.int64))
-    place = model.add("Add", model.constant(np.arange(kept)), shift)
-    _, order = model.add("TopK", place, model.ints(kept), outputs=2, axis=1, largest=0)
+    order = chosen_first(model, chosen, sizes[1])
     moved = model.add("GatherElements", chosen, order, axis=1)
     is_chosen = model.cast(model.add("Unsqueeze", moved, model.ints(2)), bool)
-    return model.add("Where", is_chosen, _gathered(model, rows, order, sizes), model.scalar(-1, dtype))
+    return model.add("Where", is_chosen, gathered(model, rows, order, sizes), model.scalar(-1, dtype))
 
 
-@converts("_contrib_ROIAlign")
-def roi_align(model: Model, call: Call) -> str:
-    """A region is a row of image, left, top, right, bottom."""
-    if call.flag("position_sensitive"):
-        raise call.refuse("pools by position (position_sensitive=True)")
-    if call.flag("aligned") and model.opset < 16:
-        raise call.refuse("has aligned=True, which ONNX has from opset 16 on")
-    count, _ = call.shapes[1]
-    regions = cut(model, call.inputs[1], [1], [1], [5])
-    images = model.reshape(model.cast(cut(model, call.inputs[1], [1], [0], [1]), np.int64), (count,))
-    options = {}
-    if model.opset >= 16:
-        options["coordinate_transformation_mode"] = "half_pixel" if call.flag("aligned") else "output_half_pixel"
-    height, width = call.ints("pooled_size", ())
-    zero = model.scalar(0, np.int64)
-    pooled = model.add("RoiAlign", call.inputs[0], regions, model.add("Max", images, zero), mode="avg",
-                       output_height=height, output_width=width,
-                       sampling_ratio=max(call.value("sample_ratio", -1), 0),
-                       spatial_scale=float(call.value("spatial_scale")), **options)
-    # MXNet returns zeros for a negative image.
-    is_padding = model.reshape(model.add("Less", images, zero), (count, 1, 1, 1))
-    return model.add("Where", is_padding, model.scalar(0, call.dtype), pooled)
+def chosen_first(model: Model, chosen: str, count: int) -> str:
+    """The order, (batch, count), in which the rows that are chosen, 1 and not 0, come before the others."""
+    suppressed = model.add("Sub", model.scalar(1, np.int64), chosen)
+    shift = model.add("Mul", suppressed, model.scalar(count, np.int64))
+    place = model.add("Add", model.constant(np.arange(count)), shift)
+    return model.add("TopK", place, model.ints(count), outputs=2, axis=1, largest=0)[1]
 
 
 @converts("_contrib_box_decode")

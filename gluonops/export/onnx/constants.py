@@ -1,6 +1,8 @@
 """Computes the parts of a graph that depend on no input, such as anchors and grids."""
 from __future__ import annotations
 
+import re
+
 import mxnet as mx
 import numpy as np
 
@@ -11,8 +13,9 @@ from ..shapes import Arrays
 from .sizes import Sizes
 
 # Operators that read only the shape of some of their inputs, by position.
-SHAPE_READERS = {"_contrib_arange_like": (0,), "zeros_like": (0,), "ones_like": (0,), "slice_like": (1,),
-                 "broadcast_like": (1,), "reshape_like": (1,), "shape_array": (0,), "size_array": (0,)}
+SHAPE_READERS = {"Crop": (1,), "_contrib_MultiBoxPrior": (0,), "_contrib_arange_like": (0,), "zeros_like": (0,),
+                 "ones_like": (0,), "slice_like": (1,), "broadcast_like": (1,), "reshape_like": (1,),
+                 "shape_array": (0,), "size_array": (0,)}
 RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
 
 
@@ -62,7 +65,13 @@ def _shape_inputs(node: Node) -> list[int]:
 
 
 def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
-    """Whether a node reads constant values, and shapes that do not depend on the batch size."""
+    """Whether a node reads constant values, and shapes that do not depend on the batch size.
+
+    MXNet infers a shape with a 0, and the length of an ``_arange`` with ``infer_range``, from the nodes that read it.
+    """
+    is_open = "0" in re.findall(r"\d+", node.attrs.get("shape", "")) or node.flag("infer_range")
+    if not node.inputs and is_open:
+        return False
     shape_inputs = _shape_inputs(node)
     for position, (source, _) in enumerate(node.inputs):
         if position not in shape_inputs and source not in constant:

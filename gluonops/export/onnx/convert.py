@@ -1,4 +1,4 @@
-"""Converts a model of MXNet's operators to an ONNX model.
+"""Converts a model of MXNet's operators, and of those of gluonops that ONNX has, to an ONNX model.
 
 The shapes of all tensors are inferred first, at several batch sizes. They show what a reshape of MXNet's means, and
 which sizes depend on the batch. Then each node is converted by its operator's function in the table of converters.
@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, kind
 from ..shapes import Shapes
-from . import arithmetic, arrays, boxes, layers  # noqa: F401  (each fills the table)
+from . import (  # noqa: F401  (each fills the table)
+    arithmetic,
+    arrays,
+    boxes,
+    deformable,
+    detection,
+    layers,
+    recurrent,
+    regions,
+    sequences,
+)
 from .constants import SHAPE_READERS, constants
+from .loops import unroll
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer
-from .registry import CONVERTERS
+from .registry import CONVERTERS, operator
 from .sizes import Sizes
 
 if TYPE_CHECKING:
@@ -30,8 +41,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
             quantization: Quantization | None = None) -> onnx.ModelProto:
     """The ModelProto of a model.
 
-    - ``exported``: for inference, with MXNet's operators only. It has the shapes of all inputs and, in the metadata,
-      their ``dtype``.
+    - ``exported``: for inference, with operators of the table only. It has the shapes of all inputs and, in the
+      metadata, their ``dtype``.
     - ``opset``: version of ONNX's operators.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
     - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
@@ -44,6 +55,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     values = {name: value for name, value in exported.parameters.items() if name in variables}
     shapes = _input_shapes(exported, [name for name in variables if name not in values])
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
+    while unroll(graph, sizes):
+        sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     constant, constant_values = constants(graph, values, sizes)
     live = _live(graph, constant)
     _check_converters(live)
@@ -95,7 +108,7 @@ def _live(graph: Graph, constant: set[Node]) -> set[Node]:
 
 def _check_converters(live: set[Node]) -> None:
     """Raise an OpError that names the operators without a converter."""
-    lacking = [node for node in live if node.op not in CONVERTERS]
+    lacking = [node for node in live if operator(node) not in CONVERTERS]
     if not lacking:
         return
     lacking.sort(key=lambda node: (kind(node), node.name))
@@ -111,7 +124,7 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes, 
     shape_only = SHAPE_READERS.get(node.op, ())
     inputs = ["" if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
-    results = CONVERTERS[node.op](model, Call(node, quantizer.inputs(node, inputs), sizes))
+    results = CONVERTERS[operator(node)](model, Call(node, quantizer.inputs(node, inputs), sizes))
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):

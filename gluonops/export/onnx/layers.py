@@ -9,6 +9,7 @@ import numpy as np
 from .arrays import cut
 from .model import Call, Model
 from .registry import converts
+from .sequences import within
 
 ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 
@@ -98,6 +99,8 @@ def _scaled_and_shifted(model: Model, call: Call, data: str, shape: tuple) -> st
 @converts("LayerNorm")
 def layer_norm(model: Model, call: Call) -> str:
     axis = call.axis()
+    if model.opset >= 17 and axis == len(call.shape) - 1:
+        return model.add("LayerNormalization", *call.inputs, epsilon=float(call.value("eps", 1e-5)))
     return _affine(model, call, _standardized(model, call, call.inputs[0], [axis]), axis)
 
 
@@ -115,12 +118,23 @@ def instance_norm(model: Model, call: Call) -> str:
 def group_norm(model: Model, call: Call) -> str:
     groups = call.value("num_groups", 1)
     shape = call.shapes[0]
+    parameters = [model.array(value) for value in call.inputs[1:]]
+    if model.opset >= 21 and all(array is not None for array in parameters):   # ONNX's are of channels
+        each = shape[1] // len(parameters[0])
+        parameters = [model.constant(np.repeat(array, each)) for array in parameters]
+        return model.add("GroupNormalization", call.inputs[0], *parameters, num_groups=groups,
+                         epsilon=float(call.value("eps", 1e-5)))
     split = model.reshape(call.inputs[0], (shape[0], groups, shape[1] // groups) + shape[2:])
     result = _standardized(model, call, split, list(range(2, len(shape) + 1)))
     if call.shapes[1][0] == shape[1]:
         return _affine(model, call, model.reshape(result, shape), 1)
     result = _scaled_and_shifted(model, call, result, _across(groups, len(shape) + 1, 1))
     return model.reshape(result, shape)
+
+
+@converts("gluonops_group_norm", opset=21)
+def group_norm_of_channels(model: Model, call: Call) -> str:
+    return model.add("GroupNormalization", *call.inputs, num_groups=call.value("num_groups"), epsilon=call.value("eps"))
 
 
 @converts("L2Normalization")
@@ -262,8 +276,21 @@ def leaky_relu(model: Model, call: Call) -> str:
     return model.add("LeakyRelu", call.inputs[0], alpha=slope)
 
 
+@converts("gluonops_mish", opset=18)
+def mish(model: Model, call: Call) -> str:
+    return model.add("Mish", call.inputs[0])
+
+
+@converts("gluonops_gelu", opset=20)
+def gelu(model: Model, call: Call) -> str:
+    approximate = "tanh" if call.text("approximation") == "tanh" else "none"
+    return model.add("Gelu", call.inputs[0], approximate=approximate)
+
+
 def _gelu(model: Model, call: Call) -> str:
     """x / 2 * (1 + erf(x / sqrt(2)))."""
+    if model.opset >= 20:
+        return model.add("Gelu", call.inputs[0])
     half = model.add("Mul", call.inputs[0], model.scalar(0.5, call.dtype))
     erf = model.add("Erf", model.add("Mul", call.inputs[0], model.scalar(np.sqrt(0.5), call.dtype)))
     return model.add("Mul", half, model.add("Add", erf, model.scalar(1, call.dtype)))
@@ -271,15 +298,22 @@ def _gelu(model: Model, call: Call) -> str:
 
 @converts("softmax", "log_softmax", "softmin")
 def softmax(model: Model, call: Call) -> str:
-    if call.flag("use_length"):
-        raise call.refuse("masks by length")
     data = call.inputs[0]
     temperature = call.value("temperature") or 1.0
     if call.node.op == "softmin":
         temperature = -temperature
     if temperature != 1:
         data = model.add("Div", data, model.scalar(temperature, call.dtypes[0]))
-    result = model.add("LogSoftmax" if call.node.op == "log_softmax" else "Softmax", data, axis=call.axis())
+    axis = call.axis()
+    if call.flag("use_length"):
+        if call.node.op != "softmax":
+            raise call.refuse("masks by length")
+        others = [i for i in range(len(call.shape)) if i != axis]
+        inside = within(model, call.inputs[1], call.shape, axis, others)
+        data = model.add("Where", inside, data, model.scalar(-np.inf, call.dtypes[0]))
+    result = model.add("LogSoftmax" if call.node.op == "log_softmax" else "Softmax", data, axis=axis)
+    if call.flag("use_length"):   # a row of length 0 would be NaN
+        result = model.add("Where", inside, result, model.scalar(0, call.dtypes[0]))
     return result if call.dtype == call.dtypes[0] else model.cast(result, call.dtype)
 
 

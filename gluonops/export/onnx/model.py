@@ -72,6 +72,10 @@ class Model:
             self._constants[key] = self.take(name), array
         return self._constants[key][0]
 
+    def array(self, tensor: str) -> np.ndarray | None:
+        """The value of a constant tensor; None if it is not constant."""
+        return next((array for name, array in self._constants.values() if name == tensor), None)
+
     def ints(self, *values: int) -> str:
         """A constant vector of int64, such as a shape or axes."""
         return self.constant(np.array(values, np.int64))
@@ -131,6 +135,13 @@ class Model:
         else:
             target = self.shape(sizes)
         return self.add("Reshape", value, target)
+
+    def positions(self, size: Size, dtype: Any) -> str:
+        """The vector 0, 1, ... of a size."""
+        if not isinstance(size, Batch):
+            return self.constant(np.arange(size, dtype=dtype))
+        count = self.reshape(self.size(size), ())
+        return self.cast(self.add("Range", self.scalar(0, np.int64), count, self.scalar(1, np.int64)), dtype)
 
     def finish(self, inputs: list[tuple], outputs: list[tuple], metadata: dict[str, str]) -> onnx.ModelProto:
         """The complete model.

@@ -25,6 +25,9 @@ class Batch:
     factor: int = 1
     offset: int = 0
 
+    def __mul__(self, factor: int) -> Batch:
+        return Batch(self.factor * factor, self.offset * factor)
+
     def __str__(self) -> str:
         text = "batch" if self.factor == 1 else f"{self.factor}*batch"
         return f"{text}+{self.offset}" if self.offset else text

@@ -18,6 +18,7 @@ from ..shapes import DataShape, type_name
 from ..warning import ExportWarning
 from .convert import convert
 from .quantize import Quantization
+from .registry import opset_of, whole
 
 if TYPE_CHECKING:
     import onnx as onnx_package
@@ -29,8 +30,8 @@ OPSETS = range(13, 22)
 
 
 def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
-         dynamic_batch: bool = True, dtype: str | None = None, fold_batch_norm: bool = False, epoch: int | None = None,
-         metadata: dict[str, Any] | None = None, opset: int = 17) -> str:
+         dynamic_batch: bool | None = None, dtype: str | None = None, fold_batch_norm: bool = False,
+         epoch: int | None = None, metadata: dict[str, Any] | None = None, opset: int | None = None) -> str:
     """Write an ONNX file.
 
     The package onnx is needed: run ``pip install '.[onnx]'`` in the clone. ``onnx.checker`` checks the model before it
@@ -45,8 +46,9 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     data_shape : tuple of int, or dict of str to tuple of int
         As in :func:`gluonops.export.symbol`. It may be left out for files that gluonops exported, because they store
         it. For files, a single shape is that of the only input, whatever its name is.
-    dynamic_batch : bool, default True
-        Whether the file takes any batch size. If False, it takes the one in ``data_shape``. Other sizes are fixed.
+    dynamic_batch : bool, optional
+        Whether the file takes any batch size. If False, it takes the one in ``data_shape``. By default it takes any
+        where the net does, and an ExportWarning says why if the net does not. Other sizes are fixed.
     dtype : str, optional
         Type of the inputs. The default is the type in the files' metadata, or that of the net's parameters.
     fold_batch_norm : bool, default False
@@ -56,8 +58,9 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     metadata : dict, optional
         Further properties to store in the file. It always has the net's ``classes``, ``anchors`` and
         ``preprocessing``, and the shapes of the ``inputs``, as JSON.
-    opset : int, default 17
-        Version of ONNX's operators, 13 to 21. The program that reads the file must know it.
+    opset : int, optional
+        Version of ONNX's operators, 13 to 21. The program that reads the file must know it. The default is 17, or 19
+        for a net with deformable convolutions.
 
     Returns
     -------
@@ -67,8 +70,8 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     Raises
     ------
     OpError
-        Every output is a loss, an operator has no converter, the net does not take any batch size, or the package onnx
-        is not installed.
+        Every output is a loss, an operator has no converter, the net does not take any batch size although
+        ``dynamic_batch`` is True, or the package onnx is not installed.
     """
     check_onnx(opset)
     metadata = plain_metadata(WHERE, metadata)
@@ -81,9 +84,24 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
-    model = passes.lower(passes.describe(model), "builtin")
-    save(path, serialized(model, dynamic_batch, opset, metadata))
+    opset = opset_of(model.graph, opset)
+    model = passes.lower(passes.describe(model), "builtin", keep=whole(opset))
+    save(path, _content(model, dynamic_batch, opset, metadata))
     return path
+
+
+def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int, metadata: dict[str, Any]) -> bytes:
+    """The content of the file, for any batch size where nothing else is asked for and the net takes it."""
+    if dynamic_batch is not None:
+        return serialized(model, dynamic_batch, opset, metadata)
+    try:
+        return serialized(model, True, opset, metadata)
+    except OpError as error:
+        reason = error.what
+    content = serialized(model, False, opset, metadata)
+    batch = next(iter(model.inputs.values()))[0]
+    warnings.warn(f"the file takes a batch of {batch} only: {reason}", ExportWarning, stacklevel=3)
+    return content
 
 
 def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
@@ -109,13 +127,14 @@ def save(path: str, content: bytes) -> None:
     replace(WHERE, {path: write})
 
 
-def check_onnx(opset: int) -> None:
+def check_onnx(opset: int | None) -> None:
     """Raise an OpError if onnx is not installed, or does not know an opset."""
     try:
         import onnx  # noqa: F401
     except ImportError as error:
         raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
-    _check_opset(opset)
+    if opset is not None:
+        _check_opset(opset)
 
 
 def _check_opset(opset: int) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from .. import passes
 from ..model import ExportedModel
 from ..onnx.quantize import Quantization
+from ..onnx.registry import opset_of
 from ..onnx.write import save, serialized
 from .running import Batch, Runner, run
 
@@ -52,8 +53,9 @@ class ForONNX:
     """The net for ONNX. ``model``, ``measured``, ``quantization``: as for :class:`ForMXNet`."""
 
     def __init__(self, path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
-                 opset: int):
+                 opset: int | None):
         self._path = path
+        opset = opset_of(model.graph, opset)
         self._content = serialized(model, True, opset, {}, quantization)
         self._measured = self._content
         if measured is not model:

@@ -1,0 +1,88 @@
+"""The converter of recurrent layers: LSTM, GRU and the plain ones."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import cut
+from .model import Call, Model
+from .registry import converts
+
+OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
+# The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.
+GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_relu": (0,), "rnn_tanh": (0,)}
+
+
+class _Layer(NamedTuple):
+    """ONNX's parameters of a layer. Their first axis is the direction."""
+    weight: np.ndarray
+    recurrence: np.ndarray
+    bias: np.ndarray
+
+
+@converts("RNN")
+def recurrent(model: Model, call: Call) -> list[str]:
+    """One node for each layer. MXNet's node has them all, and all of their parameters in one vector."""
+    _check(call)
+    vector = model.array(call.inputs[1])
+    if vector is None:
+        raise call.refuse("has parameters that depend on an input")
+    directions = 2 if call.flag("bidirectional") else 1
+    data, _, *states = call.inputs
+    finals = []   # of each layer, the last states
+    for number, layer in enumerate(_layers(call, vector, directions)):
+        begin = number * directions
+        first = [cut(model, state, [0], [begin], [begin + directions]) for state in states]
+        data, *last = _add_layer(model, call, data, layer, first)
+        finals.append(last)
+    return [data] + [model.add("Concat", *parts, axis=0) for parts in zip(*finals)]
+
+
+def _check(call: Call) -> None:
+    """Raise an OpError for what ONNX lacks."""
+    if call.value("projection_size") is not None:
+        raise call.refuse("projects its states (projection_size)")
+    if call.value("lstm_state_clip_min") is not None:
+        raise call.refuse("clips its states (lstm_state_clip_min)")
+    if call.flag("use_sequence_length"):
+        raise call.refuse("has use_sequence_length, which MXNet computes on a GPU only")
+
+
+def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[_Layer]:
+    """The layers of MXNet's vector: the weights of every layer and direction, and behind them all biases."""
+    order = GATES[call.text("mode")]
+    hidden, count = call.value("state_size"), call.value("num_layers")
+    rows = len(order) * hidden
+    shapes = []
+    for number in range(count):
+        size = call.shapes[0][2] if number == 0 else directions * hidden
+        shapes += [(rows, size), (rows, hidden)] * directions
+    shapes += [(rows, 1)] * (2 * directions * count)
+    ends = np.cumsum([np.prod(shape) for shape in shapes])
+    parts = [part.reshape(len(order), hidden, -1)[list(order)].reshape(shape)
+             for part, shape in zip(np.split(vector, ends[:-1]), shapes)]
+    weights, biases = parts[:2 * directions * count], parts[2 * directions * count:]
+    for begin in range(0, len(weights), 2 * directions):   # of each direction those for the input and for the state
+        of_layer = slice(begin, begin + 2 * directions)
+        bias = np.concatenate(biases[of_layer]).reshape(directions, 2 * rows)
+        yield _Layer(np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias)
+
+
+def _add_layer(model: Model, call: Call, data: str, layer: _Layer, states: list[str]) -> list[str]:
+    """Add a layer. Returns its output, as MXNet arranges it, and its last states."""
+    mode = call.text("mode")
+    directions = len(layer.weight)
+    options = {"hidden_size": call.value("state_size"),
+               "direction": "bidirectional" if directions == 2 else "forward"}
+    if mode == "gru":
+        options["linear_before_reset"] = 1
+    if mode == "rnn_relu":
+        options["activations"] = ["Relu"] * directions
+    parameters = [model.constant(array) for array in layer]
+    output, *last = model.add(OPERATORS[mode], data, *parameters, "", *states, outputs=1 + len(states), **options)
+    if directions == 2:
+        output = model.add("Transpose", output, perm=(0, 2, 1, 3))
+    steps, batch = call.shape[:2]
+    return [model.reshape(output, (steps, batch, directions * call.value("state_size"))), *last]
