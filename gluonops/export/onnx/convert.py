@@ -77,10 +77,17 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
             _convert(model, node, tensors, sizes, quantizer)
 
     outputs = []
-    for head, name in zip(graph.heads, graph.symbol().list_outputs()):
+    for head, name in zip(graph.heads, _output_names(graph, metadata)):
         outputs.append((_tensor(tensors, head), name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
+
+
+def _output_names(graph: Graph, metadata: dict[str, Any]) -> list[str]:
+    """``ids``, ``scores`` and ``boxes`` for a detector; for other nets the names that MXNet gives."""
+    if metadata.get("task") == "detection":
+        return ["ids", "scores", "boxes"]
+    return graph.symbol().list_outputs()
 
 
 def _input_shapes(exported: ExportedModel, names: list[str]) -> Shapes:
