@@ -187,19 +187,18 @@ def test_what_it_writes_passes_the_linter(started):
     assert done.returncode == 0, done.stdout
 
 
-GAIN = {   # file -> what another attribute changes in it: the declaration, the signature and the kernels
+GAIN = {   # file -> what another attribute changes in it: the declaration, and its use in the kernels
     "contract.py": [("types=FLOATS + INTEGERS, accumulate_fp32=False",
-                     'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),), '
-                                                'scalars=lambda attrs: {"gain": attrs.gain}'),
+                     'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),)'),
                     ("import FLOATS, INTEGERS", "import Attr, Float")],
     "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:")],
     "reference.py": [("return F.abs(data)", "return F.abs(data) * attrs.gain"),
                      ("output_grad * nd.sign(data)", "output_grad * nd.sign(data) * attrs.gain")],
-    "kernel.cu": [("int64_t size)", "int64_t size, double gain)"),
-                  ("magnitude(load(x.items, j));", "magnitude(load(x.items, j)) * A(gain);"),
-                  ("magnitude(load(data, i)), output", "magnitude(load(data, i)) * A(gain), output"),
-                  ("slope(load(x.items, j));", "slope(load(x.items, j)) * A(gain);"),
-                  ("slope(load(data, i)), data", "slope(load(data, i)) * A(gain), data")],
+    "kernel.cu": [("struct Magnitude {\n", "struct Magnitude {\n    double gain;\n\n"),
+                  ("activate(args, Magnitude());", "Magnitude m = {args.gain}; activate(args, m);"),
+                  ("activate_backward(args, Magnitude());", "Magnitude m = {args.gain}; activate_backward(args, m);"),
+                  ("return magnitude(x);", "return magnitude(x) * A(gain);"),
+                  ("return (x > 0) - negative(x);", "return ((x > 0) - negative(x)) * A(gain);")],
     "kernel.cc": [("struct EdgeSum {\n", "struct EdgeSum {\n    double gain;\n\n"), ("EdgeSum()", "EdgeSum{args.gain}"),
                   ("elementwise_forward(args);   // of float16 too: it only clears a bit",
                    "activate_forward(args, EdgeSum{args.gain});"),
@@ -273,7 +272,7 @@ def test_red_then_green(copy):
     reasons = [line for line in output.splitlines() if line.startswith("E   ")]
     assert failed > 100 and len(reasons) == failed, output
     assert all("not written yet" in reason for reason in reasons), output
-    for part in ("the oracle's forward", "kernel.cc", "scalars", "forward"):
+    for part in ("the oracle's forward", "kernel.cc", "launch", "forward"):
         assert any(f"{NAME}: {part} is not written yet" in reason for reason in reasons), part
     _, failed, output = run_tests(copy, "tests/core/test_nvrtc.py", "-k", f"compile and {NAME}")
     assert failed == 0, output

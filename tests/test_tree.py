@@ -8,7 +8,7 @@ import re
 import fresh
 import gluonops as gops
 import pytest
-from gluonops.core import registry, rtc
+from gluonops.core import record, registry, rtc
 from mxnet.gluon import HybridBlock
 
 PACKAGE = pathlib.Path(gops.__file__).parent
@@ -55,14 +55,14 @@ class TestOperator:
             if parameters[attr.name].default is not inspect.Parameter.empty:
                 assert parameters[attr.name].default == attr.default
 
-    def test_kernels_are_named_after_it_and_include_their_family_alone(self, name):
+    def test_kernels_take_its_record_and_include_their_family_alone(self, name):
         if registry.get(name).op.cuda is None:
             pytest.skip(registry.get(name).op.unsupported["kernel.cu"])
         folder = registry.get(name).folder
         source = (folder / "kernel.cu").read_text()
-        bounds = r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s+"
-        assert re.findall(rf"__global__ void (?:{bounds})?(\w+)", source) == [
-            f"{name}_forward", f"{name}_backward"]
+        kernels = re.findall(r"__device__ void (forward|backward)\(const (\w+)<[TL, ]+> &args\)", source)
+        args = f"{record.camel(name)}Args"
+        assert kernels == [("forward", args), ("backward", args)] and "__global__" not in source
         included = re.findall(r'(?m)^#include "\.\./(_\w+)/\w+\.cuh"$', source)
         assert source.count("#include") == len(included)
         assert all((folder.parent / family).is_dir() for family in included)
@@ -285,7 +285,8 @@ def without_hints(node):
     return [name for name in missing if name not in UNTYPED]
 
 
-UNTYPED = ("self", "cls", "F", "nd", "attrs")   # F and nd are mx.nd or mx.sym; attrs are an operator's own tuple
+# F and nd are mx.nd or mx.sym; attrs and args are an operator's own: a tuple, and the numbers of its record.
+UNTYPED = ("self", "cls", "F", "nd", "attrs", "args")
 TYPED = [*PACKAGE.rglob("*.py"), *(ROOT / "models").glob("*.py"), *(ROOT / "tools").glob("*.py")]
 
 

@@ -55,20 +55,13 @@ ROW = 'Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),  
 CONTRACT = '''"""The contract of ``{name}``."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Op, Out, Shapes
+from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Launch, Op, Out, Shapes
 from ...core.errors import OpError
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The CUDA kernels' arguments besides tensors."""
-    raise OpError("{name}", "scalars is not written yet", "Write it in gluonops/ops/{name}/contract.py")
-
-
-def elements(attrs, known: dict) -> tuple[int, int]:
-    """One thread per element."""
-    return math.prod(known["data"]), 1
+def launch(args) -> Launch:
+    """<fill in: what a thread or a block of a CUDA kernel takes>."""
+    raise OpError("{name}", "launch is not written yet", "Write it in gluonops/ops/{name}/contract.py")
 
 
 OP = Op(
@@ -82,17 +75,23 @@ OP = Op(
     shapes=Shapes(data="...", output="..."),
     derived={{"size": "data.size"}},
     backward=("output_grad", "data"),
-    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+    cuda=Cuda(forward=launch, backward=launch),
 )
 '''
 KERNEL_CU = """// {name}: <fill in: what a thread does, and the bytes that forward and backward move>.
 
-{forward}    for (int64_t i = first_item(); i < size; i += item_step())
-        store(output, i, load(data, i), output_request);   // <fill in>
+template <typename T>
+__device__ void forward(const {block}Args<T> &args)
+{{
+    for (int64_t i = first_item(); i < args.size; i += item_step())
+        store(args.output, i, load(args.data, i), args.output_request);   // <fill in>
 }}
 
-{backward}    for (int64_t i = first_item(); i < size; i += item_step())
-        store(data_grad, i, load(output_grad, i), data_grad_request);   // <fill in>
+template <typename T>
+__device__ void backward(const {block}Args<T> &args)
+{{
+    for (int64_t i = first_item(); i < args.size; i += item_step())
+        store(args.data_grad, i, load(args.output_grad, i), args.data_grad_request);   // <fill in>
 }}
 """
 KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backward move>.
@@ -233,19 +232,8 @@ def reference(text: str, name: str) -> str:
 
 
 def kernel_cu(text: str, name: str) -> str:
-    """The two kernels' signatures, and a loop over the elements."""
-    signatures = re.findall(r"template <typename T>\n__global__ [^{]*\n\{\n", text)
-    if len(signatures) != 2:
-        raise Refused(f"kernel.cu of {TEMPLATE} does not look as expected. Adapt tools/new_op.py")
-    forward, backward = map(aligned, signatures)
-    return KERNEL_CU.format(name=name, forward=forward, backward=backward)
-
-
-def aligned(signature: str) -> str:
-    """The parameters on later lines below those on the first one."""
-    template, first, *rest, brace = signature.splitlines()
-    indent = " " * (first.index("(") + 1)
-    return "\n".join([template, first, *(indent + line.strip() for line in rest), brace, ""])
+    """Loops over the elements."""
+    return KERNEL_CU.format(name=name, block=camel(name))
 
 
 def kernel_cc(text: str, name: str) -> str:

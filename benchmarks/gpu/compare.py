@@ -20,7 +20,7 @@ TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-12}   # of the valu
 def inputs(case: dict) -> dict:
     """What the user puts in, head gradient included, and the kernels' tables; name -> array."""
     given = drawn.draw(case["op"], case["attrs"], case["arrays"], case["classes"], [*case["inputs"], "output_grad"])
-    return {**given, **{name: np.array(values) for name, values in case["tables"].items()}}
+    return {**given, **{name: np.array(values, case["arrays"][name][1]) for name, values in case["tables"].items()}}
 
 
 def before(case: dict) -> dict:

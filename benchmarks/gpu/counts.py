@@ -93,18 +93,18 @@ def _prepared(case: Case) -> tuple:
     memory = spaces.RepeatedMemory()
     for name, (shape, dtype) in whole["arrays"].items():
         empty = np.zeros(drawn["arrays"][name][0])
-        if name.endswith("_partial"):
-            empty = _partial(name[:-len("_partial")], whole)
+        for planned in whole["passes"].values():
+            if name in planned["scratch"]:
+                empty = _first_in(shape, planned)
         memory.add(name, shape, dtype, results.get(name, empty))
     interpreter = ptx.Interpreter(checks=False)
     interpreter.load(made["programs"])
     return memory, whole, interpreter.kernel
 
 
-def _partial(direction: str, whole: dict) -> np.ndarray:
-    """What is in ``partial`` first: 0 where the blocks that write it are executed, else 1, as if these had written."""
-    shape, _ = whole["arrays"][f"{direction}_partial"]
-    return np.zeros(shape) if is_whole(whole["passes"][direction]) else np.ones(shape)
+def _first_in(shape: list, planned: dict) -> np.ndarray:
+    """What scratch memory has first: 0 where the blocks that write it are executed, else 1, as if they had written."""
+    return np.zeros(shape) if is_whole(planned) else np.ones(shape)
 
 
 def is_whole(planned: dict) -> bool:

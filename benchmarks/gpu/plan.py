@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 import gluonops as gops
 import numpy as np
-from gluonops.core import nvrtc, registry, rtc
-from gluonops.core.contract import KEPT_NUMBERS, accumulator
+from gluonops.core import nvrtc, record, registry, rtc
+from gluonops.core.contract import accumulator
 
 from ..harness.cases import Case
 
@@ -51,9 +51,9 @@ def _launches(op, case, types, lowered):
     """What a case consists of.
 
     ``attrs``, all of them; ``inputs``, their names; ``classes``, how many there are for every input of class indices;
-    ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are scalars of the
-    contract; ``zeros``, the names of those that are 0 before the first launch (see ``contract.Steps.partial``);
-    ``passes`` (what to launch). Integers have no gradient.
+    ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are tuples in Python;
+    ``zeros``, the names of those that are 0 before the first launch (see ``contract.Array``); ``passes`` (what to
+    launch). Integers have no gradient.
     """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {op.inputs[0].name: case.shape, **case.more})
@@ -62,14 +62,15 @@ def _launches(op, case, types, lowered):
     arrays = {t.name: (shapes[t.name], dtypes[variables[t.name]]) for t in op.tensors}
     if op.reads_head_gradient:
         arrays["output_grad"] = arrays["output"]
-    scalars = op.cuda.scalars(attrs, shapes)
-    tables = {name: list(values) for name, values in scalars.items() if isinstance(values, tuple)}
-    arrays.update({name: ((len(values),), "float64") for name, values in tables.items()})
-    passes = {}
+    given = record.plan(op, "forward", attrs, shapes, case.dtype).arguments
+    tables = {name: list(values) for name, values in given.items() if isinstance(values, tuple)}
+    table_dtypes = record.table_dtypes(op, dtypes)
+    arrays.update({name: ((len(values),), table_dtypes[name]) for name, values in tables.items()})
+    passes, zeros = {}, []
     for direction in PASSES if case.dtype.startswith("float") else PASSES[:1]:
         kernel = lowered[rtc.export_name(op, direction, types)]
         passes[direction] = {"kernel": kernel, **_pass(op, case, direction, attrs, shapes, arrays)}
-    zeros = [name for name in arrays if name.endswith("_partial") and math.prod(arrays[name][0]) <= KEPT_NUMBERS]
+        zeros += [f"{direction}_{array.name}" for array in record.scratch(op, direction) if array.kept]
     return {
         "attrs": attrs._asdict(),
         "inputs": [arg.name for arg in op.inputs],
@@ -83,39 +84,40 @@ def _launches(op, case, types, lowered):
 
 def _pass(op, case, direction, attrs, shapes, arrays):
     """The launches of one pass; adds the arrays that it writes to ``arrays``."""
-    reads, writes, requests = rtc.read(op, direction), [], []
-    for tensor in rtc.written(op, direction):
+    reads, writes, requests = record.read(op, direction), [], []
+    for tensor in record.written(op, direction):
         name = tensor.name if direction == "forward" else f"{tensor.name}_grad"
         wanted = direction == "forward" or tensor.has_gradient(attrs)
         arrays[name] = arrays[tensor.name] if wanted else ((1,), arrays[tensor.name][1])
         writes.append(name)
         requests.append(rtc.REQUESTS[case.request if wanted else "null"])
 
-    steps, left, grid, block = rtc.plan(op, direction, attrs, shapes, case.dtype)
-    partial = [f"{direction}_partial"] if rtc.in_steps(op) else []
-    for name in partial:
-        arrays[name] = ((left,), "float64")
+    planned = record.plan(op, direction, attrs, shapes, case.dtype)
+    scratch = {f"{direction}_{name}": ((size,), "float64") for name, size in planned.scratch.items()}
+    arrays.update(scratch)
 
-    tensors = [("array", name) for name in reads + writes + partial]
-    scalars = [_scalar(name, value) for name, value in op.cuda.scalars(attrs, shapes).items()]
+    tensors = [("array", name) for name in [*reads, *writes, *scratch]]
+    arguments = [_argument(name, value) for name, value in planned.arguments.items()]
     launches = []
-    for step in steps:
-        step_argument = [("int64", step)] if partial else []
-        launches.append([*tensors, *(("int32", request) for request in requests), *step_argument, *scalars])
+    for step in planned.steps:
+        step_argument = [("int64", step)] if op.cuda.steps else []
+        launches.append([*tensors, *(("int32", request) for request in requests), *step_argument, *arguments])
 
     written = [name for name, request in zip(writes, requests) if request]
     moved = [arrays[name] for name in reads + written]
+    grid, block = rtc.geometry(planned.launch)
     return {
         "grid": grid,
         "block": block,
+        "scratch": list(scratch),
         "written": written,
         "bytes": sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in moved),
         "launches": launches,
     }
 
 
-def _scalar(name, value):
-    """(kind, value) of a scalar as an argument; a tuple of numbers is an array."""
+def _argument(name, value):
+    """(kind, value) of a number as an argument; a tuple of numbers is an array."""
     if isinstance(value, tuple):
         return "array", name
     return "float64" if isinstance(value, float) else "int64", value

@@ -1,8 +1,9 @@
 """The declaration of an operator, :class:`Op`, and everything that follows from it alone.
 
 The contract is the only source of an operator's names, types, attributes, shapes and error conditions. From it follow
-the CustomOpProp, the CUDA signatures, the C++ operator (``gluonops/native/generate.py``), validation, the support table
-and the test suite. This module needs neither MXNet nor NumPy, because a build reads contracts without them.
+the CustomOpProp, the CUDA kernels' arguments (:mod:`gluonops.core.record`), the C++ operator
+(``gluonops/native/generate.py``), validation, the support table and the test suite. This module needs neither MXNet nor
+NumPy, because a build reads contracts without them.
 
 Each tensor has a type variable (``"T"`` for the data, ``"A"`` for the accumulator of T, ``"L"`` for labels), so that
 dtypes are inferred like shapes. Conditions are strings, see :class:`gluonops.core.expressions.Expression`.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import math
 import operator
 import re
 import types as _types
@@ -22,11 +24,11 @@ from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Opt
 from .dims import UNKNOWN, bare_sizes, solve
 from .errors import OpError, quoted
 from .expressions import Expression
-from .shapes import Shapes, normalized_axis
+from .shapes import At, Group, Named, Shapes, Term, normalized_axis
 
-__all__ = ["BLOCK", "KEPT_NUMBERS", "FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool",
-           "Choice", "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Number", "Numbers", "Op", "Optional", "Out",
-           "Pairs", "Refused", "Rows", "Shapes", "UNKNOWN", "accumulator", "normalized_axis"]
+__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
+           "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused",
+           "Rows", "Shapes", "UNKNOWN", "accumulator", "normalized_axis"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
@@ -35,8 +37,6 @@ ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
 MAX_NDIM = 8
 PREFIX = "gluonops_"   # of the operators' names in graphs
-BLOCK = 0   # a length; see Cuda
-KEPT_NUMBERS = 1 << 17   # of ``partial`` between launches: at most 1 MiB for each of the cached passes
 
 
 def accumulator(dtype: str) -> str:
@@ -166,75 +166,109 @@ class Number:
     dtype : str
         As in :class:`Array`.
     expression : str, optional
-        Without one, ``derive`` in ``kernel.cc`` computes the number.
+        Without one, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes the number.
+    count : int, optional
+        The length of an array of such numbers, for CUDA.
     """
     dtype: str
     expression: str | None = None
+    count: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """Memory in which the kernels work. It is zero at first.
+    """Memory in which the kernels work. In C++ it is zero at first.
 
     Parameters
     ----------
     name : str
     dtype : str
         A dtype, such as ``"int64"``; ``"T"``, the type of the data; ``"A"``, the type in which it is computed; or a
-        struct of C++.
+        struct.
     size : str
-        An expression for the number of elements.
+        An expression for the number of elements. In CUDA it may have ``parts``, those of a row.
     direction : {'forward', 'backward'}, optional
         The only pass that has it. The default is both.
+    kept : bool, default False
+        Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
+        finds anything.
+    numbers : int, default 1
+        Of a struct in CUDA: how many float64 have room for it.
     """
     name: str
     dtype: str
     size: str
     direction: str | None = None
+    kept: bool = False
+    numbers: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: with ``blocks`` of ``threads`` (x, y), times ``parts`` that share the same work.
+
+    A kernel finds ``blocks`` in ``gridDim.x`` and ``parts`` in ``gridDim.y``. It is launched once, or for each of
+    ``steps``, words of :class:`Cuda`.
+    """
+    blocks: int
+    threads: tuple[int, int] = (256, 1)
+    parts: int = 1
+    steps: tuple[str, ...] = ()
+
+    @classmethod
+    def of_elements(cls, count: int) -> Launch:
+        """A thread takes four elements, which are 16 bytes of float32."""
+        return cls(math.ceil(count / (4 * 256)))
+
+    @classmethod
+    def of_rows(cls, count: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
+        """So many threads, a power of two, take a row. Rows with fewer than 256 threads share a block."""
+        rows = max(1, 256 // threads)
+        return cls(math.ceil(count / rows), (threads, rows), parts, steps)
+
+
+def threads_along(length: int) -> int:
+    """The threads for a row: up to a warp, with about 8 elements each, and up to 512 for a long row."""
+    if length <= 512:
+        return min(32, 1 << (max(1, math.ceil(length / 8)) - 1).bit_length())
+    return 256 if length <= 4096 else 512
 
 
 @dataclasses.dataclass(frozen=True)
 class Cuda:
-    """How ``kernel.cu`` is called.
+    """How ``kernel.cu`` is launched, and what its kernels have besides the contract's arguments.
 
     Parameters
     ----------
-    scalars : callable
-        ``scalars(attrs, shapes)`` returns a dict of the numbers that follow the tensors in the arguments of both
-        kernels. A Python int becomes an int64_t, a float a double, and a tuple of floats a ``const double *``.
     forward, backward : callable
-        ``forward(attrs, shapes)`` returns (rows, length): the number of independent rows, and the elements of each.
-        With length 1 a thread takes four rows at a time. With length BLOCK a block of 256 threads takes a row.
-    steps : callable, optional
-        For kernels in which several blocks share a row and must combine partial results. ``steps(direction, attrs,
-        shapes)`` returns (blocks, numbers): the blocks that share a row (``gridDim.y``), and the size of the array
-        ``partial``. If that is not 0, a kernel is launched twice: with step 0 it writes ``partial``, with step 1 it
-        reads it. Otherwise it is launched with step 1 only. A :class:`Steps` has other numbers of steps. A dict has a
-        Steps for each dtype of the first input. Such kernels have two more arguments, ``double *partial`` after the
-        tensors that they write, and ``int64_t step`` before the scalars.
+        ``forward(args)`` returns a :class:`Launch`. ``args`` has every number of the record by name, and ``dtype``, the
+        data's.
+    steps : tuple of str
+        The words of launches. A kernel compares ``args.step`` with them: ``args.step == args.COMBINE``.
+    derived : dict of str to (str or Number)
+        As in :class:`Op`.
+    derive : callable, optional
+        ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
+    constants : dict of str to int
+        Numbers that the contract and ``kernel.cu`` share.
+    scratch : tuple of Array
+    forward_bounds, backward_bounds : str
+        The arguments of ``__launch_bounds__``, over T and what ``kernel.cu`` declares.
     """
-    scalars: typing.Callable
-    forward: typing.Callable
-    backward: typing.Callable
-    steps: typing.Callable | None = None
+    forward: typing.Callable[[_types.SimpleNamespace], Launch]
+    backward: typing.Callable[[_types.SimpleNamespace], Launch]
+    steps: tuple = ()
+    derived: dict = dataclasses.field(default_factory=dict)
+    derive: typing.Callable[[tuple, dict], dict] | None = None
+    constants: dict = dataclasses.field(default_factory=dict)
+    scratch: tuple = ()
+    forward_bounds: str = ""
+    backward_bounds: str = ""
 
 
-class Steps(typing.NamedTuple):
-    """The launches of a kernel that has steps; see :class:`Cuda`.
-
-    Attributes
-    ----------
-    blocks : int
-        The blocks that share a row.
-    partial : int
-        Size of the array ``partial``, in float64. At most KEPT_NUMBERS are 0 before a node's first launch, and then as
-        the launch before has left them. More are undefined before each launch.
-    steps : sequence of int
-        The value of ``step`` in each launch.
-    """
-    blocks: int = 1
-    partial: int = 0
-    steps: Sequence[int] = (1,)
+def each_element(args: _types.SimpleNamespace) -> Launch:
+    """The launch of a kernel that computes ``size`` elements, each by itself."""
+    return Launch.of_elements(args.size)
 
 
 @functools.cache
@@ -271,8 +305,8 @@ class Op:
         The shape of each tensor. If there are several, the first whose condition holds counts. See
         :mod:`gluonops.core.shapes`.
     backward : tuple of str
-        The tensors that the gradient reads, in the order in which ``reference.backward`` and the CUDA kernel
-        take them. ``output_grad`` is the head gradient; an operator without it ignores the head gradient.
+        The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
+        the head gradient; an operator without it ignores the head gradient.
     cuda : Cuda
     refused : tuple of Refused
         Combinations of attributes and of numbers of dimensions that are errors.
@@ -445,6 +479,23 @@ class Op:
                 raise self.error(f"{name} has {len(numbers)} numbers; expected {size}, one for each of the {dimension}",
                                  f"Pass another {name}")
 
+    @functools.cached_property
+    def dims(self) -> list[str]:
+        """The names of dimensions and groups whose sizes every declaration of the shapes shows in an input."""
+        found = [[bare_name(term) for arg in self.inputs for term in rule.patterns[arg.name]] for rule in self.rules]
+        first = dict.fromkeys(name for name in found[0] if name)
+        return [name for name in first if all(name in others for others in found)]
+
+    def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
+        """The size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
+        rule = next(rule for rule in self.rules if rule.holds(
+            attrs._asdict(), {arg.name: len(shapes[arg.name]) for arg in self.inputs}))
+        found = {}
+        for arg in self.inputs:
+            sizes = _sizes_of_terms(rule.patterns[arg.name], attrs, shapes[arg.name])
+            found = {**sizes, **found}
+        return {name: found[name] for name in self.dims}
+
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of every named dimension that follows from the known shapes."""
         known = self._known(shapes)
@@ -549,6 +600,27 @@ class Op:
         inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
         self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
+
+
+def bare_name(term: Term) -> str | None:
+    """What a size is called: a dimension that is not multiplied, or a group."""
+    if isinstance(term, Group):
+        return term.name if term.counts is None else None
+    is_bare = isinstance(term, At) or isinstance(term, Named) and term.mul is None and term.div is None
+    return term.name if is_bare else None
+
+
+def _sizes_of_terms(terms: tuple, attrs: tuple, shape: tuple) -> dict[str, int]:
+    """The size of each term that has a name, from the shape of a tensor with this pattern."""
+    at = next((getattr(attrs, term.axis) % len(shape) for term in terms if isinstance(term, At)), None)
+    left = len(shape)   # from here on, the terms behind have their sizes
+    sizes = {}
+    for i in reversed(range(len(terms))):
+        is_group = isinstance(terms[i], Group)
+        begin = (i if at is None or i == 0 else at + 1) if is_group else left - 1
+        sizes[bare_name(terms[i])] = math.prod(shape[begin:left])
+        left = begin
+    return {name: size for name, size in sizes.items() if name}
 
 
 def _key(values: dict) -> tuple:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Expression"]
+__all__ = ["Expression", "dtype_of"]
 
 _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub,
           ast.Mult, ast.Div, ast.FloorDiv, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
@@ -59,3 +59,29 @@ class Expression:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+
+def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:
+    """The dtype of an expression: bool, int64 or float64, from that of each name. A ValueError if a name has none."""
+    if isinstance(node, ast.Constant):
+        return {bool: "bool", int: "int64"}.get(type(node.value), "float64")
+    if isinstance(node, ast.Name):
+        if node.id not in types:
+            raise ValueError(f"{node.id!r} is neither an attribute nor a number")
+        return types[node.id]
+    if isinstance(node, (ast.Compare, ast.BoolOp)):
+        return "bool"
+    if isinstance(node, ast.UnaryOp):
+        return "bool" if isinstance(node.op, ast.Not) else dtype_of(node.operand, types)
+    if isinstance(node, ast.Attribute):
+        return "int64"
+    if isinstance(node, ast.Call) and node.func.id not in ("min", "max"):
+        return {"len": "int64", "floor": "int64", "is_tuple": "bool"}.get(node.func.id, "float64")
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return "float64"
+    if isinstance(node, ast.Call):
+        parts = node.args
+    else:
+        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node.left, node.right)
+    found = {dtype_of(part, types) for part in parts}
+    return "float64" if "float64" in found else "int64" if "int64" in found else "bool"

@@ -1,13 +1,7 @@
-// The primitives of every kernel.cu: types, loads and stores, loops, reductions. NVRTC gets this file in front of the
-// kernel. It includes nothing, because a machine may lack CUDA's headers. It is C++03, NVRTC 11's default.
-
-typedef signed char int8_t;
-typedef unsigned char uint8_t;
-typedef int int32_t;
-typedef long long int64_t;
-
-// In front of the functions that a family's C++ has as well.
-#define GLUONOPS_INLINE __device__ inline
+// The primitives of every kernel.cu: float16, loads and stores, loops, reductions. NVRTC gets this file in front of the
+// kernel. It includes nothing of CUDA's, because a machine may lack its headers. It is C++03, NVRTC 11's default.
+#include "../core/types.cuh"
+#include "../core/record.inl"
 
 // How a kernel writes a tensor. It leaves a tensor with NOTHING untouched.
 enum Request { NOTHING, WRITE, ADD };
@@ -21,8 +15,6 @@ struct __half {
     __device__ operator float() const { float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x; }
 };
 
-// The type in which a type is computed and summed: float for float16, the type itself for all others.
-template <typename T> struct Accumulator { typedef T type; };
 template <> struct Accumulator<__half> { typedef float type; };
 
 __device__ inline float exponential(float x) { return expf(x); }
@@ -289,29 +281,3 @@ struct Row {
         : start(index / inner * length * inner + index % inner), end(start + length * inner),
           first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
 };
-
-// The partial results of the blocks that share a row, NUMBERS numbers per block. Such a kernel is launched twice: in
-// the write pass (step 0) every block writes its own, in the combine pass (step 1) every block reads all of them.
-// Where a row has one block there is step 1 alone, and nothing to combine; see contract.Cuda.
-template <int NUMBERS>
-struct Partials {
-    double *values;
-    int64_t step;
-
-    __device__ bool write_pass() const { return step == 0; }
-    __device__ bool combine_pass() const { return step == 1 && gridDim.y > 1; }
-    __device__ double *of_block(int64_t row, int block) const { return values + (row * gridDim.y + block) * NUMBERS; }
-    __device__ double *own(int64_t row) const { return of_block(row, blockIdx.y); }
-};
-
-// The sum of a number over the blocks of a row, or over the threads of its only block.
-template <typename A>
-__device__ A sum_over_row(A value, const Partials<1> &partials, int64_t row)
-{
-    if (partials.combine_pass()) {
-        value = 0;
-        for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x)
-            value += A(*partials.of_block(row, block));
-    }
-    return reduce_row(value, Sum());
-}

@@ -1,10 +1,8 @@
 """Compiles ``kernel.cu`` with ``mx.rtc``, once per operator and dtypes, and launches the kernels.
 
-The arguments of a kernel follow from the contract, in this order: the tensors that it reads (``const``), the tensors
-that it writes, an ``int`` with the request of each written tensor (0 null, 1 write, 2 add), and the contract's scalars.
-A tuple of numbers becomes an array in device memory. The template parameters are the contract's type variables.
-``prelude.cuh`` is put in front of each source. A kernel includes only files of its family
-(``#include "../_softmax/softmax.cuh"``).
+The arguments of a kernel follow from the contract; see :mod:`.record`. A tuple of numbers becomes an array in device
+memory. The template parameters are the contract's type variables. ``prelude.cuh`` is put in front of each source. A
+kernel includes only files of its family (``#include "../_softmax/softmax.cuh"``).
 
 ``mx.rtc`` gives NVRTC no architecture. So NVRTC 11 makes PTX for its default, compute_52, which the driver compiles for
 any GPU from compute capability 5.2 on, also for GPUs newer than NVRTC. One module serves all GPUs: MXNet passes its PTX
@@ -25,21 +23,20 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 import mxnet as mx
 import numpy as np
 
 from ..runtime import driver
-from .contract import BLOCK, KEPT_NUMBERS, Op, Steps, accumulator
+from . import record
+from .contract import Launch, Op, accumulator
 from .errors import OpError
+from .record import C_TYPES, written
 
-Scalar = Union[int, float, tuple]   # a tuple holds floats
 Dim3 = tuple[int, int, int]
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
-C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
-           "int32": "int32_t", "int64": "int64_t"}
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 MAX_BLOCKS = 65536   # kernels have grid-stride loops
@@ -96,17 +93,27 @@ def usable(context: mx.Context) -> bool:
 def sources(op: Op) -> dict[str, str]:
     """The CUDA source of an operator as file -> text: the prelude, the included files, and ``kernel.cu``.
 
+    In front of the family's files are the ``constants`` of the contract, in front of ``kernel.cu`` the ``record`` of
+    the arguments, and behind it the ``kernels`` that fill the record.
+
     NVRTC cannot include files, so each ``#include "../_family/name.cuh"`` is resolved here. A file comes once, in front
     of the files that include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty
     line, so that line numbers do not change.
     """
     from . import registry
     kernel = registry.get(op.name).folder / "kernel.cu"
-    files = {PRELUDE.name: PRELUDE.read_text()}
-    for header in _headers(kernel):
-        files[f"{header.parent.name}/{header.name}"] = _without_includes(header)
-    files[kernel.name] = _without_includes(kernel)
-    return files
+    files = {**prelude(), "constants": record.constants(op), **_included(kernel)}
+    return {**files, "record": record.declaration(op), kernel.name: _without_includes(kernel),
+            "kernels": record.kernels(op)}
+
+
+def prelude() -> dict[str, str]:
+    """The prelude and the files that it includes."""
+    return {**_included(PRELUDE), PRELUDE.name: _without_includes(PRELUDE)}
+
+
+def _included(path: pathlib.Path) -> dict[str, str]:
+    return {f"{header.parent.name}/{header.name}": _without_includes(header) for header in _headers(path)}
 
 
 def _headers(path: pathlib.Path) -> list[pathlib.Path]:
@@ -124,22 +131,11 @@ def _without_includes(path: pathlib.Path) -> str:
 
 def source(op: Op) -> str:
     """The complete CUDA source of an operator. The compiler's messages have the original files and lines."""
-    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in sources(op).items())
+    return joined(sources(op))
 
 
-def written(op: Op, direction: str) -> tuple:
-    """The tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
-    return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
-
-
-def read(op: Op, direction: str) -> list[str]:
-    """The names of the tensors that a kernel reads."""
-    return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
-
-
-def in_steps(op: Op) -> bool:
-    """Whether an operator's kernels have steps; see :class:`.contract.Cuda`."""
-    return op.cuda.steps is not None
+def joined(files: dict[str, str]) -> str:
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in files.items())
 
 
 def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
@@ -147,86 +143,15 @@ def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
 
 
-def signature(op: Op, direction: str, types: dict[str, str], variables: dict[str, str],
-              scalars: dict[str, Scalar]) -> str:
-    """The argument list of a kernel, as ``mx.rtc`` and ``kernel.cu`` spell it.
-
-    Parameters
-    ----------
-    types : dict of str to str
-        Type variable -> dtype, ``"A"`` included.
-    variables : dict of str to str
-        Tensor -> type variable; see ``Op.type_vars``.
-    scalars : dict of str to int, float or tuple of float
-    """
-    def c_type(tensor: str) -> str:
-        return C_TYPES[types[variables[tensor]]]
-
-    grad = "_grad" if direction == "backward" else ""
-    targets = [tensor.name for tensor in written(op, direction)]
-    parts = [f"const {c_type(name)} *{name}" for name in read(op, direction)]
-    parts += [f"{c_type(name)} *{name}{grad}" for name in targets]
-    if in_steps(op):
-        parts.append("double *partial")
-    parts += [f"int {name}{grad}_request" for name in targets]
-    if in_steps(op):
-        parts.append("int64_t step")
-    parts += [_scalar_type(value) + name for name, value in scalars.items()]
-    return ", ".join(parts)
-
-
-def _scalar_type(value: Scalar) -> str:
-    if isinstance(value, tuple):
-        return "const double *"
-    return "double " if isinstance(value, float) else "int64_t "
-
-
 @functools.lru_cache(maxsize=256)
-def _table(values: tuple[float, ...], context: mx.Context) -> mx.nd.NDArray:
+def _table(values: tuple[float, ...], context: mx.Context, dtype: str) -> mx.nd.NDArray:
     """A tuple of numbers in device memory."""
-    return mx.nd.array(values, context, "float64")
+    return mx.nd.array(values, context, dtype)
 
 
-def geometry(rows: int, length: int) -> tuple[Dim3, Dim3]:
-    """Grid and block for ``rows`` independent rows of ``length`` elements each; see :class:`.contract.Cuda`.
-
-    Rows of one element: a thread computes four, which are 16 bytes of float32. BLOCK: 256 threads compute a row.
-    Otherwise ``blockDim.x`` threads share a row and ``blockDim.y`` rows share a block. A short row has a power of two
-    of threads, up to a warp, with about 8 elements each. A long row has up to 512 threads.
-    """
-    if length == BLOCK:
-        return (_limited(rows), 1, 1), (256, 1, 1)
-    if length == 1:
-        return (_limited(_divided(rows, 4 * 256)), 1, 1), (256, 1, 1)
-    if length <= 512:
-        threads = min(32, 1 << (_divided(length, 8) - 1).bit_length())
-    else:
-        threads = 256 if length <= 4096 else 512
-    rows_per_block = max(1, 256 // threads)
-    return (_limited(_divided(rows, rows_per_block)), 1, 1), (threads, rows_per_block, 1)
-
-
-def _divided(count: int, by: int) -> int:
-    """The quotient, rounded up."""
-    return -(-count // by)
-
-
-def _limited(blocks: int) -> int:
-    """A number of blocks from 1 to MAX_BLOCKS."""
-    return max(1, min(blocks, MAX_BLOCKS))
-
-
-def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple],
-         dtype: str = "float32") -> tuple[tuple, int, Dim3, Dim3]:
-    """How a kernel is launched: (steps, size of ``partial``, grid, block). ``dtype``: of the first input."""
-    planned = op.cuda.steps(direction, attrs, shapes) if in_steps(op) else Steps()
-    if isinstance(planned, dict):
-        planned = planned[dtype]
-    if not isinstance(planned, Steps):
-        planned = Steps(*planned, (0, 1) if planned[1] else (1,))
-    rows, length = getattr(op.cuda, direction)(attrs, shapes)
-    (blocks, _, _), block = geometry(rows, length)
-    return tuple(planned.steps), max(1, planned.partial), (blocks, min(planned.blocks, MAX_BLOCKS), 1), block
+def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
+    """Grid and block of a launch. Kernels have loops over what the grid does not reach."""
+    return (max(1, min(launch.blocks, MAX_BLOCKS)), min(launch.parts, MAX_BLOCKS), 1), (*launch.threads, 1)
 
 
 def type_combinations(op: Op) -> list[dict[str, str]]:
@@ -341,42 +266,41 @@ class Pass:
     direction : {'forward', 'backward'}
     attrs : Attrs
     requests : tuple of str
-        The request of each tensor in :func:`written`.
+        The request of each tensor in :func:`.record.written`.
     node : Node
     """
 
     def __init__(self, op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node):
-        context = node.context
-        variables, types = op.type_vars(attrs), _types(op, attrs, node.dtypes)
+        context, variables, types = node.context, op.type_vars(attrs), _types(op, attrs, node.dtypes)
+        dtypes = dict(types)
         shapes = op.infer_shape(attrs, {arg.name: shape for arg, shape in zip(op.inputs, node.shapes)})
-        scalars = op.cuda.scalars(attrs, shapes)
-        steps, partial_size, grid, block = plan(op, direction, attrs, shapes, node.dtypes[0])
-        kernel = _kernel(op.name, direction, types, signature(op, direction, dict(types), variables, scalars))
+        planned = record.plan(op, direction, attrs, shapes, node.dtypes[0])
+        kernel = _kernel(op.name, direction, types, record.signature(op, direction, dtypes))
 
         self._context, self._loaded = context, False
         self._untouched = {}   # place in `written` -> placeholder
         for place, (tensor, request) in enumerate(zip(written(op, direction), requests)):
             if request == "null":
-                self._untouched[place] = _placeholder(context, dict(types)[variables[tensor.name]], place)
-        self._partial_size = partial_size if in_steps(op) else 0
-        self._partial = None
-        if 0 < self._partial_size <= KEPT_NUMBERS:
-            self._partial = mx.nd.array(np.zeros(partial_size), context, "float64")   # needs no kernel of MXNet's
+                self._untouched[place] = _placeholder(context, dtypes[variables[tensor.name]], place)
+        # In order, the memory that is kept from launch to launch, or the size of memory for a single one.
+        self._scratch = [mx.nd.array(np.zeros(size), context, "float64") if array.kept else size   # without a kernel
+                         for array, size in zip(record.scratch(op, direction), planned.scratch.values())]
 
-        numbers = [_table(value, context) if isinstance(value, tuple) else value for value in scalars.values()]
+        tables = record.table_dtypes(op, dtypes)
+        numbers = [_table(value, context, tables[name]) if isinstance(value, tuple) else value
+                   for name, value in planned.arguments.items()]
         numbers_of_requests = [REQUESTS[request] for request in requests]
         self._starts = []
-        for step in steps:
-            step_argument = [step] if in_steps(op) else []
-            self._starts.append(Start(kernel, context, grid, block, numbers_of_requests + step_argument + numbers))
+        for step in planned.steps:
+            step_argument = [step] if op.cuda.steps else []
+            self._starts.append(Start(kernel, context, *geometry(planned.launch),
+                                      numbers_of_requests + step_argument + numbers))
 
     def __call__(self, read: list[mx.nd.NDArray], targets: list[mx.nd.NDArray]) -> None:
-        """Launch. ``lock`` is held, so the steps of two nodes that share ``partial`` do not mix."""
+        """Launch. ``lock`` is held, so the steps of two nodes that share memory do not mix."""
         arrays = [*read, *(self._untouched.get(place, array) for place, array in enumerate(targets))]
-        if self._partial is not None:
-            arrays.append(self._partial)
-        elif self._partial_size:
-            arrays.append(mx.nd.empty((self._partial_size,), self._context, "float64"))
+        arrays += [mx.nd.empty((memory,), self._context, "float64") if isinstance(memory, int) else memory
+                   for memory in self._scratch]
         if not self._loaded:
             driver.make_current(self._context.device_id)
         for start in self._starts:

@@ -112,13 +112,13 @@ def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
     constants = [f"const int {array}_ndim = {len(shape)}; const int {array}_dims[] = {{{', '.join(map(str, shape))}}};"
                  for _, array, shape in arguments]
     head = "\n".join([f"__global__ void {name}({signature})", "{", *constants])
-    return {rtc.PRELUDE.name: rtc.PRELUDE.read_text(), "arguments": head, f"{name}.cu": f"{body}\n}}"}
+    return {**rtc.prelude(), "arguments": head, f"{name}.cu": f"{body}\n}}"}
 
 
 @functools.lru_cache(maxsize=256)
 def _kernel(name: str, arguments: tuple, body: str, device: int) -> mx.rtc.CudaKernel:
     files = sources(name, arguments, body)
-    source = "\n".join(f'#line 1 "{file}"\n{text}' for file, text in files.items())
+    source = rtc.joined(files)
     try:
         with rtc.lock, rtc.same_locale():
             module = mx.rtc.CudaModule(source, options=rtc.OPTIONS, exports=(name,))

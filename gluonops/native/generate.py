@@ -97,9 +97,10 @@ def registrations(operators: list[Operator]) -> str:
 
 
 class Contracts(typing.NamedTuple):
-    """Contracts, and the modules ``core.contract`` and ``core.shapes`` of their classes."""
+    """Contracts, and the modules ``core.contract``, ``core.record`` and ``core.shapes`` of their classes."""
     operators: list
     core: types.ModuleType
+    record: types.ModuleType
     shapes: types.ModuleType
 
 
@@ -110,8 +111,9 @@ def contracts(package: pathlib.Path = PACKAGE) -> Contracts:
         names = sorted(path.parent.name for path in (package / "ops").glob("[!_]*/contract.py"))
         operators = [importlib.import_module(f"{root}.ops.{name}.contract").OP for name in names]
         core = importlib.import_module(f"{root}.core.contract")
+        record = importlib.import_module(f"{root}.core.record")
         shapes = importlib.import_module(f"{root}.core.shapes")
-        return Contracts(operators, core, shapes)
+        return Contracts(operators, core, record, shapes)
 
 
 @contextlib.contextmanager
@@ -137,11 +139,6 @@ def _write(path: pathlib.Path, text: str) -> None:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
-
-
-def camel(name: str) -> str:
-    """``softmax_output`` -> ``SoftmaxOutput``."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
 def c_type(dtype: str) -> str:
@@ -192,9 +189,9 @@ def number(value: float | None) -> str:
 class Attribute:
     """The C++ of an attribute: its declaration and its parsing."""
 
-    def __init__(self, attr: Any, operator: str):
+    def __init__(self, attr: Any, operator: str, record: types.ModuleType):
         self.name = attr.name
-        self.words = camel(f"{operator}_{attr.name}")   # the name of a choice's enumeration
+        self.attr, self.operator, self.record = attr, operator, record
         self.kind = attr.kind
         self.default = attr.default
         self.doc = attr.doc
@@ -203,11 +200,12 @@ class Attribute:
             raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
 
     def enumeration(self) -> list[str]:
-        """The enumeration of a choice, or nothing. CUDA's C++03 has no ``enum class``."""
-        if self.type != "Choice":
-            return []
-        words = [camel(word) for word in self.kind.words]
-        return [*wrapped(f"struct {self.words} {{ enum Value {{ ", words, " }; };"), ""]
+        """The enumeration of a choice, or nothing."""
+        return [self.record.enumeration(self.operator, self.attr), ""] if self.type == "Choice" else []
+
+    def word(self, word: str) -> str:
+        """The C++ of a word of a choice."""
+        return f"{self.record.enumeration_of(self.operator, self.attr)}::{self.record.camel(word)}"
 
     def declaration(self) -> str:
         """The member, with its default."""
@@ -245,11 +243,13 @@ class Attribute:
         return f'given.boolean("{self.name}", attrs.{self.name})'
 
     def _declare_Choice(self) -> str:
-        return f"{self.words}::Value {self.name} = {self.words}::{camel(self.default)};"
+        enumeration = self.record.enumeration_of(self.operator, self.attr)
+        return f"{enumeration}::Value {self.name} = {self.word(self.default)};"
 
     def _parse_Choice(self) -> str:
         choices = listed([quoted(word) for word in self.kind.words])
-        return f'{self.words}::Value(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
+        enumeration = self.record.enumeration_of(self.operator, self.attr)
+        return f'{enumeration}::Value(given.choice("{self.name}", int(attrs.{self.name}), {{{choices}}}))'
 
     def _declare_Optional(self) -> str:
         if kind_name(self.kind.kind) == "Pairs":
@@ -353,7 +353,7 @@ class Translator(ast.NodeVisitor):
             negation = "!" if isinstance(operator, ast.Is) else ""
             return f"{negation}{self.visit(left)}.has_value()"
         if isinstance(right, ast.Constant) and isinstance(right.value, str):
-            choice = f"{self.attributes[left.id].words}::{camel(right.value)}"
+            choice = self.attributes[left.id].word(right.value)
             return f"{self.visit(left)} {_BINARY[type(operator)]} {choice}"
         return f"{self._operand(left)} {_BINARY[type(operator)]} {self._operand(right)}"
 
@@ -383,10 +383,11 @@ class Operator:
 
     def __init__(self, op: Any, read: Contracts):
         self.op = op
-        self.camel = camel(op.name)
+        self.camel = read.record.camel(op.name)
         self.core = read.core
+        self.records = read.record
         self.shapes = read.shapes
-        self.attributes = {attr.name: Attribute(attr, op.name) for attr in op.attrs}
+        self.attributes = {attr.name: Attribute(attr, op.name, read.record) for attr in op.attrs}
         self.condition = Translator(self.attributes)
         self.size = SizeTranslator(self.attributes)
         self.record = Record(self)
@@ -692,6 +693,7 @@ class NumberTranslator(Translator):
         super().__init__(operator.attributes)
         self.operator = operator
         self.types = {}   # of what is no attribute: name -> dtype
+        self.types_of_names = operator.records.known_types(operator.op)   # in expressions
 
     def visit_Name(self, node: ast.AST) -> str:
         if node.id in self.types:
@@ -731,39 +733,7 @@ class NumberTranslator(Translator):
 
     def type(self, node: ast.AST) -> str:
         """The dtype of an expression: bool, int64 or float64."""
-        if isinstance(node, ast.Constant):
-            return {bool: "bool", int: "int64"}.get(type(node.value), "float64")
-        if isinstance(node, ast.Name):
-            return self._type_of_name(node.id)
-        if isinstance(node, (ast.Compare, ast.BoolOp)):
-            return "bool"
-        if isinstance(node, ast.UnaryOp):
-            return "bool" if isinstance(node.op, ast.Not) else self.type(node.operand)
-        if isinstance(node, ast.Attribute):
-            return "int64"
-        if isinstance(node, ast.Call):
-            return self._type_of_call(node)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            return "float64"
-        parts = (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node.left, node.right)
-        return self._common(parts)
-
-    def _type_of_name(self, name: str) -> str:
-        if name in self.types:
-            dtype = self.types[name]
-            return dtype if dtype in ("bool", "int64") else "float64"
-        attribute = self.attributes[name]
-        kind = kind_name(attribute.kind.kind) if attribute.type == "Optional" else attribute.type
-        return {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(kind, "float64")
-
-    def _type_of_call(self, node: ast.Call) -> str:
-        if node.func.id in ("min", "max"):
-            return self._common(node.args)
-        return {"len": "int64", "floor": "int64", "is_tuple": "bool"}.get(node.func.id, "float64")
-
-    def _common(self, nodes: Iterable[ast.AST]) -> str:
-        types_ = {self.type(node) for node in nodes}
-        return "float64" if "float64" in types_ else "int64" if "int64" in types_ else "bool"
+        return self.operator.records.dtype_of(node, self.types_of_names)
 
 
 class Record:
@@ -775,40 +745,18 @@ class Record:
         self.core = operator.core
         self.shapes = operator.shapes
         self.args = f"{operator.camel}Args<T>"
-        # `parts` is an output, and whether functions return it: no kernel asks for that.
-        tensors = [tensor.name for tensor in self.op.tensors]
-        self.attributes = [attribute for attribute in operator.attributes.values() if attribute.name not in tensors]
-        self.dims = self._dims()
+        self.attributes = [operator.attributes[attr.name] for attr in operator.records.attributes(self.op)]
+        self.dims = self.op.dims
         self.number = NumberTranslator(operator)
         self.number.types.update(dict.fromkeys([*self.dims, *self.op.constants], "int64"))
         self.derived = {}   # name -> dtype, and the expression's C++ or None
-        for name, given in self.op.derived.items():
-            self.derived[name] = self._derived(given)
-            self.number.types[name] = self.derived[name][0]
+        for name, dtype in operator.records.dtypes_of_derived(self.op, self.op.derived).items():
+            text = self.op.derived[name]
+            text = text if isinstance(text, str) else text.expression
+            self.derived[name] = dtype, text and self.number(self.core.expression(text))
+            self.number.types[name] = dtype
+            self.number.types_of_names[name] = dtype if dtype in ("bool", "int64") else "float64"
         self.scratch = [(array, self.number(self.core.expression(array.size))) for array in self.op.scratch]
-
-    def _dims(self) -> list[str]:
-        """The names of dimensions and groups whose sizes every declaration of the shapes shows in an input."""
-        found = [[self._name_of(term) for arg in self.op.inputs for term in rule.patterns[arg.name]]
-                 for rule in self.op.rules]
-        first = dict.fromkeys(name for name in found[0] if name)
-        return [name for name in first if all(name in others for others in found)]
-
-    def _name_of(self, term: Any) -> str | None:
-        """What a size is called: a dimension that is not multiplied, or a group."""
-        if isinstance(term, self.shapes.Sized):
-            return None
-        if isinstance(term, self.shapes.Group):
-            return term.name if term.counts is None else None
-        is_bare = isinstance(term, self.shapes.At) or (term.mul is None and term.div is None)
-        return term.name if is_bare else None
-
-    def _derived(self, given: Any) -> tuple[str, str | None]:
-        if isinstance(given, str):
-            expression = self.core.expression(given)
-            value, dtype = self.number(expression), self.number.type(expression.tree)
-            return "A" if dtype == "float64" else dtype, value
-        return given.dtype, given.expression and self.number(self.core.expression(given.expression))
 
     # The struct.
     def declaration(self) -> list[str]:
@@ -844,21 +792,10 @@ class Record:
         return [f"int64_t {listed(self.dims)};"] if self.dims else []
 
     def _attributes(self) -> list[str]:
-        return [f"{self._attribute_type(attribute)} {attribute.name};   // {attribute.doc}"
-                for attribute in self.attributes]
+        return [f"{self._type(attribute)} {attribute.name};   // {attribute.doc}" for attribute in self.attributes]
 
-    def _attribute_type(self, attribute: Attribute) -> str:
-        if attribute.name in self.op.counts:
-            return "Weights<A>"
-        if attribute.type == "Choice":
-            return f"{attribute.words}::Value"
-        if attribute.type == "IntOrTuple":
-            return "List<int64_t>"
-        kind = kind_name(attribute.kind.kind) if attribute.type == "Optional" else attribute.type
-        if kind == "Pairs":
-            return "List<double>"
-        item = {"Int": "int64_t", "Float": "double", "Bool": "bool"}[kind]
-        return f"Optional<{item}>" if attribute.type == "Optional" else item
+    def _type(self, attribute: Attribute) -> str:
+        return self.operator.records.attribute_type(self.op, attribute.attr)
 
     def _numbers(self) -> list[str]:
         return [f"{c_type(dtype)} {name};{self._origin_of(name)}" for name, (dtype, _) in self.derived.items()]
@@ -910,7 +847,7 @@ class Record:
         for i, arg in enumerate(self.op.inputs):
             terms = rule.patterns[arg.name]
             for place, term in enumerate(terms):
-                if self._name_of(term) == name:
+                if self.core.bare_name(term) == name:
                     return f"inputs[{i}].{self._size_at(terms, place)}"
         raise ValueError(f"{self.op.name}: no input has the bare dimension {name!r}")
 
@@ -932,7 +869,7 @@ class Record:
         name = f"attrs.{attribute.name}"
         if attribute.name in self.op.counts:
             return f"weights_of<A>({name}, args.{self.op.counts[attribute.name]}, memory)"
-        kind = self._attribute_type(attribute)
+        kind = self._type(attribute)
         if kind.startswith("Optional"):
             return f"{{{name}.has_value(), {name}.value_or(0)}}"
         if kind.startswith("List"):

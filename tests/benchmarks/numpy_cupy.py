@@ -60,7 +60,7 @@ class Kernel:
                 numbers += [argument] * (kind == "int64")
         assert all(named[table].tolist() == values for table, values in case["tables"].items())
         last_step = next(value for kind, value in launches[-1] if kind == "int64")
-        if f"{part}_partial" in named and numbers[0] != last_step:
+        if len(launches) > 1 and numbers[0] != last_step:
             return
         if self.module.computed[0] is not case:
             self.module.computed = case, compare.expected(case, compare.inputs(case))

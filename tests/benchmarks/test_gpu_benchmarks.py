@@ -24,7 +24,7 @@ from benchmarks.gpu import plan as plans
 from benchmarks.harness import cases as declared
 from benchmarks.harness import results as files
 from gluonops.bench.cases import typical
-from gluonops.core import backend, registry, rtc
+from gluonops.core import backend, record, registry, rtc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -187,21 +187,21 @@ def test_arguments_are_those_of_the_kernels(plan):
             else "float32"
         dtypes = {variable: label if variable == "L" else case["dtype"] for variable in op.types}
         dtypes["A"] = rtc.accumulator(case["dtype"])
-        scalars = op.cuda.scalars(attrs, shapes)
-        assert case["tables"] == {name: list(v) for name, v in scalars.items() if isinstance(v, tuple)}
+        given = record.plan(op, "forward", attrs, shapes, case["dtype"]).arguments
+        assert case["tables"] == {name: list(v) for name, v in given.items() if isinstance(v, tuple)}
         for part, launch in case["passes"].items():
-            text = rtc.signature(op, part, dtypes, op.type_vars(attrs), scalars).replace("const ", "").split(", ")
+            text = record.signature(op, part, dtypes).replace("const ", "").split(", ")
             assert launch["kernel"] == rtc.export_name(op, part, dtypes)
-            steps, _, grid, block = rtc.plan(op, part, attrs, shapes, case["dtype"])
-            assert (launch["grid"], launch["block"]) == (list(grid), list(block))
-            assert len(launch["launches"]) == len(steps)
-            for step, arguments in zip(steps, launch["launches"]):
+            planned = record.plan(op, part, attrs, shapes, case["dtype"])
+            assert (launch["grid"], launch["block"]) == tuple(map(list, rtc.geometry(planned.launch)))
+            assert len(launch["launches"]) == len(planned.steps)
+            for step, arguments in zip(planned.steps, launch["launches"]):
                 assert len(text) == len(arguments)
                 for parameter, (kind, value) in zip(text, arguments):
                     c_type, name = parameter.split()
                     if kind == "array":
                         assert rtc.C_TYPES[case["arrays"][value][1]] == c_type
-                        assert value.replace(f"{part}_partial", "partial") == name.lstrip("*")
+                        assert value.removeprefix(f"{part}_") == name.lstrip("*")
                     else:
                         assert kinds[c_type] == kind and (name != "step" or value == step)
 

@@ -16,7 +16,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, registry, rtc
+from gluonops.core import custom, record, registry, rtc
+from gluonops.core.contract import Launch, threads_along
 from gluonops.runtime import driver
 from op_suite import suite_of
 
@@ -32,40 +33,23 @@ def example(name):
     return op, attrs, op.infer_shape(attrs, given)
 
 
-def signatures(name):
-    """{exported name: signature} over all dtypes."""
-    op, attrs, shapes = example(name)
-    found = {}
-    for types in rtc.type_combinations(op):
-        whole = {**types, "A": rtc.accumulator(types["T"])}
-        for direction in ("forward", "backward"):
-            found[rtc.export_name(op, direction, types)] = rtc.signature(
-                op, direction, whole, op.type_vars(attrs), op.cuda.scalars(attrs, shapes))
-    return found
-
-
 @pytest.mark.parametrize("name", OPS)
-def test_signatures_are_what_the_kernels_declare(name):
-    """Names, order, const and pointers of the derived signature, against the source."""
-    source = re.sub(r"//[^\n]*", "", (registry.get(name).folder / "kernel.cu").read_text())
-    declared = {}
-    bounds = r"__launch_bounds__\((?:[^()]|\([^()]*\))*\)\s+"
-    for kernel, text in re.findall(rf"__global__ void (?:{bounds})?(\w+)\(([^)]*)\)", source):
-        parameters = [re.sub(r"__restrict__|\s+", " ", part).split() for part in text.split(",")]
-        declared[kernel] = [(p[0] == "const", "*" in "".join(p), p[-1].lstrip("*")) for p in parameters]
-    for exported, signature in signatures(name).items():
-        parts = [part.split() for part in signature.split(", ")]
-        assert [(p[0] == "const", p[-1].startswith("*"), p[-1].lstrip("*")) for p in parts] == declared[
-            exported.split("<")[0]]
-        assert {p[1] if p[0] == "const" else p[0] for p in parts} <= MX_RTC_TYPES
+def test_signatures_have_types_that_mx_rtc_knows(name):
+    op = registry.get(name).op
+    for types in rtc.type_combinations(op):
+        for direction in ("forward", "backward"):
+            text = record.signature(op, direction, {**types, "A": rtc.accumulator(types["T"])})
+            parts = [part.replace("*", "").replace("const ", "").split() for part in text.split(", ")]
+            assert all(len(part) == 2 and part[0] in MX_RTC_TYPES for part in parts), text
 
 
-@pytest.mark.parametrize("rows", [0, 1, 7, 256, 257, 10**6, 10**9])
-@pytest.mark.parametrize("length", [1, 2, 32, 1000, 1025, 20000, 10**6])
-def test_geometry_is_launchable(rows, length):
-    grid, block = rtc.geometry(rows, length)
-    assert 1 <= math.prod(block) <= 1024 and math.prod(block) % 32 == 0
-    assert all(1 <= n <= 65536 for n in grid) and grid[1:] == (1, 1)
+@pytest.mark.parametrize("count", [0, 1, 7, 256, 257, 10**6, 10**9])
+@pytest.mark.parametrize("length", [0, 1, 2, 32, 1000, 1025, 20000, 10**6])
+def test_geometry_is_launchable(count, length):
+    for launch in (Launch.of_rows(count, threads_along(length)), Launch.of_elements(count), Launch(count)):
+        grid, block = rtc.geometry(launch)
+        assert 1 <= math.prod(block) <= 1024 and math.prod(block) % 32 == 0
+        assert all(1 <= n <= 65536 for n in grid) and grid[1:] == (1, 1)
 
 
 class Recorder:
@@ -156,15 +140,16 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     requests = ["add"] + ["write"] * (len(inputs) - 1)
     operator.backward(requests, [a.copy() for a in outputs], inputs, outputs, [a.copy() for a in inputs], [])
     (forward, given), (backward, taken) = launches[0], launches[-1]
-    steps = {d: len(rtc.plan(op, d, attrs, shapes, dtype)[0]) for d in ("forward", "backward")}
-    assert [kernel for kernel, _ in launches] == [forward] * steps["forward"] + [backward] * steps["backward"]
+    plans = {direction: record.plan(op, direction, attrs, shapes, dtype) for direction in ("forward", "backward")}
+    assert [kernel for kernel, _ in launches] == [
+        forward] * len(plans["forward"].steps) + [backward] * len(plans["backward"].steps)
     C = rtc.C_TYPES
     assert forward.startswith(f"{name}_forward<{C[dtype]}") and backward.startswith(f"{name}_backward<{C[dtype]}")
     assert all(given[f"{out.name}_request"] == 1 for out in op.outputs)
     assert taken[f"{op.inputs[0].name}_grad_request"] == 2
-    for key, value in op.cuda.scalars(attrs, shapes).items():
+    for key, value in plans["forward"].arguments.items():
         if isinstance(value, tuple):
-            assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == value
+            assert tuple(given[key].asnumpy()) == tuple(taken[key].asnumpy()) == pytest.approx(value)
         else:
             assert given[key] == taken[key] == value
     assert set(op.backward) <= set(taken)
@@ -237,7 +222,7 @@ class TestCompiling:
             rtc._module("abs", ("abs_forward<float>",))
         assert str(caught.value).startswith(
             "gluonops.abs: the CUDA kernels abs_forward<float> do not compile with -lineinfo --fmad=false:\n")
-        lines = (registry.get("abs").folder / "kernel.cu").read_text().splitlines()
+        lines = rtc.sources(registry.get("abs").op)["kernel.cu"].splitlines()
         shown = [f"{'>' if number == 3 else ' '}{number:5d}  {lines[number - 1]}" for number in range(1, 6)]
         assert "kernel.cu(3): error: planted\nkernel.cu:\n" + "\n".join(shown) + "\n" in str(caught.value)
 
@@ -251,14 +236,15 @@ class TestCompiling:
 
     def test_lines_are_those_of_the_files(self):
         files = rtc.sources(registry.get("reorg").op)
-        assert list(files) == ["prelude.cuh", "kernel.cu"]
-        assert rtc.source(registry.get("reorg").op) == (
-            f'#line 1 "prelude.cuh"\n{files["prelude.cuh"]}\n#line 1 "kernel.cu"\n{files["kernel.cu"]}')
+        assert list(files) == ["core/types.cuh", "core/record.inl", "prelude.cuh", "constants", "record", "kernel.cu",
+                               "kernels"]
+        assert rtc.source(registry.get("reorg").op) == "\n".join(
+            f'#line 1 "{name}"\n{text}' for name, text in files.items())
 
     def test_a_familys_files_come_before_the_kernel(self):
         files = rtc.sources(registry.get("softmax_output").op)
-        assert list(files) == ["prelude.cuh", "_labels/labels.cuh", "_blocks/blocks.cuh", "_softmax/softmax.cuh",
-                               "_softmax/columns.cuh", "kernel.cu"]
+        assert list(files) == [*rtc.prelude(), "constants", "_labels/labels.cuh", "_blocks/blocks.cuh",
+                               "_softmax/softmax.cuh", "_softmax/columns.cuh", "record", "kernel.cu", "kernels"]
         assert not any("#include" in text for text in files.values()), "NVRTC has no files to include"
         kernel = (registry.get("softmax_output").folder / "kernel.cu").read_text()
         lines, given = kernel.splitlines(), files["kernel.cu"].splitlines()
@@ -391,9 +377,9 @@ class TestPrepared:
     @pytest.fixture
     def inferred(self, launches, monkeypatch):
         """The shapes that kernels have been prepared for."""
-        found, scalars = [], registry.get("reorg").op.cuda.scalars
-        cuda = dataclasses.replace(registry.get("reorg").op.cuda, scalars=lambda attrs, shapes: (
-            found.append(shapes["data"]) or scalars(attrs, shapes)))
+        found = []
+        cuda = dataclasses.replace(registry.get("reorg").op.cuda, derive=lambda attrs, shapes: (
+            found.append(shapes["data"]) or {}))
         monkeypatch.setitem(vars(registry.get("reorg").op), "cuda", cuda)
         return found
 
@@ -415,15 +401,16 @@ class TestPrepared:
         self.run((1, 4, 4, 4), request="add")
         assert len(inferred) == 2 * len(varied) + 1
 
-    def test_partials_of_two_nodes_are_one_array(self, launches):
+    def test_kept_memory_of_two_nodes_is_one_array(self, launches):
         """The lock keeps the steps of a node together, and the engine orders who writes the array."""
         entry = registry.get("softmax")
         attrs = entry.op.parse({})
         data = mx.nd.ones((2, 1 << 17))
         for _ in range(2):
             custom.Operator(entry, attrs).forward(True, ["write"], [data], [data.copy()], [])
-        partials = [given["partial"] for _, given in launches if "partial" in given]
-        assert len(partials) >= 2 and len({id(array) for array in partials}) == 1
+        for kept in ("counts", "places"):
+            arrays = [given[kept] for _, given in launches]
+            assert len(arrays) == 2 and len({id(array) for array in arrays}) == 1
 
     def test_start_passes_addresses_as_mxnet_does(self, monkeypatch):
         """``Start`` is ``CudaKernel.launch`` without its conversions: both end in the same C call."""

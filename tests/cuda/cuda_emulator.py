@@ -165,8 +165,10 @@ class CudaKernel:
         declared = [declared[i].decode() for i in range(count.value)]
         if said != declared:
             raise EmulatorError(f"{name} declares ({', '.join(declared)}), its signature says ({', '.join(said)})")
-        bound = re.search(rf"__launch_bounds__\((\d+)[^)]*\)\s+{name.split('<')[0]}\(", module.source)
+        kernel = name.split("<")[0]
+        bound = re.search(rf"__launch_bounds__\((\d+).*\) {kernel}\(", module.source)
         self.most_threads = int(bound.group(1)) if bound else 1024
+        self.kept = kept_memory(kernel)
         self.last_step = math.inf
 
     def launch(self, args, ctx, grid_dims, block_dims, shared_mem=0):
@@ -192,7 +194,7 @@ class CudaKernel:
                 raise EmulatorError(f"{self.name} takes {c_type} for {name} and got {value.dtype.__name__}")
             slot.data, slot.bytes = pointer(value), value.size * value.dtype().itemsize
             request = given.get(f"{name}_request", rtc.REQUESTS["write"])
-            if name == "partial" and given["step"] > 0:   # zeros, or what a launch or a step before has left there
+            if name in self.kept:   # zeros, or what a launch before has left there
                 request = rtc.REQUESTS["add"]
             if goes_on and request == rtc.REQUESTS["write"]:
                 request = rtc.REQUESTS["add"]
@@ -205,6 +207,12 @@ class CudaKernel:
         launches.append((self.name, grid_dims, block_dims))
         if error.value:
             raise EmulatorError(f"{self.name}: {error.value.decode()}")
+
+
+def kept_memory(kernel):
+    """The names of the memory that a kernel finds as the launch before has left it."""
+    entry = registry.entries().get(kernel.rsplit("_", 1)[0])
+    return {array.name for array in entry.op.cuda.scratch if array.kept} if entry else set()
 
 
 class Start:

@@ -13,7 +13,7 @@ import cuda_emulator
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import contract, custom, registry, rtc
+from gluonops.core import custom, record, registry, rtc
 from gluonops.ops._softmax import contract as softmax_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))
@@ -204,7 +204,8 @@ def test_every_type(number, name, case, rng, pytestconfig):
 def has_more_than_two_blocks(name, case):
     op, suite = registry.get(name).op, SUITES[name]()
     shapes = op.infer_shape(suite.typed(case), {arg.name: shape for arg, shape in zip(op.inputs, case.shapes)})
-    return any(max(rtc.plan(op, direction, suite.typed(case), shapes)[2]) > 2 for direction in ("forward", "backward"))
+    plans = (record.plan(op, direction, suite.typed(case), shapes, "float32") for direction in ("forward", "backward"))
+    return any(max(rtc.geometry(planned.launch)[0]) > 2 for planned in plans)
 
 
 @pytest.mark.parametrize("name, case", [test for test in cases() if has_more_than_two_blocks(*test.values)])
@@ -246,17 +247,6 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
     assert {block[0] for _, _, block in cuda_emulator.launches} == {1 if shape[1] <= 32 else 4}
 
 
-@pytest.mark.parametrize("name", ["softmax", "softmax_cross_entropy", "margin_softmax_cross_entropy"])
-def test_step_0_empties_the_counts_of_a_partial_that_is_not_kept(name, rng, monkeypatch):
-    """As where many rows have several blocks each: ``partial`` is too large to be kept from launch to launch."""
-    monkeypatch.setattr(contract, "KEPT_NUMBERS", 0)
-    monkeypatch.setattr(rtc, "KEPT_NUMBERS", 0)
-    shapes = ((3, 33001), (3,))[:len(registry.get(name).op.inputs)]
-    Run(name, Case("", shapes, {}), "float32", "write", rng).check()
-    forward = [launched for launched, _, _ in cuda_emulator.launches if "forward" in launched]
-    assert len(forward) == 2, "a launch for each step"
-
-
 SHARED = {
     "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # more classes than a block collects between two barriers
     "box_iou": Case("", ((2100, 4), (40, 4))),
@@ -267,18 +257,13 @@ SHARED = {
 LAUNCHES = {"ohem": 4}   # three digits and the output
 
 
-@pytest.mark.parametrize("kept", [contract.KEPT_NUMBERS, 0])
 @pytest.mark.parametrize("name", SHARED)
-def test_the_counts_of_shared_rows_are_ready_for_the_next_launch(name, kept, rng, monkeypatch):
-    """Step 0 clears them where ``partial`` is too large to be kept."""
-    monkeypatch.setattr(contract, "KEPT_NUMBERS", kept)
-    monkeypatch.setattr(rtc, "KEPT_NUMBERS", kept)
+def test_the_counts_of_shared_rows_are_ready_for_the_next_launch(name, rng):
     run = Run(name, SHARED[name], "float32", "write", rng)
     for _ in range(2):
         run.check()
     launched = collections.Counter(launched for launched, _, _ in cuda_emulator.launches)
-    shared = max(launched.values())
-    assert shared == 2 * LAUNCHES.get(name, 1) + (0 if kept else 2)
+    assert max(launched.values()) == 2 * LAUNCHES.get(name, 1)
 
 
 @pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)
@@ -286,8 +271,8 @@ def test_tile_with_numbers_of_64_bits(case, rng):
     """As for an output of 2^31 elements, which takes too long here."""
     run = Run("tile", case, "float32", "write", rng)
     op = run.entry.op
-    scalars = lambda attrs, known: {**op.cuda.scalars(attrs, known), "small": 0}   # noqa: E731
-    wide = dataclasses.replace(op, cuda=dataclasses.replace(op.cuda, scalars=scalars))
+    derive = lambda attrs, known: {**op.cuda.derive(attrs, known), "small": False}   # noqa: E731
+    wide = dataclasses.replace(op, cuda=dataclasses.replace(op.cuda, derive=derive))
     run.operator = custom.Operator(dataclasses.replace(run.entry, op=wide), run.attrs)
     run.check()
 

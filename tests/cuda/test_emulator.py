@@ -13,10 +13,10 @@ import numpy as np
 import oracles
 import pytest
 from cuda_emulator import CudaModule, EmulatorError
-from gluonops.core import registry, rtc
+from gluonops.core import record, registry, rtc
 
 HERE = pathlib.Path(__file__).parent
-PRELUDE = rtc.PRELUDE.read_text()
+PRELUDE = rtc.joined(rtc.prelude())
 MARK = '#line 1 "kernel.cu"\n'
 
 
@@ -189,7 +189,7 @@ class TestRefused:
         refused("cannot be launched", "out[0] = 1;", block=block)
 
     def test_more_threads_than_launch_bounds(self):
-        source = f"{PRELUDE}{MARK}template <typename T> __global__ void __launch_bounds__(32)\nf(T *out) {{}}\n"
+        source = f"{PRELUDE}{MARK}template <typename T> __global__ void __launch_bounds__(32) f(T *out) {{}}\n"
         kernel = CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out")
         with pytest.raises(EmulatorError, match="cannot be launched"):
             kernel.launch([mx.nd.zeros(4)], mx.cpu(), (1, 1, 1), (64, 1, 1))
@@ -285,11 +285,11 @@ def launched(monkeypatch, rng):
         before = rng.randn(*expected.shape).astype(dtype)
         found = mx.nd.array(before, dtype=dtype)
         requests, targets = [], []
-        for tensor in rtc.written(op, direction):
+        for tensor in record.written(op, direction):
             requests.append(request if tensor.name == written else "null")
             targets.append(found if tensor.name == written else mx.nd.zeros(1, dtype=dtype))
         rtc.launch(op, direction, op.parse(attrs), tuple(requests), rtc.Node.of(list(inputs.values())),
-                   [tensors[name] for name in rtc.read(op, direction)], targets)
+                   [tensors[name] for name in record.read(op, direction)], targets)
         return found.asnumpy(), expected.asnumpy() + (before if request == "add" else 0)
 
     return launched
@@ -307,10 +307,10 @@ PLANTED = {
                             "wait for ever|two barriers"),
     "shuffle_in_a_branch": ("softmax", (3, 100), {}, r"(value = combine\(value, __shfl_xor)",
                             r"if (threadIdx.x > 3) \1", "wait for ever"),
-    "last_element_unwritten": ("abs", (3, 7), {}, r"i < size;", "i < size - 1;", None),
-    "one_element_too_many": ("abs", (3, 7), {}, r"i < size;", "i <= size;", "writes outside output"),
+    "last_element_unwritten": ("abs", (3, 7), {}, r"i < args.size;", "i < args.size - 1;", None),
+    "one_element_too_many": ("abs", (3, 7), {}, r"i < args.size;", "i <= args.size;", "writes outside output"),
     "first_element_unwritten": ("softmax", (3, 7), {}, r"first\(threadIdx.x \*", "first((threadIdx.x + 1) *", None),
-    "input_not_const": ("abs", (3, 7), {}, r"const T \*__restrict__ data", "T *__restrict__ data",
+    "input_not_const": ("abs", (3, 7), {}, r"const T \*__restrict__ data,", "T *__restrict__ data,",
                         "its signature says"),
     "add_is_ignored": ("abs", (3, 7), {}, r"request == ADD", "request == 7", None),
 }
@@ -435,7 +435,7 @@ import gluonops, pathlib, mxnet as mx, cuda_emulator
 from gluonops.core import rtc
 cuda_emulator.cache = pathlib.Path({cache!r})
 body = "template <typename T> __global__ void f(float *out, int64_t i) {{ out[0] += out[i] > 0; }}"
-source = rtc.PRELUDE.read_text() + {mark!r} + body
+source = rtc.joined(rtc.prelude()) + {mark!r} + body
 kernel = cuda_emulator.CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out, int64_t i")
 for outside in (64, -1):
     child = os.fork()

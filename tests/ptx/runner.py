@@ -44,7 +44,7 @@ class Interpreter:
         return self.kernels[name]
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        """Place the arrays of a case; outputs are filled first, ``partial`` with 0 as in ``rtc.Pass``.
+        """Place the arrays of a case; outputs are filled first, kept memory with 0 as in ``rtc.Pass``.
 
         With an offset, what is in front may be written.
         """
@@ -69,9 +69,9 @@ class Interpreter:
         return results, self.before
 
     def launch(self, part: str) -> None:
-        """Run one pass. A kernel may write what the plan says that it writes, and ``partial``."""
+        """Run one pass. A kernel may write what the plan says that it writes, and scratch memory."""
         planned = self.case["passes"][part]
-        writable = {*planned["written"], *(name for name in self.case["arrays"] if name.endswith("_partial"))}
+        writable = {*planned["written"], *planned["scratch"]}
         for name in self.case["arrays"]:
             self.memory.permit(name, spaces.READ | spaces.WRITE if name in writable else spaces.READ)
         for arguments in planned["launches"]:

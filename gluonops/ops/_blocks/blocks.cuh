@@ -11,15 +11,14 @@ __device__ inline bool is_last_of(unsigned all, unsigned *count)
     return last;
 }
 
-// A count for each row, which is 0 before a launch and after it, and behind them the partial results. Other blocks
-// write these during a launch, so they are volatile.
+// A count for each row, which is 0 before a launch and after it, and the partial results. Other blocks write these
+// during a launch, so they are volatile.
 template <typename A>
 struct Scratch {
-    unsigned *counts;   // every other number
+    unsigned *counts;
     volatile A *partial;
 
-    __device__ Scratch(double *memory, int64_t rows)
-        : counts(reinterpret_cast<unsigned *>(memory)), partial(reinterpret_cast<A *>(memory + rows)) {}
+    __device__ Scratch(unsigned *counts, A *partial) : counts(counts), partial(partial) {}
 
     // Whether this block is the last of those that share the row. All its threads call it.
     __device__ bool is_last_block(int64_t row, int64_t blocks) const
@@ -27,7 +26,7 @@ struct Scratch {
         __shared__ bool is_last;
         __syncthreads();   // the block has left its partial results
         if (threadIdx.x == 0 && threadIdx.y == 0)
-            is_last = is_last_of(unsigned(blocks), counts + 2 * row);
+            is_last = is_last_of(unsigned(blocks), counts + row);
         __syncthreads();   // the block has been counted
         return is_last;
     }
@@ -42,12 +41,3 @@ struct Scratch {
         return sum;
     }
 };
-
-// Step 0 of a kernel: the counts become 0, where they are not so from the launch before.
-__device__ inline void clear_counts(double *memory, int64_t rows)
-{
-    const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x, threads = blockDim.x * blockDim.y;
-    const int64_t first = block * threads + threadIdx.y * blockDim.x + threadIdx.x;
-    for (int64_t i = first; i < rows; i += threads * gridDim.x * gridDim.y)
-        memory[i] = 0;
-}

@@ -8,8 +8,3 @@ KINDS = ("iou", "giou", "diou", "ciou")
 
 FORMAT = Attr("format", Choice(*FORMATS), "corner",
               "corner: boxes are (xmin, ymin, xmax, ymax); center: (centre x, centre y, width, height)")
-
-
-def is_center(attrs) -> int:
-    """The kernels' argument for the format: 1 for ``center``."""
-    return int(attrs.format == "center")

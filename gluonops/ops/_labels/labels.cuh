@@ -32,36 +32,19 @@ __device__ inline bool whole(__half value, int64_t &number) { return whole(float
 
 // The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED.
 template <typename L>
-__device__ int64_t class_of_label(L value, int64_t classes, bool ignores, int64_t ignore_label)
+__device__ int64_t class_of_label(L value, int64_t classes, const Optional<int64_t> &ignore_label)
 {
     int64_t number;
     if (!whole(value, number))
         return NO_CLASS;
-    if (ignores && number == ignore_label)
+    if (ignore_label.given && number == ignore_label.value)
         return IGNORED;
     return number >= 0 && number < classes ? number : NO_CLASS;
 }
 
 // The same of a row's label.
-template <typename L>
-__device__ int64_t class_of(const L *label, int64_t row, int64_t classes, bool ignores, int64_t ignore_label)
+template <typename Args>
+__device__ int64_t class_of(const Args &args, int64_t row)
 {
-    return class_of_label(label[row], classes, ignores, ignore_label);
+    return class_of_label(args.label[row], args.classes, args.ignore_label);
 }
-
-// What the label of a row means. Without `weights` every class has the weight 1.
-template <typename A>
-struct RowLabels {
-    int64_t classes;
-    bool ignores;
-    int64_t ignore_label;
-    const double *weights;
-
-    template <typename L>
-    __device__ int64_t class_id(const L *label, int64_t row) const
-    {
-        return class_of(label, row, classes, ignores, ignore_label);
-    }
-
-    __device__ A weight_of(int64_t class_id) const { return weights ? A(weights[class_id]) : 1; }
-};

@@ -1,4 +1,4 @@
-"""Attributes, shapes and kernel arguments of the operators on YOLOv2's map."""
+"""Attributes and shapes of the operators on YOLOv2's map."""
 from __future__ import annotations
 
 from ...core.contract import Attr, Bool, Int, Pairs
@@ -11,14 +11,9 @@ SOFTMAX = Attr("softmax", Bool(), True, "true: softmax over the classes; false: 
 
 CHANNELS = "5 + classes"   # of an anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
+ANCHOR_COUNT = {"anchor_count": "len(anchors) // 2"}   # of the kernels in CUDA
 
 
 def count(attrs) -> int:
     """The number of anchors."""
     return len(attrs.anchors) // 2
-
-
-def map_sizes(attrs, known: dict) -> dict:
-    """The sizes of the map, which are the first arguments of every kernel of the family."""
-    batch, _, height, width = known["data"]
-    return {"batch": batch, "anchors": count(attrs), "classes": attrs.classes, "height": height, "width": width}

@@ -6,8 +6,6 @@
 #include "../_region/truth.cuh"
 
 enum { THREADS = 256 };
-enum { TARGET = 12 };   // numbers in `partial` for each ground truth
-enum Step { ASSIGN, COMPUTE };
 
 // The place of a prediction, whose number is anchor * cells + cell. 32 bits hold it, because more predictions fit into no
 // memory.
@@ -124,23 +122,9 @@ template <typename A> struct Gradient {
     }
 };
 
-// The outputs, and their requests.
-template <typename T, typename A> struct Outputs {
-    T *output;
-    A *parts, *gradient;
-    int output_request, parts_request, gradient_request;
-
-    template <typename Targets>
-    __device__ Gradient<A> gradient_of(const Targets &of_image, int64_t b) const
-    {
-        const Gradient<A> own = {gradient + b * of_image.map.size(), gradient_request};
-        return own;
-    }
-};
-
 // The results of image `b`, by the last of its blocks. `own` are the sums of this thread.
-template <typename T, typename A>
-__device__ void write_parts(const A *own, const Scratch<A> &scratch, int64_t b, const Outputs<T, A> &outputs)
+template <typename Args, typename A>
+__device__ void write_parts(const Args &args, const A *own, const Scratch<A> &scratch, int64_t b)
 {
     for (int p = 0; p < PARTS; ++p) {
         const A sum = reduce_block(own[p], Sum());
@@ -153,18 +137,18 @@ __device__ void write_parts(const A *own, const Scratch<A> &scratch, int64_t b, 
     for (int p = 0; p < PARTS; ++p) {
         const A sum = scratch.sum(b * gridDim.y * PARTS + p, gridDim.y, PARTS);
         loss += p <= CLASS_PART ? sum : A(0);
-        store(outputs.parts, b * PARTS + p, sum, outputs.parts_request);
+        store(args.parts, b * PARTS + p, sum, args.parts_request);
     }
-    store(outputs.output, b, loss, outputs.output_request);
+    store(args.output, b, loss, args.output_request);
 }
 
 // One image. An invalid row of its ground truth makes it NaN.
-template <typename Targets, typename T, typename A>
-__device__ void compute_image(const Targets &targets, const Scratch<A> &scratch, int64_t b,
-                              const Outputs<T, A> &outputs)
+template <typename Args, typename Targets>
+__device__ void compute_image(const Args &args, const Targets &targets, int64_t b)
 {
+    typedef typename Args::A A;
     const typename Targets::ImageMap &map = targets.map;
-    const Gradient<A> gradient = outputs.gradient_of(targets, b);
+    const Gradient<A> gradient = {args.gradient + b * map.size(), args.gradient_request};
     const bool is_invalid = any_invalid(targets);
     __shared__ A of_threads[THREADS][PARTS];   // registers are short
     A *const parts = of_threads[threadIdx.x];
@@ -178,32 +162,29 @@ __device__ void compute_image(const Targets &targets, const Scratch<A> &scratch,
         else
             targets.compute(at, gradient, parts);
     }
-    write_parts(parts, scratch, b, outputs);
+    write_parts(args, parts, Scratch<A>(args.counts, args.sums), b);
 }
 
-// Both steps. `targets` are those of the first image, in `partial`: TARGET numbers for each ground truth. Behind them is
-// what the blocks of an image share.
-template <typename Targets, typename T, typename A>
-__device__ void map_loss_forward(const Targets &targets, double *partial, int64_t step, int64_t batch,
-                                 const Outputs<T, A> &outputs)
+// Both steps. `targets` are those of the first image.
+template <typename Args, typename Targets>
+__device__ void map_loss_forward(const Args &args, const Targets &targets)
 {
-    double *const shared = partial + batch * targets.count * TARGET;
-    if (step == ASSIGN) {
-        clear_counts(shared, batch);
+    if (args.step == args.ASSIGN) {
         if (blockIdx.y == 0)
-            assign(targets, batch);
+            assign(targets, args.batch);
         return;
     }
-    const Scratch<A> scratch(shared, batch);
-    for (int64_t b = blockIdx.x; b < batch; b += gridDim.x)
-        compute_image(of_image(targets, b), scratch, b, outputs);
+    for (int64_t b = blockIdx.x; b < args.batch; b += gridDim.x)
+        compute_image(args, of_image(targets, b), b);
 }
 
-// Backward: the gradients of the images' losses, times the head gradients. `size`: the elements of an image's map.
-template <typename T, typename A>
-__device__ void scale_gradient(const T *__restrict__ output_grad, const A *__restrict__ gradient,
-                               T *__restrict__ data_grad, int data_grad_request, int64_t batch, int64_t size)
+// Backward: the gradients of the images' losses, times the head gradients.
+template <typename Args>
+__device__ void scale_gradient(const Args &args)
 {
-    for (int64_t i = first_item(); i < batch * size; i += item_step())
-        store(data_grad, i, load(gradient, i) * load(output_grad, quotient(i, size)), data_grad_request);
+    const int64_t of_image = args.anchor_count * args.channels * args.height * args.width;
+    for (int64_t i = first_item(); i < args.batch * of_image; i += item_step()) {
+        const typename Args::A head = load(args.output_grad, quotient(i, of_image));
+        store(args.data_grad, i, load(args.gradient, i) * head, args.data_grad_request);
+    }
 }

@@ -3,13 +3,12 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, Arg, Array, Attr, Bool, Out, Rows, Steps
-from .contract import count
+from ...core.contract import Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element
+from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 PREDICTIONS = 256    # that a block of threads takes, where an image has several
 MANY_BLOCKS = 2048   # that are enough for a GPU: so many images have one each
-TARGET = 12          # numbers for a ground truth
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -46,25 +45,21 @@ def shapes_of(shape: str) -> dict:
     }
 
 
-def images(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per image, times those of :func:`steps`."""
-    return known["data"][0], BLOCK
+def images(args) -> Launch:
+    """One block per image, or several."""
+    predictions = args.anchor_count * args.height * args.width
+    parts = max(1, min(math.ceil(predictions / PREDICTIONS), MANY_BLOCKS // max(1, args.batch)))
+    return Launch(args.batch, parts=parts, steps=("ASSIGN", "COMPUTE"))
 
 
-def elements(attrs, known: dict) -> tuple[int, int]:
-    """One thread per element of the map."""
-    return math.prod(known["data"]), 1
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward: assign the ground truths; compute, where the last block of an image adds up the sums of its blocks.
-
-    ``partial`` has TARGET numbers for each ground truth, and for each image a count and the parts of its blocks.
-    """
-    if direction == "backward":
-        return Steps()
-    batch, _, height, width = known["data"]
-    truths = known["truth"][1]
-    predictions = count(attrs) * height * width
-    blocks = max(1, min(math.ceil(predictions / PREDICTIONS), MANY_BLOCKS // max(1, batch)))
-    return Steps(blocks, batch * (truths * TARGET + 1 + blocks * len(PARTS)), (0, 1))
+# Forward: assign the ground truths; compute, where the last block of an image adds up the sums of its blocks.
+CUDA = Cuda(
+    forward=images,
+    backward=each_element,
+    steps=("ASSIGN", "COMPUTE"),
+    derived={**ANCHOR_COUNT, "size": "data.size"},
+    scratch=(Array("targets", "Target<A>", "batch * truths", "forward", numbers=12),
+             Array("counts", "uint32", "batch", "forward", kept=True),
+             Array("sums", "A", f"batch * parts * {len(PARTS)}", "forward")),
+    forward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
+)

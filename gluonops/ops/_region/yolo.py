@@ -1,8 +1,7 @@
-"""What the contracts of the losses of YOLOv3's to YOLOv7's heads share: attributes and the kernels' arguments."""
+"""What the contracts of the losses of YOLOv3's to YOLOv7's heads share: attributes."""
 from __future__ import annotations
 
 from ...core.contract import Attr, Bool, Choice, Float, Int, Optional, Pairs
-from .contract import map_sizes
 
 OVERLAP_LOSSES = ("iou", "giou", "diou", "ciou")   # as in boxes.cuh; an operator's loss of numbers comes behind them
 
@@ -32,24 +31,3 @@ def box_loss(numbers: str, doc: str) -> Attr:
 def max_delta(of: str) -> Attr:
     """The attribute ``max_delta``. ``of``: what the derivatives are of."""
     return Attr("max_delta", Float(low=0), 0.0, f"limit of the derivatives of a box's {of}; 0: none")
-
-
-def scalars(attrs, known: dict, **own) -> dict:
-    """The kernels' arguments besides tensors: what the operators share, an operator's ``own``, and the anchors."""
-    return {
-        **map_sizes(attrs, known),
-        "truths": known["truth"][1],
-        "others": len(attrs.other_anchors or ()) // 2,
-        "ignore_thresh": attrs.ignore_thresh,
-        "truth_thresh": attrs.truth_thresh,
-        "iou_thresh": attrs.iou_thresh,
-        "box_loss": OVERLAP_LOSSES.index(attrs.box_loss) if attrs.box_loss in OVERLAP_LOSSES else len(OVERLAP_LOSSES),
-        "iou_normalizer": attrs.iou_normalizer,
-        "obj_normalizer": attrs.obj_normalizer,
-        "max_delta": attrs.max_delta,
-        "scale_x_y": attrs.scale_x_y,
-        "label_smooth_eps": attrs.label_smooth_eps,
-        "objectness_smooth": int(attrs.objectness_smooth),
-        **own,
-        "anchor_sizes": attrs.anchors + (attrs.other_anchors or ()),
-    }

@@ -6,22 +6,20 @@
 #include "../_region/yolo.cuh"
 
 // Sets the attributes that all heads have.
-template <typename A>
-__device__ void set_loss(YoloLoss<A> &loss, double ignore_thresh, double truth_thresh, double iou_thresh,
-                         int64_t box_loss, double iou_normalizer, double obj_normalizer, double max_delta,
-                         double scale_x_y, double label_smooth_eps, int64_t objectness_smooth)
+template <typename A, typename Args>
+__device__ void set_loss(YoloLoss<A> &loss, const Args &args)
 {
-    loss.objectness_smooth = objectness_smooth != 0;
-    loss.several_anchors = iou_thresh < 1;
-    loss.box_loss = int(box_loss);
-    loss.ignore_thresh = A(ignore_thresh);
-    loss.truth_thresh = truth_thresh < 1 ? A(truth_thresh) : infinity<A>();
-    loss.iou_thresh = A(iou_thresh);
-    loss.iou_normalizer = A(iou_normalizer);
-    loss.obj_normalizer = A(obj_normalizer);
-    loss.max_delta = max_delta > 0 ? A(max_delta) : infinity<A>();
-    loss.scale_x_y = A(scale_x_y);
-    loss.label_smooth_eps = A(label_smooth_eps);
+    loss.objectness_smooth = args.objectness_smooth;
+    loss.several_anchors = args.iou_thresh < 1;
+    loss.box_loss = args.box_loss;
+    loss.ignore_thresh = A(args.ignore_thresh);
+    loss.truth_thresh = args.truth_thresh < 1 ? A(args.truth_thresh) : infinity<A>();
+    loss.iou_thresh = A(args.iou_thresh);
+    loss.iou_normalizer = A(args.iou_normalizer);
+    loss.obj_normalizer = A(args.obj_normalizer);
+    loss.max_delta = args.max_delta > 0 ? A(args.max_delta) : infinity<A>();
+    loss.scale_x_y = A(args.scale_x_y);
+    loss.label_smooth_eps = A(args.label_smooth_eps);
 }
 
 // One image's map.
@@ -29,7 +27,13 @@ template <typename T, typename Loss> struct Map {
     typedef typename Loss::Scalar A;
     const T *data;
     int anchors, other_anchors, classes, height, width;
-    const double *anchor_sizes;   // the head's, then the others'
+    const double *sizes, *other_sizes;   // of the anchors
+
+    template <typename Args>
+    __device__ explicit Map(const Args &args)
+        : data(args.data), anchors(int(args.anchor_count)), other_anchors(int(args.other_anchors.count / 2)),
+          classes(int(args.classes)), height(int(args.height)), width(int(args.width)), sizes(args.anchors.values),
+          other_sizes(args.other_anchors.values) {}
 
     __device__ int64_t cells() const { return int64_t(height) * width; }
     __device__ int64_t size() const { return anchors * channels() * cells(); }
@@ -38,8 +42,8 @@ template <typename T, typename Loss> struct Map {
     // Where the first number of a prediction is; the next ones are a plane apart.
     __device__ int64_t place(const Prediction &at) const { return at.anchor * channels() * cells() + at.cell; }
 
-    __device__ A anchor_w(int anchor) const { return A(anchor_sizes[2 * anchor]); }
-    __device__ A anchor_h(int anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
+    __device__ A anchor_w(int anchor) const { return A(sizes[2 * anchor]); }
+    __device__ A anchor_h(int anchor) const { return A(sizes[2 * anchor + 1]); }
 
     __device__ Box<A> anchor_size(int anchor) const
     {
@@ -54,7 +58,9 @@ template <typename T, typename Loss> struct Map {
         int best = 0;
         A max_iou = 0;
         for (int anchor = 0; anchor < anchors + other_anchors; ++anchor) {
-            const A iou = iou_of(anchor_size(anchor), size);
+            const double *const own = anchor < anchors ? sizes + 2 * anchor : other_sizes + 2 * (anchor - anchors);
+            const Box<A> anchor_size = {0, 0, A(own[0]) / A(width), A(own[1]) / A(height)};
+            const A iou = iou_of(anchor_size, size);
             if (iou > max_iou) {
                 max_iou = iou;
                 best = anchor;
@@ -183,11 +189,11 @@ template <typename T, typename Loss> struct Targets {
     }
 };
 
-template <typename T, typename Loss, typename A>
-__device__ void yolo_forward(const Map<T, Loss> &map, const Loss &loss, const T *truth, int64_t truths, int64_t batch,
-                             double *partial, int64_t step, const Outputs<T, A> &outputs)
+template <typename Args, typename Loss>
+__device__ void yolo_forward(const Args &args, const Loss &loss)
 {
-    const Targets<T, Loss> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, loss,
+    typedef typename Args::Data T;
+    const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), Map<T, Loss>(args), loss,
                                       loss.point_shift()};
-    map_loss_forward(targets, partial, step, batch, outputs);
+    map_loss_forward(args, targets);
 }

@@ -44,8 +44,9 @@ struct ColumnsOfBlock {
     int64_t count;
     int groups, group, log_step, step, first;   // groups: of COLUMNS, that a block has; powers of two
 
-    __device__ ColumnsOfBlock(int64_t outer, int64_t length, int64_t inner)
-        : rows(length, inner, false), count(outer * inner), groups(blockDim.y / COLUMNS),
+    template <typename Args>
+    __device__ explicit ColumnsOfBlock(const Args &args)
+        : rows(args.channels, args.inner, false), count(args.batch * args.inner), groups(blockDim.y / COLUMNS),
           group(thread_number() & (groups - 1)), log_step(__clz(groups) - __clz(THREADS)), step(1 << log_step),
           first(thread_number() >> (31 - __clz(groups))) {}
 
@@ -178,19 +179,19 @@ struct ColumnGradients {
     }
 };
 
-template <typename T, typename A>
-__device__ void scale_columns(const T *__restrict__ data, const T *__restrict__ scale, T *__restrict__ output,
-                              A *__restrict__ inverse, int output_request, int inverse_request, int64_t outer,
-                              int64_t length, int64_t inner, double share, double eps)
+template <typename Args>
+__device__ void scale_columns(const Args &args)
 {
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
     enum { CHANNELS = ColumnChunk<T>::CHANNELS };
-    const ColumnsOfBlock<T> block(outer, length, inner);
+    const ColumnsOfBlock<T> block(args);
     for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
         const RowPart part = block.part(r);
         ColumnChunk<T> x;
         Columns<A> squares = {{0, 0, 0, 0}}, by_root;
         for (int64_t i = 0; i < part.length; i += block.chunk()) {
-            x.read(data, block, part, i, block.channels(part, i));
+            x.read(args.data, block, part, i, block.channels(part, i));
 #pragma unroll
             for (int k = 0; k < CHANNELS; ++k)
 #pragma unroll
@@ -202,18 +203,18 @@ __device__ void scale_columns(const T *__restrict__ data, const T *__restrict__ 
         squares = sum_over_channels(squares, block.groups);
 #pragma unroll
         for (int j = 0; j < COLUMNS; ++j)
-            by_root.of[j] = reciprocal(square_root(squares.of[j] * A(share) + A(eps)));
+            by_root.of[j] = reciprocal(square_root(squares.of[j] * args.share + A(args.eps)));
         if (part.length > 0 && block.first == 0)
 #pragma unroll
             for (int j = 0; j < COLUMNS; ++j)
-                store(inverse, block.row(r) + j, by_root.of[j], inverse_request);
+                store(args.inverse, block.row(r) + j, by_root.of[j], args.inverse_request);
         for (int64_t i = 0; i < part.length; i += block.chunk()) {
             const int channels = block.channels(part, i);
             if (part.length > block.chunk())
-                x.read(data, block, part, i, channels);
-            const ChannelScales<T> scales(scale + i, block, channels);
+                x.read(args.data, block, part, i, channels);
+            const ChannelScales<T> scales(args.scale + i, block, channels);
             const ScaledColumns<T> scaled = {x, scales, by_root};
-            write_columns(output, block, part, i, channels, scaled, output_request);
+            write_columns(args.output, block, part, i, channels, scaled, args.output_request);
         }
     }
 }
@@ -242,31 +243,29 @@ __device__ Columns<typename Accumulator<T>::type> dots_of_others(const T *__rest
 }
 
 // The steps are those of scale_rows_backward.
-template <typename T, typename A>
-__device__ void scale_columns_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                       const T *__restrict__ scale, const A *__restrict__ inverse,
-                                       T *__restrict__ data_grad, double *__restrict__ partial,
-                                       typename ScaleSums<T>::Groups &groups, int request, int64_t step, int64_t outer,
-                                       int64_t length, int64_t inner, double share, double eps)
+template <typename Args>
+__device__ void scale_columns_backward(const Args &args, typename ScaleSums<typename Args::Data>::Groups &groups)
 {
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
     enum { CHANNELS = ColumnChunk<T>::CHANNELS, TOGETHER = ScaleSums<T>::TOGETHER };
-    const ColumnsOfBlock<T> block(outer, length, inner);
+    const ColumnsOfBlock<T> block(args);
     const RowPart places = block.rows.part(0, blockIdx.y);
     ScaleSums<T> scale_sums(groups);
     for (int64_t i = 0; i < places.length; i += block.chunk()) {
         scale_sums.clear();
-        const ChannelScales<T> scales(scale + places.position + i, block, block.channels(places, i));
+        const ChannelScales<T> scales(args.scale + places.position + i, block, block.channels(places, i));
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? block.row(r) : 0;
-            const Columns<A> by_root = *reinterpret_cast<const Columns<A> *>(inverse + row);
+            const Columns<A> by_root = *reinterpret_cast<const Columns<A> *>(args.inverse + row);
             Columns<A> dot = {{0, 0, 0, 0}};
             if (part.length > opaque(block.chunk()))   // opaque: no register holds a number for it
-                dot = dots_of_others(output_grad, data, scale, block, part, opaque(i));
+                dot = dots_of_others(args.output_grad, args.data, args.scale, block, part, opaque(i));
             const int channels = block.channels(part, i);
             ColumnChunk<T> x, head;
-            x.read(data, block, part, i, channels);
-            head.read(output_grad, block, part, i, channels);
+            x.read(args.data, block, part, i, channels);
+            head.read(args.output_grad, block, part, i, channels);
 #pragma unroll
             for (int n = 0; n < CHANNELS; n += TOGETHER) {
                 typename ScaleSums<T>::Group of_scale = scale_sums.group(n);
@@ -280,33 +279,31 @@ __device__ void scale_columns_backward(const T *__restrict__ output_grad, const 
                     }
                 scale_sums.group(n) = of_scale;
             }
-            if (gridDim.y == 1 || step == DOTS)
+            if (gridDim.y == 1 || args.step == args.DOTS)
                 dot = sum_over_channels(dot, block.groups);
-            if (step == DOTS) {
-                A *const dots = SumsOfBlocks<A>(partial, block.count).dots;
+            if (args.step == args.DOTS) {
                 if (part.length > 0 && block.first == 0)
 #pragma unroll
                     for (int j = 0; j < COLUMNS; ++j)
-                        dots[(row + j) * gridDim.y + blockIdx.y] = dot.of[j];
+                        args.dots[(row + j) * gridDim.y + blockIdx.y] = dot.of[j];
                 continue;
             }
             Columns<A> own;
 #pragma unroll
             for (int j = 0; j < COLUMNS; ++j) {
-                const SumsOfBlocks<A> of_blocks(partial, block.count);
-                const A whole = gridDim.y > 1 ? sum_of_parts(of_blocks.dots + (row + j) * gridDim.y) : dot.of[j];
+                const A whole = gridDim.y > 1 ? sum_of_parts(args.dots + (row + j) * gridDim.y) : dot.of[j];
                 const A squared = by_root.of[j] * by_root.of[j];
                 // 1 - u^2 * share, without a difference
-                own.of[j] = length == 1 ? A(eps) * squared * by_root.of[j] : by_root.of[j];
-                dot.of[j] = length == 1 ? A(0) : -whole * squared * by_root.of[j] * A(share);
+                own.of[j] = args.channels == 1 ? A(args.eps) * squared * by_root.of[j] : by_root.of[j];
+                dot.of[j] = args.channels == 1 ? A(0) : -whole * squared * by_root.of[j] * args.share;
             }
             const ColumnGradients<T> gradients = {x, head, scales, own, dot};
-            write_columns(data_grad, block, part, i, channels, gradients, request);
+            write_columns(args.data_grad, block, part, i, channels, gradients, args.data_grad_request);
         }
-        if (step == DOTS)
+        if (args.step == args.DOTS)
             return;
         // opaque: no register holds it meanwhile
-        A *const own = SumsOfBlocks<A>(partial, opaque(block.count)).scale + opaque(blockIdx.x) * length;
+        A *const own = args.sums + opaque(blockIdx.x) * args.channels;
         const int channels = block.channels(places, i);
 #pragma unroll
         for (int k = 0; k < CHANNELS; ++k) {
@@ -317,32 +314,23 @@ __device__ void scale_columns_backward(const T *__restrict__ output_grad, const 
     }
 }
 
-template <typename T, typename A>
-__device__ void normalize(const T *__restrict__ data, const T *__restrict__ scale, T *__restrict__ output,
-                          A *__restrict__ inverse, int output_request, int inverse_request, int64_t outer,
-                          int64_t length, int64_t inner, double share, double eps)
+template <typename Args>
+__device__ void normalize(const Args &args)
 {
-    if (inner > 1 && inner % COLUMNS == 0 && aligned(data) && aligned(output))
-        scale_columns(data, scale, output, inverse, output_request, inverse_request, outer, length, inner, share, eps);
+    if (args.inner > 1 && args.inner % COLUMNS == 0 && aligned(args.data) && aligned(args.output))
+        scale_columns(args);
     else
-        scale_rows(data, scale, output, inverse, output_request, inverse_request, outer, length, inner, share, eps);
+        scale_rows(args);
 }
 
-template <typename T, typename A>
-__device__ void normalize_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                   const T *__restrict__ scale, const A *__restrict__ inverse,
-                                   T *__restrict__ data_grad, T *__restrict__ scale_grad,
-                                   double *__restrict__ partial, int data_grad_request, int scale_grad_request,
-                                   int64_t step, int64_t outer, int64_t length, int64_t inner, double share,
-                                   double eps)
+template <typename Args>
+__device__ void normalize_backward(const Args &args)
 {
-    const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(data_grad) && aligned(inverse);
-    __shared__ typename ScaleSums<T>::Groups groups;
-    if (step != SCALE && inner > 1 && inner % COLUMNS == 0 && all_aligned) {
-        scale_columns_backward(output_grad, data, scale, inverse, data_grad, partial, groups, data_grad_request,
-                               step, outer, length, inner, share, eps);
-    } else {
-        scale_rows_backward(output_grad, data, scale, inverse, data_grad, scale_grad, partial, groups,
-                            data_grad_request, scale_grad_request, step, outer, length, inner, share, eps);
-    }
+    const bool all_aligned = aligned(args.output_grad) && aligned(args.data) && aligned(args.data_grad)
+        && aligned(args.inverse);
+    __shared__ typename ScaleSums<typename Args::Data>::Groups groups;
+    if (args.step != args.SCALE && args.inner > 1 && args.inner % COLUMNS == 0 && all_aligned)
+        scale_columns_backward(args, groups);
+    else
+        scale_rows_backward(args, groups);
 }

@@ -1,10 +1,8 @@
 """The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, Steps
-from .._softmax.contract import length_for, power_of_two, threads_per_row
+from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
+from .._softmax.contract import power_of_two, threads_per_row
 
 HELD = 32            # elements that a thread holds in registers
 WARP = 32            # threads
@@ -15,13 +13,6 @@ DATA = "batch..., channels@axis, inner..."
 ROWS_AND_AXIS = "batch..., 1, inner..."   # one value per row, as keepdims shape
 
 
-def sizes(attrs, known: dict) -> tuple[int, int, int]:
-    """The data's shape as (outer, length, inner): in front of the axis, along it, and behind it."""
-    shape = known["data"]
-    axis = attrs.axis % len(shape)
-    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
-
-
 def threads(length: int, inner: int) -> int:
     """The threads of a row. Rows that are neighbours in memory get few, so that many of them share a block."""
     if inner == 1:
@@ -29,41 +20,24 @@ def threads(length: int, inner: int) -> int:
     return min(WARP, power_of_two(length / HELD))
 
 
-def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """One row for each (outer, inner)."""
-    outer, length, inner = sizes(attrs, known)
-    return outer * inner, length_for(threads(length, inner))
+def forward(args) -> Launch:
+    """One row for each (batch, inner)."""
+    return Launch.of_rows(args.batch * args.inner, threads(args.channels, args.inner))
 
 
-def parts(attrs, known: dict) -> int:
-    """The number of parts of a row, each of which its threads can hold."""
-    _, length, inner = sizes(attrs, known)
-    return -(-length // (HELD * threads(length, inner))) or 1
+def backward(args) -> Launch:
+    """As many rows as the blocks have at the same time. A row has parts, each of which its threads can hold.
 
-
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """As many rows as the blocks have at the same time."""
-    rows, length = forward_work(attrs, known)
-    _, channels, inner = sizes(attrs, known)
-    most = max(1, MOST_BLOCKS // parts(attrs, known)) * (THREADS // threads(channels, inner))
-    return min(rows, most), length
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """Backward: the dot products of long rows; the data's gradient; the scale's gradient.
-
-    ``partial`` has the dot product of each part of a row, if there are several, and each block's sums for each channel.
+    The steps: the dot products of long rows; the data's gradient; the scale's gradient.
     """
-    if direction == "forward":
-        return Steps()
-    outer, length, inner = sizes(attrs, known)
-    number_of_parts = parts(attrs, known)
-    if number_of_parts == 1:
-        return Steps(1, MOST_BLOCKS * length, (1, 2))
-    return Steps(number_of_parts, outer * inner * number_of_parts + MOST_BLOCKS * length, (0, 1, 2))
+    of_row = threads(args.channels, args.inner)
+    parts = -(-args.channels // (HELD * of_row)) or 1
+    most = max(1, MOST_BLOCKS // parts) * (THREADS // of_row)
+    steps = ("ROWS", "SCALE") if parts == 1 else ("DOTS", "ROWS", "SCALE")
+    return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, steps)
 
 
-def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
+def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, backward_bounds: str) -> Op:
     """The contract of ``rms_norm`` or of ``l2_normalize``.
 
     Parameters
@@ -73,12 +47,9 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
         Whether rows are divided by the root of the mean, or of the sum, of their squares.
     axis, eps : int, float
         The defaults.
+    backward_bounds : str
+        As of :class:`gluonops.core.contract.Cuda`.
     """
-    def scalars(attrs, known: dict) -> dict:
-        outer, length, inner = sizes(attrs, known)
-        share = 1.0 / max(1, length) if by_mean else 1.0
-        return {"outer": outer, "length": length, "inner": inner, "share": share, "eps": attrs.eps}
-
     return Op(
         name=name,
         summary=summary,
@@ -97,6 +68,15 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
                  "blocks": "min(batch, MOST_BLOCKS) if inner == 1 else batch"},
         constants={"MOST_BLOCKS": 64},
         scratch=(Array("partial", "A", "blocks * channels", "backward"),),
-        cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+        cuda=Cuda(
+            forward=forward,
+            backward=backward,
+            steps=("DOTS", "ROWS", "SCALE"),
+            # The dot product of each part of a row, and each block's sums for each channel.
+            scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
+                     Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),
+            forward_bounds="256, 2",
+            backward_bounds=backward_bounds,
+        ),
         accumulate_fp32=True,
     )

@@ -1,4 +1,4 @@
-// Rows of a (outer, length, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps, and
+// Rows of a (batch, channels, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps, and
 // scaled.
 //
 // A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive numbers
@@ -7,7 +7,6 @@
 #include "../_softmax/softmax.cuh"
 
 enum { THREADS = 256 };
-enum Step { DOTS, ROWS, SCALE };   // of backward
 
 __device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
@@ -39,10 +38,11 @@ struct RowsOfBlock {
     int64_t count;
     int own;   // the number of this thread's row in the block
 
-    __device__ RowsOfBlock(int64_t outer, int64_t length, int64_t inner, bool aligned_tensors)
-        : rows(length, inner, aligned_tensors), count(outer * inner), own(threadIdx.y)
+    template <typename Args>
+    __device__ RowsOfBlock(const Args &args, bool aligned_tensors)
+        : rows(args.channels, args.inner, aligned_tensors), count(args.batch * args.inner), own(threadIdx.y)
     {
-        if (inner > 1) {
+        if (args.inner > 1) {
             own = thread_number() % blockDim.y;
             rows.first = thread_number() / blockDim.y;
         }
@@ -105,31 +105,31 @@ struct RowsOfBlock {
     }
 };
 
-template <typename T, typename A>
-__device__ void scale_rows(const T *__restrict__ data, const T *__restrict__ scale, T *__restrict__ output,
-                           A *__restrict__ inverse, int output_request, int inverse_request, int64_t outer,
-                           int64_t length, int64_t inner, double share, double eps)
+template <typename Args>
+__device__ void scale_rows(const Args &args)
 {
-    const RowsOfBlock<T> block(outer, length, inner, aligned(data) && aligned(scale) && aligned(output));
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
+    const RowsOfBlock<T> block(args, aligned(args.data) && aligned(args.scale) && aligned(args.output));
     const Rows<T> &rows = block.rows;
     for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
         const RowPart part = block.part(r);
         RowChunk<T> x;
         A squares = 0;
         for (int64_t i = 0; i < part.length; i += x.length()) {
-            x.read(data, rows, part, i, 0);
+            x.read(args.data, rows, part, i, 0);
             squares = x.dot(x, squares);
         }
-        const A by_root = 1 / square_root(block.sum_over_row(squares) * A(share) + A(eps));
+        const A by_root = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
         if (block.is_first(part))
-            store(inverse, r + block.own, by_root, inverse_request);
+            store(args.inverse, r + block.own, by_root, args.inverse_request);
         const Product<A> unit = {by_root};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (part.length > x.length())
-                x.read(data, rows, part, i, 0);
+                x.read(args.data, rows, part, i, 0);
             x.apply(unit);
-            block.multiply(x, scale + i);
-            x.write(output, rows, part, i, output_request);
+            block.multiply(x, args.scale + i);
+            x.write(args.output, rows, part, i, args.output_request);
         }
     }
 }
@@ -317,35 +317,21 @@ struct LooseElements {
     }
 };
 
-// What blocks tell each other: the dot products of the parts of rows, if these have several; each block's sums for the
-// gradient of the scale.
-template <typename A>
-struct SumsOfBlocks {
-    A *dots, *scale;
-
-    __device__ SumsOfBlocks(double *partial, int64_t rows)
-        : dots(reinterpret_cast<A *>(partial)), scale(dots + (gridDim.y > 1 ? rows * gridDim.y : 0)) {}
-};
-
 // The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
-template <typename T, typename A>
-__device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                    const T *__restrict__ scale, const A *__restrict__ inverse,
-                                    T *__restrict__ data_grad, T *__restrict__ scale_grad,
-                                    double *__restrict__ partial, typename ScaleSums<T>::Groups &groups,
-                                    int data_grad_request, int scale_grad_request, int64_t step, int64_t outer,
-                                    int64_t length, int64_t inner, double share, double eps)
+template <typename Args>
+__device__ void scale_rows_backward(const Args &args, typename ScaleSums<typename Args::Data>::Groups &groups)
 {
-    const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(scale) && aligned(data_grad);
-    const RowsOfBlock<T> block(outer, length, inner, all_aligned);
-    const Rows<T> &rows = block.rows;
-    const SumsOfBlocks<A> of_blocks(partial, block.count);
-    A *const dots = of_blocks.dots, *const sums = of_blocks.scale;
-    if (step == SCALE) {
-        combine_scale_sums(sums, scale_grad, scale_grad_request, length);
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
+    if (args.step == args.SCALE) {
+        combine_scale_sums(args.sums, args.scale_grad, args.scale_grad_request, args.channels);
         return;
     }
+    const bool all_aligned = aligned(args.output_grad) && aligned(args.data) && aligned(args.scale)
+        && aligned(args.data_grad);
+    const RowsOfBlock<T> block(args, all_aligned);
+    const Rows<T> &rows = block.rows;
     ScaleSums<T> scale_sums(groups);
     const RowPart places = rows.part(0, blockIdx.y);
     for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
@@ -353,42 +339,42 @@ __device__ void scale_rows_backward(const T *__restrict__ output_grad, const T *
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? r + block.own : 0;
-            const A by_root = inverse[row];
+            const A by_root = args.inverse[row];
             RowChunk<T> x, head;
-            A dot = dot_of_others(output_grad, data, scale, block, part, i);
+            A dot = dot_of_others(args.output_grad, args.data, args.scale, block, part, i);
             if (rows.packed || !Loose<T>::USED) {
-                x.read(data, rows, part, i, 0);
-                head.read(output_grad, rows, part, i, 0);
+                x.read(args.data, rows, part, i, 0);
+                head.read(args.output_grad, rows, part, i, 0);
                 scale_sums.add(x, head, by_root);
-                block.multiply(head, scale + part.position + i);
+                block.multiply(head, args.scale + part.position + i);
                 dot = head.dot(x, dot);
             } else {
                 const LooseElements<T> elements(block, part, i);
-                dot = elements.sum(output_grad, data, scale, scale_sums, by_root, dot);
+                dot = elements.sum(args.output_grad, args.data, args.scale, scale_sums, by_root, dot);
             }
-            if (gridDim.y == 1 || step == DOTS)
+            if (gridDim.y == 1 || args.step == args.DOTS)
                 dot = block.sum_over_row(dot);
-            if (step == DOTS) {
+            if (args.step == args.DOTS) {
                 if (block.is_first(part))
-                    dots[row * gridDim.y + blockIdx.y] = dot;
+                    args.dots[row * gridDim.y + blockIdx.y] = dot;
                 continue;
             }
             if (gridDim.y > 1)
-                dot = sum_of_parts(dots + row * gridDim.y);
-            const bool is_single = length == 1;
-            const A own = is_single ? A(eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
-            dot = is_single ? 0 : dot * by_root * by_root * A(share);
+                dot = sum_of_parts(args.dots + row * gridDim.y);
+            const bool is_single = args.channels == 1;
+            const A own = is_single ? A(args.eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
+            dot = is_single ? 0 : dot * by_root * by_root * args.share;
             if (rows.packed || !Loose<T>::USED) {
                 turn_into_gradient<T>(x, head, own * by_root, dot * by_root);
-                x.write(data_grad, rows, part, i, data_grad_request);
+                x.write(args.data_grad, rows, part, i, args.data_grad_request);
             } else {
                 const LooseElements<T> elements(block, part, opaque(i));   // no register holds them meanwhile
-                elements.differentiate(output_grad, data, scale, data_grad, own * by_root, dot * by_root,
-                                       data_grad_request);
+                elements.differentiate(args.output_grad, args.data, args.scale, args.data_grad, own * by_root,
+                                       dot * by_root, args.data_grad_request);
             }
         }
-        if (step == DOTS)
+        if (args.step == args.DOTS)
             return;
-        scale_sums.store_to(sums + blockIdx.x * length, block, places, i);
+        scale_sums.store_to(args.sums + blockIdx.x * args.channels, block, places, i);
     }
 }

@@ -31,48 +31,50 @@ template <typename A>
 struct IgnoredLabel {
     A label;
 
-    __device__ IgnoredLabel(bool ignores, int64_t label) : label(ignores ? A(label) : not_a_number<A>()) {}
+    __device__ explicit IgnoredLabel(const Optional<int64_t> &ignored)
+        : label(ignored.given ? A(ignored.value) : not_a_number<A>()) {}
     __device__ A unless_ignored(A value, A y) const { return y == label ? A(0) : value; }
 };
 
-template <typename T, typename Formula>
-__device__ void sigmoid_loss(const T *data, const T *label, T *output, int request, int64_t size,
-                             const Formula &formula)
+template <typename Args, typename Formula>
+__device__ void sigmoid_loss(const Args &args, const Formula &formula)
 {
-    typedef typename Accumulator<T>::type A;
-    const bool all_aligned = aligned(data) && aligned(label) && aligned(output);
-    const int64_t packed = all_aligned ? size / Pack<T>::SIZE * Pack<T>::SIZE : 0;
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
+    const bool all_aligned = aligned(args.data) && aligned(args.label) && aligned(args.output);
+    const int64_t packed = all_aligned ? args.size / Pack<T>::SIZE * Pack<T>::SIZE : 0;
     for (int64_t i = first_item() * Pack<T>::SIZE; i < packed; i += item_step() * Pack<T>::SIZE) {
-        const Pack<T> x = load_pack(data, i), y = load_pack(label, i);
+        const Pack<T> x = load_pack(args.data, i), y = load_pack(args.label, i);
         A values[Pack<T>::SIZE];
 #pragma unroll
         for (int j = 0; j < Pack<T>::SIZE; ++j)
             values[j] = formula.value(load(x.items, j), load(y.items, j), i + j);
-        store_pack(output, i, values, request);
+        store_pack(args.output, i, values, args.output_request);
     }
-    for (int64_t i = packed + first_item(); i < size; i += item_step())
-        store(output, i, formula.value(load(data, i), load(label, i), i), request);
+    for (int64_t i = packed + first_item(); i < args.size; i += item_step())
+        store(args.output, i, formula.value(load(args.data, i), load(args.label, i), i), args.output_request);
 }
 
-template <typename T, typename Formula>
-__device__ void sigmoid_loss_backward(const T *output_grad, const T *data, const T *label, T *data_grad, int request,
-                                      int64_t size, const Formula &formula)
+template <typename Args, typename Formula>
+__device__ void sigmoid_loss_backward(const Args &args, const Formula &formula)
 {
-    typedef typename Accumulator<T>::type A;
-    const bool all_aligned = aligned(output_grad) && aligned(data) && aligned(label) && aligned(data_grad);
-    const int64_t packed = all_aligned ? size / Pack<T>::SIZE * Pack<T>::SIZE : 0;
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
+    const bool all_aligned = aligned(args.output_grad) && aligned(args.data) && aligned(args.label)
+        && aligned(args.data_grad);
+    const int64_t packed = all_aligned ? args.size / Pack<T>::SIZE * Pack<T>::SIZE : 0;
     for (int64_t i = first_item() * Pack<T>::SIZE; i < packed; i += item_step() * Pack<T>::SIZE) {
-        const Pack<T> head = load_pack(output_grad, i), x = load_pack(data, i), y = load_pack(label, i);
+        const Pack<T> head = load_pack(args.output_grad, i), x = load_pack(args.data, i), y = load_pack(args.label, i);
         A values[Pack<T>::SIZE];
 #pragma unroll
         for (int j = 0; j < Pack<T>::SIZE; ++j) {
             const A slope = formula.slope(load(x.items, j), load(y.items, j), i + j);
             values[j] = slope == 0 ? A(0) : load(head.items, j) * slope;
         }
-        store_pack(data_grad, i, values, request);
+        store_pack(args.data_grad, i, values, args.data_grad_request);
     }
-    for (int64_t i = packed + first_item(); i < size; i += item_step()) {
-        const A slope = formula.slope(load(data, i), load(label, i), i);
-        store(data_grad, i, slope == 0 ? A(0) : load(output_grad, i) * slope, request);
+    for (int64_t i = packed + first_item(); i < args.size; i += item_step()) {
+        const A slope = formula.slope(load(args.data, i), load(args.label, i), i);
+        store(args.data_grad, i, slope == 0 ? A(0) : load(args.output_grad, i) * slope, args.data_grad_request);
     }
 }

@@ -282,22 +282,22 @@ struct HeldColumn {
 };
 
 // Softmax of columns; see softmax_rows. False: there are none, and nothing is done.
-template <typename T>
-__device__ bool softmax_columns(const T *data, T *output, int request, int64_t count, int64_t classes, int64_t inner,
-                                typename Accumulator<T>::type scale)
+template <typename Args>
+__device__ bool softmax_columns(const Args &args, typename Args::A scale)
 {
+    typedef typename Args::Data T;
     enum { ROWS = Word<T>::ROWS };
-    const ColumnSizes<T> sizes(count, classes, inner);
-    if (request != WRITE || !sizes.fit(data) || !sizes.fit(output))
+    const ColumnSizes<T> sizes(args.batch * args.inner, args.classes, args.inner);
+    if (args.output_request != WRITE || !sizes.fit(args.data) || !sizes.fit(args.output))
         return false;
-    for (ColumnLoop<T> at(count); at.goes_on(); at.next()) {
+    for (ColumnLoop<T> at(args.batch * args.inner); at.goes_on(); at.next()) {
         const int64_t start = sizes.start(at.row);
-        HeldColumn<T> x(data + start, sizes);
-        typename Accumulator<T>::type factors[ROWS];
+        HeldColumn<T> x(args.data + start, sizes);
+        typename Args::A factors[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
             factors[r] = 1 / x.exponentials(r, scale).exponentials;
-        x.write(output + start, inner, factors);
+        x.write(args.output + start, args.inner, factors);
     }
     return true;
 }

@@ -1,10 +1,9 @@
-"""Attributes, shapes and work of the softmax family. Its operators work on rows of classes."""
+"""Attributes, shapes and launches of the softmax family. Its operators work on rows of classes."""
 from __future__ import annotations
 
 import math
 
-from ...core.contract import Attr, Int, Refused, Steps
-from .._blocks import contract as blocks
+from ...core.contract import Array, Attr, Int, Launch, Refused
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
@@ -24,43 +23,40 @@ NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expect
                         "Add a batch axis with expand_dims(axis=0)")
 
 
-def rows(attrs, shape: tuple) -> tuple[int, int, int]:
-    """The shape as (outer, classes, inner): sizes in front of the axis of the classes, along it, and behind it.
-
-    An operator without the attribute ``axis`` has the classes along the last axis.
-    """
-    axis = getattr(attrs, "axis", -1) % len(shape)
-    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])
+def held_rows(args) -> Launch:
+    """Of kernels that hold a row, or a part of it, in registers."""
+    rows, classes, inner = sizes(args)
+    return launched(rows, held_threads(rows, classes, inner), held_parts(rows, classes, inner))
 
 
-def row_sizes(attrs, known: dict) -> dict:
-    """The sizes that are the first arguments of every kernel of the family."""
-    outer, classes, inner = rows(attrs, known["data"])
-    return {"outer": outer, "classes": classes, "inner": inner}
+def streamed_rows(args) -> Launch:
+    """Of kernels that hold nothing of a row: of many rows each has fewer threads, with more elements."""
+    rows, classes, inner = sizes(args)
+    return launched(rows, streamed_threads(rows, classes, inner), streamed_parts(rows, classes, inner))
 
 
-def row_work(attrs, known: dict) -> tuple[int, int]:
-    """The number of rows, and the row length from which the number of threads per row follows."""
-    outer, classes, inner = rows(attrs, known["data"])
-    row_count = outer * inner
-    neighbours = inner > 1 and row_count >= MANY_ROWS
-    threads = threads_of_neighbours(classes) if neighbours else threads_per_row(classes)
-    return rows_at_once(row_count, threads), length_for(threads)
+def sizes(args) -> tuple[int, int, int]:
+    """The number of rows, their length, and how many are neighbours in memory."""
+    return args.batch * args.inner, args.classes, args.inner
 
 
-def streamed_work(attrs, known: dict) -> tuple[int, int]:
-    """The same of kernels that hold nothing of a row: of many rows each has fewer threads, with more elements."""
-    row_count, length = row_work(attrs, known)
-    outer, classes, inner = rows(attrs, known["data"])
+def launched(rows: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
+    """The launch for rows, so many at a time. Of more, each thread takes several, one after the other."""
+    return Launch.of_rows(min(rows, MAX_BLOCKS * BLOCK // threads), threads, parts, steps)
+
+
+def held_threads(rows: int, classes: int, inner: int) -> int:
+    """The number of threads for a row."""
+    are_neighbours = inner > 1 and rows >= MANY_ROWS
+    return threads_of_neighbours(classes) if are_neighbours else threads_per_row(classes)
+
+
+def streamed_threads(rows: int, classes: int, inner: int) -> int:
+    """The same of kernels that hold nothing of a row."""
     threads = threads_per_row(classes)
-    if inner > 1 or not 2 <= threads <= WARP or outer * threads // 2 < MANY_THREADS:
-        return row_count, length
-    return rows_at_once(outer, threads // 2), length_for(threads // 2)
-
-
-def rows_at_once(row_count: int, threads: int) -> int:
-    """How many rows have threads at a time. Of more, each thread takes several, one after the other."""
-    return min(row_count, MAX_BLOCKS * BLOCK // threads)
+    if inner > 1 or not 2 <= threads <= WARP or rows * threads // 2 < MANY_THREADS:
+        return held_threads(rows, classes, inner)
+    return threads // 2
 
 
 def threads_per_row(classes: int) -> int:
@@ -83,47 +79,28 @@ def power_of_two(number: float) -> int:
     return 1 << max(0, math.ceil(number) - 1).bit_length()
 
 
-def length_for(threads: int) -> int:
-    """The row length that :func:`gluonops.core.rtc.geometry` gives this number of threads."""
-    return 4096 if threads == BLOCK else 8 * threads
-
-
-def held_parts(attrs, known: dict) -> int:
+def held_parts(rows: int, classes: int, inner: int) -> int:
     """The number of parts of a row, each of which a block can hold in registers.
 
     Of many rows that are neighbours in memory no block has a row to itself.
     """
-    outer, classes, inner = rows(attrs, known["data"])
-    if inner > 1 and outer * inner >= MANY_ROWS:
+    if inner > 1 and rows >= MANY_ROWS:
         return 1
     return max(1, min(-(-classes // (HELD * BLOCK)), MAX_PARTS))
 
 
-def parts(attrs, known: dict) -> int:
+def streamed_parts(rows: int, classes: int, inner: int) -> int:
     """The number of parts of a row if none of it has to be held: as many as occupy a GPU."""
-    outer, _, inner = rows(attrs, known["data"])
-    return min(held_parts(attrs, known), max(1, MAX_BLOCKS // max(1, outer * inner)))
+    return min(held_parts(rows, classes, inner), max(1, MAX_BLOCKS // max(1, rows)))
 
 
-def shared_rows(attrs, known: dict, number_of_parts: int, numbers: int) -> Steps:
-    """Of a kernel in which blocks share a row. ``partial`` has a count for each row, and ``numbers`` of each part.
-
-    A kernel leaves it as the next launch needs it. Step 0 prepares what is too large to be kept.
-    """
-    outer, _, inner = rows(attrs, known["data"])
-    if number_of_parts == 1:
-        return Steps()
-    return blocks.shared_rows(outer * inner, number_of_parts, outer * inner * number_of_parts * numbers)
+def gathered(direction: str, numbers: int, rows: str = "batch * inner") -> tuple[Array, Array]:
+    """Memory of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
+    return (Array("counts", "uint32", f"{rows} if parts > 1 else 0", direction, kept=True),
+            Array("sums", "A", f"{numbers} * parts * {rows} if parts > 1 else 0", direction))
 
 
-def gathered(attrs, known: dict, numbers: int) -> Steps:
-    """Of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
-    return shared_rows(attrs, known, parts(attrs, known), numbers)
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """Of softmax, whose blocks tell each other their sums.
-
-    They are the maximum and the sum of exponentials in forward, and a sum of gradients in backward.
-    """
-    return shared_rows(attrs, known, held_parts(attrs, known), 2 if direction == "forward" else 1)
+def exchanged(direction: str, numbers: int, when: str = "parts > 1") -> tuple[Array, Array]:
+    """Memory of a kernel whose blocks of a row tell each other their sums: ``numbers`` of each part."""
+    return (Array("counts", "uint32", f"batch * inner if {when} else 0", direction, kept=True),
+            Array("places", "int64", f"{numbers} * parts * batch * inner if {when} else 0", direction, kept=True))

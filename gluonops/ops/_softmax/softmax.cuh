@@ -321,14 +321,14 @@ struct RowChunk {
 
 // exp(x * factor) of a logarithm x, as exact as T; `unit` is the factor that makes it exp(x). And the logarithm of a sum.
 template <typename T>
-struct Power {
+struct ExponentialOf {
     typedef typename Accumulator<T>::type A;
     __device__ static A unit() { return 1; }
     __device__ static A of(A x) { return exponential(x); }
     __device__ static A log(A x) { return logarithm(x); }
 };
 template <>
-struct Power<__half> {
+struct ExponentialOf<__half> {
     __device__ static float unit() { return 1.4426950408889634f; }
     __device__ static float of(float x) { return power_of_two(x); }
     __device__ static float log(float x) { return binary_logarithm(x) * 0.6931471805599453f; }
@@ -345,8 +345,9 @@ struct Exponential {
 
     __device__ Exponential() {}
     __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
-        : max(max), factor(smaller(scale * Power<T>::unit(), -lowest<A>())), log_sum(log_sum * Power<T>::unit()) {}
-    __device__ A operator()(A x, int) const { return Power<T>::of(fma(x - max, factor, -log_sum)); }
+        : max(max), factor(smaller(scale * ExponentialOf<T>::unit(), -lowest<A>())),
+          log_sum(log_sum * ExponentialOf<T>::unit()) {}
+    __device__ A operator()(A x, int) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
 };
 
 template <typename A>
@@ -475,32 +476,29 @@ struct SoftmaxSums {
     __device__ A &number(int i) { return i == 0 ? max : exponentials; }
 };
 
-// Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part, behind the counts. A place
-// is EMPTY until its number is there, which is written at once and needs no fence. The last block of a row empties its
-// places again.
+// Where the blocks of a row tell each other the sums of its parts: NUMBERS places for each part. A place is EMPTY until
+// its number is there, which is written at once and needs no fence. The last block of a row empties its places again.
 template <int NUMBERS>
 struct Exchange {
     enum { EMPTY = 0 };        // as 64 bits; a number has the opposite bits, which are never 0
     enum { PATIENCE = 128 };   // times that a place is looked at, together about 100 us
-    double *partial;
-    int64_t rows;
+    unsigned *counts;
+    int64_t *places;
 
-    __device__ Exchange(double *partial, int64_t rows) : partial(partial), rows(rows) {}
+    template <typename Args>
+    __device__ explicit Exchange(const Args &args) : counts(args.counts), places(args.places) {}
 
     __device__ volatile int64_t *of_part(int64_t row, int part) const
     {
-        return reinterpret_cast<int64_t *>(partial) + rows + (row * gridDim.y + part) * NUMBERS;
+        return places + (row * gridDim.y + part) * NUMBERS;
     }
-
-    __device__ void empty() const { clear_counts(partial, rows * (1 + gridDim.y * NUMBERS)); }
 
     // The block has read all places of the row. Nobody needs them after the last block.
     __device__ void leave(int64_t row) const
     {
         if (threadIdx.x >= 32)
             return;
-        unsigned *const counts = Scratch<double>(partial, rows).counts;
-        const int last = threadIdx.x == 0 && is_last_of(gridDim.y, counts + 2 * row);
+        const int last = threadIdx.x == 0 && is_last_of(gridDim.y, counts + row);
         if (!__shfl_sync(0xffffffffu, last, 0))
             return;
         for (int i = threadIdx.x; i < int(gridDim.y) * NUMBERS; i += 32)
@@ -612,12 +610,10 @@ __device__ typename Source::Sums sum_row(const Source &source, const RowLoop &at
     }
 }
 
-// The sums of this block's part become those of the row, if it is the last block of the row. Whether it is. `partial` is
-// the scratch memory of so many `rows`.
+// The sums of this block's part become those of the row, if it is the last block of the row. Whether it is.
 template <typename A, typename Sums>
-__device__ bool gather(const RowLoop &at, double *partial, int64_t rows, Sums &sums, Sums none)
+__device__ bool gather(const RowLoop &at, const Scratch<A> &scratch, Sums &sums, Sums none)
 {
-    const Scratch<A> scratch(partial, rows);
     if (threadIdx.x == 0)
 #pragma unroll
         for (int i = 0; i < Sums::NUMBERS; ++i)
@@ -638,13 +634,13 @@ __device__ bool gather(const RowLoop &at, double *partial, int64_t rows, Sums &s
 
 // As sum_row, where one block of a row needs the sums: whether it is this one.
 template <typename A, typename Source>
-__device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads, double *partial,
-                             int64_t rows, typename Source::Sums &sums)
+__device__ bool sum_row_once(const Source &source, const RowLoop &at, int64_t start, bool reads,
+                             const Scratch<A> &scratch, typename Source::Sums &sums)
 {
     typename Source::Held held;
     sums = source.sum(start, at.part, reads, held);
     reduce_sums<A>(sums);
-    return gridDim.y == 1 || gather<A>(at, partial, rows, sums, source.none());
+    return gridDim.y == 1 || gather(at, scratch, sums, source.none());
 }
 
 // The logits of a softmax. They are held as exponentials.
@@ -680,19 +676,15 @@ struct SoftmaxSource {
 
 // Softmax of rows: exp((x - max) * scale) over its sum. A row with a NaN or a +infinity is NaN, and so is a row of
 // nothing but -infinity.
-template <typename T>
-__device__ void softmax_rows(const T *data, T *output, double *partial, int request, int64_t step, int64_t count,
-                             int64_t length, int64_t inner, typename Accumulator<T>::type scale)
+template <typename Args>
+__device__ void softmax_rows(const Args &args, typename Args::A scale)
 {
-    typedef typename Accumulator<T>::type A;
-    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(partial, count);
-    if (step == 0) {
-        exchange.empty();
-        return;
-    }
-    const Rows<T> rows(length, inner, aligned(data) && aligned(output));
-    const SoftmaxSource<T> source(data, rows, scale);
-    for (RowLoop at(count); at.goes_on(); at.next()) {
+    typedef typename Args::Data T;
+    typedef typename Args::A A;
+    const Exchange<SoftmaxSums<A>::NUMBERS> exchange(args);
+    const Rows<T> rows(args.classes, args.inner, aligned(args.data) && aligned(args.output));
+    const SoftmaxSource<T> source(args.data, rows, scale);
+    for (RowLoop at(args.batch * args.inner); at.goes_on(); at.next()) {
         typename SoftmaxSource<T>::Held held;
         RowChunk<T> &x = held.x;
         const int64_t start = rows.start(at.row);
@@ -703,11 +695,11 @@ __device__ void softmax_rows(const T *data, T *output, double *partial, int requ
         const Product<A> normalized = {(is_held ? exponential((held.max - sums.max) * scale) : 1) / sums.exponentials};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (!is_held) {
-                x.read(data, rows, part, i, 0);
+                x.read(args.data, rows, part, i, 0);
                 x.apply(exponentials);
             }
             x.apply(normalized);
-            x.write(output, rows, part, i, request);
+            x.write(args.output, rows, part, i, args.output_request);
         }
     }
 }

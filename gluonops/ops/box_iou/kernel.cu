@@ -4,8 +4,7 @@
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
-enum { ROWS = 16 };      // boxes of lhs that a thread has in forward
+enum { THREADS = BAND, WARPS = THREADS / 32 };
 enum { NUMBERS = 4 };    // of a box
 
 template <bool CENTER, typename T>
@@ -20,33 +19,30 @@ __device__ Sides<typename Accumulator<T>::type> sides_at(const T *boxes, int64_t
 
 // CENTER: the format of the boxes.
 template <bool CENTER, typename T>
-__device__ void write_ious(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restrict__ output, int request,
-                           int64_t sets, int64_t lhs_count, int64_t rhs_count)
+__device__ void write_ious(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t bands = (lhs_count + ROWS - 1) / ROWS;
-    for (int64_t item = first_item(); item < sets * bands * rhs_count; item += item_step()) {
-        const int64_t band = quotient(item, rhs_count), column = item - band * rhs_count;
-        const int64_t set = quotient(band, bands), first = (band - set * bands) * ROWS;
-        const int64_t end = minimum(first + ROWS, lhs_count);
-        const Sides<A> other = sides_at<CENTER>(rhs, set * rhs_count + column);
+    const int64_t lhs_boxes = args.lhs_boxes, rhs_boxes = args.rhs_boxes, groups = args.row_groups;
+    for (int64_t item = first_item(); item < args.sets * groups * rhs_boxes; item += item_step()) {
+        const int64_t group = quotient(item, rhs_boxes), column = item - group * rhs_boxes;
+        const int64_t set = quotient(group, groups), first = (group - set * groups) * ROWS;
+        const int64_t end = minimum(first + ROWS, lhs_boxes);
+        const Sides<A> other = sides_at<CENTER>(args.rhs, set * rhs_boxes + column);
 #pragma unroll 4
-        for (int64_t row = set * lhs_count + first; row < set * lhs_count + end; ++row) {
-            const BoxPair<A> pair(sides_at<CENTER>(lhs, row), other, A(TINY_AREA));
-            store(output, row * rhs_count + column, pair.iou, request);
+        for (int64_t row = set * lhs_boxes + first; row < set * lhs_boxes + end; ++row) {
+            const BoxPair<A> pair(sides_at<CENTER>(args.lhs, row), other, A(TINY_AREA));
+            store(args.output, row * rhs_boxes + column, pair.iou, args.output_request);
         }
     }
 }
 
 template <typename T>
-__global__ void box_iou_forward(const T *__restrict__ lhs, const T *__restrict__ rhs, T *__restrict__ output,
-                                double *__restrict__ partial, int output_request, int64_t step, int64_t sets,
-                                int64_t lhs_count, int64_t rhs_count, int64_t is_center)
+__device__ void forward(const BoxIouArgs<T> &args)
 {
-    if (is_center)
-        write_ious<true>(lhs, rhs, output, output_request, sets, lhs_count, rhs_count);
+    if (args.format == BoxIouFormat::Center)
+        write_ious<true>(args);
     else
-        write_ious<false>(lhs, rhs, output, output_request, sets, lhs_count, rhs_count);
+        write_ious<false>(args);
 }
 
 // Sums over the pairs of a box: of the derivatives by the sides of the overlaps, where an end of the box is that of the
@@ -103,29 +99,22 @@ __device__ void add_pair(const Sides<A> &lhs, const Sides<A> &rhs, A head, BoxSu
     add_to_one(rhs.down.high, lhs.down.high, by_intersection, w, of_lhs.bottom, of_rhs.bottom);
 }
 
-template <typename T> struct Tensors {
-    const T *output_grad, *lhs, *rhs;
-    T *lhs_grad, *rhs_grad;
-    int lhs_request, rhs_request;
-    int64_t lhs_count, rhs_count;
-};
-
 // The pairs of a band of boxes of lhs, a thread each, with 32 boxes of rhs. In each turn the lanes of a warp have another
 // box of rhs each, whose sums go from lane to lane. The sums of rhs over the band go to scratch memory.
 template <bool CENTER, typename T, typename A>
-__device__ void sum_tile(const Tensors<T> &tensors, const Scratch<A> &scratch, int64_t set, int64_t band, int64_t first,
+__device__ void sum_tile(const BoxIouArgs<T> &args, const Scratch<A> &scratch, int64_t set, int64_t band, int64_t first,
                          const Sides<A> &box, int64_t row, bool exists, BoxSums<A> &of_lhs)
 {
     typedef BoxSums<A> Sums;
     __shared__ A of_warps[Sums::COUNT][WARPS][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int columns = int(minimum(tensors.rhs_count - first, 32));
+    const int columns = int(minimum(args.rhs_boxes - first, 32));
     Sums of_rhs;
     for (int turn = 0; turn < 32; ++turn) {
         const int column = (lane + turn) % 32;
         if (exists && column < columns) {
-            const Sides<A> other = sides_at<CENTER>(tensors.rhs, set * tensors.rhs_count + first + column);
-            const A head = load(tensors.output_grad, row * tensors.rhs_count + first + column);
+            const Sides<A> other = sides_at<CENTER>(args.rhs, set * args.rhs_boxes + first + column);
+            const A head = load(args.output_grad, row * args.rhs_boxes + first + column);
             add_pair(box, other, head, of_lhs, of_rhs);
         }
         of_rhs.rotate();
@@ -139,54 +128,45 @@ __device__ void sum_tile(const Tensors<T> &tensors, const Scratch<A> &scratch, i
         A sum = 0;
         for (int other = 0; other < WARPS; ++other)
             sum += of_warps[warp][other][lane];
-        scratch.partial[(band * Sums::COUNT + warp) * tensors.rhs_count + first + lane] = sum;
+        scratch.partial[(band * Sums::COUNT + warp) * args.rhs_boxes + first + lane] = sum;
     }
 }
 
 // The boxes of lhs of a band of a set; and those of rhs, by the last of the set's bands.
 template <bool CENTER, typename T, typename A>
-__device__ void sum_band(const Tensors<T> &tensors, const Scratch<A> &scratch, int64_t band, int64_t bands)
+__device__ void sum_band(const BoxIouArgs<T> &args, const Scratch<A> &scratch, int64_t band)
 {
-    const int64_t set = quotient(band, bands), in_set = (band - set * bands) * THREADS + threadIdx.x;
-    const bool exists = in_set < tensors.lhs_count;
-    const int64_t row = set * tensors.lhs_count + minimum(in_set, tensors.lhs_count - 1);
-    const Sides<A> box = sides_at<CENTER>(tensors.lhs, row);
+    const int64_t bands = args.bands, set = quotient(band, bands), in_set = (band - set * bands) * THREADS + threadIdx.x;
+    const bool exists = in_set < args.lhs_boxes;
+    const int64_t row = set * args.lhs_boxes + minimum(in_set, args.lhs_boxes - 1);
+    const Sides<A> box = sides_at<CENTER>(args.lhs, row);
     BoxSums<A> of_lhs;
-    for (int64_t first = 0; first < tensors.rhs_count; first += 32)
-        sum_tile<CENTER>(tensors, scratch, set, band, first, box, row, exists, of_lhs);
+    for (int64_t first = 0; first < args.rhs_boxes; first += 32)
+        sum_tile<CENTER>(args, scratch, set, band, first, box, row, exists, of_lhs);
     if (exists)
-        of_lhs.store_gradient(tensors.lhs_grad, row, box, CENTER, tensors.lhs_request);
+        of_lhs.store_gradient(args.lhs_grad, row, box, CENTER, args.lhs_grad_request);
     if (!scratch.is_last_block(set, bands))
         return;
-    const int64_t of_band = BoxSums<A>::COUNT * tensors.rhs_count;   // numbers in scratch memory
-    for (int64_t column = threadIdx.x; column < tensors.rhs_count; column += THREADS) {
+    const int64_t of_band = BoxSums<A>::COUNT * args.rhs_boxes;   // numbers in scratch memory
+    for (int64_t column = threadIdx.x; column < args.rhs_boxes; column += THREADS) {
         BoxSums<A> all;
 #pragma unroll
         for (int n = 0; n < BoxSums<A>::COUNT; ++n)
-            all.number(n) = scratch.sum((set * bands * BoxSums<A>::COUNT + n) * tensors.rhs_count + column, bands,
+            all.number(n) = scratch.sum((set * bands * BoxSums<A>::COUNT + n) * args.rhs_boxes + column, bands,
                                         of_band);
-        const int64_t rhs_box = set * tensors.rhs_count + column;
-        all.store_gradient(tensors.rhs_grad, rhs_box, sides_at<CENTER>(tensors.rhs, rhs_box), CENTER,
-                           tensors.rhs_request);
+        const int64_t rhs_box = set * args.rhs_boxes + column;
+        all.store_gradient(args.rhs_grad, rhs_box, sides_at<CENTER>(args.rhs, rhs_box), CENTER,
+                           args.rhs_grad_request);
     }
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
-box_iou_backward(const T *__restrict__ output_grad, const T *__restrict__ lhs, const T *__restrict__ rhs,
-                 T *__restrict__ lhs_grad, T *__restrict__ rhs_grad, double *__restrict__ partial,
-                 int lhs_grad_request, int rhs_grad_request, int64_t step, int64_t sets, int64_t lhs_count,
-                 int64_t rhs_count, int64_t is_center)
+__device__ void backward(const BoxIouArgs<T> &args)
 {
-    const Tensors<T> tensors = {output_grad, lhs, rhs, lhs_grad, rhs_grad, lhs_grad_request, rhs_grad_request,
-                                lhs_count, rhs_count};
-    const int64_t bands = (lhs_count + THREADS - 1) / THREADS;   // of a set
-    const Scratch<typename Accumulator<T>::type> scratch(partial, sets);
-    if (step == 0)
-        clear_counts(partial, sets);
-    for (int64_t band = blockIdx.x; band < sets * bands && step > 0; band += gridDim.x)
-        if (is_center)
-            sum_band<true>(tensors, scratch, band, bands);
+    const Scratch<typename Accumulator<T>::type> scratch(args.counts, args.sums);
+    for (int64_t band = blockIdx.x; band < args.sets * args.bands; band += gridDim.x)
+        if (args.format == BoxIouFormat::Center)
+            sum_band<true>(args, scratch, band);
         else
-            sum_band<false>(tensors, scratch, band, bands);
+            sum_band<false>(args, scratch, band);
 }

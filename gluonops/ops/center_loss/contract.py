@@ -3,43 +3,24 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Array, Cuda, Indices, Op, Out, Shapes, Steps
-from .._blocks.contract import shared_rows
+from ...core.contract import FLOATS, LABELS, Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
 
-TILE_FEATURES = 512   # that a block has at a time
 BLOCKS = 1056         # that occupy a large GPU
 WINDOW = 1024         # samples that a block looks at together
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    (batch, features), classes = known["data"], known["centers"][0]
-    return {"batch": batch, "classes": classes, "features": features}
-
-
-def forward_work(attrs, known: dict) -> tuple[int, int]:
+def forward(args) -> Launch:
     """One row of features per sample."""
-    batch, features = known["data"]
-    return batch, max(2, features)
+    return Launch.of_rows(args.batch, threads_along(args.features))
 
 
-def feature_tiles(known: dict) -> int:
-    """The tiles of features, which a block has one after the other."""
-    return math.ceil(known["data"][1] / TILE_FEATURES)
+def backward(args) -> Launch:
+    """A block takes a class, or several do where there are few: each has some of the samples.
 
-
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """A block for each class. Samples without a class are one more class."""
-    return known["centers"][0] + 1, BLOCK
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """In backward several blocks share a class where there are few: each has some of the samples."""
-    if direction == "forward":
-        return Steps()
-    (batch, features), classes = known["data"], known["centers"][0]
-    blocks = max(1, min(BLOCKS // max(1, classes), math.ceil(batch / WINDOW)))
-    return shared_rows(classes * feature_tiles(known), blocks, classes * blocks * features)
+    Samples without a class are one more class.
+    """
+    parts = max(1, min(BLOCKS // max(1, args.classes), math.ceil(args.batch / WINDOW)))
+    return Launch(args.classes + 1, parts=parts)
 
 
 OP = Op(
@@ -57,6 +38,17 @@ OP = Op(
     backward=("output_grad", "data", "label", "centers"),
     # The samples of a class as a list: its first sample, and the sample after each sample.
     scratch=(Array("first", "int64", "classes", "backward"), Array("next", "int64", "batch", "backward")),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+    cuda=Cuda(
+        forward=forward,
+        backward=backward,
+        constants={"WINDOW": WINDOW, "TILE_FEATURES": 512},   # features that a block has at a time
+        # Of features, which a block has one after the other.
+        derived={"tiles": "(features + TILE_FEATURES - 1) // TILE_FEATURES"},
+        # The last block of a class adds up the sums of all.
+        scratch=(Array("counts", "uint32", "classes * tiles", "backward", kept=True),
+                 Array("sums", "A", "classes * parts * features", "backward")),
+        forward_bounds="512, 1",
+        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+    ),
     accumulate_fp32=True,
 )

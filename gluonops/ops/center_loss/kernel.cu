@@ -8,31 +8,37 @@
 #include "../_labels/labels.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
-enum { OWN = 4, WINDOW = OWN * THREADS };          // samples that a thread, and a block, looks at together
-enum { HELD = 2, TILE_FEATURES = HELD * THREADS };   // features that a thread, and a block, has at most
+enum { OWN = WINDOW / THREADS };          // samples that a thread looks at together
+enum { HELD = TILE_FEATURES / THREADS };   // features that a thread has at most
+
+// The class of a label; no label is ignored.
+template <typename L>
+__device__ int64_t class_among(int64_t classes, L label)
+{
+    const Optional<int64_t> none = {false, 0};
+    return class_of_label(label, classes, none);
+}
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(512, 1)
-center_loss_forward(const T *__restrict__ data, const L *__restrict__ label, const T *__restrict__ centers,
-                    T *__restrict__ output, double *__restrict__ partial, int output_request, int64_t step,
-                    int64_t batch, int64_t classes, int64_t features)
+__device__ void forward(const CenterLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    for (int64_t sample = first_row(); sample < batch; sample += row_step()) {
-        const int64_t class_id = class_of(label, sample, classes, false, 0);
+    for (int64_t sample = first_row(); sample < args.batch; sample += row_step()) {
+        const int64_t class_id = class_among(args.classes, args.label[sample]);
         A loss = not_a_number<A>();
         if (class_id != NO_CLASS) {
-            const T *const x = data + sample * features, *const center = centers + class_id * features;
+            const T *const x = args.data + sample * args.features;
+            const T *const center = args.centers + class_id * args.features;
             A sum = 0;
 #pragma unroll 4
-            for (int64_t i = threadIdx.x; i < features; i += blockDim.x) {
+            for (int64_t i = threadIdx.x; i < args.features; i += blockDim.x) {
                 const A difference = load(x, i) - load(center, i);
                 sum += difference * difference;
             }
             loss = reduce_row(sum, Sum()) / 2;
         }
         if (threadIdx.x == 0)
-            store(output, sample, loss, output_request);
+            store(args.output, sample, loss, args.output_request);
     }
 }
 
@@ -50,7 +56,7 @@ __device__ int find_members(const L *__restrict__ label, int64_t first, int64_t 
         labels[k] = label[minimum(own_first + k, end - 1)];
 #pragma unroll
     for (int k = 0; k < OWN; ++k) {
-        is_member[k] = own_first + k < end && class_of_label(labels[k], classes, false, 0) == class_id;
+        is_member[k] = own_first + k < end && class_among(classes, labels[k]) == class_id;
         own += is_member[k];
     }
     int place = sum_before<WARPS>(own, all);   // behind its barrier the members before are read
@@ -77,52 +83,45 @@ struct Share {
     }
 };
 
-template <typename T> struct Tensors {
-    const T *output_grad, *data, *centers;
-    T *data_grad, *centers_grad;
-    int data_grad_request, centers_grad_request;
-    int64_t batch, classes, features;
-};
-
 // The features of a thread in a tile, and the sums of the centre's gradient.
-template <typename T>
+template <typename T, typename L>
 struct CenterSums {
     typedef typename Accumulator<T>::type A;
-    const Tensors<T> &tensors;
+    const CenterLossArgs<T, L> &args;
     Share share;
     int64_t class_id, first_feature;
     A center[HELD], sums[HELD];
 
-    __device__ CenterSums(const Tensors<T> &tensors, int64_t class_id, int64_t tile)
-        : tensors(tensors), share(tensors.features), class_id(class_id),
+    __device__ CenterSums(const CenterLossArgs<T, L> &args, int64_t class_id, int64_t tile)
+        : args(args), share(args.features), class_id(class_id),
           first_feature(tile * TILE_FEATURES + share.column)
     {
 #pragma unroll
         for (int k = 0; k < HELD; ++k) {
             sums[k] = 0;
             center[k] = not_a_number<A>();
-            if (class_id < tensors.classes && has(k))
-                center[k] = load(tensors.centers, class_id * tensors.features + feature(k));
+            if (class_id < args.classes && has(k))
+                center[k] = load(args.centers, class_id * args.features + feature(k));
         }
     }
 
     __device__ int64_t feature(int k) const { return first_feature + k * share.columns; }
-    __device__ bool has(int k) const { return feature(k) < tensors.features; }
+    __device__ bool has(int k) const { return feature(k) < args.features; }
 
     // Writes the gradient of a sample of the class, and adds it.
     __device__ void add(int64_t sample)
     {
-        const A head = load(tensors.output_grad, sample);
+        const A head = load(args.output_grad, sample);
         A x[HELD];
 #pragma unroll
         for (int k = 0; k < HELD; ++k)
-            x[k] = has(k) ? load(tensors.data, sample * tensors.features + feature(k)) : A(0);
+            x[k] = has(k) ? load(args.data, sample * args.features + feature(k)) : A(0);
 #pragma unroll
         for (int k = 0; k < HELD; ++k) {
             const A gradient = head * (x[k] - center[k]);
             sums[k] -= gradient;
             if (has(k))
-                store(tensors.data_grad, sample * tensors.features + feature(k), gradient, tensors.data_grad_request);
+                store(args.data_grad, sample * args.features + feature(k), gradient, args.data_grad_request);
         }
     }
 
@@ -143,46 +142,35 @@ struct CenterSums {
     // The sums of all blocks, by the last one of them.
     __device__ void finish(const Scratch<A> &scratch, int64_t row)
     {
-        const int64_t in_class = class_id * gridDim.y * tensors.features;
+        const int64_t in_class = class_id * gridDim.y * args.features;
 #pragma unroll
         for (int k = 0; k < HELD; ++k)
             if (share.slice == 0 && has(k))
-                scratch.partial[in_class + blockIdx.y * tensors.features + feature(k)] = sums[k];
+                scratch.partial[in_class + blockIdx.y * args.features + feature(k)] = sums[k];
         if (!scratch.is_last_block(row, gridDim.y))
             return;
 #pragma unroll
         for (int k = 0; k < HELD; ++k)
             if (share.slice == 0 && has(k))
-                store(tensors.centers_grad, class_id * tensors.features + feature(k),
-                      scratch.sum(in_class + feature(k), gridDim.y, tensors.features), tensors.centers_grad_request);
+                store(args.centers_grad, class_id * args.features + feature(k),
+                      scratch.sum(in_class + feature(k), gridDim.y, args.features), args.centers_grad_request);
     }
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 8 ? 2 : 4)
-center_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
-                     const T *__restrict__ centers, T *__restrict__ data_grad, T *__restrict__ centers_grad,
-                     double *__restrict__ partial, int data_grad_request, int centers_grad_request, int64_t step,
-                     int64_t batch, int64_t classes, int64_t features)
+__device__ void backward(const CenterLossArgs<T, L> &args)
 {
-    typedef typename Accumulator<T>::type A;
     __shared__ int64_t members[WINDOW];
-    const int64_t tiles = (features + TILE_FEATURES - 1) / TILE_FEATURES;
-    if (step == 0) {
-        clear_counts(partial, classes * tiles);
-        return;
-    }
-    const Scratch<A> scratch(partial, classes * tiles);
-    const Tensors<T> tensors = {output_grad, data, centers, data_grad, centers_grad, data_grad_request,
-                                centers_grad_request, batch, classes, features};
-    const int64_t part_length = (batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * part_length;
-    const int64_t end = minimum(start + part_length, batch);
+    const int64_t classes = args.classes, tiles = args.tiles;
+    const Scratch<typename Accumulator<T>::type> scratch(args.counts, args.sums);
+    const int64_t part_length = (args.batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * part_length;
+    const int64_t end = minimum(start + part_length, args.batch);
     for (int64_t class_id = blockIdx.x; class_id <= classes; class_id += gridDim.x)
         for (int64_t tile = 0; tile < tiles; ++tile) {
-            CenterSums<T> sums(tensors, class_id, tile);
+            CenterSums<T, L> sums(args, class_id, tile);
             for (int64_t first = start; first < end; first += WINDOW) {
                 const int64_t wanted = class_id < classes ? class_id : int64_t(NO_CLASS);
-                const int count = find_members(label, first, end, wanted, classes, members);
+                const int count = find_members(args.label, first, end, wanted, classes, members);
                 for (int n = sums.share.slice; n < count; n += sums.share.slices)
                     sums.add(members[n]);
             }

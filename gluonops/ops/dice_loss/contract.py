@@ -1,51 +1,21 @@
 """The contract of ``dice_loss``."""
 from __future__ import annotations
 
-import math
+from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
+from .._labels.contract import CLASS_LABELS, IGNORE
 
-from ...core.contract import BLOCK, FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Op, Out, Shapes, Steps
-from .._blocks.contract import shared_rows
-from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
-
-TILE = 1024       # places that a block takes
-CLASS_SUMS = 2    # the intersection and the total
 MAPS = "batch, classes"
 PLACES = "batch, inner..."
 
 
-def sizes(known: dict) -> dict:
-    """The kernels' first arguments: samples, classes, and the places of a sample."""
-    batch, classes, *rest = known["data"]
-    return {"batch": batch, "classes": classes, "inner": math.prod(rest)}
+def tiles(args) -> Launch:
+    """A block takes a tile."""
+    return Launch(args.batch * args.tiles)
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {**sizes(known), **ignore_scalars(attrs), "squared": int(attrs.squared), "smooth": attrs.smooth}
-
-
-def tiles(known: dict) -> int:
-    """The number of tiles of each sample."""
-    return -(-sizes(known)["inner"] // TILE)
-
-
-def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """A block for each tile."""
-    return sizes(known)["batch"] * tiles(known), BLOCK
-
-
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """A thread for each place."""
-    size = sizes(known)
-    return size["batch"] * size["inner"], 1
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """In forward the last block of a sample adds up the sums of each class over each tile."""
-    if direction == "backward":
-        return Steps()
-    size = sizes(known)
-    return shared_rows(size["batch"], 1, CLASS_SUMS * size["batch"] * size["classes"] * tiles(known))
+def places(args) -> Launch:
+    """A thread takes a place."""
+    return Launch.of_elements(args.batch * args.inner)
 
 
 OP = Op(
@@ -67,7 +37,16 @@ OP = Op(
     shapes=Shapes(data="batch, classes, inner...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+    cuda=Cuda(
+        forward=tiles,
+        backward=places,
+        constants={"TILE": 1024},   # places of a block
+        derived={"tiles": "(inner + TILE - 1) // TILE"},   # of a sample
+        # The last block of a sample adds up the sums of each class over each tile.
+        scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
+                 Array("sums", "A", "2 * batch * classes * tiles", "forward")),
+        forward_bounds="THREADS",
+    ),
     accumulate_fp32=True,
     constants={"BLOCK_PLACES": 512},   # of a block in C++
     derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},

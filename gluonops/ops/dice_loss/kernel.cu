@@ -3,7 +3,7 @@
 #include "../_blocks/blocks.cuh"
 #include "../_labels/labels.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32, HELD = 4, TILE = HELD * THREADS };   // HELD: places of a thread
+enum { THREADS = 256, WARPS = THREADS / 32, HELD = TILE / THREADS };   // HELD: places of a thread
 enum { CLASSES = 32 };   // whose sums a block collects between two barriers
 
 // A place of a sample: its class, and the softmax of its logits.
@@ -93,14 +93,15 @@ struct TileSums {
 };
 
 // Leaves the sums of each class over a tile.
-template <typename T, typename A>
-__device__ void sum_classes(const Places<T> &places, const Scratch<A> &scratch, int64_t sample, int64_t tile,
-                            int64_t tiles, int64_t classes, bool squared)
+template <typename T, typename L>
+__device__ void sum_classes(const DiceLossArgs<T, L> &args, const Places<T> &places,
+                            const Scratch<typename Accumulator<T>::type> &scratch, int64_t sample, int64_t tile)
 {
+    typedef typename Accumulator<T>::type A;
     __shared__ ClassSums<A> of_warps[CLASSES][WARPS];
     const int warp = threadIdx.x / 32;
-    for (int64_t start = 0; start < classes; start += CLASSES) {
-        const int64_t end = minimum(start + CLASSES, classes);
+    for (int64_t start = 0; start < args.classes; start += CLASSES) {
+        const int64_t end = minimum(start + CLASSES, args.classes);
         __syncthreads();   // the sums of the classes before are read
         for (int64_t c = start; c < end; ++c) {
             ClassSums<A> sums = {0, 0};
@@ -108,7 +109,7 @@ __device__ void sum_classes(const Places<T> &places, const Scratch<A> &scratch, 
             places.read(x, c);
 #pragma unroll
             for (int j = 0; j < HELD; ++j)
-                sums.add(places.softmax[j], x[j], c, squared);
+                sums.add(places.softmax[j], x[j], c, args.squared);
             sums.reduce();
             if (threadIdx.x % 32 == 0)
                 of_warps[c - start][warp] = sums;
@@ -120,7 +121,7 @@ __device__ void sum_classes(const Places<T> &places, const Scratch<A> &scratch, 
                 sums.intersection += of_warps[threadIdx.x][other].intersection;
                 sums.total += of_warps[threadIdx.x][other].total;
             }
-            const TileSums at(sample * classes + start + threadIdx.x, tiles);
+            const TileSums at(sample * args.classes + start + threadIdx.x, args.tiles);
             scratch.partial[at.intersection(tile)] = sums.intersection;
             scratch.partial[at.total(tile)] = sums.total;
         }
@@ -128,59 +129,47 @@ __device__ void sum_classes(const Places<T> &places, const Scratch<A> &scratch, 
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS)
-dice_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
-                  typename Accumulator<T>::type *__restrict__ intersection,
-                  typename Accumulator<T>::type *__restrict__ total, typename Accumulator<T>::type *__restrict__ max,
-                  typename Accumulator<T>::type *__restrict__ log_sum, double *__restrict__ partial,
-                  int output_request, int intersection_request, int total_request, int max_request,
-                  int log_sum_request, int64_t step, int64_t batch, int64_t classes, int64_t inner, int64_t ignores,
-                  int64_t ignore_label, int64_t squared, double smooth)
+__device__ void forward(const DiceLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    if (step == 0) {
-        clear_counts(partial, batch);
-        return;
-    }
-    const int64_t tiles = (inner + TILE - 1) / TILE;   // of a sample
-    const Scratch<A> scratch(partial, batch);
-    for (int64_t t = blockIdx.x; t < batch * tiles; t += gridDim.x) {
-        const int64_t sample = quotient(t, tiles), tile = t - sample * tiles;
+    const Scratch<A> scratch(args.counts, args.sums);
+    for (int64_t t = blockIdx.x; t < args.batch * args.tiles; t += gridDim.x) {
+        const int64_t sample = quotient(t, args.tiles), tile = t - sample * args.tiles;
         Places<T> places;
-        places.inner = inner;
+        places.inner = args.inner;
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
-            const int64_t place = tile * TILE + j * THREADS + threadIdx.x, existing = minimum(place, inner - 1);
-            const int64_t class_id = class_of(label, sample * inner + existing, classes, ignores != 0, ignore_label);
-            places.logits[j] = data + sample * classes * inner + existing;
-            places.softmax[j].class_id = place < inner ? int(class_id) : IGNORED;
+            const int64_t place = tile * TILE + j * THREADS + threadIdx.x, existing = minimum(place, args.inner - 1);
+            const int64_t class_id = class_of(args, sample * args.inner + existing);
+            places.logits[j] = args.data + sample * args.classes * args.inner + existing;
+            places.softmax[j].class_id = place < args.inner ? int(class_id) : IGNORED;
         }
-        places.find_sums(classes);
+        places.find_sums(args.classes);
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             const int64_t place = tile * TILE + j * THREADS + threadIdx.x;
-            if (place < inner) {
-                store(max, sample * inner + place, places.softmax[j].max, max_request);
-                store(log_sum, sample * inner + place, places.softmax[j].log_sum, log_sum_request);
+            if (place < args.inner) {
+                store(args.max, sample * args.inner + place, places.softmax[j].max, args.max_request);
+                store(args.log_sum, sample * args.inner + place, places.softmax[j].log_sum, args.log_sum_request);
             }
         }
-        sum_classes(places, scratch, sample, tile, tiles, classes, squared != 0);
-        if (!scratch.is_last_block(sample, tiles))
+        sum_classes(args, places, scratch, sample, tile);
+        if (!scratch.is_last_block(sample, args.tiles))
             continue;
-        for (int64_t c = threadIdx.x / 32; c < classes; c += WARPS) {   // a warp per class
-            const int64_t map = sample * classes + c;
-            const TileSums at(map, tiles);
+        for (int64_t c = threadIdx.x / 32; c < args.classes; c += WARPS) {   // a warp per class
+            const int64_t map = sample * args.classes + c;
+            const TileSums at(map, args.tiles);
             ClassSums<A> sums = {0, 0};
-            for (int64_t other = threadIdx.x % 32; other < tiles; other += 32) {
+            for (int64_t other = threadIdx.x % 32; other < args.tiles; other += 32) {
                 sums.intersection += scratch.partial[at.intersection(other)];
                 sums.total += scratch.partial[at.total(other)];
             }
             sums.reduce();
             if (threadIdx.x % 32 == 0) {
-                const A loss = 1 - (2 * sums.intersection + A(smooth)) / (sums.total + A(smooth));
-                store(output, map, loss, output_request);
-                store(intersection, map, sums.intersection, intersection_request);
-                store(total, map, sums.total, total_request);
+                const A loss = 1 - (2 * sums.intersection + A(args.smooth)) / (sums.total + A(args.smooth));
+                store(args.output, map, loss, args.output_request);
+                store(args.intersection, map, sums.intersection, args.intersection_request);
+                store(args.total, map, sums.total, args.total_request);
             }
         }
     }
@@ -204,31 +193,24 @@ struct Slopes {
 };
 
 template <typename T, typename L>
-__global__ void dice_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                   const L *__restrict__ label,
-                                   const typename Accumulator<T>::type *__restrict__ intersection,
-                                   const typename Accumulator<T>::type *__restrict__ total,
-                                   const typename Accumulator<T>::type *__restrict__ max,
-                                   const typename Accumulator<T>::type *__restrict__ log_sum,
-                                   T *__restrict__ data_grad, double *__restrict__ partial, int data_grad_request,
-                                   int64_t step, int64_t batch, int64_t classes, int64_t inner, int64_t ignores,
-                                   int64_t ignore_label, int64_t squared, double smooth)
+__device__ void backward(const DiceLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    for (int64_t i = first_item(); i < batch * inner; i += item_step()) {
-        const int64_t sample = quotient(i, inner), start = sample * classes * inner + (i - sample * inner);
-        const int64_t map = sample * classes, class_id = class_of(label, i, classes, ignores != 0, ignore_label);
-        const Softmax<T> place = {int(class_id), max[i], log_sum[i]};
-        const Slopes<T> slopes = {output_grad + map, intersection + map, total + map, A(smooth), squared != 0};
+    for (int64_t i = first_item(); i < args.batch * args.inner; i += item_step()) {
+        const int64_t sample = quotient(i, args.inner), map = sample * args.classes;
+        const int64_t start = map * args.inner + (i - sample * args.inner), class_id = class_of(args, i);
+        const Softmax<T> place = {int(class_id), args.max[i], args.log_sum[i]};
+        const Slopes<T> slopes = {args.output_grad + map, args.intersection + map, args.total + map, A(args.smooth),
+                                  args.squared};
         A mean = class_id == NO_CLASS ? not_a_number<A>() : A(0);
-        for (int64_t c = 0; c < classes; ++c) {
-            const A p = place.probability(load(data, start + c * inner));
+        for (int64_t c = 0; c < args.classes; ++c) {
+            const A p = place.probability(load(args.data, start + c * args.inner));
             mean += p * slopes.by(c, p, c == class_id);
         }
-        for (int64_t c = 0; c < classes; ++c) {
-            const A p = place.probability(load(data, start + c * inner));
+        for (int64_t c = 0; c < args.classes; ++c) {
+            const A p = place.probability(load(args.data, start + c * args.inner));
             const A gradient = p * (slopes.by(c, p, c == class_id) - mean);
-            store(data_grad, start + c * inner, place.counts() ? gradient : A(0), data_grad_request);
+            store(args.data_grad, start + c * args.inner, place.counts() ? gradient : A(0), args.data_grad_request);
         }
     }
 }

@@ -1,13 +1,15 @@
 """The contract of ``distillation_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
-from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes, streamed_work
+from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Launch, Op, Out, Shapes
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, launched, sizes, streamed_threads
+
+BOUNDS = "256, sizeof(T) == 8 ? 2 : 4"
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {**row_sizes(attrs, known), "temperature": attrs.temperature}
+def whole_rows(args) -> Launch:
+    """A row has no parts."""
+    return launched(args.batch * args.inner, streamed_threads(*sizes(args)))
 
 
 OP = Op(
@@ -29,7 +31,7 @@ OP = Op(
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),
     backward=("output_grad", "data", "teacher", "max", "log_sum", "teacher_max", "teacher_log_sum"),
-    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work),
+    cuda=Cuda(forward=whole_rows, backward=whole_rows, forward_bounds=BOUNDS, backward_bounds=BOUNDS),
     accumulate_fp32=True,
     derived={"scale": "1 / temperature"},
 )

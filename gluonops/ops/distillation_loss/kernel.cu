@@ -23,9 +23,9 @@ struct PairSums {
     {
         const A power = (max - to) * scale, teacher_power = (teacher_max - teacher_to) * scale;
         const A raised = teacher_exponentials * (teacher_power - power);
-        const A teacher_factor = Power<T>::of(teacher_power * Power<T>::unit());
+        const A teacher_factor = ExponentialOf<T>::of(teacher_power * ExponentialOf<T>::unit());
         differences = teacher_exponentials == 0 ? A(0) : (differences + raised) * teacher_factor;
-        exponentials *= Power<T>::of(power * Power<T>::unit());
+        exponentials *= ExponentialOf<T>::of(power * ExponentialOf<T>::unit());
         teacher_exponentials *= teacher_factor;
         max = to;
         teacher_max = teacher_to;
@@ -64,24 +64,23 @@ struct PairSums {
     __device__ void add(A student, A teacher)
     {
         const A power = (student - max) * scale, teacher_power = (teacher - teacher_max) * scale;
-        const A weight = Power<T>::of(teacher_power * Power<T>::unit());
-        exponentials += Power<T>::of(power * Power<T>::unit());
+        const A weight = ExponentialOf<T>::of(teacher_power * ExponentialOf<T>::unit());
+        exponentials += ExponentialOf<T>::of(power * ExponentialOf<T>::unit());
         teacher_exponentials += weight;
         differences += weight * (teacher_power - power);
     }
 };
 
 template <typename T>
-__device__ PairSums<T> sum_pair(const T *__restrict__ data, const T *__restrict__ teacher, const Rows<T> &rows,
-                                const RowPart &row, typename Accumulator<T>::type scale)
+__device__ PairSums<T> sum_pair(const DistillationLossArgs<T> &args, const Rows<T> &rows, const RowPart &row)
 {
     typedef typename Accumulator<T>::type A;
-    PairSums<T> sums(scale);
+    PairSums<T> sums(args.scale);
 #pragma unroll 1
     for (RowPart left = row; left.length > 0; left.skip(RowChunk<T, BYTES>::length(), rows.inner)) {
         RowChunk<T, BYTES> x, target;
-        x.read(data, rows, left, 0, -infinity<A>());
-        target.read(teacher, rows, left, 0, -infinity<A>());
+        x.read(args.data, rows, left, 0, -infinity<A>());
+        target.read(args.teacher, rows, left, 0, -infinity<A>());
         sums.add(x, target);
     }
     reduce_sums<A>(sums);
@@ -89,30 +88,23 @@ __device__ PairSums<T> sum_pair(const T *__restrict__ data, const T *__restrict_
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
-distillation_loss_forward(const T *__restrict__ data, const T *__restrict__ teacher, T *__restrict__ output,
-                          typename Accumulator<T>::type *__restrict__ max,
-                          typename Accumulator<T>::type *__restrict__ log_sum,
-                          typename Accumulator<T>::type *__restrict__ teacher_max,
-                          typename Accumulator<T>::type *__restrict__ teacher_log_sum, int output_request,
-                          int max_request, int log_sum_request, int teacher_max_request, int teacher_log_sum_request,
-                          int64_t outer, int64_t classes, int64_t inner, double temperature)
+__device__ void forward(const DistillationLossArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher));
-    for (RowLoop at(outer * inner); at.goes_on(); at.next()) {
+    const Rows<T> rows(args.classes, args.inner, aligned(args.data) && aligned(args.teacher));
+    for (RowLoop at(args.batch * args.inner); at.goes_on(); at.next()) {
         const int64_t r = at.row;
-        const PairSums<T> sums = sum_pair(data, teacher, rows, rows.part(r, 0, at.exists), A(1 / temperature));
+        const PairSums<T> sums = sum_pair(args, rows, rows.part(r, 0, at.exists));
         if (!at.is_first_thread())
             continue;
         // The logarithm of a quotient: a difference of logarithms would be less exact.
         const A divergence = sums.differences / sums.teacher_exponentials
                              - logarithm(sums.teacher_exponentials / sums.exponentials);
-        store(output, r, divergence * A(temperature * temperature), output_request);
-        store(max, r, sums.max, max_request);
-        store(log_sum, r, logarithm(sums.exponentials), log_sum_request);
-        store(teacher_max, r, sums.teacher_max, teacher_max_request);
-        store(teacher_log_sum, r, logarithm(sums.teacher_exponentials), teacher_log_sum_request);
+        store(args.output, r, divergence * A(args.temperature * args.temperature), args.output_request);
+        store(args.max, r, sums.max, args.max_request);
+        store(args.log_sum, r, logarithm(sums.exponentials), args.log_sum_request);
+        store(args.teacher_max, r, sums.teacher_max, args.teacher_max_request);
+        store(args.teacher_log_sum, r, logarithm(sums.teacher_exponentials), args.teacher_log_sum_request);
     }
 }
 
@@ -125,34 +117,27 @@ struct Distance {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
-distillation_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                           const T *__restrict__ teacher, const typename Accumulator<T>::type *__restrict__ max,
-                           const typename Accumulator<T>::type *__restrict__ log_sum,
-                           const typename Accumulator<T>::type *__restrict__ teacher_max,
-                           const typename Accumulator<T>::type *__restrict__ teacher_log_sum,
-                           T *__restrict__ data_grad, int data_grad_request, int64_t outer, int64_t classes,
-                           int64_t inner, double temperature)
+__device__ void backward(const DistillationLossArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, BYTES> Chunk;
-    const A scale = A(1 / temperature);
-    const Rows<T> rows(classes, inner, aligned(data) && aligned(teacher) && aligned(data_grad));
-    for (int64_t r = first_row(); r < outer * inner; r += row_step()) {
+    const bool all_aligned = aligned(args.data) && aligned(args.teacher) && aligned(args.data_grad);
+    const Rows<T> rows(args.classes, args.inner, all_aligned);
+    for (int64_t r = first_row(); r < args.batch * args.inner; r += row_step()) {
         const RowPart row = rows.part(r, 0);
-        const Exponential<T> of_student(max[r], scale, log_sum[r]);
-        const Exponential<T> of_teacher(teacher_max[r], scale, teacher_log_sum[r]);
-        const A head = load(output_grad, r) * A(temperature);
+        const Exponential<T> of_student(args.max[r], args.scale, args.log_sum[r]);
+        const Exponential<T> of_teacher(args.teacher_max[r], args.scale, args.teacher_log_sum[r]);
+        const A head = load(args.output_grad, r) * A(args.temperature);
 #pragma unroll 1
         for (int64_t i = 0; i < row.length; i += Chunk::length()) {
             Chunk x, target;
-            x.read(data, rows, row, i, 0);
-            target.read(teacher, rows, row, i, 0);
+            x.read(args.data, rows, row, i, 0);
+            target.read(args.teacher, rows, row, i, 0);
             x.apply(of_student);
             target.apply(of_teacher);
             const Distance<A, Chunk> distance = {target, head};
             x.apply(distance);
-            x.write(data_grad, rows, row, i, data_grad_request);
+            x.write(args.data_grad, rows, row, i, args.data_grad_request);
         }
     }
 }

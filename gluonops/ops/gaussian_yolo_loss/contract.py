@@ -1,20 +1,14 @@
 """The contract of ``gaussian_yolo_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Attr, Choice, Cuda, Float, Op, Shapes
+from ...core.contract import FLOATS, Attr, Choice, Float, Op, Shapes
 from .._region import yolo
-from .._region.loss import OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
+from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
 
 CHANNELS = "9 + classes"   # of an anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
 SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # of the centre against the point, in boxes
 SHIFT = "".join(f"{shift} if point == '{point}' else " for point, shift in SHIFTS.items()) + "0.0"
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return yolo.scalars(attrs, known, uc_normalizer=attrs.uc_normalizer, shift=SHIFTS[attrs.point])
-
 
 OP = Op(
     name="gaussian_yolo_loss",
@@ -38,7 +32,7 @@ OP = Op(
     types={"T": FLOATS},
     shapes=Shapes(**shapes_of(MAP)),
     backward=("output_grad", "gradient"),
-    cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
+    cuda=CUDA,
     accumulate_fp32=True,
     derived={"channels": CHANNELS, "shift": SHIFT},
     scratch=SCRATCH,

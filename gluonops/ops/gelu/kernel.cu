@@ -14,21 +14,19 @@ struct GeluOf<__half> {
 };
 
 template <typename T>
-__global__ void gelu_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
-                               int64_t size, int64_t is_tanh)
+__device__ void forward(const GeluArgs<T> &args)
 {
-    if (is_tanh)
-        activate(data, output, output_request, size, GeluTanh());
+    if (args.approximation == GeluApproximation::Tanh)
+        activate(args, GeluTanh());
     else
-        activate(data, output, output_request, size, GeluOf<T>());
+        activate(args, GeluOf<T>());
 }
 
 template <typename T>
-__global__ void gelu_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                T *__restrict__ data_grad, int data_grad_request, int64_t size, int64_t is_tanh)
+__device__ void backward(const GeluArgs<T> &args)
 {
-    if (is_tanh)
-        activate_backward(output_grad, data, data_grad, data_grad_request, size, GeluTanh());
+    if (args.approximation == GeluApproximation::Tanh)
+        activate_backward(args, GeluTanh());
     else
-        activate_backward(output_grad, data, data_grad, data_grad_request, size, GeluOf<T>());
+        activate_backward(args, GeluOf<T>());
 }

@@ -7,14 +7,10 @@
 #include "../_softmax/softmax.cuh"
 
 enum { BYTES = 64 };   // of a row, that a thread holds
-enum Step { CHANNELS, GROUPS, DATA };
 
-// The sizes of the data: (batch, groups, group_channels, inner).
-struct Sizes {
-    int64_t batch, groups, group_channels, inner;
-
-    __device__ int64_t channels() const { return groups * group_channels; }
-    __device__ int64_t group_length() const { return group_channels * inner; }
+// The sums over elements: of the head gradient, and of its product with the normalised data.
+struct Sums {
+    double head, x_hat;
 };
 
 // The number of elements, their mean relative to the row's first element, and the sum of their squared distances from
@@ -92,63 +88,52 @@ struct Normalized {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 2)
-group_norm_forward(const T *__restrict__ data, const T *__restrict__ gamma, const T *__restrict__ beta,
-                   T *__restrict__ output, typename Accumulator<T>::type *__restrict__ mean,
-                   typename Accumulator<T>::type *__restrict__ inverse, double *__restrict__ partial,
-                   int output_request, int mean_request, int inverse_request, int64_t step, int64_t batch,
-                   int64_t groups, int64_t group_channels, int64_t inner, double eps)
+__device__ void forward(const GroupNormArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const Sizes sizes = {batch, groups, group_channels, inner};
-    const int64_t length = sizes.group_length(), chunk = RowChunk<T, BYTES>::length();
-    const bool has_whole_packs = inner % Pack<T>::SIZE == 0;   // of a channel
-    const Rows<T> rows(length, 1, has_whole_packs && aligned(data) && aligned(output));
-    for (int64_t group = first_row(); group < batch * groups; group += row_step()) {
+    const int64_t length = args.length, chunk = RowChunk<T, BYTES>::length();
+    const bool has_whole_packs = args.inner % Pack<T>::SIZE == 0;   // of a channel
+    const Rows<T> rows(length, 1, has_whole_packs && aligned(args.data) && aligned(args.output));
+    for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
         const RowPart row = rows.part(group, 0);
-        const A origin = load(data, row.start);
+        const A origin = load(args.data, row.start);
         RowChunk<T, BYTES> x;
-        const Moments<A> moments = row_moments(own_moments(data, rows, row, x, origin), length);
-        const A rstd = 1 / square_root(moments.squares / A(length) + A(eps));
+        const Moments<A> moments = row_moments(own_moments(args.data, rows, row, x, origin), length);
+        const A rstd = 1 / square_root(moments.squares / A(length) + A(args.eps));
         if (threadIdx.x == 0) {
-            store(mean, group, origin + moments.mean, mean_request);
-            store(inverse, group, rstd, inverse_request);
+            store(args.mean, group, origin + moments.mean, args.mean_request);
+            store(args.inverse, group, rstd, args.inverse_request);
         }
-        const int64_t first_channel = (group - quotient(group, groups) * groups) * group_channels;
-        const Normalized<T> normalized = {gamma + first_channel, beta + first_channel, inner, origin, moments.mean,
-                                          rstd};
+        const int64_t sample = quotient(group, args.num_groups);
+        const int64_t first_channel = (group - sample * args.num_groups) * args.group_channels;
+        const Normalized<T> normalized = {args.gamma + first_channel, args.beta + first_channel, args.inner, origin,
+                                          moments.mean, rstd};
         const int64_t last = quotient(length - 1, chunk) * chunk;   // the chunk that is held
         for (int64_t i = last; i >= 0; i -= chunk) {
             if (i < last)
-                x.read(data, rows, row, i, 0);
+                x.read(args.data, rows, row, i, 0);
             normalized.apply(x, rows, i);
-            x.write(output, rows, row, i, output_request);
+            x.write(args.output, rows, row, i, args.output_request);
         }
     }
 }
 
-// The sums over elements: of the head gradient, and of its product with the normalised data.
-struct Sums {
-    double head, x_hat;
-};
-
 // CHANNELS: the sums of each channel of a sample.
-template <typename T, typename A>
-__device__ void sum_channels(const T *__restrict__ output_grad, const T *__restrict__ data,
-                             const A *__restrict__ mean, const A *__restrict__ inverse,
-                             Sums *__restrict__ channel_sums, const Sizes &sizes)
+template <typename T>
+__device__ void sum_channels(const GroupNormArgs<T> &args)
 {
-    const int64_t group_channels = sizes.group_channels;
-    const Rows<T> rows(sizes.inner, 1, aligned(output_grad) && aligned(data));
-    for (int64_t r = first_row(); r < sizes.batch * sizes.channels(); r += row_step()) {
+    typedef typename Accumulator<T>::type A;
+    const int64_t group_channels = args.group_channels;
+    const Rows<T> rows(args.inner, 1, aligned(args.output_grad) && aligned(args.data));
+    for (int64_t r = first_row(); r < args.batch * args.channels; r += row_step()) {
         const RowPart row = rows.part(r, 0);
         const int64_t group = quotient(r, group_channels);
-        const A center = mean[group];
+        const A center = args.mean[group];
         RowChunk<T, BYTES> x, head;
         A sum = 0, centered = 0;
         for (int64_t i = 0; i < row.length; i += x.length()) {
-            x.read(data, rows, row, i, 0);
-            head.read(output_grad, rows, row, i, 0);
+            x.read(args.data, rows, row, i, 0);
+            head.read(args.output_grad, rows, row, i, 0);
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
                 sum += head.values[k];   // 0 behind the end
@@ -158,110 +143,96 @@ __device__ void sum_channels(const T *__restrict__ output_grad, const T *__restr
         sum = reduce_row(sum, Sum());
         centered = reduce_row(centered, Sum());
         if (threadIdx.x == 0) {
-            channel_sums[r].head = sum;
-            channel_sums[r].x_hat = centered * inverse[group];
+            args.channel_sums[r].head = sum;
+            args.channel_sums[r].x_hat = centered * args.inverse[group];
         }
     }
 }
 
 // GROUPS: the sums over a group of gamma times the sums of its channels.
 template <typename T>
-__device__ void sum_groups(const T *__restrict__ gamma, const Sums *__restrict__ channel_sums,
-                           Sums *__restrict__ group_sums, const Sizes &sizes)
+__device__ void sum_groups(const GroupNormArgs<T> &args)
 {
-    const int64_t group_channels = sizes.group_channels;
-    for (int64_t group = first_row(); group < sizes.batch * sizes.groups; group += row_step()) {
-        const int64_t first_channel = (group - quotient(group, sizes.groups) * sizes.groups) * group_channels;
+    const int64_t group_channels = args.group_channels;
+    for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
+        const int64_t first_channel = (group - quotient(group, args.num_groups) * args.num_groups) * group_channels;
         double head = 0, x_hat = 0;
         for (int64_t c = threadIdx.x; c < group_channels; c += blockDim.x) {
-            const double factor = load(gamma, first_channel + c);
-            head += factor * channel_sums[group * group_channels + c].head;
-            x_hat += factor * channel_sums[group * group_channels + c].x_hat;
+            const double factor = load(args.gamma, first_channel + c);
+            head += factor * args.channel_sums[group * group_channels + c].head;
+            x_hat += factor * args.channel_sums[group * group_channels + c].x_hat;
         }
         head = reduce_row(head, Sum());
         x_hat = reduce_row(x_hat, Sum());
         if (threadIdx.x == 0) {
-            group_sums[group].head = head;
-            group_sums[group].x_hat = x_hat;
+            args.group_sums[group].head = head;
+            args.group_sums[group].x_hat = x_hat;
         }
     }
 }
 
 // GROUPS: the gradients of gamma and beta, the sums over the samples. A row of threads takes a channel.
 template <typename T>
-__device__ void sum_samples(const Sums *__restrict__ channel_sums, T *__restrict__ gamma_grad,
-                            T *__restrict__ beta_grad, int gamma_request, int beta_request, const Sizes &sizes)
+__device__ void sum_samples(const GroupNormArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    for (int64_t c = first_row(); c < sizes.channels(); c += row_step()) {
+    for (int64_t c = first_row(); c < args.channels; c += row_step()) {
         double head = 0, x_hat = 0;
-        for (int64_t sample = threadIdx.x; sample < sizes.batch; sample += blockDim.x) {
-            head += channel_sums[sample * sizes.channels() + c].head;
-            x_hat += channel_sums[sample * sizes.channels() + c].x_hat;
+        for (int64_t sample = threadIdx.x; sample < args.batch; sample += blockDim.x) {
+            head += args.channel_sums[sample * args.channels + c].head;
+            x_hat += args.channel_sums[sample * args.channels + c].x_hat;
         }
         head = reduce_row(head, Sum());
         x_hat = reduce_row(x_hat, Sum());
         if (threadIdx.x == 0) {
-            store(gamma_grad, c, A(x_hat), gamma_request);
-            store(beta_grad, c, A(head), beta_request);
+            store(args.gamma_grad, c, A(x_hat), args.gamma_grad_request);
+            store(args.beta_grad, c, A(head), args.beta_grad_request);
         }
     }
 }
 
 // DATA: the gradient of the data, channel by channel.
-template <typename T, typename A>
-__device__ void data_gradient(const T *__restrict__ output_grad, const T *__restrict__ data,
-                              const T *__restrict__ gamma, const A *__restrict__ mean, const A *__restrict__ inverse,
-                              T *__restrict__ data_grad, int request, const Sums *__restrict__ group_sums,
-                              const Sizes &sizes, double eps)
+template <typename T>
+__device__ void data_gradient(const GroupNormArgs<T> &args)
 {
-    const int64_t group_channels = sizes.group_channels, channels = sizes.channels();
-    const A length = A(sizes.group_length());
-    const bool is_pair = sizes.group_length() <= 2;   // or a single element
-    const Rows<T> rows(sizes.inner, 1, aligned(output_grad) && aligned(data) && aligned(data_grad));
-    for (int64_t left = sizes.batch * channels - first_row(); left > 0; left -= row_step()) {
+    typedef typename Accumulator<T>::type A;
+    const int64_t group_channels = args.group_channels, channels = args.channels;
+    const A length = A(args.length);
+    const bool is_pair = args.length <= 2;   // or a single element
+    const Rows<T> rows(args.inner, 1, aligned(args.output_grad) && aligned(args.data) && aligned(args.data_grad));
+    for (int64_t left = args.batch * channels - first_row(); left > 0; left -= row_step()) {
         const int64_t r = left - 1;
         const RowPart row = rows.part(r, 0);
         const int64_t group = quotient(r, group_channels), channel = r - quotient(r, channels) * channels;
-        const A center = mean[group], rstd = inverse[group], factor = load(gamma, channel);
-        const A head_mean = A(group_sums[group].head) / length;
+        const A center = args.mean[group], rstd = args.inverse[group], factor = load(args.gamma, channel);
+        const A head_mean = A(args.group_sums[group].head) / length;
         // What differs from the mean of a pair is a multiple of its normalised data. There the difference would cancel:
         // 1 - x_hat^2 is eps * inverse^2.
-        const A x_hat_mean = is_pair ? 0 : A(group_sums[group].x_hat) / length;
-        const A own = length == 1 ? 0 : is_pair ? A(eps) * rstd * rstd : 1;
+        const A x_hat_mean = is_pair ? 0 : A(args.group_sums[group].x_hat) / length;
+        const A own = length == 1 ? 0 : is_pair ? A(args.eps) * rstd * rstd : 1;
         for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
             RowChunk<T, BYTES> x, head;
-            x.read(data, rows, row, i, 0);
-            head.read(output_grad, rows, row, i, 0);
+            x.read(args.data, rows, row, i, 0);
+            head.read(args.output_grad, rows, row, i, 0);
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
                 const A x_hat = (x.values[k] - center) * rstd, scaled_head = head.values[k] * factor;
                 x.values[k] = ((scaled_head - head_mean) * own - x_hat * x_hat_mean) * rstd;
             }
-            x.write(data_grad, rows, row, i, request);
+            x.write(args.data_grad, rows, row, i, args.data_grad_request);
         }
     }
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) < 8 ? 3 : 2)
-group_norm_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ gamma,
-                    const typename Accumulator<T>::type *__restrict__ mean,
-                    const typename Accumulator<T>::type *__restrict__ inverse, T *__restrict__ data_grad,
-                    T *__restrict__ gamma_grad, T *__restrict__ beta_grad, double *__restrict__ partial,
-                    int data_grad_request, int gamma_grad_request, int beta_grad_request, int64_t step, int64_t batch,
-                    int64_t groups, int64_t group_channels, int64_t inner, double eps)
+__device__ void backward(const GroupNormArgs<T> &args)
 {
-    const Sizes sizes = {batch, groups, group_channels, inner};
-    Sums *const channel_sums = reinterpret_cast<Sums *>(partial);
-    Sums *const group_sums = channel_sums + batch * sizes.channels();
-    if (step == CHANNELS) {
-        sum_channels(output_grad, data, mean, inverse, channel_sums, sizes);
-    } else if (step == GROUPS) {
-        sum_groups(gamma, channel_sums, group_sums, sizes);
-        sum_samples(channel_sums, gamma_grad, beta_grad, gamma_grad_request, beta_grad_request, sizes);
-    } else if (data_grad_request != NOTHING) {
-        data_gradient(output_grad, data, gamma, mean, inverse, data_grad, data_grad_request, group_sums, sizes,
-                      eps);
+    if (args.step == args.CHANNELS) {
+        sum_channels(args);
+    } else if (args.step == args.GROUPS) {
+        sum_groups(args);
+        sum_samples(args);
+    } else if (args.data_grad_request != NOTHING) {
+        data_gradient(args);
     }
 }

@@ -1,25 +1,13 @@
 """The contract of ``iou_loss``."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
-from .._boxes.contract import FORMAT, KINDS, is_center
+from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from .._boxes.contract import FORMAT, KINDS
 
 
-def box_count(known: dict) -> int:
-    """The number of boxes."""
-    return math.prod(known["data"][:-1])
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {"count": box_count(known), "kind": KINDS.index(attrs.kind), "is_center": is_center(attrs)}
-
-
-def boxes(attrs, known: dict) -> tuple[int, int]:
-    """One thread per box."""
-    return box_count(known), 1
+def boxes(args) -> Launch:
+    """A thread takes a box."""
+    return Launch.of_elements(args.count)
 
 
 OP = Op(
@@ -36,6 +24,6 @@ OP = Op(
     shapes=Shapes(data="batch, ..., 4", truth="batch, ..., 4", output="batch, ..."),
     derived={"count": "data.size // 4"},
     backward=("output_grad", "data", "truth"),
-    cuda=Cuda(scalars=scalars, forward=boxes, backward=boxes),
+    cuda=Cuda(forward=boxes, backward=boxes),
     accumulate_fp32=True,
 )

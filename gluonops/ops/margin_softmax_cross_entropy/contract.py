@@ -3,35 +3,18 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Number, Op, Out, Shapes, Steps
-from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
-from .._softmax.contract import gathered, parts, rows, streamed_work
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
+from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
+from .._softmax.contract import gathered, launched, streamed_parts, streamed_threads
 
 COSINES = "batch, places..., classes"
 ROWS = "batch, places..."
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    count, classes, _ = rows(attrs, known["data"])
-    return {
-        "count": count,
-        "classes": classes,
-        **ignore_scalars(attrs),
-        **weight_scalars("class_weight", attrs.class_weight, classes),
-        "scale": attrs.scale,
-        "m1": attrs.m1,
-        "m2": attrs.m2,
-        "m3": attrs.m3,
-        "cosine_of_m2": math.cos(attrs.m2),
-        "sine_of_m2": math.sin(attrs.m2),
-        "easy_margin": int(attrs.easy_margin),
-    }
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """The number of parts of a row, and the numbers that its blocks exchange: two sums in forward, none in backward."""
-    return gathered(attrs, known, 2) if direction == "forward" else Steps(parts(attrs, known))
+def streamed_rows(args) -> Launch:
+    """As in the softmax family, of rows that lie behind each other."""
+    sizes = args.rows, args.classes, 1
+    return launched(args.rows, streamed_threads(*sizes), streamed_parts(*sizes))
 
 
 OP = Op(
@@ -54,7 +37,8 @@ OP = Op(
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
+    cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2, "rows"),
+              forward_bounds="256, sizeof(T) == 8 ? 2 : 4", backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"rows": "batch * places",

@@ -5,6 +5,15 @@
 #include "../_softmax/margin.cuh"
 #include "../_softmax/softmax.cuh"
 
+template <typename T, typename L>
+__device__ Margin<typename Accumulator<T>::type> margin_of(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
+{
+    typedef typename Accumulator<T>::type A;
+    const Margin<A> margin = {A(args.m1), A(args.m2), A(args.m3), A(args.cosine_of_m2), A(args.sine_of_m2),
+                              args.easy_margin};
+    return margin;
+}
+
 // The label of a row, and the margin of its cosine. A row without a class has none.
 template <typename T>
 struct LabelOfRow {
@@ -12,14 +21,12 @@ struct LabelOfRow {
     int64_t class_id;
     MarginValue<A> target;
 
-    template <typename L>
-    __device__ LabelOfRow(const T *data, const L *label, const Rows<T> &rows, int64_t row, const RowLabels<A> &labels,
-                          const Margin<A> &margin)
-        : class_id(labels.class_id(label, row))
+    template <typename Args>
+    __device__ LabelOfRow(const Args &args, int64_t row, const Margin<A> &margin) : class_id(class_of(args, row))
     {
         target.cosine = target.slope = 0;
         if (class_id >= 0)
-            target = margin(load(data, row * rows.length + class_id));
+            target = margin(load(args.data, row * args.classes + class_id));
     }
 };
 
@@ -64,87 +71,65 @@ struct MarginSource {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 4)
-margin_softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
-                                     typename Accumulator<T>::type *__restrict__ max,
-                                     typename Accumulator<T>::type *__restrict__ log_sum,
-                                     double *__restrict__ partial, int output_request, int max_request,
-                                     int log_sum_request, int64_t step, int64_t count, int64_t classes,
-                                     int64_t ignores, int64_t ignore_label, int64_t weighted,
-                                     const double *__restrict__ class_weight, double scale, double m1, double m2,
-                                     double m3, double cosine_of_m2, double sine_of_m2, int64_t easy_margin)
+__device__ void forward(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    if (step == 0) {
-        clear_counts(partial, count);
-        return;
-    }
-    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
-    const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
-    const Rows<T> rows(classes, 1, aligned(data));
-    for (RowLoop at(count); at.goes_on(); at.next()) {
-        const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
+    const Scratch<A> scratch(args.counts, args.sums);
+    const Margin<A> margin = margin_of(args);
+    const Rows<T> rows(args.classes, 1, aligned(args.data));
+    for (RowLoop at(args.rows); at.goes_on(); at.next()) {
+        const LabelOfRow<T> row_label(args, at.row, margin);
         const bool has_class = row_label.class_id >= 0;
-        const MarginSource<T> source(data, rows, row_label, A(scale));
+        const MarginSource<T> source(args.data, rows, row_label, A(args.scale));
         SoftmaxSums<A> sums;
         const bool reads = at.exists && has_class;
-        const bool has_sums = sum_row_once<A>(source, at, rows.start(at.row), reads, partial, count, sums);
+        const bool has_sums = sum_row_once(source, at, rows.start(at.row), reads, scratch, sums);
         if (!has_sums || !at.is_first_in_block())
             continue;
 
         if (!has_class)
-            sums.set_zeros(classes);
-        const A row_log_sum = Power<T>::log(sums.exponentials);
+            sums.set_zeros(args.classes);
+        const A log_sum = ExponentialOf<T>::log(sums.exponentials);
         A loss = row_label.class_id == IGNORED ? 0 : not_a_number<A>();
         if (has_class) {
-            const A nll = row_log_sum - (row_label.target.cosine - sums.max) * A(scale);
-            loss = labels.weight_of(row_label.class_id) * nll;
+            const A nll = log_sum - (row_label.target.cosine - sums.max) * A(args.scale);
+            loss = args.class_weight.of(row_label.class_id) * nll;
         }
-        store(output, at.row, loss, output_request);
-        store(max, at.row, sums.max, max_request);
-        store(log_sum, at.row, row_log_sum, log_sum_request);
+        store(args.output, at.row, loss, args.output_request);
+        store(args.max, at.row, sums.max, args.max_request);
+        store(args.log_sum, at.row, log_sum, args.log_sum_request);
     }
 }
 
 // The gradient of a row is head * scale * softmax, and another number for the label's cosine.
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
-margin_softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                      const L *__restrict__ label,
-                                      const typename Accumulator<T>::type *__restrict__ max,
-                                      const typename Accumulator<T>::type *__restrict__ log_sum,
-                                      T *__restrict__ data_grad, double *__restrict__ partial, int data_grad_request,
-                                      int64_t step, int64_t count, int64_t classes, int64_t ignores,
-                                      int64_t ignore_label, int64_t weighted, const double *__restrict__ class_weight,
-                                      double scale, double m1, double m2, double m3, double cosine_of_m2,
-                                      double sine_of_m2, int64_t easy_margin)
+__device__ void backward(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, STREAMED_BYTES> Chunk;
-    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? class_weight : 0};
-    const Margin<A> margin = {A(m1), A(m2), A(m3), A(cosine_of_m2), A(sine_of_m2), easy_margin != 0};
-    const Rows<T> rows(classes, 1, aligned(data) && aligned(data_grad));
-    for (RowLoop at(count); at.goes_on(); at.next()) {
-        const LabelOfRow<T> row_label(data, label, rows, at.row, labels, margin);
+    const Margin<A> margin = margin_of(args);
+    const Rows<T> rows(args.classes, 1, aligned(args.data) && aligned(args.data_grad));
+    for (RowLoop at(args.rows); at.goes_on(); at.next()) {
+        const LabelOfRow<T> row_label(args, at.row, margin);
         A head = not_a_number<A>();
         if (row_label.class_id >= 0)
-            head = load(output_grad, at.row) * labels.weight_of(row_label.class_id) * A(scale);
-        const A row_max = load(max, at.row), row_log_sum = load(log_sum, at.row);
-        const A of_label = exponential((row_label.target.cosine - row_max) * A(scale) - row_log_sum);
+            head = load(args.output_grad, at.row) * args.class_weight.of(row_label.class_id) * A(args.scale);
+        const A max = load(args.max, at.row), log_sum = load(args.log_sum, at.row);
+        const A of_label = exponential((row_label.target.cosine - max) * A(args.scale) - log_sum);
         const Constant<A> label_gradient = {head * (of_label - 1) * row_label.target.slope};
-        const Exponential<T> probability(row_max, A(scale), row_log_sum);
+        const Exponential<T> probability(max, A(args.scale), log_sum);
         const Product<A> times_head = {head};
         const RowPart part = rows.part(at.row, at.part, at.exists);
 #pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk x;
-            x.read(data, rows, part, i, 0);
+            x.read(args.data, rows, part, i, 0);
             x.apply(probability);
             x.apply(times_head);
             x.apply_to(number_of_class(row_label.class_id, rows, part, i, Chunk::length()), label_gradient);
             if (row_label.class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
-            x.write(data_grad, rows, part, i, data_grad_request);
+            x.write(args.data_grad, rows, part, i, args.data_grad_request);
         }
     }
 }

@@ -1,77 +1,39 @@
 """The contract of ``ohem``."""
 from __future__ import annotations
 
-import math
-
 from ...core.contract import (
-    BLOCK,
     FLOATS,
     Arg,
+    Array,
     Attr,
     Bool,
     Cuda,
     Float,
     Int,
+    Launch,
     Op,
     Optional,
     Out,
     Refused,
     Shapes,
-    Steps,
+    each_element,
 )
-from .._blocks.contract import shared_rows
 
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
 LARGEST_PART = 1 << 15       # whose losses are counted in 16 bits, with more blocks where they have to be
-MOST_DIGITS = 6              # of the bits of a loss
-NUMBERS = 2048 + 3           # the counts of a digit, and what is known of the lowest loss that is kept
-PART_NUMBERS = 256           # the counts of the last digit, 1024 of 16 bits
+STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")   # a step for each digit of a loss's bits
 DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
 
-def sizes(attrs, known: dict) -> dict:
-    """The kernels' first arguments: the number of selections, and the losses of each."""
-    batch, *rest = known["data"]
-    if attrs.per_sample:
-        return {"selections": batch, "length": math.prod(rest)}
-    return {"selections": 1, "length": batch * math.prod(rest)}
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors. Without ``keep`` and ``threshold`` there are a flag and a 0."""
-    return {
-        **sizes(attrs, known),
-        "counts": int(attrs.keep is not None),
-        "keep": attrs.keep or 0,
-        "ratio": attrs.ratio,
-        "bounded": int(attrs.threshold is not None),
-        "threshold": attrs.threshold or 0.0,
-    }
-
-
-def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """A block of threads, or several, for each selection."""
-    return sizes(attrs, known)["selections"], BLOCK
-
-
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One thread per element."""
-    return math.prod(known["data"]), 1
-
-
-def steps(direction: str, attrs, known: dict) -> Steps | dict[str, Steps]:
-    """In forward, if selections have several blocks: each digit, and the output."""
-    size = sizes(attrs, known)
-    parts = min(-(-size["length"] // PART), MOST_BLOCKS // max(1, size["selections"]))
-    if direction == "backward" or size["length"] <= ONE_BLOCK or parts < 2:
-        return Steps()
-    parts = max(parts, -(-size["length"] // LARGEST_PART))
-    shared = shared_rows(size["selections"], parts, size["selections"] * (NUMBERS + parts * PART_NUMBERS))
-    *clear, _ = shared.steps
-    return {dtype: shared._replace(steps=(*clear, *range(1, digits + 1), MOST_DIGITS + 1))
-            for dtype, digits in DIGITS.items()}
+def forward(args) -> Launch:
+    """A block for each selection, or several. Then each digit is a step, and the output."""
+    parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
+    if args.length <= ONE_BLOCK or parts < 2:
+        return Launch(args.selections)
+    parts = max(parts, -(-args.length // LARGEST_PART))
+    return Launch(args.selections, parts=parts, steps=(*STEPS[:DIGITS[args.dtype]], "KEEP"))
 
 
 OP = Op(
@@ -90,5 +52,18 @@ OP = Op(
     derived={"selections": "batch if per_sample else 1", "length": "rest if per_sample else batch * rest"},
     refused=(Refused("ratio > 1", "ratio is above 1; expected a number from 0 to 1", "Pass a fraction"),),
     backward=("output_grad", "output"),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+    cuda=Cuda(
+        forward=forward,
+        backward=each_element,
+        steps=STEPS,
+        constants={"BINS": 2048, "LAST_BINS": 1024},   # of the losses by a digit, and by the last one
+        derived={"size": "data.size"},
+        # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
+        # is known, and how many losses of each part have the last digit.
+        scratch=(Array("counts", "uint32", "selections if parts > 1 else 0", "forward", kept=True),
+                 Array("bins", "uint64", "selections * BINS if parts > 1 else 0", "forward", kept=True),
+                 Array("lowest", "Lowest", "selections if parts > 1 else 0", "forward", numbers=3),
+                 Array("of_parts", "uint16", "selections * parts * LAST_BINS if parts > 1 else 0", "forward")),
+        forward_bounds="THREADS",
+    ),
 )

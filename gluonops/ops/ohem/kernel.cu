@@ -6,8 +6,7 @@
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 enum { OWN = 4, CHUNK = OWN * THREADS };   // losses that a thread, and a block, reads together
-enum { DIGIT_BITS = 11, BINS = 1 << DIGIT_BITS, MOST_DIGITS = 6, LAST_BINS = 1024 };   // LAST_BINS: of the last digit
-enum Step { CLEAR, DIGITS, KEEP = DIGITS + MOST_DIGITS };   // DIGITS: and those behind it, one for each digit
+enum { DIGIT_BITS = 11 };   // BINS are 2^11
 
 template <typename T> struct Bits;
 template <> struct Bits<__half> { typedef unsigned short Key; enum { SIZE = 16, INFINITE = 0x7c00 }; };
@@ -93,23 +92,23 @@ struct Part {
     }
 };
 
-// Which losses are kept: `keep` of them, or a fraction, and those above the threshold, if there is one.
-struct Rule {
-    int64_t counts, keep;
-    double ratio;
-    int64_t bounded;
-    double threshold;
+// How many of so many losses are kept.
+template <typename Args>
+__device__ int64_t number_kept(const Args &args, int64_t all)
+{
+    return args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
+}
 
-    __device__ int64_t number(int64_t all) const { return counts ? keep : int64_t(ceil(ratio * double(all))); }
-
-    // A NaN is above every threshold.
-    template <typename A>
-    __device__ bool exceeds(A loss) const { return bounded && !(double(loss) <= threshold); }
-};
+// Whether a loss is above the threshold, if there is one. A NaN is above every threshold.
+template <typename Args, typename A>
+__device__ bool exceeds(const Args &args, A loss)
+{
+    return args.threshold.given && !(double(loss) <= args.threshold.value);
+}
 
 // The lowest loss with one digit more, from the counts of the losses by it. The first thread has the highest bins.
 template <typename T, typename N>
-__device__ Lowest with_digit(const Lowest &lowest, int number, const N *bins, const Rule &rule)
+__device__ Lowest with_digit(const OhemArgs<T> &args, const Lowest &lowest, int number, const N *bins)
 {
     enum { OWN = BINS / THREADS };
     __shared__ Lowest found;
@@ -118,7 +117,7 @@ __device__ Lowest with_digit(const Lowest &lowest, int number, const N *bins, co
     for (int k = 0; k < OWN; ++k)
         own += bins[top - k];
     int64_t before = sum_before<WARPS>(own, all);
-    const int64_t kept = number == 0 ? rule.number(all) : lowest.left;
+    const int64_t kept = number == 0 ? number_kept(args, all) : lowest.left;
     if (threadIdx.x == 0 && kept == 0)
         found.key = ~0ull;
     if (threadIdx.x == 0 && kept >= all)
@@ -139,8 +138,7 @@ __device__ Lowest with_digit(const Lowest &lowest, int number, const N *bins, co
 
 // Writes a block's losses. `left`: how many of those that are equal to the lowest one are kept, where not all are.
 template <typename T>
-__device__ void keep_losses(const Part<T> &part, const Lowest &lowest, int64_t left, const Rule &rule, T *output,
-                            int request)
+__device__ void keep_losses(const OhemArgs<T> &args, const Part<T> &part, const Lowest &lowest, int64_t left, T *output)
 {
     for (int64_t first = part.start; first < part.end; first += THREADS) {
         const int64_t i = first + threadIdx.x;
@@ -156,41 +154,38 @@ __device__ void keep_losses(const Part<T> &part, const Lowest &lowest, int64_t l
         }
         if (i >= part.end)
             continue;
-        if (is_kept || key != 0 && rule.exceeds(load(part.data, i)))
-            copy(output, i, part.data, i, request);
+        if (is_kept || key != 0 && exceeds(args, load(part.data, i)))
+            copy(output, i, part.data, i, args.output_request);
         else
-            store(output, i, 0, request);
+            store(output, i, 0, args.output_request);
     }
 }
 
 // A selection that has one block.
 template <typename T>
-__device__ void select_at_once(const Part<T> &part, const Rule &rule, unsigned *bins, T *output, int request)
+__device__ void select_at_once(const OhemArgs<T> &args, const Part<T> &part, unsigned *bins, T *output)
 {
     Lowest lowest = {0, 0, false};
     for (int number = 0; number < Digit<T>::count() && !lowest.is_found; ++number) {
         part.count_digits(bins, lowest, number);
-        lowest = with_digit<T>(lowest, number, bins, rule);
+        lowest = with_digit(args, lowest, number, bins);
     }
-    keep_losses(part, lowest, lowest.left, rule, output, request);
+    keep_losses(args, part, lowest, lowest.left, output);
 }
 
 typedef unsigned long long Count;
 
-// What the blocks of a selection share: the counts of a digit, which are 0 between launches; the lowest loss; and the last
-// digit's counts in each part.
+// What the blocks of a selection share: the counts of a digit, which are 0 between launches; the lowest loss; and the
+// last digit's counts in each part.
 struct Selection {
-    enum { SIZE = BINS + sizeof(Lowest) / sizeof(Count), PART_SIZE = LAST_BINS * sizeof(short) / sizeof(Count) };
     volatile Count *bins;
     volatile Lowest *lowest;
     volatile unsigned short *of_parts;
 
-    __device__ Selection(volatile double *partial, int64_t number)
-    {
-        bins = reinterpret_cast<volatile Count *>(partial) + number * (SIZE + gridDim.y * PART_SIZE);
-        lowest = reinterpret_cast<volatile Lowest *>(bins + BINS);
-        of_parts = reinterpret_cast<volatile unsigned short *>(bins + SIZE);
-    }
+    template <typename T>
+    __device__ Selection(const OhemArgs<T> &args, int64_t number)
+        : bins(args.bins + number * BINS), lowest(args.lowest + number),
+          of_parts(args.of_parts + number * gridDim.y * LAST_BINS) {}
 
     __device__ Lowest known() const
     {
@@ -208,10 +203,10 @@ struct Selection {
 
 // A digit of a selection that has several blocks.
 template <typename T>
-__device__ void find_digit(const Part<T> &part, int number, int64_t selection, const Scratch<double> &scratch,
-                           const Rule &rule, unsigned *bins)
+__device__ void find_digit(const OhemArgs<T> &args, const Part<T> &part, int number, int64_t selection, unsigned *bins)
 {
-    const Selection shared(scratch.partial, selection);
+    const Selection shared(args, selection);
+    const Scratch<Count> scratch(args.counts, 0);
     Lowest lowest = {0, 0, false};
     if (number > 0)
         lowest = shared.known();
@@ -226,7 +221,7 @@ __device__ void find_digit(const Part<T> &part, int number, int64_t selection, c
     }
     if (!scratch.is_last_block(selection, gridDim.y))
         return;
-    const Lowest now = with_digit<T>(lowest, number, shared.bins, rule);
+    const Lowest now = with_digit(args, lowest, number, shared.bins);
     for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
         shared.bins[bin] = 0;
     if (threadIdx.x == 0)
@@ -235,10 +230,9 @@ __device__ void find_digit(const Part<T> &part, int number, int64_t selection, c
 
 // The output of a selection that has several blocks.
 template <typename T>
-__device__ void keep_part(const Part<T> &part, int64_t selection, const Scratch<double> &scratch, const Rule &rule,
-                          T *output, int request)
+__device__ void keep_part(const OhemArgs<T> &args, const Part<T> &part, int64_t selection, T *output)
 {
-    const Selection shared(scratch.partial, selection);
+    const Selection shared(args, selection);
     const Lowest lowest = shared.known();
     int64_t before = 0;   // those equal to the lowest one in the parts in front
     if (!lowest.is_found) {
@@ -247,45 +241,34 @@ __device__ void keep_part(const Part<T> &part, int64_t selection, const Scratch<
             before += shared.of_parts[other * LAST_BINS + bin];
         before = reduce_block(before, Sum());
     }
-    keep_losses(part, lowest, lowest.left - before, rule, output, request);
+    keep_losses(args, part, lowest, lowest.left - before, output);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-ohem_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial, int output_request,
-             int64_t step, int64_t selections, int64_t length, int64_t counts, int64_t keep, double ratio,
-             int64_t bounded, double threshold)
+__device__ void forward(const OhemArgs<T> &args)
 {
     __shared__ unsigned bins[BINS];
-    const int64_t shared_size = Selection::SIZE + gridDim.y * Selection::PART_SIZE;
-    const int64_t part_length = quotient(length + gridDim.y - 1, gridDim.y);
-    const Rule rule = {counts, keep, ratio, bounded, threshold};
-    const Scratch<double> scratch(partial, selections);
-    if (step == CLEAR)
-        clear_counts(partial, selections * (1 + shared_size));
-    for (int64_t selection = blockIdx.x; selection < selections && step != CLEAR; selection += gridDim.x) {
-        const Part<T> part(data + selection * length, length, part_length);
-        T *const kept = output + selection * length;
+    const int64_t length = args.length, part_length = quotient(length + gridDim.y - 1, gridDim.y);
+    for (int64_t selection = blockIdx.x; selection < args.selections; selection += gridDim.x) {
+        const Part<T> part(args.data + selection * length, length, part_length);
+        T *const kept = args.output + selection * length;
         if (gridDim.y == 1)
-            select_at_once(part, rule, bins, kept, output_request);
-        else if (step == KEEP)
-            keep_part(part, selection, scratch, rule, kept, output_request);
+            select_at_once(args, part, bins, kept);
+        else if (args.step == args.KEEP)
+            keep_part(args, part, selection, kept);
         else
-            find_digit(part, int(step) - DIGITS, selection, scratch, rule, bins);
+            find_digit(args, part, int(args.step), selection, bins);
     }
 }
 
 template <typename T>
-__global__ void ohem_backward(const T *__restrict__ output_grad, const T *__restrict__ output,
-                              T *__restrict__ data_grad, double *__restrict__ partial, int data_grad_request,
-                              int64_t step, int64_t selections, int64_t length, int64_t counts, int64_t keep,
-                              double ratio, int64_t bounded, double threshold)
+__device__ void backward(const OhemArgs<T> &args)
 {
-    for (int64_t i = first_item(); i < selections * length; i += item_step()) {
-        const bool is_kept = load(output, i) != 0;   // true for NaN
+    for (int64_t i = first_item(); i < args.size; i += item_step()) {
+        const bool is_kept = load(args.output, i) != 0;   // true for NaN
         if (is_kept)
-            copy(data_grad, i, output_grad, i, data_grad_request);
+            copy(args.data_grad, i, args.output_grad, i, args.data_grad_request);
         else
-            store(data_grad, i, 0, data_grad_request);
+            store(args.data_grad, i, 0, args.data_grad_request);
     }
 }

@@ -1,26 +1,13 @@
 """The contract of ``region_decode``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Op, Out, Shapes
-from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX, count, map_sizes
-
-LAYOUTS = ("boxes", "map")
+from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {
-        **map_sizes(attrs, known),
-        "softmax": int(attrs.softmax),
-        "layout": LAYOUTS.index(attrs.layout),
-        "anchor_sizes": attrs.anchors,
-    }
-
-
-def work(attrs, known: dict) -> tuple[int, int]:
-    """A thread for each prediction, one for each anchor and cell."""
-    batch, _, height, width = known["data"]
-    return batch * count(attrs) * height * width, 1
+def predictions(args) -> Launch:
+    """A thread takes a prediction, one for each anchor and cell."""
+    return Launch.of_elements(args.batch * args.anchor_count * args.height * args.width)
 
 
 OP = Op(
@@ -32,14 +19,14 @@ OP = Op(
     attrs=(ANCHORS,
            CLASSES,
            SOFTMAX,
-           Attr("layout", Choice(*LAYOUTS), "boxes", "boxes: one row per box; map: Darknet's layout")),
+           Attr("layout", Choice("boxes", "map"), "boxes", "boxes: one row per box; map: Darknet's layout")),
     types={"T": FLOATS},
     shapes=(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
         Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),
     ),
     backward=("output_grad", "data"),
-    cuda=Cuda(scalars=scalars, forward=work, backward=work),
+    cuda=Cuda(forward=predictions, backward=predictions, derived=ANCHOR_COUNT),
     accumulate_fp32=True,
     derived={"channels": CHANNELS},
 )

@@ -80,54 +80,57 @@ struct Classes {
 };
 
 template <typename T>
-__global__ void region_decode_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
-                                      int64_t batch, int64_t anchors, int64_t classes, int64_t height, int64_t width,
-                                      int64_t softmax, int64_t layout, const double *__restrict__ anchor_sizes)
+__device__ Sizes sizes_of(const RegionDecodeArgs<T> &args)
+{
+    const Sizes sizes = {args.anchor_count, args.channels, args.height, args.width, args.softmax,
+                         args.layout == RegionDecodeLayout::Boxes, args.anchors.values};
+    return sizes;
+}
+
+template <typename T>
+__device__ void forward(const RegionDecodeArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const Sizes sizes = {anchors, 5 + classes, height, width, softmax != 0, layout == 0, anchor_sizes};
+    const Sizes sizes = sizes_of(args);
     const int64_t cells = sizes.cells();
-    for (int64_t i = first_item(); i < batch * anchors * cells; i += item_step()) {
+    for (int64_t i = first_item(); i < args.batch * sizes.anchors * cells; i += item_step()) {
         const Prediction<A> prediction(i, sizes);
-        const T *const from = data + prediction.in_map;
-        T *const to = output + prediction.in_output;
+        const T *const from = args.data + prediction.in_map;
+        T *const to = args.output + prediction.in_output;
         A numbers[5];
         for (int c = 0; c < 5; ++c)
             numbers[c] = load(from, c * cells);
         prediction.decode_box(numbers, sizes);
         for (int c = 0; c < 5; ++c)
-            store(to, c * prediction.output_step, numbers[c], output_request);
+            store(to, c * prediction.output_step, numbers[c], args.output_request);
         const Classes<T> of_classes(from + 5 * cells, sizes);
-        for (int64_t k = 0; k < classes; ++k)
-            store(to, (5 + k) * prediction.output_step, of_classes.probability(k), output_request);
+        for (int64_t k = 0; k < args.classes; ++k)
+            store(to, (5 + k) * prediction.output_step, of_classes.probability(k), args.output_request);
     }
 }
 
 template <typename T>
-__global__ void region_decode_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                       T *__restrict__ data_grad, int data_grad_request, int64_t batch,
-                                       int64_t anchors, int64_t classes, int64_t height, int64_t width,
-                                       int64_t softmax, int64_t layout, const double *__restrict__ anchor_sizes)
+__device__ void backward(const RegionDecodeArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const Sizes sizes = {anchors, 5 + classes, height, width, softmax != 0, layout == 0, anchor_sizes};
+    const Sizes sizes = sizes_of(args);
     const int64_t cells = sizes.cells();
-    for (int64_t i = first_item(); i < batch * anchors * cells; i += item_step()) {
+    for (int64_t i = first_item(); i < args.batch * sizes.anchors * cells; i += item_step()) {
         const Prediction<A> prediction(i, sizes);
         const int64_t step = prediction.output_step;
-        const T *const from = data + prediction.in_map, *const heads = output_grad + prediction.in_output;
-        T *const to = data_grad + prediction.in_map;
+        const T *const from = args.data + prediction.in_map, *const heads = args.output_grad + prediction.in_output;
+        T *const to = args.data_grad + prediction.in_map;
         for (int c = 0; c < 5; ++c) {
             const A slope = prediction.box_slope(c, load(from, c * cells), sizes);
-            store(to, c * cells, load(heads, c * step) * slope, data_grad_request);
+            store(to, c * cells, load(heads, c * step) * slope, args.data_grad_request);
         }
         const Classes<T> of_classes(from + 5 * cells, sizes);
         A dot = 0;   // of the probabilities and the head gradient
-        for (int64_t k = 0; k < classes && sizes.softmax; ++k)
+        for (int64_t k = 0; k < args.classes && sizes.softmax; ++k)
             dot += of_classes.probability(k) * load(heads, (5 + k) * step);
-        for (int64_t k = 0; k < classes; ++k) {
+        for (int64_t k = 0; k < args.classes; ++k) {
             const A p = of_classes.probability(k), head = load(heads, (5 + k) * step);
-            store(to, (5 + k) * cells, p * (sizes.softmax ? head - dot : head * (1 - p)), data_grad_request);
+            store(to, (5 + k) * cells, p * (sizes.softmax ? head - dot : head * (1 - p)), args.data_grad_request);
         }
     }
 }

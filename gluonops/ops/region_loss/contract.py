@@ -1,31 +1,9 @@
 """The contract of ``region_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Cuda, Float, Int, Op, Shapes
-from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX, map_sizes
-from .._region.loss import OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
-
-BOX_LOSSES = ("mse", "giou")
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {
-        **map_sizes(attrs, known),
-        "truths": known["truth"][1],
-        "object_scale": attrs.object_scale,
-        "noobject_scale": attrs.noobject_scale,
-        "coord_scale": attrs.coord_scale,
-        "class_scale": attrs.class_scale,
-        "thresh": attrs.thresh,
-        "rescore": int(attrs.rescore),
-        "bias_match": int(attrs.bias_match),
-        "softmax": int(attrs.softmax),
-        "warmup_images": attrs.warmup_images,
-        "box_loss": BOX_LOSSES.index(attrs.box_loss),
-        "anchor_sizes": attrs.anchors,
-    }
-
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
+from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
+from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
 
 OP = Op(
     name="region_loss",
@@ -48,13 +26,13 @@ OP = Op(
            SOFTMAX,
            Attr("warmup_images", Int(0), 12800,
                 "number of images seen below which boxes are regressed toward their priors"),
-           Attr("box_loss", Choice(*BOX_LOSSES), "mse",
+           Attr("box_loss", Choice("mse", "giou"), "mse",
                 "loss of matched boxes; mse: squared errors of the coordinates, giou: 1 - GIoU"),
            WITH_PARTS),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(**shapes_of(MAP), seen="1"),
     backward=("output_grad", "gradient"),
-    cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
+    cuda=CUDA,
     accumulate_fp32=True,
     derived={"channels": CHANNELS},
     scratch=SCRATCH,

@@ -3,8 +3,6 @@
 #include "../_region/region.cuh"
 #include "../_region/loss.cuh"
 
-const int GIOU = 1;   // the index of "giou" in contract.py's BOX_LOSSES
-
 // One image's map, and the attributes that its boxes depend on.
 template <typename T, typename A> struct Map {
     const T *data;
@@ -276,37 +274,17 @@ template <typename T, typename A> struct Targets {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
-region_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, const L *__restrict__ seen,
-                    T *__restrict__ output, typename Accumulator<T>::type *__restrict__ parts,
-                    typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,
-                    int output_request, int parts_request, int gradient_request, int64_t step, int64_t batch,
-                    int64_t anchors, int64_t classes, int64_t height, int64_t width, int64_t truths, double object_scale,
-                    double noobject_scale, double coord_scale, double class_scale, double thresh, int64_t rescore,
-                    int64_t bias_match, int64_t softmax, int64_t warmup_images, int64_t box_loss,
-                    const double *__restrict__ anchor_sizes)
+__device__ void forward(const RegionLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const Map<T, A> map = {data, int(anchors), int(classes), int(height), int(width), anchor_sizes, bias_match != 0,
-                           softmax != 0};
-    const bool warm_up = double(load(seen, 0)) < double(warmup_images);
-    const Loss<A> loss = {A(object_scale), A(noobject_scale), A(coord_scale), A(class_scale), A(thresh),
-                          rescore != 0, warm_up, box_loss == GIOU};
-    const Targets<T, A> targets = {reinterpret_cast<Target<A> *>(partial), truth, int(truths), map, loss};
-    const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
-    map_loss_forward(targets, partial, step, batch, outputs);
+    const Map<T, A> map = {args.data, int(args.anchor_count), int(args.classes), int(args.height), int(args.width),
+                           args.anchors.values, args.bias_match, args.softmax};
+    const bool warm_up = double(load(args.seen, 0)) < double(args.warmup_images);
+    const Loss<A> loss = {A(args.object_scale), A(args.noobject_scale), A(args.coord_scale), A(args.class_scale),
+                          A(args.thresh), args.rescore, warm_up, args.box_loss == RegionLossBoxLoss::Giou};
+    const Targets<T, A> targets = {args.targets, args.truth, int(args.truths), map, loss};
+    map_loss_forward(args, targets);
 }
 
 template <typename T, typename L>
-__global__ void region_loss_backward(const T *__restrict__ output_grad,
-                                     const typename Accumulator<T>::type *__restrict__ gradient,
-                                     T *__restrict__ data_grad, double *__restrict__ partial,
-                                     int data_grad_request, int64_t step, int64_t batch, int64_t anchors,
-                                     int64_t classes, int64_t height, int64_t width, int64_t truths, double object_scale,
-                                     double noobject_scale, double coord_scale, double class_scale, double thresh,
-                                     int64_t rescore, int64_t bias_match, int64_t softmax, int64_t warmup_images,
-                                     int64_t box_loss, const double *__restrict__ anchor_sizes)
-{
-    scale_gradient(output_grad, gradient, data_grad, data_grad_request, batch,
-                   anchors * (5 + classes) * height * width);
-}
+__device__ void backward(const RegionLossArgs<T, L> &args) { scale_gradient(args); }

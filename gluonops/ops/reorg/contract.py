@@ -1,9 +1,7 @@
 """The contract of ``reorg``."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes
+from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes, each_element
 
 OTHER_MODES = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
 MODES = ("darknet", "DCR", "CRD")
@@ -13,36 +11,7 @@ SMALL = "batch, channels * stride * stride, height / stride, width / stride"
 LARGE = "batch, channels / (stride * stride), height * stride, width * stride"
 
 
-def large_image(attrs, known: dict) -> tuple[int, int, int]:
-    """The larger of the two images, as ``kernel.cu`` addresses it in every mode.
-
-    Returns
-    -------
-    images : int
-    lines : int
-        Lines per image. A line is ``stride`` rows of pixels.
-    width : int
-        Cells per line. A cell is ``stride`` x ``stride`` elements.
-    """
-    batch, channels, height, width = known["data"]
-    s = attrs.stride
-    if attrs.reverse or attrs.mode == "darknet":   # darknet: DCR of the same memory, read as channels of a larger image
-        channels, height, width = channels // (s * s), height * s, width * s
-    if attrs.mode == "CRD":   # CRD is DCR of each channel
-        batch, channels = batch * channels, 1
-    return batch, channels * height // s, width // s
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    images, lines, width = large_image(attrs, known)
-    return {"images": images, "lines": lines, "width": width, "stride": attrs.stride, "reverse": int(attrs.reverse)}
-
-
-def elements(attrs, known: dict) -> tuple[int, int]:
-    """One thread per element, which is four per thread; see :class:`.Cuda`."""
-    return math.prod(known["data"]), 1
-
+BOUNDS = "256, sizeof(T) == 8 ? 4 : BLOCKS"
 
 OP = Op(
     name="reorg",
@@ -63,8 +32,11 @@ OP = Op(
     ),
     remedies={"channels": "Change the number of channels or choose another stride"},
     backward=("output_grad",),
-    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
-    derived={   # of the large image, as in large_image()
+    cuda=Cuda(forward=each_element, backward=each_element, forward_bounds=BOUNDS, backward_bounds=BOUNDS),
+    # Of the larger of the two images, as the kernels address it in every mode. Darknet's mode is DCR of the same
+    # memory, read as channels of a larger image, and CRD is DCR of each channel. A line is ``stride`` rows of pixels,
+    # and a cell is ``stride`` x ``stride`` elements.
+    derived={
         "size": "data.size",
         "is_small": "reverse or mode == 'darknet'",   # whether data has the small image
         "planes": "channels // (stride * stride) if is_small else channels",

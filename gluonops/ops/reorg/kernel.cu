@@ -42,10 +42,10 @@ struct __align__(16) Piece {
 };
 
 struct Sizes {
-    int64_t images, lines, width, stride;   // width: cells per line
+    int64_t images, lines, cells, stride;   // cells: of a line
 
     __device__ int64_t rows() const { return images * lines * stride; }   // of the large image
-    __device__ int64_t plane() const { return lines * width; }
+    __device__ int64_t plane() const { return lines * cells; }
 
     // Where column `x` of a row of the large image starts in the other tensor: its element with dx 0. I is the type of
     // the row's number.
@@ -54,7 +54,7 @@ struct Sizes {
     {
         const I line = row / I(stride), image = line / I(lines);   // line: of all images
         const int64_t dy = row - line * I(stride), line_in_image = line - image * I(lines);
-        return (image * stride + dy) * stride * plane() + line_in_image * width + x;
+        return (image * stride + dy) * stride * plane() + line_in_image * cells + x;
     }
 };
 
@@ -70,8 +70,8 @@ struct Unit {
     // Whether the tensors consist of units, and 32 bits hold their number.
     static __device__ bool fits(const T *from, const T *to, const Sizes &sizes)
     {
-        return sizes.stride == STRIDE && sizes.width % PIECE == 0 && aligned(from) && aligned(to) &&
-               sizes.rows() * (sizes.width / PIECE) < 0x80000000ll;
+        return sizes.stride == STRIDE && sizes.cells % PIECE == 0 && aligned(from) && aligned(to) &&
+               sizes.rows() * (sizes.cells / PIECE) < 0x80000000ll;
     }
 
     static __device__ void shrink(const T *__restrict__ large, T *__restrict__ small, int64_t plane, int request)
@@ -116,7 +116,7 @@ __device__ void move_units(const T *__restrict__ from, T *__restrict__ to, int r
 {
     typedef Unit<STRIDE, T> U;
     sizes.stride = STRIDE;   // known to the compiler
-    const unsigned across = unsigned(sizes.width / U::PIECE), units = unsigned(sizes.rows()) * across;
+    const unsigned across = unsigned(sizes.cells / U::PIECE), units = unsigned(sizes.rows()) * across;
     for (int64_t i = first_item(); i < units; i += item_step()) {
         const unsigned row = unsigned(i) / across, x = (unsigned(i) - row * across) * U::PIECE;
         const int64_t large = i * U::SIZE, small = sizes.small(row, x);
@@ -131,9 +131,9 @@ template <bool SHRINK, typename T>
 __device__ void move_elements(const T *__restrict__ from, T *__restrict__ to, int request, const Sizes &sizes)
 {
     const int64_t plane = sizes.plane();
-    for (int64_t i = first_item(); i < sizes.rows() * sizes.width; i += item_step()) {
-        const int64_t row = i / sizes.width;
-        const int64_t large = i * sizes.stride, small = sizes.small(row, i - row * sizes.width);
+    for (int64_t i = first_item(); i < sizes.rows() * sizes.cells; i += item_step()) {
+        const int64_t row = i / sizes.cells;
+        const int64_t large = i * sizes.stride, small = sizes.small(row, i - row * sizes.cells);
         for (int64_t dx = 0; dx < sizes.stride; ++dx)
             copy(to, SHRINK ? small + dx * plane : large + dx, from, SHRINK ? large + dx : small + dx * plane, request);
     }
@@ -154,27 +154,22 @@ __device__ void permute(const T *__restrict__ from, T *__restrict__ to, int requ
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 4 : BLOCKS)
-reorg_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
-              int64_t images, int64_t lines, int64_t width, int64_t stride, int64_t reverse)
+__device__ void forward(const ReorgArgs<T> &args)
 {
-    const Sizes sizes = {images, lines, width, stride};
-    if (reverse)
-        permute<false>(data, output, output_request, sizes);
+    const Sizes sizes = {args.images, args.lines, args.cells, args.stride};
+    if (args.reverse)
+        permute<false>(args.data, args.output, args.output_request, sizes);
     else
-        permute<true>(data, output, output_request, sizes);
+        permute<true>(args.data, args.output, args.output_request, sizes);
 }
 
 // The transposed permutation.
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 4 : BLOCKS)
-reorg_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
-                               int data_grad_request, int64_t images, int64_t lines, int64_t width,
-                               int64_t stride, int64_t reverse)
+__device__ void backward(const ReorgArgs<T> &args)
 {
-    const Sizes sizes = {images, lines, width, stride};
-    if (reverse)
-        permute<true>(output_grad, data_grad, data_grad_request, sizes);
+    const Sizes sizes = {args.images, args.lines, args.cells, args.stride};
+    if (args.reverse)
+        permute<true>(args.output_grad, args.data_grad, args.data_grad_request, sizes);
     else
-        permute<false>(output_grad, data_grad, data_grad_request, sizes);
+        permute<false>(args.output_grad, args.data_grad, args.data_grad_request, sizes);
 }

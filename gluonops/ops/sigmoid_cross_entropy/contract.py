@@ -1,23 +1,9 @@
 """The contract of ``sigmoid_cross_entropy``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes
-from .._labels.contract import IGNORE, ignore_scalars, weight_scalars
-from .._sigmoid.contract import elements, size
-from .._softmax.contract import AXIS, LOGITS, row_sizes
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    sizes = row_sizes(attrs, known)
-    return {
-        "size": size(known),
-        "classes": sizes["classes"],
-        "inner": sizes["inner"],
-        **ignore_scalars(attrs),
-        **weight_scalars("pos_weight", attrs.pos_weight, sizes["classes"]),
-    }
-
+from ...core.contract import FLOATS, Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes, each_element
+from .._labels.contract import IGNORE
+from .._softmax.contract import AXIS, LOGITS
 
 OP = Op(
     name="sigmoid_cross_entropy",
@@ -34,7 +20,7 @@ OP = Op(
     shapes=Shapes(data=LOGITS, label=LOGITS, output=LOGITS),
     backward=("output_grad", "data", "label"),
     derived={"size": "data.size", "one_weight": "pos_weight is None or len(pos_weight) == 1"},
-    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+    cuda=Cuda(forward=each_element, backward=each_element),
     accumulate_fp32=True,
     counts={"pos_weight": "classes"},
 )

@@ -23,13 +23,12 @@ template <typename T>
 struct WeightedCrossEntropy {
     typedef typename Accumulator<T>::type A;
     IgnoredLabel<A> ignored;
-    const double *weights;
-    int64_t classes, inner;
+    const SigmoidCrossEntropyArgs<T> &args;
 
     __device__ A weight(int64_t place) const
     {
-        const int64_t line = quotient(place, inner);
-        return A(weights[line - quotient(line, classes) * classes]);
+        const int64_t line = quotient(place, args.inner);
+        return args.pos_weight.values[line - quotient(line, args.classes) * args.classes];
     }
 
     __device__ A value(A x, A y, int64_t place) const
@@ -48,32 +47,25 @@ struct WeightedCrossEntropy {
 };
 
 template <typename T>
-__global__ void sigmoid_cross_entropy_forward(const T *__restrict__ data, const T *__restrict__ label,
-                                              T *__restrict__ output, int output_request, int64_t size,
-                                              int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label,
-                                              int64_t weighted, const double *__restrict__ pos_weight)
+__device__ void forward(const SigmoidCrossEntropyArgs<T> &args)
 {
-    const IgnoredLabel<typename Accumulator<T>::type> ignored(ignores, ignore_label);
+    const IgnoredLabel<typename Accumulator<T>::type> ignored(args.ignore_label);
     const CrossEntropy<T> formula = {ignored};
-    const WeightedCrossEntropy<T> with_weights = {ignored, pos_weight, classes, inner};
-    if (weighted)
-        sigmoid_loss(data, label, output, output_request, size, with_weights);
+    const WeightedCrossEntropy<T> with_weights = {ignored, args};
+    if (args.pos_weight.values)
+        sigmoid_loss(args, with_weights);
     else
-        sigmoid_loss(data, label, output, output_request, size, formula);
+        sigmoid_loss(args, formula);
 }
 
 template <typename T>
-__global__ void sigmoid_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                               const T *__restrict__ label, T *__restrict__ data_grad,
-                                               int data_grad_request, int64_t size, int64_t classes, int64_t inner,
-                                               int64_t ignores, int64_t ignore_label, int64_t weighted,
-                                               const double *__restrict__ pos_weight)
+__device__ void backward(const SigmoidCrossEntropyArgs<T> &args)
 {
-    const IgnoredLabel<typename Accumulator<T>::type> ignored(ignores, ignore_label);
+    const IgnoredLabel<typename Accumulator<T>::type> ignored(args.ignore_label);
     const CrossEntropy<T> formula = {ignored};
-    const WeightedCrossEntropy<T> with_weights = {ignored, pos_weight, classes, inner};
-    if (weighted)
-        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size, with_weights);
+    const WeightedCrossEntropy<T> with_weights = {ignored, args};
+    if (args.pos_weight.values)
+        sigmoid_loss_backward(args, with_weights);
     else
-        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size, formula);
+        sigmoid_loss_backward(args, formula);
 }

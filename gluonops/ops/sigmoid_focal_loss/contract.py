@@ -1,15 +1,8 @@
 """The contract of ``sigmoid_focal_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes
-from .._labels.contract import IGNORE, ignore_scalars
-from .._sigmoid.contract import elements, size
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {"size": size(known), **ignore_scalars(attrs), "gamma": attrs.gamma, "alpha": attrs.alpha}
-
+from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes, each_element
+from .._labels.contract import IGNORE
 
 OP = Op(
     name="sigmoid_focal_loss",
@@ -28,6 +21,6 @@ OP = Op(
                      "Pass another alpha, or -1 for no weights"),),
     backward=("output_grad", "data", "label"),
     derived={"size": "data.size"},
-    cuda=Cuda(scalars=scalars, forward=elements, backward=elements),
+    cuda=Cuda(forward=each_element, backward=each_element),
     accumulate_fp32=True,
 )

@@ -14,10 +14,10 @@ struct Square {
 };
 
 template <typename A>
-struct Power {
+struct Exponent {
     A gamma;
 
-    __device__ explicit Power(A gamma) : gamma(gamma) {}
+    __device__ explicit Exponent(A gamma) : gamma(gamma) {}
 
     // At least a number whose logarithm is finite, and whose power is as good as 0.
     __device__ static A positive(A x) { return Max()(x, A(1e-37)); }
@@ -63,35 +63,27 @@ struct Focal {
 };
 
 template <typename T, typename Easing>
-__device__ Focal<T, Easing> focal(bool ignores, int64_t ignore_label, double alpha, const Easing &easing)
+__device__ Focal<T, Easing> focal(const SigmoidFocalLossArgs<T> &args, const Easing &easing)
 {
-    return Focal<T, Easing>(IgnoredLabel<typename Accumulator<T>::type>(ignores, ignore_label), alpha, easing);
+    return Focal<T, Easing>(IgnoredLabel<typename Accumulator<T>::type>(args.ignore_label), args.alpha, easing);
 }
 
 template <typename T>
-__global__ void sigmoid_focal_loss_forward(const T *__restrict__ data, const T *__restrict__ label,
-                                           T *__restrict__ output, int output_request, int64_t size, int64_t ignores,
-                                           int64_t ignore_label, double gamma, double alpha)
+__device__ void forward(const SigmoidFocalLossArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    if (gamma == 2)
-        sigmoid_loss(data, label, output, output_request, size, focal<T>(ignores, ignore_label, alpha, Square()));
+    if (args.gamma == 2)
+        sigmoid_loss(args, focal(args, Square()));
     else
-        sigmoid_loss(data, label, output, output_request, size,
-                     focal<T>(ignores, ignore_label, alpha, Power<A>(A(gamma))));
+        sigmoid_loss(args, focal(args, Exponent<A>(A(args.gamma))));
 }
 
 template <typename T>
-__global__ void sigmoid_focal_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                            const T *__restrict__ label, T *__restrict__ data_grad,
-                                            int data_grad_request, int64_t size, int64_t ignores,
-                                            int64_t ignore_label, double gamma, double alpha)
+__device__ void backward(const SigmoidFocalLossArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    if (gamma == 2)
-        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size,
-                              focal<T>(ignores, ignore_label, alpha, Square()));
+    if (args.gamma == 2)
+        sigmoid_loss_backward(args, focal(args, Square()));
     else
-        sigmoid_loss_backward(output_grad, data, label, data_grad, data_grad_request, size,
-                              focal<T>(ignores, ignore_label, alpha, Power<A>(A(gamma))));
+        sigmoid_loss_backward(args, focal(args, Exponent<A>(A(args.gamma))));
 }

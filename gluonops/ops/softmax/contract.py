@@ -2,13 +2,9 @@
 from __future__ import annotations
 
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
-from .._softmax.contract import AXIS, LOGITS, row_sizes, row_work, steps
+from .._softmax.contract import AXIS, LOGITS, exchanged, held_rows
 
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {**row_sizes(attrs, known), "temperature": attrs.temperature}
-
+BOUNDS = "256, sizeof(T) == 8 ? 1 : 2"
 
 OP = Op(
     name="softmax",
@@ -20,6 +16,7 @@ OP = Op(
     types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),
-    cuda=Cuda(scalars=scalars, forward=row_work, backward=row_work, steps=steps),
+    cuda=Cuda(forward=held_rows, backward=held_rows, scratch=(*exchanged("forward", 2), *exchanged("backward", 1)),
+              forward_bounds=BOUNDS, backward_bounds=BOUNDS),
     accumulate_fp32=True,
 )

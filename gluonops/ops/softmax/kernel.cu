@@ -12,15 +12,12 @@ __device__ A inverse_temperature(double temperature)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 1 : 2)
-softmax_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
-                int output_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
-                double temperature)
+__device__ void forward(const SoftmaxArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const A scale = inverse_temperature<A>(temperature);
-    if (!softmax_columns(data, output, output_request, outer * inner, classes, inner, scale))
-        softmax_rows(data, output, partial, output_request, step, outer * inner, classes, inner, scale);
+    const A scale = inverse_temperature<A>(args.temperature);
+    if (!softmax_columns(args, scale))
+        softmax_rows(args, scale);
 }
 
 // The head gradients times the outputs. Both are held.
@@ -70,22 +67,15 @@ struct SoftmaxGradient {
 };
 
 template <typename T>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 1 : 2)
-softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output, T *__restrict__ data_grad,
-                 double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
-                 int64_t classes, int64_t inner, double temperature)
+__device__ void backward(const SoftmaxArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t count = outer * inner;
-    const Exchange<PlainSum<A>::NUMBERS> exchange(partial, count);
-    if (step == 0) {
-        exchange.empty();
-        return;
-    }
-    const A scale = inverse_temperature<A>(temperature);
-    const Rows<T> rows(classes, inner, aligned(output_grad) && aligned(output) && aligned(data_grad));
-    const ProductSource<T> source(output_grad, output, rows);
-    for (RowLoop at(count); at.goes_on(); at.next()) {
+    const Exchange<PlainSum<A>::NUMBERS> exchange(args);
+    const A scale = inverse_temperature<A>(args.temperature);
+    const bool all_aligned = aligned(args.output_grad) && aligned(args.output) && aligned(args.data_grad);
+    const Rows<T> rows(args.classes, args.inner, all_aligned);
+    const ProductSource<T> source(args.output_grad, args.output, rows);
+    for (RowLoop at(args.batch * args.inner); at.goes_on(); at.next()) {
         typename ProductSource<T>::Held held;
         const int64_t start = rows.start(at.row);
         const A dot = sum_row(source, at, start, at.exists, exchange, held).sum;
@@ -96,7 +86,7 @@ softmax_backward(const T *__restrict__ output_grad, const T *__restrict__ output
             if (!is_held)
                 source.read(held, part, i);
             held.y.apply(SoftmaxGradient<T>(held.head, dot, scale));
-            held.y.write(data_grad, rows, part, i, data_grad_request);
+            held.y.write(args.data_grad, rows, part, i, args.data_grad_request);
         }
     }
 }

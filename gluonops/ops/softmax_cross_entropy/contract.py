@@ -1,53 +1,20 @@
 """The contract of ``softmax_cross_entropy``."""
 from __future__ import annotations
 
-import math
-
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes, Steps
-from .._labels.contract import CLASS_WEIGHT, IGNORE, ignore_scalars, weight_scalars
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
+from .._labels.contract import CLASS_WEIGHT, IGNORE
 from .._softmax.contract import (
     AXIS,
     LOGITS,
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
+    exchanged,
     gathered,
-    parts,
-    row_sizes,
-    shared_rows,
-    streamed_work,
+    streamed_rows,
 )
 
 DENSE_LABELS = "Pass class indices; or pass probabilities, such as one-hot labels, with sparse_label=False"
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    sizes = row_sizes(attrs, known)
-    weights = weight_scalars("class_weight", attrs.class_weight, sizes["classes"])
-    uniform = attrs.smoothing / sizes["classes"]
-    weight_sum = math.fsum(weights["class_weight"]) if weights["weighted"] else sizes["classes"]
-    return {
-        **sizes,
-        **ignore_scalars(attrs),
-        "sparse": int(attrs.sparse_label),
-        "label_weight": 1 - attrs.smoothing,
-        "uniform": uniform,
-        "uniform_sum": uniform * weight_sum,   # over all classes, times their weights
-        **weights,
-    }
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """The number of parts of a row, and the numbers that its blocks exchange.
-
-    They are the four sums that make a row's loss in forward, and the sum of a row of dense labels in backward.
-    """
-    if direction == "forward":
-        return gathered(attrs, known, 4)
-    number_of_parts = parts(attrs, known)
-    return Steps(number_of_parts) if attrs.sparse_label else shared_rows(attrs, known, number_of_parts, 1)
-
 
 OP = Op(
     name="softmax_cross_entropy",
@@ -82,7 +49,14 @@ OP = Op(
         NEEDS_A_BATCH,
     ),
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
+    cuda=Cuda(
+        forward=streamed_rows,
+        backward=streamed_rows,
+        # The sums that make a row's loss, and that of a row of dense labels.
+        scratch=(*gathered("forward", 4), *exchanged("backward", 1, "parts > 1 and not sparse_label")),
+        forward_bounds="256, Blocks<T, L>::FORWARD",
+        backward_bounds="256, Blocks<T, L>::BACKWARD",
+    ),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},

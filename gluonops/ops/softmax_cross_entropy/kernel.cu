@@ -70,14 +70,14 @@ struct TargetOfLabel {
 
 // Multiplies the numbers of a chunk by the weights of their classes. `weights` are those from the chunk's first class on.
 template <typename T, int BYTES>
-__device__ void multiply_by_weights(RowChunk<T, BYTES> &x, const double *weights, const Rows<T> &rows)
+__device__ void multiply_by_weights(RowChunk<T, BYTES> &x, const typename Accumulator<T>::type *weights,
+                                    const Rows<T> &rows)
 {
-    typedef typename Accumulator<T>::type A;
-    const double *weight = weights + rows.first;
+    const typename Accumulator<T>::type *weight = weights + rows.first;
 #pragma unroll
     for (int k = 0; k < RowChunk<T, BYTES>::SIZE; ++k) {
         if (k < x.count) {
-            x.values[k] *= A(*weight);
+            x.values[k] *= *weight;
             weight += rows.to_next(k);
         }
     }
@@ -92,14 +92,13 @@ struct TargetSource {
     struct Held {};
 
     const T *data, *label;
-    bool weighted;
-    const double *weights;
+    const A *weights;   // null without
     const Rows<T> &rows;
     TargetOfLabel<A> target;
 
-    __device__ TargetSource(const T *data, const T *label, bool weighted, const double *weights, const Rows<T> &rows,
+    __device__ TargetSource(const T *data, const T *label, const A *weights, const Rows<T> &rows,
                             const TargetOfLabel<A> &target)
-        : data(data), label(label), weighted(weighted), weights(weights), rows(rows), target(target) {}
+        : data(data), label(label), weights(weights), rows(rows), target(target) {}
 
     __device__ Sums none() const { return Sums(); }
 
@@ -118,7 +117,7 @@ struct TargetSource {
                 targets.most = x.most;
                 targets.fill(target.uniform);
             }
-            if (weighted)
+            if (weights)
                 multiply_by_weights(targets, weights + left.position, rows);
             sums.add(x, targets);
         }
@@ -134,10 +133,10 @@ struct LabelSource {
     struct Held {};
 
     const T *label;
-    const double *weights;   // null without
+    const A *weights;   // null without
     const Rows<T> &rows;
 
-    __device__ LabelSource(const T *label, const double *weights, const Rows<T> &rows)
+    __device__ LabelSource(const T *label, const A *weights, const Rows<T> &rows)
         : label(label), weights(weights), rows(rows) {}
 
     __device__ Sums none() const { return Sums(); }
@@ -171,106 +170,88 @@ struct Blocks {
     };
 };
 
-// The loss of a row, and what forward writes of it.
-template <typename T>
-struct RowLoss {
-    typedef typename Accumulator<T>::type A;
-    T *output;
-    A *max, *log_sum;
-    int output_request, max_request, log_sum_request;
-    bool is_dense;
-    A label_weight;
-    const double *class_weight;   // null without
-    int64_t classes;
+// Whether labels are dense, which the compiler may know.
+template <typename T, typename L>
+__device__ bool is_dense(const SoftmaxCrossEntropyArgs<T, L> &args) { return Same<T, L>::TYPE && !args.sparse_label; }
 
-    // `logit` is that of the row's class, if it has one.
-    __device__ void write(int64_t row, TargetSums<A> sums, int64_t class_id, A logit) const
-    {
-        if (class_id == IGNORED)
-            sums.set_zeros(A(classes));
-        const A row_log_sum = Power<T>::log(sums.exponentials);
-        store(max, row, sums.max, max_request);
-        store(log_sum, row, row_log_sum, log_sum_request);
-        A loss = sums.target * row_log_sum - sums.weighted_logits;
-        if (class_id >= 0) {
-            const A own_weight = label_weight * (class_weight ? A(class_weight[class_id]) : 1);
-            loss += own_weight * (row_log_sum - (logit - sums.max));
-        } else if (!is_dense) {
-            loss = class_id == IGNORED ? 0 : not_a_number<A>();
-        }
-        store(output, row, loss, output_request);
+template <typename T, typename L>
+__device__ TargetOfLabel<typename Accumulator<T>::type> target_of(const SoftmaxCrossEntropyArgs<T, L> &args)
+{
+    const TargetOfLabel<typename Accumulator<T>::type> target = {args.label_weight, args.uniform};
+    return target;
+}
+
+// What forward writes of a row. `logit` is that of the row's class, if it has one.
+template <typename T, typename L>
+__device__ void write_loss(const SoftmaxCrossEntropyArgs<T, L> &args, int64_t row,
+                           TargetSums<typename Accumulator<T>::type> sums, int64_t class_id,
+                           typename Accumulator<T>::type logit)
+{
+    typedef typename Accumulator<T>::type A;
+    if (class_id == IGNORED)
+        sums.set_zeros(A(args.classes));
+    const A log_sum = ExponentialOf<T>::log(sums.exponentials);
+    store(args.max, row, sums.max, args.max_request);
+    store(args.log_sum, row, log_sum, args.log_sum_request);
+    A loss = sums.target * log_sum - sums.weighted_logits;
+    if (class_id >= 0) {
+        const A own_weight = args.label_weight * args.class_weight.of(class_id);
+        loss += own_weight * (log_sum - (logit - sums.max));
+    } else if (!is_dense(args)) {
+        loss = class_id == IGNORED ? 0 : not_a_number<A>();
     }
-};
+    store(args.output, row, loss, args.output_request);
+}
 
 // The losses of rows with class labels that are not smoothed, for sum_columns.
 template <typename T, typename L>
 struct ClassLosses {
     typedef typename Accumulator<T>::type A;
-    const T *data;
-    const L *label;
-    const ColumnSizes<T> &sizes;
-    bool ignores;
-    int64_t ignore_label;
-    RowLoss<T> of_row;
+    const SoftmaxCrossEntropyArgs<T, L> &args;
 
     // `start`: the row's first element.
     __device__ void write(int64_t row, int64_t start, const TargetSums<A> &sums) const
     {
-        const int64_t class_id = class_of(label, row, sizes.classes, ignores, ignore_label);
-        const A logit = class_id >= 0 ? load(data, start + class_id * sizes.inner) : 0;
-        of_row.write(row, sums, class_id, logit);
+        const int64_t class_id = class_of(args, row);
+        const A logit = class_id >= 0 ? load(args.data, start + class_id * args.inner) : 0;
+        write_loss(args, row, sums, class_id, logit);
     }
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, Blocks<T, L>::FORWARD)
-softmax_cross_entropy_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
-                              typename Accumulator<T>::type *__restrict__ max,
-                              typename Accumulator<T>::type *__restrict__ log_sum,
-                              double *__restrict__ partial, int output_request, int max_request,
-                              int log_sum_request, int64_t step, int64_t outer, int64_t classes, int64_t inner,
-                              int64_t ignores, int64_t ignore_label, int64_t sparse, double label_weight,
-                              double uniform, double uniform_sum, int64_t weighted,
-                              const double *__restrict__ class_weight)
+__device__ void forward(const SoftmaxCrossEntropyArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t count = outer * inner;
-    if (step == 0) {
-        clear_counts(partial, count);
-        return;
-    }
-    const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
-    const bool is_dense = Same<T, L>::TYPE && !sparse;
-    const RowLoss<T> row_loss = {output, max, log_sum, output_request, max_request, log_sum_request, is_dense,
-                                 target.label_weight, weighted ? class_weight : 0, classes};
+    const int64_t count = args.batch * args.inner;
+    const bool dense = is_dense(args);
     if (blockDim.x == 1) {   // other rows do without a column's tests
-        const ColumnSizes<T> columns(count, classes, inner);
-        const bool all_written = output_request == WRITE && max_request == WRITE && log_sum_request == WRITE;
-        if (!is_dense && uniform == 0 && all_written && columns.fit(data)) {
-            const ClassLosses<T, L> losses = {data, label, columns, ignores != 0, ignore_label, row_loss};
-            sum_columns<TargetSums<A> >(data, columns, losses);
+        const ColumnSizes<T> columns(count, args.classes, args.inner);
+        const bool all_written = args.output_request == WRITE && args.max_request == WRITE
+            && args.log_sum_request == WRITE;
+        if (!dense && args.uniform == 0 && all_written && columns.fit(args.data)) {
+            const ClassLosses<T, L> losses = {args};
+            sum_columns<TargetSums<A> >(args.data, columns, losses);
             return;
         }
     }
-    const T *const dense_label = is_dense ? reinterpret_cast<const T *>(label) : 0;
-    const Rows<T> rows(classes, inner, aligned(data) && (!is_dense || aligned(label)));
-    const SoftmaxSource<T, STREAMED_BYTES> logits(data, rows, 1);
-    const TargetSource<T> with_targets(data, dense_label, weighted != 0, class_weight, rows, target);
+    const Scratch<A> scratch(args.counts, args.sums);
+    const T *const dense_label = dense ? reinterpret_cast<const T *>(args.label) : 0;
+    const Rows<T> rows(args.classes, args.inner, aligned(args.data) && (!dense || aligned(args.label)));
+    const SoftmaxSource<T, STREAMED_BYTES> logits(args.data, rows, 1);
+    const TargetSource<T> with_targets(args.data, dense_label, args.class_weight.values, rows, target_of(args));
     for (RowLoop at(count); at.goes_on(); at.next()) {
         // The label is read again where it is used, so that no register holds it.
-        const bool reads = at.exists && (is_dense || !ignores
-                                         || class_of(label, at.row, classes, ignores, ignore_label) != IGNORED);
+        const bool reads = at.exists && (dense || !args.ignore_label.given || class_of(args, at.row) != IGNORED);
         TargetSums<A> sums;
-        const bool has_sums = is_dense || uniform > 0
-                              ? sum_row_once<A>(with_targets, at, rows.start(at.row), reads, partial, count, sums)
-                              : sum_row_once<A>(logits, at, rows.start(at.row), reads, partial, count,
-                                                softmax_sums(sums));
+        const bool has_sums = dense || args.uniform > 0
+                              ? sum_row_once(with_targets, at, rows.start(at.row), reads, scratch, sums)
+                              : sum_row_once(logits, at, rows.start(at.row), reads, scratch, softmax_sums(sums));
         if (!has_sums || !at.is_first_in_block())
             continue;
 
-        const int64_t class_id = is_dense ? NO_CLASS : class_of(label, at.row, classes, ignores, ignore_label);
-        const A logit = class_id >= 0 ? load(data, rows.start(at.row) + class_id * inner) : 0;
-        row_loss.write(at.row, sums, class_id, logit);
+        const int64_t class_id = dense ? NO_CLASS : class_of(args, at.row);
+        const A logit = class_id >= 0 ? load(args.data, rows.start(at.row) + class_id * args.inner) : 0;
+        write_loss(args, at.row, sums, class_id, logit);
     }
 }
 
@@ -301,26 +282,25 @@ struct ClassGradient {
 
 // The gradient of a row whose label is smoothed and weighted: a ClassGradient less a share of the head gradient for each
 // class, times the weight of the class.
-template <typename T>
-__device__ void write_weighted(const T *data, T *data_grad, int request, const Rows<T> &rows, const RowPart &part,
-                               const ClassGradient<T> &gradient, int64_t class_id, const double *class_weight,
+template <typename T, typename L>
+__device__ void write_weighted(const SoftmaxCrossEntropyArgs<T, L> &args, const Rows<T> &rows, const RowPart &part,
+                               const ClassGradient<T> &gradient, int64_t class_id,
                                typename Accumulator<T>::type share)
 {
-    typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, HELD_BYTES / 4> Chunk;
 #pragma unroll 1
     for (int64_t i = 0; i < part.length; i += Chunk::length()) {
         Chunk x;
-        x.read(data, rows, part, i, 0);
+        x.read(args.data, rows, part, i, 0);
         gradient.apply_to(x, number_of_class(class_id, rows, part, i, Chunk::length()));
-        const double *weight = class_weight + part.position + i + rows.first;
+        const typename Accumulator<T>::type *weight = args.class_weight.values + part.position + i + rows.first;
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k) {
             if (k < x.count)
-                x.values[k] -= share * A(*weight);
+                x.values[k] -= share * *weight;
             weight += rows.to_next(k);
         }
-        x.write(data_grad, rows, part, i, request);
+        x.write(args.data_grad, rows, part, i, args.data_grad_request);
     }
 }
 
@@ -351,118 +331,114 @@ struct DenseGradient {
 template <typename T, typename L>
 struct ClassGradients {
     typedef typename Accumulator<T>::type A;
-    const T *output_grad;
-    const L *label;
-    const A *max, *log_sum;
-    int64_t classes;
-    bool ignores;
-    int64_t ignore_label;
-    A label_weight;
-    const double *class_weight;   // null without
+    const SoftmaxCrossEntropyArgs<T, L> &args;
 
     __device__ ColumnGradient<T> gradient(int64_t row, int64_t) const
     {
-        const int64_t class_id = class_of(label, row, classes, ignores, ignore_label);
-        A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, row);
-        if (class_weight && class_id >= 0)
-            head *= A(class_weight[class_id]);
-        return ColumnGradient<T>(load(max, row), load(log_sum, row), label_weight, head, int(class_id),
+        const int64_t class_id = class_of(args, row);
+        A head = class_id == NO_CLASS ? not_a_number<A>() : load(args.output_grad, row);
+        if (args.class_weight.values && class_id >= 0)
+            head *= args.class_weight.values[class_id];
+        return ColumnGradient<T>(load(args.max, row), load(args.log_sum, row), args.label_weight, head, int(class_id),
                                  class_id != IGNORED);
     }
 };
 
+// The sum of `uniform` over all classes, times their weights.
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, Blocks<T, L>::BACKWARD)
-softmax_cross_entropy_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                               const L *__restrict__ label,
-                               const typename Accumulator<T>::type *__restrict__ max,
-                               const typename Accumulator<T>::type *__restrict__ log_sum,
-                               T *__restrict__ data_grad, L *__restrict__ label_grad,
-                               double *__restrict__ partial, int data_grad_request, int label_grad_request,
-                               int64_t step, int64_t outer, int64_t classes, int64_t inner, int64_t ignores,
-                               int64_t ignore_label, int64_t sparse, double label_weight, double uniform,
-                               double uniform_sum, int64_t weighted, const double *__restrict__ class_weight)
+__device__ typename Accumulator<T>::type uniform_sum(const SoftmaxCrossEntropyArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t count = outer * inner;
-    const Exchange<PlainSum<A>::NUMBERS> exchange(partial, count);
-    if (step == 0) {
-        exchange.empty();
-        return;
-    }
-    const TargetOfLabel<A> target = {A(label_weight), A(uniform)};
-    if (Same<T, L>::TYPE && !sparse) {
-        const T *const dense_label = reinterpret_cast<const T *>(label);
-        T *const dense_grad = reinterpret_cast<T *>(label_grad);
-        const bool all_aligned = aligned(data) && aligned(data_grad) && aligned(label) && aligned(label_grad);
-        const Rows<T> rows(classes, inner, all_aligned);
-        const double *const weights = weighted ? class_weight : 0;
-        const LabelSource<T> labels(dense_label, weights, rows);
-        for (RowLoop at(count); at.goes_on(); at.next()) {
-            typename LabelSource<T>::Held held;
-            const int64_t start = rows.start(at.row);
-            const A label_sum = sum_row(labels, at, start, at.exists, exchange, held).sum;
-            const A head = load(output_grad, at.row);
-            const LogProbability<A> log_probability = {load(max, at.row), load(log_sum, at.row)};
-            const A target_sum = target.label_weight * label_sum + A(uniform_sum);
-            const Product<A> label_gradient = {-target.label_weight * head};
-            const RowPart part = rows.part_from(start, at.part, at.exists);
-#pragma unroll 1
-            for (int64_t i = 0; i < part.length; i += RowChunk<T, HELD_BYTES / 4>::length()) {
-                RowChunk<T, HELD_BYTES / 4> x, targets;
-                x.read(data, rows, part, i, 0);
-                x.apply(log_probability);
-                targets.read(dense_label, rows, part, i, 0);
-                targets.apply(target);
-                if (weights)
-                    multiply_by_weights(targets, weights + part.position + i, rows);
-                targets.apply(DenseGradient<T>(x, head, target_sum));
-                targets.write(data_grad, rows, part, i, data_grad_request);
-                x.apply(label_gradient);
-                if (weights)
-                    multiply_by_weights(x, weights + part.position + i, rows);
-                x.write(dense_grad, rows, part, i, label_grad_request);
-            }
-        }
-        return;
-    }
+    return args.uniform * A(args.class_weight.values ? args.class_weight.sum : double(args.classes));
+}
 
-    const ColumnSizes<T> columns(count, classes, inner);
-    if (uniform == 0 && data_grad_request == WRITE && columns.fit(data) && columns.fit(data_grad)) {
-        const ClassGradients<T, L> gradients = {output_grad, label, max, log_sum, classes, ignores != 0, ignore_label,
-                                                target.label_weight, weighted ? class_weight : 0};
-        write_columns(data, data_grad, columns, gradients);
+// The gradients of rows with dense labels, and of the labels.
+template <typename T, typename L>
+__device__ void backward_dense(const SoftmaxCrossEntropyArgs<T, L> &args)
+{
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, HELD_BYTES / 4> Chunk;
+    const Exchange<PlainSum<A>::NUMBERS> exchange(args);
+    const TargetOfLabel<A> target = target_of(args);
+    const T *const label = reinterpret_cast<const T *>(args.label);
+    T *const label_grad = reinterpret_cast<T *>(args.label_grad);
+    const A *const weights = args.class_weight.values;
+    const bool all_aligned = aligned(args.data) && aligned(args.data_grad) && aligned(label) && aligned(label_grad);
+    const Rows<T> rows(args.classes, args.inner, all_aligned);
+    const LabelSource<T> labels(label, weights, rows);
+    for (RowLoop at(args.batch * args.inner); at.goes_on(); at.next()) {
+        typename LabelSource<T>::Held held;
+        const int64_t start = rows.start(at.row);
+        const A label_sum = sum_row(labels, at, start, at.exists, exchange, held).sum;
+        const A head = load(args.output_grad, at.row);
+        const LogProbability<A> log_probability = {load(args.max, at.row), load(args.log_sum, at.row)};
+        const A target_sum = target.label_weight * label_sum + uniform_sum(args);
+        const Product<A> label_gradient = {-target.label_weight * head};
+        const RowPart part = rows.part_from(start, at.part, at.exists);
+#pragma unroll 1
+        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
+            Chunk x, targets;
+            x.read(args.data, rows, part, i, 0);
+            x.apply(log_probability);
+            targets.read(label, rows, part, i, 0);
+            targets.apply(target);
+            if (weights)
+                multiply_by_weights(targets, weights + part.position + i, rows);
+            targets.apply(DenseGradient<T>(x, head, target_sum));
+            targets.write(args.data_grad, rows, part, i, args.data_grad_request);
+            x.apply(label_gradient);
+            if (weights)
+                multiply_by_weights(x, weights + part.position + i, rows);
+            x.write(label_grad, rows, part, i, args.label_grad_request);
+        }
+    }
+}
+
+template <typename T, typename L>
+__device__ void backward(const SoftmaxCrossEntropyArgs<T, L> &args)
+{
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, STREAMED_BYTES> Chunk;
+    if (is_dense(args)) {
+        backward_dense(args);
         return;
     }
-    typedef RowChunk<T, STREAMED_BYTES> Chunk;
-    const Rows<T> rows(classes, inner, aligned(data) && aligned(data_grad));
+    const int64_t count = args.batch * args.inner;
+    const ColumnSizes<T> columns(count, args.classes, args.inner);
+    if (args.uniform == 0 && args.data_grad_request == WRITE && columns.fit(args.data) && columns.fit(args.data_grad)) {
+        const ClassGradients<T, L> gradients = {args};
+        write_columns(args.data, args.data_grad, columns, gradients);
+        return;
+    }
+    const TargetOfLabel<A> target = target_of(args);
+    const Rows<T> rows(args.classes, args.inner, aligned(args.data) && aligned(args.data_grad));
     for (RowLoop at(count); at.goes_on(); at.next()) {
-        const int64_t class_id = class_of(label, at.row, classes, ignores, ignore_label);
-        A head = class_id == NO_CLASS ? not_a_number<A>() : load(output_grad, at.row);
+        const int64_t class_id = class_of(args, at.row);
+        A head = class_id == NO_CLASS ? not_a_number<A>() : load(args.output_grad, at.row);
         A share = 0;   // of the head gradient that a smoothed label gives to every class, times the class's weight
         TargetOfLabel<A> row_target = target;
-        if (weighted && class_id >= 0) {
-            const A own = target.label_weight * A(class_weight[class_id]);
-            const A target_sum = own + A(uniform_sum);
+        if (args.class_weight.values && class_id >= 0) {
+            const A own = target.label_weight * args.class_weight.values[class_id];
+            const A target_sum = own + uniform_sum(args);
             share = head * target.uniform;
             head *= target_sum;
             row_target.label_weight = target_sum > 0 ? own / target_sum : 0;
             row_target.uniform = 0;
         }
-        const ClassGradient<T> gradient(load(max, at.row), load(log_sum, at.row), row_target, head);
+        const ClassGradient<T> gradient(load(args.max, at.row), load(args.log_sum, at.row), row_target, head);
         const RowPart part = rows.part(at.row, at.part, at.exists);
         if (share != 0) {
-            write_weighted(data, data_grad, data_grad_request, rows, part, gradient, class_id, class_weight, share);
+            write_weighted(args, rows, part, gradient, class_id, share);
             continue;
         }
 #pragma unroll 1
         for (int64_t i = 0; i < part.length; i += Chunk::length()) {
             Chunk x;
-            x.read(data, rows, part, i, 0);
+            x.read(args.data, rows, part, i, 0);
             gradient.apply_to(x, number_of_class(class_id, rows, part, i, Chunk::length()));
             if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
                 x.fill(0);
-            x.write(data_grad, rows, part, i, data_grad_request);
+            x.write(args.data_grad, rows, part, i, args.data_grad_request);
         }
     }
 }

@@ -1,36 +1,9 @@
 """The contract of ``softmax_focal_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes, Steps
-from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars, weight_scalars
-from .._softmax.contract import (
-    AXIS,
-    LOGITS,
-    NEEDS_A_BATCH,
-    ROWS,
-    ROWS_AND_AXIS,
-    gathered,
-    parts,
-    row_sizes,
-    streamed_work,
-)
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    sizes = row_sizes(attrs, known)
-    return {
-        **sizes,
-        **ignore_scalars(attrs),
-        **weight_scalars("alpha", attrs.alpha, sizes["classes"]),
-        "gamma": attrs.gamma,
-    }
-
-
-def steps(direction: str, attrs, known: dict) -> Steps:
-    """The number of parts of a row, and the numbers that its blocks exchange in forward: those of a softmax."""
-    return gathered(attrs, known, 2) if direction == "forward" else Steps(parts(attrs, known))
-
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
+from .._labels.contract import CLASS_LABELS, IGNORE
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, ROWS_AND_AXIS, gathered, streamed_rows
 
 OP = Op(
     name="softmax_focal_loss",
@@ -55,7 +28,9 @@ OP = Op(
     ),
     refused=(NEEDS_A_BATCH,),
     backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(scalars=scalars, forward=streamed_work, backward=streamed_work, steps=steps),
+    cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2),
+              forward_bounds="256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2",
+              backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
     accumulate_fp32=True,
     counts={"alpha": "classes"},
 )

@@ -36,33 +36,15 @@ struct Focal {
 };
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2)
-softmax_focal_loss_forward(const T *__restrict__ data, const L *__restrict__ label, T *__restrict__ output,
-                           typename Accumulator<T>::type *__restrict__ max,
-                           typename Accumulator<T>::type *__restrict__ log_sum, double *__restrict__ partial,
-                           int output_request, int max_request, int log_sum_request, int64_t step, int64_t outer,
-                           int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t weighted,
-                           const double *__restrict__ alpha, double gamma)
+__device__ void forward(const SoftmaxFocalLossArgs<T, L> &args)
 {
-    typedef typename Accumulator<T>::type A;
-    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? alpha : 0};
-    const Focal<T> focal = {A(gamma)};
-    class_loss_forward(data, label, output, max, log_sum, partial, output_request, max_request, log_sum_request, step,
-                       outer * inner, inner, labels, focal);
+    const Focal<T> focal = {typename Accumulator<T>::type(args.gamma)};
+    class_loss_forward(args, args.alpha, focal);
 }
 
 template <typename T, typename L>
-__global__ void __launch_bounds__(256, sizeof(T) == 8 ? 2 : 3)
-softmax_focal_loss_backward(const T *__restrict__ output_grad, const T *__restrict__ data, const L *__restrict__ label,
-                            const typename Accumulator<T>::type *__restrict__ max,
-                            const typename Accumulator<T>::type *__restrict__ log_sum, T *__restrict__ data_grad,
-                            double *__restrict__ partial, int data_grad_request, int64_t step, int64_t outer,
-                            int64_t classes, int64_t inner, int64_t ignores, int64_t ignore_label, int64_t weighted,
-                            const double *__restrict__ alpha, double gamma)
+__device__ void backward(const SoftmaxFocalLossArgs<T, L> &args)
 {
-    typedef typename Accumulator<T>::type A;
-    const RowLabels<A> labels = {classes, ignores != 0, ignore_label, weighted ? alpha : 0};
-    const Focal<T> focal = {A(gamma)};
-    class_loss_backward(output_grad, data, label, max, log_sum, data_grad, data_grad_request, outer * inner, inner,
-                        labels, focal);
+    const Focal<T> focal = {typename Accumulator<T>::type(args.gamma)};
+    class_loss_backward(args, args.alpha, focal);
 }

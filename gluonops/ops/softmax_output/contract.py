@@ -1,32 +1,35 @@
 """The contract of ``softmax_output``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Becomes, Choice, Cuda, Float, Number, Op, Out, Shapes, Steps
-from .._labels.contract import CLASS_LABELS, IGNORE, ignore_scalars
+from ...core.contract import (
+    FLOATS,
+    LABELS,
+    Arg,
+    Array,
+    Attr,
+    Becomes,
+    Choice,
+    Cuda,
+    Float,
+    Launch,
+    Number,
+    Op,
+    Out,
+    Shapes,
+)
+from .._labels.contract import CLASS_LABELS, IGNORE
 from .._softmax import contract as family
-from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, row_sizes
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS
 
-NORMALIZATIONS = ("null", "batch", "valid")
-LABEL_COUNTS = 256   # partials of the number of labels that are not ignored
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return {
-        **row_sizes(attrs, known),
-        **ignore_scalars(attrs),
-        "batch": known["label"][0],
-        "normalization": NORMALIZATIONS.index(attrs.normalization),
-        "grad_scale": attrs.grad_scale,
-    }
+SAMPLES = {"samples": Number("int64")}   # the size of the label's first axis
 
 
-def steps(direction: str, attrs, known: dict) -> Steps | tuple[int, int]:
-    """Those of softmax in forward. Backward counts the labels that are not ignored, if it divides by that number."""
-    if direction == "forward":
-        return family.steps(direction, attrs, known)
-    counts_labels = attrs.normalization == "valid" and attrs.ignore_label is not None
-    return family.parts(attrs, known), LABEL_COUNTS if counts_labels else 0
+def backward(args) -> Launch:
+    """It counts the labels that are not ignored, if it divides by that number."""
+    sizes = family.sizes(args)
+    counts_labels = args.normalization == "valid" and args.ignore_label is not None
+    return family.launched(sizes[0], family.held_threads(*sizes), family.streamed_parts(*sizes),
+                           ("COUNT", "GRADIENT") if counts_labels else ("GRADIENT",))
 
 
 OP = Op(
@@ -40,14 +43,24 @@ OP = Op(
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(AXIS,
            IGNORE,
-           Attr("normalization", Choice(*NORMALIZATIONS), "null",
+           Attr("normalization", Choice("null", "batch", "valid"), "null",
                 "divisor of the gradient: 1, the batch size, or the number of labels that are not ignored"),
            Attr("grad_scale", Float(), 1.0, "factor of the gradient")),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=LOGITS, label=ROWS, output=LOGITS),
     refused=(NEEDS_A_BATCH,),
     backward=("output", "label"),
-    cuda=Cuda(scalars=scalars, forward=family.row_work, backward=family.row_work, steps=steps),
+    cuda=Cuda(
+        forward=family.held_rows,
+        backward=backward,
+        steps=("COUNT", "GRADIENT"),
+        derived=SAMPLES,
+        derive=lambda attrs, shapes: {"samples": shapes["label"][0]},
+        constants={"LABEL_COUNTS": 256},   # of labels that are not ignored, each of which a block has
+        scratch=(*family.exchanged("forward", 2), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
+        forward_bounds="256, sizeof(T) == 8 ? 1 : 2",
+        backward_bounds="256, sizeof(T) == 8 ? 2 : 3",
+    ),
     accumulate_fp32=True,
-    derived={"samples": Number("int64")},   # the size of the label's first axis
+    derived=SAMPLES,
 )

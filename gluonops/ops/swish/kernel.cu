@@ -2,17 +2,15 @@
 #include "../_activation/activation.cuh"
 
 template <typename T>
-__global__ void swish_forward(const T *__restrict__ data, T *__restrict__ output, int output_request,
-                               int64_t size, double beta)
+__device__ void forward(const SwishArgs<T> &args)
 {
-    const Swish formula = {beta};
-    activate(data, output, output_request, size, formula);
+    const Swish formula = {args.beta};
+    activate(args, formula);
 }
 
 template <typename T>
-__global__ void swish_backward(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                T *__restrict__ data_grad, int data_grad_request, int64_t size, double beta)
+__device__ void backward(const SwishArgs<T> &args)
 {
-    const Swish formula = {beta};
-    activate_backward(output_grad, data, data_grad, data_grad_request, size, formula);
+    const Swish formula = {args.beta};
+    activate_backward(args, formula);
 }

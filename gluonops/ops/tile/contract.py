@@ -4,14 +4,15 @@ from __future__ import annotations
 import math
 
 from ...core.contract import (
-    BLOCK,
     FLOATS,
     INTEGERS,
     Arg,
+    Array,
     Attr,
     Cuda,
     Int,
     IntOrTuple,
+    Launch,
     Number,
     Op,
     Out,
@@ -22,7 +23,7 @@ from ...core.contract import (
 
 MAX_COUNTS = 8           # of a tuple of repeat counts
 LOOPS = MAX_COUNTS + 1   # loops of the kernels: one per repeat count, and one for the axes in front of them
-COPIES = 8               # that a thread writes of a pack
+COPIES = 8               # that a thread writes of a pack, in forward
 ELEMENTS = 2048          # for the 256 threads of a block: two packs of float32 each
 PACK = 4                 # float32 elements of 16 bytes
 MAX_SLICES = 64          # threads of a block that share the copies of an element
@@ -58,70 +59,41 @@ def loops(attrs, shape: tuple) -> list[tuple[int, int]]:
     return merged
 
 
-def copies(attrs, shape: tuple) -> int:
-    """The number of copies of each element."""
-    return math.prod(repeats for _, repeats in loops(attrs, shape))
+def derive(attrs, known: dict) -> dict:
+    """The loops of the kernels, with loops of size 1 first, and what follows from them."""
+    shape = known["data"]
+    found = loops(attrs, shape)
+    sizes, repeats = zip(*[(1, 1)] * (LOOPS - len(found)), *found)
+    elements, copies = math.prod(shape), math.prod(repeats)
+    return {"small": elements * copies < MAX_INT, "copies": copies, "slices": slices(elements, copies), "sizes": sizes,
+            "repeats": repeats}
 
 
-def slices(attrs, shape: tuple) -> int:
+def slices(elements: int, copies: int) -> int:
     """The number of threads of a block that share the copies of an element in backward. It is 1 if there are enough
     elements for the threads of a block."""
-    size = math.prod(shape)
-    copy_count = copies(attrs, shape)
     threads = 1
-    while threads < MAX_SLICES and threads * size < ELEMENTS and 8 * threads <= copy_count:
+    while threads < MAX_SLICES and threads * elements < ELEMENTS and 8 * threads <= copies:
         threads *= 2
     return threads
 
 
-def backward_blocks(attrs, shape: tuple) -> tuple[int, int]:
-    """The blocks of threads for the elements, and those that share the copies of an element, in backward."""
-    slice_count = slices(attrs, shape)
-    for_elements = max(1, math.ceil(math.prod(shape) * slice_count / ELEMENTS))
-    most = copies(attrs, shape) // (SHARE * slice_count)
-    return for_elements, max(1, min(BLOCKS // for_elements, most))
+def forward(args) -> Launch:
+    """One block per 512 packs: of the data for every COPIES copies, or of the output if runs are odd."""
+    in_packs = args.sizes[-1] % PACK == 0
+    groups = math.ceil(args.copies / COPIES) if in_packs else args.copies
+    return Launch(math.ceil(args.elements * groups / ELEMENTS))
 
 
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors. The loops are size0, repeats0, size1, ..., with loops of size 1 first."""
-    shape = known["data"]
-    output_size = math.prod(shape) * copies(attrs, shape)
-    found = loops(attrs, shape)
-    padded = [(1, 1)] * (LOOPS - len(found)) + found
+def backward(args) -> Launch:
+    """One block per ELEMENTS elements, or per fewer if threads share the copies.
 
-    arguments = {
-        "small": int(output_size < MAX_INT),
-        "elements": math.prod(shape),
-        "copies": copies(attrs, shape),
-        "slices": slices(attrs, shape),
-    }
-    for i, (size, repeats) in enumerate(padded):
-        arguments[f"size{i}"] = size
-        arguments[f"repeats{i}"] = repeats
-    return arguments
-
-
-def forward_work(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per 512 packs: of the data for every COPIES copies, or of the output if runs are odd."""
-    shape = known["data"]
-    copy_count = copies(attrs, shape)
-    found = loops(attrs, shape)
-    in_packs = not found or found[-1][0] % PACK == 0
-    groups = math.ceil(copy_count / COPIES) if in_packs else copy_count
-    return math.ceil(math.prod(shape) * groups / ELEMENTS), BLOCK
-
-
-def backward_work(attrs, known: dict) -> tuple[int, int]:
-    """One block of threads per ELEMENTS elements, or per fewer if threads share the copies."""
-    return backward_blocks(attrs, known["data"])[0], BLOCK
-
-
-def steps(direction: str, attrs, known: dict) -> tuple[int, int]:
-    """See :class:`.Cuda`. If several blocks share the copies of an element, each writes a sum per element."""
-    if direction == "forward":
-        return 1, 0
-    _, blocks = backward_blocks(attrs, known["data"])
-    return blocks, blocks * math.prod(known["data"]) if blocks > 1 else 0
+    If several blocks share the copies of an element, each writes a sum per element.
+    """
+    blocks = max(1, math.ceil(args.elements * args.slices / ELEMENTS))
+    most = args.copies // (SHARE * args.slices)
+    parts = max(1, min(BLOCKS // blocks, most))
+    return Launch(blocks, parts=parts, steps=("SUM", "COMBINE") if parts > 1 else ("SUM",))
 
 
 OP = Op(
@@ -141,7 +113,23 @@ OP = Op(
                 f"tiles has {{len(tiles)}} counts; expected at most {MAX_COUNTS}", "Reshape the input first"),
     ),
     backward=("output_grad",),
-    cuda=Cuda(scalars=scalars, forward=forward_work, backward=backward_work, steps=steps),
+    cuda=Cuda(
+        forward=forward,
+        backward=backward,
+        steps=("SUM", "COMBINE"),
+        constants={"LOOPS": LOOPS, "COPIES": COPIES},
+        derived={
+            "elements": "data.size",
+            "small": Number("bool"),   # whether 32 bits hold every index
+            "copies": Number("int64"),   # of each element
+            "slices": Number("int64"),
+            "sizes": Number("int64", count=LOOPS),
+            "repeats": Number("int64", count=LOOPS),
+        },
+        derive=derive,
+        scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
+        backward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
+    ),
     accumulate_fp32=True,
     derived={"loops": Number("TileLoops")},   # as in loops()
 )

@@ -9,7 +9,7 @@
 // Other runs: forward gathers the elements of a pack of output, walking through the runs; backward sums the copies of
 // ITEMS elements. If elements are few, the threads of a block, and several blocks, share the copies.
 
-enum { LOOPS = 9, COPIES = 8, THREADS = 256 };
+enum { THREADS = 256 };
 
 // Loops around the runs. They lie in shared memory, so that loops over them stay loops.
 template <typename I>
@@ -83,11 +83,13 @@ struct Loops {
     I copies;           // of each element
     const Nest<I> *nest;   // null: the n-th period repeats the n-th run
 
-    __device__ Loops(int64_t elements, int64_t copies, const int64_t *sizes, const int64_t *counts, Nest<I> *shared)
-        : run(I(sizes[LOOPS - 1])), repeats(I(counts[LOOPS - 1])), elements(I(elements)), copies(I(copies)), nest(0)
+    template <typename Args>
+    __device__ Loops(const Args &args, Nest<I> *shared)
+        : run(I(args.sizes[LOOPS - 1])), repeats(I(args.repeats[LOOPS - 1])), elements(I(args.elements)),
+          copies(I(args.copies)), nest(0)
     {
-        if (copies != counts[LOOPS - 1]) {
-            shared->read(sizes, counts);
+        if (args.copies != args.repeats[LOOPS - 1]) {
+            shared->read(args.sizes, args.repeats);
             nest = shared;
         }
     }
@@ -184,15 +186,23 @@ __device__ void gather(const T *__restrict__ data, T *__restrict__ output, int r
 }
 
 template <typename I, typename T>
-__device__ void forward(const T *__restrict__ data, T *__restrict__ output, int request, int64_t elements,
-                        int64_t copies, const int64_t *sizes, const int64_t *counts)
+__device__ void repeat(const TileArgs<T> &args)
 {
     __shared__ Nest<I> nest;
-    const Loops<I> loops(elements, copies, sizes, counts, &nest);
-    if (loops.packed(data, output))
-        scatter(data, output, request, loops);
+    const Loops<I> loops(args, &nest);
+    if (loops.packed(args.data, args.output))
+        scatter(args.data, args.output, args.output_request, loops);
     else
-        gather(data, output, request, loops);
+        gather(args.data, args.output, args.output_request, loops);
+}
+
+template <typename T>
+__device__ void forward(const TileArgs<T> &args)
+{
+    if (args.small)
+        repeat<unsigned>(args);
+    else
+        repeat<int64_t>(args);
 }
 
 // SIZE neighbours: one element, or a pack.
@@ -272,11 +282,11 @@ struct Sums {
 // `slices` threads of a block and gridDim.y blocks share the copies. Their sums are added in one order, so the result
 // is the same every time.
 template <int SIZE, typename T, typename I>
-__device__ void reduce(const T *__restrict__ output_grad, T *__restrict__ data_grad, int request,
-                       const Loops<I> &loops, I slices, const Partials<1> &partials)
+__device__ void reduce(const TileArgs<T> &args, const Loops<I> &loops)
 {
     typedef Sums<SIZE, T, I> S;
     __shared__ S of_threads[THREADS];
+    const I slices = I(args.slices);
     const I columns = THREADS / slices, column = threadIdx.x % columns, slice = threadIdx.x / columns;
     const I groups = loops.elements / SIZE;
 
@@ -288,7 +298,7 @@ __device__ void reduce(const T *__restrict__ output_grad, T *__restrict__ data_g
             first[m] = loops.first_copy(I(minimum(group + m * columns, groups - 1)) * SIZE);
         S sums;
         sums.clear();
-        sums.add_copies(output_grad, loops, first, blockIdx.y * slices + slice, gridDim.y * slices);
+        sums.add_copies(args.output_grad, loops, first, blockIdx.y * slices + slice, gridDim.y * slices);
 
         if (slices > 1) {
             __syncthreads();   // the sums of the block before may still be read
@@ -302,86 +312,50 @@ __device__ void reduce(const T *__restrict__ output_grad, T *__restrict__ data_g
             const I i = (group + m * columns) * SIZE;
             if (slice != 0 || group + m * columns >= groups)
                 continue;
-            if (partials.write_pass())
+            if (gridDim.y > 1)
                 for (int k = 0; k < SIZE; ++k)
-                    *partials.own(i + k) = sums.of[m][k];
+                    args.sums[(i + k) * gridDim.y + blockIdx.y] = sums.of[m][k];
             else if (SIZE == 1)
-                store(data_grad, i, sums.of[m][0], request);
+                store(args.data_grad, i, sums.of[m][0], args.data_grad_request);
             else
-                store_pack(data_grad, i, sums.of[m], request);
+                store_pack(args.data_grad, i, sums.of[m], args.data_grad_request);
         }
     }
 }
 
 // Adds up the sums of gridDim.y blocks, a block of threads per element.
 template <typename T>
-__device__ void combine(T *__restrict__ data_grad, int request, int64_t elements, const Partials<1> &partials)
+__device__ void combine(const TileArgs<T> &args)
 {
-    typedef typename Accumulator<T>::type A;
     const int64_t blocks = int64_t(gridDim.x) * gridDim.y;
-    for (int64_t i = int64_t(blockIdx.y) * gridDim.x + blockIdx.x; i < elements; i += blocks) {
-        const double sum = sum_over_row(0., partials, i);
+    for (int64_t i = int64_t(blockIdx.y) * gridDim.x + blockIdx.x; i < args.elements; i += blocks) {
+        double sum = 0;
+        for (int block = threadIdx.x; block < gridDim.y; block += blockDim.x)
+            sum += args.sums[i * gridDim.y + block];
+        sum = reduce_row(sum, Sum());
         if (threadIdx.x == 0)
-            store(data_grad, i, A(sum), request);
+            store(args.data_grad, i, typename Accumulator<T>::type(sum), args.data_grad_request);
     }
 }
 
 template <typename I, typename T>
-__device__ void backward(const T *__restrict__ output_grad, T *__restrict__ data_grad, int request, int64_t elements,
-                         int64_t copies, const int64_t *sizes, const int64_t *counts, I slices,
-                         const Partials<1> &partials)
+__device__ void add_up(const TileArgs<T> &args)
 {
     __shared__ Nest<I> nest;
-    const Loops<I> loops(elements, copies, sizes, counts, &nest);
-    if (partials.combine_pass())
-        combine(data_grad, request, loops.elements, partials);
-    else if (loops.packed(data_grad, output_grad))
-        reduce<Pack<T>::SIZE>(output_grad, data_grad, request, loops, slices, partials);
+    const Loops<I> loops(args, &nest);
+    if (args.step == args.COMBINE)
+        combine(args);
+    else if (loops.packed(args.data_grad, args.output_grad))
+        reduce<Pack<T>::SIZE>(args, loops);
     else
-        reduce<1>(output_grad, data_grad, request, loops, slices, partials);
-}
-
-// small: whether 32 bits hold every index.
-template <typename T>
-__global__ void tile_forward(const T *__restrict__ data, T *__restrict__ output, double *__restrict__ partial,
-                             int output_request, int64_t step, int64_t small, int64_t elements, int64_t copies,
-                             int64_t slices,
-                             int64_t size0, int64_t repeats0, int64_t size1, int64_t repeats1,
-                             int64_t size2, int64_t repeats2, int64_t size3, int64_t repeats3,
-                             int64_t size4, int64_t repeats4, int64_t size5, int64_t repeats5,
-                             int64_t size6, int64_t repeats6, int64_t size7, int64_t repeats7,
-                             int64_t size8, int64_t repeats8)
-{
-    const int64_t sizes[] = {size0, size1, size2, size3, size4, size5, size6, size7, size8};
-    const int64_t counts[] = {repeats0, repeats1, repeats2, repeats3, repeats4,
-                              repeats5, repeats6, repeats7, repeats8};
-    if (small)
-        forward<unsigned>(data, output, output_request, elements, copies, sizes, counts);
-    else
-        forward<int64_t>(data, output, output_request, elements, copies, sizes, counts);
+        reduce<1>(args, loops);
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 3 : 2)
-tile_backward(const T *__restrict__ output_grad, T *__restrict__ data_grad,
-                              double *__restrict__ partial, int data_grad_request, int64_t step, int64_t small,
-                              int64_t elements, int64_t copies,
-                             int64_t slices,
-                              int64_t size0, int64_t repeats0, int64_t size1, int64_t repeats1,
-                              int64_t size2, int64_t repeats2, int64_t size3, int64_t repeats3,
-                              int64_t size4, int64_t repeats4, int64_t size5, int64_t repeats5,
-                              int64_t size6, int64_t repeats6, int64_t size7, int64_t repeats7,
-                              int64_t size8, int64_t repeats8)
+__device__ void backward(const TileArgs<T> &args)
 {
-    const int64_t sizes[] = {size0, size1, size2, size3, size4, size5, size6, size7, size8};
-    const int64_t counts[] = {repeats0, repeats1, repeats2, repeats3, repeats4,
-                              repeats5, repeats6, repeats7, repeats8};
-    const Partials<1> partials = {partial, step};
-    if (data_grad_request == NOTHING)
-        return;
-    if (small)
-        backward<unsigned>(output_grad, data_grad, data_grad_request, elements, copies, sizes, counts, unsigned(slices),
-                           partials);
+    if (args.small)
+        add_up<unsigned>(args);
     else
-        backward<int64_t>(output_grad, data_grad, data_grad_request, elements, copies, sizes, counts, slices, partials);
+        add_up<int64_t>(args);
 }

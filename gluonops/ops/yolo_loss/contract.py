@@ -1,22 +1,13 @@
 """The contract of ``yolo_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Attr, Bool, Choice, Cuda, Op, Refused, Shapes
+from ...core.contract import FLOATS, Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
-from .._region.loss import OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, elements, images, shapes_of, steps
-
-DIALECTS = ("pjreddie", "alexeyab")
+from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
 
 OF_ALEXEYAB = ("box_loss != 'mse' or iou_normalizer != 1 or obj_normalizer != 1 or iou_thresh < 1 or max_delta > 0"
                " or scale_x_y != 1 or new_coords or label_smooth_eps > 0 or objectness_smooth or focal_loss")
-
-
-def scalars(attrs, known: dict) -> dict:
-    """The kernels' arguments besides tensors."""
-    return yolo.scalars(attrs, known, alexeyab=int(attrs.dialect == "alexeyab"), new_coords=int(attrs.new_coords),
-                        focal_loss=int(attrs.focal_loss))
-
 
 OP = Op(
     name="yolo_loss",
@@ -26,7 +17,7 @@ OP = Op(
     inputs=(data_of(MAP), TRUTH),
     outputs=OUTPUTS,
     attrs=(*yolo.ANCHORS,
-           Attr("dialect", Choice(*DIALECTS), "pjreddie", "the program whose deltas are the gradient"),
+           Attr("dialect", Choice("pjreddie", "alexeyab"), "pjreddie", "the program whose deltas are the gradient"),
            *yolo.THRESHOLDS,
            yolo.box_loss("mse", "loss of matched boxes, Darknet's iou_loss"),
            yolo.IOU_NORMALIZER,
@@ -45,7 +36,7 @@ OP = Op(
                      "only; another option is set",
                      "Pass dialect='alexeyab', or leave the option out"),),
     backward=("output_grad", "gradient"),
-    cuda=Cuda(scalars=scalars, forward=images, backward=elements, steps=steps),
+    cuda=CUDA,
     accumulate_fp32=True,
     derived={"channels": CHANNELS},
     scratch=SCRATCH,

@@ -3,41 +3,16 @@
 #include "../_region/yolo_map.cuh"
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 2 : 1)
-yolo_loss_forward(const T *__restrict__ data, const T *__restrict__ truth, T *__restrict__ output,
-                  typename Accumulator<T>::type *__restrict__ parts,
-                  typename Accumulator<T>::type *__restrict__ gradient, double *__restrict__ partial,
-                  int output_request, int parts_request, int gradient_request, int64_t step, int64_t batch,
-                  int64_t anchors, int64_t classes, int64_t height, int64_t width, int64_t truths, int64_t others,
-                  double ignore_thresh, double truth_thresh, double iou_thresh, int64_t box_loss, double iou_normalizer,
-                  double obj_normalizer, double max_delta, double scale_x_y, double label_smooth_eps,
-                  int64_t objectness_smooth, int64_t alexeyab, int64_t new_coords, int64_t focal_loss,
-                  const double *__restrict__ anchor_sizes)
+__device__ void forward(const YoloLossArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     YoloLoss<A> loss;
-    set_loss(loss, ignore_thresh, truth_thresh, iou_thresh, box_loss, iou_normalizer, obj_normalizer, max_delta,
-             scale_x_y, label_smooth_eps, objectness_smooth);
-    loss.alexeyab = alexeyab != 0;
-    loss.new_coords = new_coords != 0;
-    loss.focal_loss = focal_loss != 0;
-    const Map<T, YoloLoss<A> > map = {data, int(anchors), int(others), int(classes), int(height), int(width),
-                                            anchor_sizes};
-    const Outputs<T, A> outputs = {output, parts, gradient, output_request, parts_request, gradient_request};
-    yolo_forward(map, loss, truth, truths, batch, partial, step, outputs);
+    set_loss(loss, args);
+    loss.alexeyab = args.dialect == YoloLossDialect::Alexeyab;
+    loss.new_coords = args.new_coords;
+    loss.focal_loss = args.focal_loss;
+    yolo_forward(args, loss);
 }
 
 template <typename T>
-__global__ void yolo_loss_backward(const T *__restrict__ output_grad,
-                                   const typename Accumulator<T>::type *__restrict__ gradient,
-                                   T *__restrict__ data_grad, double *__restrict__ partial, int data_grad_request,
-                                   int64_t step, int64_t batch, int64_t anchors, int64_t classes, int64_t height,
-                                   int64_t width, int64_t truths, int64_t others, double ignore_thresh,
-                                   double truth_thresh, double iou_thresh, int64_t box_loss, double iou_normalizer,
-                                   double obj_normalizer, double max_delta, double scale_x_y, double label_smooth_eps,
-                                   int64_t objectness_smooth, int64_t alexeyab, int64_t new_coords, int64_t focal_loss,
-                                   const double *__restrict__ anchor_sizes)
-{
-    scale_gradient(output_grad, gradient, data_grad, data_grad_request, batch,
-                   anchors * (5 + classes) * height * width);
-}
+__device__ void backward(const YoloLossArgs<T> &args) { scale_gradient(args); }
