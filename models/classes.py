@@ -22,7 +22,7 @@ def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
             duplicate = next(name for name in classes if classes.count(name) > 1)
             raise OpError(where, f"classes has {duplicate!r} twice; expected different names", "Rename one of them")
         return tuple(classes)
-    count = Attr("classes", Int(1), None, "names or their number").parse(where, classes)
+    count = Attr("classes", Int(1), None).parse(where, classes)
     return tuple(str(i) for i in range(count))
 
 

@@ -300,7 +300,7 @@ def unit_of(where: str, channels: int, width: float) -> int:
     Returns the nearest even number, at least 2, because some layers take half of the channels. An OpError if ``width``
     is not above 0.
     """
-    width = Attr("width", Float(above=0), 1.0, "factor of the channels").parse(where, width)
+    width = Attr("width", Float(above=0), 1.0).parse(where, width)
     return max(2, 2 * round(channels * width / 2))
 
 

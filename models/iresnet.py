@@ -32,8 +32,8 @@ __all__ = ["IResNet", "iresnet"]
 
 WHERE = "models.iresnet"
 OPTIONS = {
-    "embedding": Attr("embedding", Int(1), 128, "length of an embedding"),
-    "blocks": Attr("blocks", Int(1), 1, "residual blocks of a stage"),
+    "embedding": Attr("embedding", Int(1), 128),
+    "blocks": Attr("blocks", Int(1), 1),
 }
 
 

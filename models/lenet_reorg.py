@@ -57,7 +57,7 @@ class LeNetReorg(HybridBlock):
 
     def __init__(self, classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs):
         super().__init__(**kwargs)
-        classes = Attr("classes", Int(1), 10, "number of logits").parse("models.lenet_reorg", classes)
+        classes = Attr("classes", Int(1), 10).parse("models.lenet_reorg", classes)
         self._size = _checked(size)
         side = (self._size - 4) // 2 - 4 - 4   # each 5x5 convolution subtracts 4, and reorg halves
         with self.name_scope():
@@ -81,7 +81,7 @@ class LeNetReorg(HybridBlock):
 
 
 def _checked(size):
-    size = Attr("size", Int(1), 28, "height and width of the input").parse("models.lenet_reorg", size)
+    size = Attr("size", Int(1), 28).parse("models.lenet_reorg", size)
     if size < MIN_SIZE or size % 2:
         raise OpError("models.lenet_reorg", f"size is {size}; the first convolution leaves {size - 4} pixels a side, "
                       "which must be even, for reorg, and at least 18, for the convolutions after it",

@@ -37,7 +37,7 @@ class MLP(HybridBlock):
 
     def __init__(self, classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs):
         super().__init__(**kwargs)
-        classes = Attr("classes", Int(1), 10, "number of logits").parse("models.mlp", classes)
+        classes = Attr("classes", Int(1), 10).parse("models.mlp", classes)
         with self.name_scope():
             self.body = nn.HybridSequential()
             self.body.add(nn.Flatten())
@@ -53,7 +53,7 @@ class MLP(HybridBlock):
 def _units(hidden):
     if hidden in ((), []):
         return ()
-    units = Attr("hidden", IntOrTuple(1), (128, 64), "units of the hidden layers").parse("models.mlp", hidden)
+    units = Attr("hidden", IntOrTuple(1), (128, 64)).parse("models.mlp", hidden)
     return (units,) if isinstance(units, int) else units
 
 

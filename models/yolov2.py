@@ -145,7 +145,7 @@ class TinyYOLOv2(YOLOv2Base):
                  head_channels: int | tuple[int, int] = HEAD, width: float = 1.0, **kwargs):
         super().__init__(classes, anchors, **kwargs)
         first, last = _head_channels(self._where, head_channels)
-        width = Attr("width", Float(above=0), 1.0, "factor of the backbone's channels").parse(self._where, width)
+        width = Attr("width", Float(above=0), 1.0).parse(self._where, width)
         layers = [layer if layer == POOL else max(1, round(layer * width)) for layer in TINY]
         with self.name_scope():
             self.backbone = stack(layers, 3, "backbone_")
@@ -161,7 +161,7 @@ class TinyYOLOv2(YOLOv2Base):
 
 def _head_channels(where, channels):
     """Channels of the two convolutions before the output layer. A single number is that of the second one."""
-    kind = Attr("head_channels", Int(1), HEAD, "channels before the output")
+    kind = Attr("head_channels", Int(1), HEAD)
     if not isinstance(channels, (tuple, list)):
         return HEAD, kind.parse(where, channels)
     if len(channels) != 2:

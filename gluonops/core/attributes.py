@@ -217,13 +217,12 @@ class Optional(Kind):
 
 
 class Attr:
-    """An attribute: its name, kind, default and one line of documentation."""
+    """An attribute: its name, kind and default. The operator's function says what it means."""
 
-    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str):
+    def __init__(self, name: str, kind: Kind, default: typing.Any):
         self.name = name
         self.kind = kind
         self.default = default
-        self.doc = doc
 
     def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""

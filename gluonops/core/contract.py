@@ -128,7 +128,6 @@ class Arg:
     name : str
     dtype : str
         Its type variable, or two and a condition: ``"L if sparse else T"``.
-    doc : str
     gradient : bool or str
         Whether it has a gradient, or the condition under which it has one.
     values : Indices or Rows, optional
@@ -136,7 +135,6 @@ class Arg:
     """
     name: str
     dtype: str
-    doc: str
     gradient: bool | str = True
     values: Indices | Rows | None = None
 

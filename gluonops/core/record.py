@@ -98,7 +98,7 @@ class Member:
 
     Parameters
     ----------
-    type, name, doc : str
+    type, name : str
         Of the member.
     parameters : tuple of (str, str)
         (type, name) of the kernel's parameters that it comes from. Types have the type variables.
@@ -106,13 +106,15 @@ class Member:
         What the member, or its members, are set to.
     arguments : callable
         The value of each parameter, a number or a tuple of floats, from the value in Python.
+    origin : str, default ""
+        Where its value comes from, if it is no attribute or dimension.
     """
     type: str
     name: str
-    doc: str
     parameters: tuple
     values: dict
     arguments: typing.Callable[[typing.Any], tuple]
+    origin: str = ""
 
     @property
     def length(self) -> str:
@@ -120,34 +122,34 @@ class Member:
         return f"[{len(self.values)}]" if "[0]" in self.values else ""
 
 
-def _integer(name: str, doc: str, c_type: str = "int64_t", value: str = "{}") -> Member:
-    return Member(c_type, name, doc, (("int64_t", name),), {"": value.format(name)}, lambda given: (int(given),))
+def _integer(name: str, c_type: str = "int64_t", value: str = "{}", origin: str = "") -> Member:
+    return Member(c_type, name, (("int64_t", name),), {"": value.format(name)}, lambda given: (int(given),), origin)
 
 
 def _member_of_attribute(op: Op, attr: Attr) -> Member:
     name, c_type = attr.name, attribute_type(op, attr)
     if c_type == "bool":
-        return _integer(name, attr.doc, c_type, "{} != 0")
+        return _integer(name, c_type, "{} != 0")
     if c_type == "int64_t":
-        return _integer(name, attr.doc)
+        return _integer(name)
     if c_type == "double":
-        return Member(c_type, name, attr.doc, ((c_type, name),), {"": name}, lambda given: (float(given),))
+        return Member(c_type, name, ((c_type, name),), {"": name}, lambda given: (float(given),))
     if isinstance(attr.kind, Choice):
-        return Member(c_type, name, attr.doc, (("int64_t", name),), {"": f"{c_type}({name})"},
+        return Member(c_type, name, (("int64_t", name),), {"": f"{c_type}({name})"},
                       lambda given: (attr.kind.words.index(given),))
     if c_type.startswith("Optional"):
         item = c_type[len("Optional<"):-1]
         convert = float if item == "double" else int
-        return Member(c_type, name, attr.doc, (("int64_t", f"{name}_given"), (item, name)),
+        return Member(c_type, name, (("int64_t", f"{name}_given"), (item, name)),
                       {".given": f"{name}_given != 0", ".value": name},
                       lambda given: (int(given is not None), convert(given or 0)))
     if c_type.startswith("List"):
-        return Member(c_type, name, attr.doc, (("const double *", name), ("int64_t", f"{name}_count")),
+        return Member(c_type, name, (("const double *", name), ("int64_t", f"{name}_count")),
                       {".values": name, ".count": f"{name}_count"},
                       lambda given: (given or (0.0,), len(given or ())))
     parameters = ("const A *", name), ("double", f"{name}_sum"), ("int64_t", f"{name}_given")
     values = {".values": f"{name}_given ? {name} : 0", ".sum": f"{name}_sum"}
-    return Member(c_type, name, attr.doc, parameters, values, _weights)
+    return Member(c_type, name, parameters, values, _weights)
 
 
 def _weights(given: tuple | None) -> tuple:
@@ -156,17 +158,18 @@ def _weights(given: tuple | None) -> tuple:
 
 def _member_of_number(name: str, given: str | Number, dtype: str) -> Member:
     is_expression = isinstance(given, str) or given.expression is not None
-    doc = (given if isinstance(given, str) else given.expression) if is_expression else "from derive()"
+    origin = (given if isinstance(given, str) else given.expression) if is_expression else "from derive()"
     if dtype == "bool":
-        return _integer(name, doc, "bool", "{} != 0")
+        return _integer(name, "bool", "{} != 0", origin)
     if isinstance(given, Number) and given.count:
         parameters = tuple(("int64_t", f"{name}{i}") for i in range(given.count))
-        return Member("int64_t", name, doc, parameters, {f"[{i}]": f"{name}{i}" for i in range(given.count)}, tuple)
+        values = {f"[{i}]": f"{name}{i}" for i in range(given.count)}
+        return Member("int64_t", name, parameters, values, tuple, origin)
     if dtype == "int64":
-        return _integer(name, doc)
+        return _integer(name, origin=origin)
     value = f"A({name})" if dtype == "A" else name
-    return Member("A" if dtype == "A" else "double", name, doc, (("double", name),), {"": value},
-                  lambda number: (float(number),))
+    return Member("A" if dtype == "A" else "double", name, (("double", name),), {"": value},
+                  lambda number: (float(number),), origin)
 
 
 def _derived(op: Op) -> dict[str, str | Number]:
@@ -178,7 +181,7 @@ def _derived(op: Op) -> dict[str, str | Number]:
 @functools.cache
 def members(op: Op) -> tuple[Member, ...]:
     """The dimensions, attributes and derived numbers of CUDA's record."""
-    found = [_integer(name, "") for name in op.dims]
+    found = [_integer(name) for name in op.dims]
     # What a tuple of repeat counts means for a kernel, derived numbers say.
     found += [_member_of_attribute(op, attr) for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
     dtypes = dtypes_of_derived(op, _derived(op))
@@ -253,7 +256,7 @@ def _structs(op: Op) -> list[str]:
 
 def _declared(op: Op) -> Iterator[str]:
     for arg in op.inputs:
-        yield f"const {_variable(op, arg.name)} *{arg.name};   // {arg.doc}"
+        yield f"const {_variable(op, arg.name)} *{arg.name};"
     for out in op.outputs:
         yield f"{_variable(op, out.name)} *{out.name};   // {out.doc}"
     for out in op.outputs:
@@ -264,7 +267,7 @@ def _declared(op: Op) -> Iterator[str]:
     names = [target(tensor, direction) for direction in ("forward", "backward") for tensor in written(op, direction)]
     yield f"int {', '.join(f'{name}_request' for name in names)};"
     for member in members(op):
-        yield f"{member.type} {member.name}{member.length};{f'   // {member.doc}' if member.doc else ''}"
+        yield f"{member.type} {member.name}{member.length};{f'   // {member.origin}' if member.origin else ''}"
     for array in {array.name: array for array in op.cuda.scratch}.values():
         yield f"{MEMORY_TYPES.get(array.dtype, array.dtype)} *{array.name};   // {array.size}"
 

@@ -74,8 +74,8 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
         The cfg cannot be read, has other heads, or has another number of anchors.
     """
     if classes is not None:
-        classes = Attr("classes", Int(1), None, "number of classes").parse(WHERE, classes)
-    width = Attr("width", Float(above=0), 1.0, "factor of the channels").parse(WHERE, width)
+        classes = Attr("classes", Int(1), None).parse(WHERE, classes)
+    width = Attr("width", Float(above=0), 1.0).parse(WHERE, width)
     sections = read_cfg(cfg)
     edits = _Edits(read_lines(cfg))
 

@@ -17,7 +17,7 @@ from .weights import load_weights
 
 __all__ = ["load"]
 
-DIALECT = Attr("dialect", Choice(*DIALECTS), "pjreddie", "")
+DIALECT = Attr("dialect", Choice(*DIALECTS), "pjreddie")
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,

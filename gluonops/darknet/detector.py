@@ -129,9 +129,9 @@ class Detector(HybridBlock):
         super().__init__(**kwargs)
         self.classes = classes
         self._multiple = size_multiple
-        self.threshold = Attr("threshold", Float(0, below=1), 0.25, "").parse("darknet.Detector", threshold)
-        self.nms = Attr("nms", Float(above=0), 0.45, "").parse("darknet.Detector", nms)
-        self.topk = Attr("topk", Int(1), 400, "").parse("darknet.Detector", topk)
+        self.threshold = Attr("threshold", Float(0, below=1), 0.25).parse("darknet.Detector", threshold)
+        self.nms = Attr("nms", Float(above=0), 0.45).parse("darknet.Detector", nms)
+        self.topk = Attr("topk", Int(1), 400).parse("darknet.Detector", topk)
         with self.name_scope():
             self.net = net
             for i, head in enumerate(heads):

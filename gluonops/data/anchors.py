@@ -51,7 +51,7 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
     OpError
         There are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
     """
-    stride = Attr("stride", Int(1), 32, "pixels per cell").parse("data.anchors", stride)
+    stride = Attr("stride", Int(1), 32).parse("data.anchors", stride)
     sizes = box_sizes(dataset, size) / stride
     anchors, iou = kmeans(sizes, k, seed)
     return anchors, iou, sizes
@@ -114,9 +114,9 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
         There are fewer different sizes than ``k``, or one is not above 0.
     """
     where = "data.kmeans"
-    k = Attr("k", Int(1), 5, "number of centres").parse(where, k)
-    restarts = Attr("restarts", Int(1), RESTARTS, "restarts").parse(where, restarts)
-    seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
+    k = Attr("k", Int(1), 5).parse(where, k)
+    restarts = Attr("restarts", Int(1), RESTARTS).parse(where, restarts)
+    seed = Attr("seed", Int(0), 0).parse(where, seed)
     if seed >= 2**32:
         raise OpError(where, f"seed is {seed}; expected an integer below {2**32}", "Pass another seed")
     sizes = np.asarray(sizes, "float64")

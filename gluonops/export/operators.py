@@ -211,7 +211,7 @@ def _integers(node: Node, name: str) -> tuple[int, ...]:
 
 def _attribute(node: Node, name: str, kind: Kind) -> int | tuple[int, ...]:
     try:
-        return Attr(name, kind, None, "").parse("export", node.attrs.get(name))
+        return Attr(name, kind, None).parse("export", node.attrs.get(name))
     except OpError as error:
         raise error.about(f"the node {quoted(node.name)}") from error
 

@@ -14,13 +14,13 @@ from ..ops.sigmoid_focal_loss.contract import OP
 __all__ = ["FocalLoss"]
 
 OPTIONS = (
-    Attr("axis", Int(), -1, "axis of the classes"),
-    Attr("alpha", Optional(Float(low=0)), 0.25, "weight of the positives"),
-    Attr("gamma", Float(low=0), 2.0, "exponent of 1 - p"),
-    Attr("sparse_label", Bool(), True, "whether label holds class indices"),
-    Attr("from_logits", Bool(), False, "whether pred already holds probabilities"),
-    Attr("eps", Float(above=0), 1e-12, "lower bound of the probabilities"),
-    Attr("size_average", Bool(), True, "whether the terms are averaged or summed"),
+    Attr("axis", Int(), -1),
+    Attr("alpha", Optional(Float(low=0)), 0.25),
+    Attr("gamma", Float(low=0), 2.0),
+    Attr("sparse_label", Bool(), True),
+    Attr("from_logits", Bool(), False),
+    Attr("eps", Float(above=0), 1e-12),
+    Attr("size_average", Bool(), True),
 )
 NO_WEIGHTS = -1   # the operator's alpha for it
 

@@ -194,7 +194,6 @@ class Attribute:
         self.attr, self.operator, self.record = attr, operator, record
         self.kind = attr.kind
         self.default = attr.default
-        self.doc = attr.doc
         self.type = kind_name(attr.kind)
         if not hasattr(self, f"_parse_{self.type}"):
             raise ValueError(f"{self.name}: an attribute of kind {self.type} has no form in C++")
@@ -403,7 +402,7 @@ class Operator:
             '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
             *enumerations,
             "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
-            *indented([f"{a.declaration()}   // {a.doc}" for a in self.attributes.values()]), "};", "",
+            *indented([a.declaration() for a in self.attributes.values()]), "};", "",
             *self._arguments(), "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
 
     def _arguments(self) -> list[str]:
@@ -771,16 +770,17 @@ class Record:
         return [f"static const int64_t {name} = {value};" for name, value in self.op.constants.items()]
 
     def _tensors(self) -> list[str]:
-        lines = [self._tensor(arg.name, arg.dtype, "const ", arg.doc) for arg in self.op.inputs]
+        lines = [self._tensor(arg.name, arg.dtype, "const ") for arg in self.op.inputs]
         lines += [self._tensor(out.name, out.dtype, "", out.doc) for out in self.op.outputs]
         dtypes = {f"{out.name}_grad": out.dtype for out in self.op.outputs}
         lines += [self._tensor(name, dtypes[name], "const ", "backward reads it") for name in self._head_gradients()]
         return lines + [f"T *{arg.name}_grad;   // backward writes it" for arg in self._with_gradient()]
 
     @staticmethod
-    def _tensor(name: str, dtype: str, const: str, doc: str) -> str:
+    def _tensor(name: str, dtype: str, const: str, doc: str = "") -> str:
         is_typed = dtype in ("T", "A")
-        return f"{const}{dtype} *{name};   // {doc}" if is_typed else f"AnyArray {name};   // {doc}"
+        declared = f"{const}{dtype} *{name};" if is_typed else f"AnyArray {name};"
+        return f"{declared}   // {doc}" if doc else declared
 
     def _head_gradients(self) -> list[str]:
         return [f"{out.name}_grad" for out in self.op.outputs if f"{out.name}_grad" in self.op.backward]
@@ -792,7 +792,7 @@ class Record:
         return [f"int64_t {listed(self.dims)};"] if self.dims else []
 
     def _attributes(self) -> list[str]:
-        return [f"{self._type(attribute)} {attribute.name};   // {attribute.doc}" for attribute in self.attributes]
+        return [f"{self._type(attribute)} {attribute.name};" for attribute in self.attributes]
 
     def _type(self, attribute: Attribute) -> str:
         return self.operator.records.attribute_type(self.op, attribute.attr)

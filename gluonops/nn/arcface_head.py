@@ -17,11 +17,11 @@ from ..ops.margin_softmax_cross_entropy.contract import OP
 
 WHERE = "nn.ArcFaceHead"
 SIZES = (
-    Attr("classes", Int(1), None, "number of classes"),
-    Attr("features", Int(1), None, "length of an embedding"),
+    Attr("classes", Int(1), None),
+    Attr("features", Int(1), None),
 )
-SAMPLE_RATE = Attr("sample_rate", Float(above=0), 1.0, "share of the classes that a batch is compared with")
-SPARSE_GRAD = Attr("sparse_grad", Bool(), False, "whether the weight's gradient has the sampled rows only")
+SAMPLE_RATE = Attr("sample_rate", Float(above=0), 1.0)
+SPARSE_GRAD = Attr("sparse_grad", Bool(), False)
 
 
 class ArcFaceHead(HybridBlock):

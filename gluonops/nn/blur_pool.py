@@ -11,9 +11,9 @@ from ..core.attributes import Attr, Int
 from ..core.text import call_text
 
 OPTIONS = (
-    Attr("channels", Int(1), None, "channels of the input"),
-    Attr("filter_size", Int(2), 4, "height and width of the filter"),
-    Attr("stride", Int(1), 2, "step between results"),
+    Attr("channels", Int(1), None),
+    Attr("filter_size", Int(2), 4),
+    Attr("stride", Int(1), 2),
 )
 
 

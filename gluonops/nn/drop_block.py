@@ -6,8 +6,8 @@ from mxnet.gluon import HybridBlock
 from ..core.attributes import Attr, Float, Int
 from ..core.text import call_text
 
-PROBABILITY = Attr("drop_prob", Float(low=0, below=1), 0.1, "probability that an element is dropped")
-SIZE = Attr("block_size", Int(1), 7, "height and width of a block")
+PROBABILITY = Attr("drop_prob", Float(low=0, below=1), 0.1)
+SIZE = Attr("block_size", Int(1), 7)
 TINY = 1e-6   # the smallest share that is kept, where every element is dropped
 
 

@@ -7,7 +7,7 @@ from ..core.attributes import Attr, Int
 from ..core.text import call_text
 from ..ops import reorg as _reorg
 
-FACTOR = Attr("factor", Int(1), None, "side of a block")
+FACTOR = Attr("factor", Int(1), None)
 
 
 class PixelShuffle(HybridBlock):

@@ -7,8 +7,8 @@ from ..core.attributes import Attr, Int
 from ..core.text import call_text
 
 OPTIONS = (
-    Attr("channels", Int(1), None, "channels of the input"),
-    Attr("reduction", Int(1), 16, "divisor of the channels"),
+    Attr("channels", Int(1), None),
+    Attr("reduction", Int(1), 16),
 )
 
 

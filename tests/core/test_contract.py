@@ -23,9 +23,9 @@ from hypothesis import strategies as st
     (Numbers(0), np.array(0.5), (0.5,)), (Numbers(0), np.array([1, 2]), (1.0, 2.0)),
 ])
 def test_values(kind, value, typed):
-    parsed = Attr("x", kind, None, "").parse("op", value)
+    parsed = Attr("x", kind, None).parse("op", value)
     assert parsed == typed and type(parsed) is type(typed)
-    assert Attr("x", kind, None, "").parse("op", kind.text(parsed)) == typed
+    assert Attr("x", kind, None).parse("op", kind.text(parsed)) == typed
 
 
 @pytest.mark.parametrize("kind, value", [
@@ -42,12 +42,12 @@ def test_values(kind, value, typed):
 ])
 def test_refused_values(kind, value):
     with pytest.raises(gops.OpError, match=r"gluonops\.op: x is .*; expected .*\. Pass another x\."):
-        Attr("x", kind, None, "").parse("op", value)
+        Attr("x", kind, None).parse("op", value)
 
 
 def test_a_long_value_is_cut():
     with pytest.raises(gops.OpError) as caught:
-        Attr("x", Int(), None, "").parse("op", "a" * 5000)
+        Attr("x", Int(), None).parse("op", "a" * 5000)
     assert caught.value.what == f"x is '{'a' * 199}...; expected an integer"
 
 
@@ -55,7 +55,7 @@ def test_a_long_value_is_cut():
 def test_any_string_is_parsed_or_refused(text):
     for kind in (Int(1), Float(above=0), Bool(), Choice("darknet"), IntOrTuple(1), Optional(Int()), Pairs()):
         try:
-            Attr("x", kind, None, "").parse("op", text)
+            Attr("x", kind, None).parse("op", text)
         except gops.OpError:
             pass
 

@@ -58,7 +58,7 @@ def operator(tmp_path, monkeypatch):
             name="scratch",
             summary="an operator of the tests",
             family="moves",
-            inputs=(Arg("data", "T", "numbers"), Arg("label", "L", "a number for each row", gradient=False)),
+            inputs=(Arg("data", "T"), Arg("label", "L", gradient=False)),
             outputs=(Out("output", "T", "as data"),),
             attrs=attrs,
             types={"T": FLOATS, "L": LABELS},
@@ -91,7 +91,7 @@ DATA, LABEL = np.arange(6.).reshape(2, 3), [4, 1]
 def test_an_attribute_is_one_line_and_its_use(operator):
     """Without the line, the kernel does not compile."""
     use = FORWARD.replace("load(args.data, i)", "load(args.data, i) * A(args.gain)")
-    run = operator((Attr("gain", Float(above=0), 1.0, "multiplies the output"),), use)
+    run = operator((Attr("gain", Float(above=0), 1.0),), use)
     for dtype in FLOATS:
         np.testing.assert_array_equal(run(DATA, LABEL, dtype, gain=2.5), 2.5 * DATA)
     with pytest.raises(cuda_emulator.EmulatorError, match="no member named .gain"):
@@ -125,9 +125,9 @@ def test_an_array_is_as_large_as_it_is_declared(operator, number):
         operator(use=use, cuda={"scratch": scratch})(DATA, LABEL)
 
 
-KINDS = (Attr("flag", Bool(), True, "whether"), Attr("kind", Choice("a", "b_c"), "b_c", "which"),
-         Attr("skip", Optional(Int()), None, "which not"), Attr("least", Optional(Float()), None, "from where"),
-         Attr("sizes", Pairs(), (1.0, 2.0), "of boxes"), Attr("weight", Optional(Numbers(0)), None, "of each class"))
+KINDS = (Attr("flag", Bool(), True), Attr("kind", Choice("a", "b_c"), "b_c"),
+         Attr("skip", Optional(Int()), None), Attr("least", Optional(Float()), None),
+         Attr("sizes", Pairs(), (1.0, 2.0)), Attr("weight", Optional(Numbers(0)), None))
 
 
 @pytest.mark.parametrize("expected, values, expression", [

@@ -70,9 +70,9 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
         A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     where = "data.digits"
-    size = Attr("size", Int(1), 28, "height and width").parse(where, size)
-    seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
-    held_out = Attr("held_out", Float(above=0, below=1), 0.2, "share").parse(where, held_out)
+    size = Attr("size", Int(1), 28).parse(where, size)
+    seed = Attr("seed", Int(0), 0).parse(where, seed)
+    held_out = Attr("held_out", Float(above=0, below=1), 0.2).parse(where, held_out)
     splits = _scikit_learn(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)

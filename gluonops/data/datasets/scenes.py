@@ -81,12 +81,12 @@ class Scenes(DetectionDataset):
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
                  style: Style):
-        split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
-        self._size = Attr("size", Int(48), 160, "longer side").parse(where, size)
-        self._count = Attr("count", Int(1), 1, "scenes").parse(where, count)
-        self._objects = Attr("objects", Int(1), 4, "most objects").parse(where, objects)
+        split = Attr("split", Choice(*SPLITS), "train").parse(where, split)
+        self._size = Attr("size", Int(48), 160).parse(where, size)
+        self._count = Attr("count", Int(1), 1).parse(where, count)
+        self._objects = Attr("objects", Int(1), 4).parse(where, objects)
         self._style = style
-        self._key = [Attr("seed", Int(0), 0, "seed").parse(where, seed), SPLITS.index(split)]
+        self._key = [Attr("seed", Int(0), 0).parse(where, seed), SPLITS.index(split)]
         super().__init__(where, classes)
 
     def __len__(self):
@@ -209,8 +209,8 @@ class DigitScenes(Scenes):
     def __init__(self, split: str = "train", size: int = 160, count: int | None = None, objects: int = 4,
                  seed: int = 0, hard: bool = False):
         where = "data.scenes"
-        split = Attr("split", Choice(*SPLITS), "train", "split").parse(where, split)
-        style = HARD if Attr("hard", Bool(), False, "hard scenes").parse(where, hard) else EASY
+        split = Attr("split", Choice(*SPLITS), "train").parse(where, split)
+        style = HARD if Attr("hard", Bool(), False).parse(where, hard) else EASY
         classes = [str(digit) for digit in range(10)]
         super().__init__(where, classes, split, size, COUNT[split] if count is None else count, objects, seed, style)
         self._digits, self._numbers = digits(size=8)[SPLITS.index(split)]

@@ -56,12 +56,12 @@ class Augment:
         below_one = Float(low=0, below=1)
         fraction = Float(low=0, below=1 + 1e-9)
         factor = Float(low=1)
-        self.jitter = Attr("jitter", below_one, 0.2, "largest relative change").parse(where, jitter)
-        self.flip = Attr("flip", fraction, 0.5, "probability").parse(where, flip)
-        self.hue = Attr("hue", fraction, 0.1, "largest rotation").parse(where, hue)
-        self.saturation = Attr("saturation", factor, 1.5, "largest factor").parse(where, saturation)
-        self.exposure = Attr("exposure", factor, 1.5, "largest factor").parse(where, exposure)
-        self.visible = Attr("visible", fraction, 0.4, "fraction of the area").parse(where, visible)
+        self.jitter = Attr("jitter", below_one, 0.2).parse(where, jitter)
+        self.flip = Attr("flip", fraction, 0.5).parse(where, flip)
+        self.hue = Attr("hue", fraction, 0.1).parse(where, hue)
+        self.saturation = Attr("saturation", factor, 1.5).parse(where, saturation)
+        self.exposure = Attr("exposure", factor, 1.5).parse(where, exposure)
+        self.visible = Attr("visible", fraction, 0.4).parse(where, visible)
         try:
             low, high = (Float(above=0).parse(value) for value in scale)
         except (TypeError, ValueError):

@@ -56,10 +56,10 @@ class Crop(Augment):
                  exposure: float = 1.5):
         super().__init__(jitter, (1, 1), flip, hue, saturation, exposure, visible=0)
         where = "data.Crop"
-        self.resize = Attr("resize", Float(above=0), 1.0, "largest factor").parse(where, resize)
-        self.letter_box = Attr("letter_box", Bool(), False, "").parse(where, letter_box)
-        self.mosaic_bound = Attr("mosaic_bound", Bool(), False, "").parse(where, mosaic_bound)
-        is_mosaic = Attr("mosaic", Bool(), False, "").parse(where, mosaic)
+        self.resize = Attr("resize", Float(above=0), 1.0).parse(where, resize)
+        self.letter_box = Attr("letter_box", Bool(), False).parse(where, letter_box)
+        self.mosaic_bound = Attr("mosaic_bound", Bool(), False).parse(where, mosaic_bound)
+        is_mosaic = Attr("mosaic", Bool(), False).parse(where, mosaic)
         self.mosaic_share = MOSAIC_SHARE if is_mosaic else 0.0
 
     def mosaic_of(self, items: Sequence[tuple[np.ndarray, np.ndarray]], size: Size,
@@ -161,8 +161,8 @@ class Turn(Augment):
     def __init__(self, angle: float = 0, aspect: float = 1, crops: tuple[float, float] = (1, 2), flip: float = 0.5,
                  hue: float = 0, saturation: float = 1, exposure: float = 1):
         super().__init__(0, crops, flip, hue, saturation, exposure)
-        self.angle = Attr("angle", Float(low=0), 0.0, "largest turn").parse("data.Turn", angle)
-        self.aspect = Attr("aspect", Float(low=1), 1.0, "largest factor").parse("data.Turn", aspect)
+        self.angle = Attr("angle", Float(low=0), 0.0).parse("data.Turn", angle)
+        self.aspect = Attr("aspect", Float(low=1), 1.0).parse("data.Turn", aspect)
 
     def __call__(self, image: np.ndarray, boxes: np.ndarray, size: Size,
                  rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:

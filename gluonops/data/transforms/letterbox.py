@@ -217,7 +217,7 @@ def _moved(where, boxes, move):
 
 def _checked(where, width, height):
     sides = (("width", width), ("height", height))
-    return tuple(Attr(name, Int(1), None, f"{name} in pixels").parse(where, side) for name, side in sides)
+    return tuple(Attr(name, Int(1), None).parse(where, side) for name, side in sides)
 
 
 def _pixels(where, image):

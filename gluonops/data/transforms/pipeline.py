@@ -79,7 +79,7 @@ class Augmented(gluon.data.Dataset):
                  difficult: bool = False):
         self._dataset, self._augment, self._difficult = dataset, augment, difficult
         self._size = _pair(size, "data.Augmented")
-        self._seed = Attr("seed", Int(0), 0, "seed").parse("data.Augmented", seed)
+        self._seed = Attr("seed", Int(0), 0).parse("data.Augmented", seed)
 
     def __len__(self):
         return len(self._dataset)
@@ -187,8 +187,8 @@ class Batches:
                  first: int = 0, every: int = 10):
         where = "data.Batches"
         self._batches, self.epoch, self.first = batches, epoch, first
-        self._seed = Attr("seed", Int(0), 0, "seed").parse(where, seed)
-        self._every = Attr("every", Int(1), 10, "batches of one size").parse(where, every)
+        self._seed = Attr("seed", Int(0), 0).parse(where, seed)
+        self._every = Attr("every", Int(1), 10).parse(where, every)
         self._sizes = None if sizes is None else _list_of_sizes(sizes)
         if self._sizes is not None and not _are_input_sizes(self._sizes):
             raise OpError(where, f"sizes are {sizes!r}; expected multiples of {STRIDE}", "Pass for instance "
@@ -307,4 +307,4 @@ def _pair(size, where):
     pair = (size, size) if np.ndim(size) == 0 else tuple(size)
     if len(pair) != 2:
         raise OpError(where, f"size is {size!r}; expected a number or (width, height)", "Pass another size")
-    return tuple(Attr("size", Int(1), 416, "input size").parse(where, side) for side in pair)
+    return tuple(Attr("size", Int(1), 416).parse(where, side) for side in pair)

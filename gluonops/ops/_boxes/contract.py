@@ -6,5 +6,4 @@ from ...core.contract import Attr, Choice
 FORMATS = ("corner", "center")
 KINDS = ("iou", "giou", "diou", "ciou")
 
-FORMAT = Attr("format", Choice(*FORMATS), "corner",
-              "corner: boxes are (xmin, ymin, xmax, ymax); center: (centre x, centre y, width, height)")
+FORMAT = Attr("format", Choice(*FORMATS), "corner")

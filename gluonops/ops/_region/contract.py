@@ -5,9 +5,9 @@ from ...core.contract import Attr, Bool, Int, Pairs
 
 # Source: pjreddie/darknet, cfg/yolov2-voc.cfg.
 VOC_ANCHORS = (1.3221, 1.73145, 3.19275, 4.00944, 5.05587, 8.09892, 9.47112, 4.84053, 11.2364, 10.0071)
-ANCHORS = Attr("anchors", Pairs(), VOC_ANCHORS, "anchor sizes in cells, (w0, h0, w1, h1, ...)")
-CLASSES = Attr("classes", Int(1), 20, "number of classes")
-SOFTMAX = Attr("softmax", Bool(), True, "true: softmax over the classes; false: one sigmoid per class")
+ANCHORS = Attr("anchors", Pairs(), VOC_ANCHORS)
+CLASSES = Attr("classes", Int(1), 20)
+SOFTMAX = Attr("softmax", Bool(), True)
 
 CHANNELS = "5 + classes"   # of an anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"

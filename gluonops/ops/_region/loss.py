@@ -18,20 +18,19 @@ BOXES = Rows(
     expected="a centre from 0 to 1, w and h above 0 with w * h below 2, and a whole class from 0 to {classes - 1}",
     remedy="Correct the box, or make it a row of zeros to leave it out",
 )
-TRUTH = Arg("truth", "T", "ground truth, (batch, truths, 5): centre x, centre y, w, h from 0 to 1, class; padded with "
-            "rows of zeros", gradient=False, values=BOXES)
+TRUTH = Arg("truth", "T", gradient=False, values=BOXES)
 OUTPUTS = (Out("output", "T", "loss per image, (batch,)"),
            Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
            Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data"))
 SCRATCH = (Array("count", "int64", "batch", "forward"),   # the boxes of each image, or INVALID_IMAGE
            Array("partial", "float64", f"batch * (len(anchors) // 2) * {len(PARTS)}", "forward"),
            Array("matched", "MatchedBox", "batch * truths", "forward"))
-WITH_PARTS = Attr("parts", Bool(), False, "whether to return the parts of the loss as well")
+WITH_PARTS = Attr("parts", Bool(), False)
 
 
 def data_of(shape: str) -> Arg:
     """The input ``data``, a map of such a shape."""
-    return Arg("data", "T", f"({shape})")
+    return Arg("data", "T")
 
 
 def shapes_of(shape: str) -> dict:

@@ -13,7 +13,7 @@ WARP = 32              # threads
 BLOCK = 256            # threads
 MAX_PARTS = 4096       # of a row; CUDA allows 65,535
 
-AXIS = Attr("axis", Int(), -1, "axis of the classes")
+AXIS = Attr("axis", Int(), -1)
 
 LOGITS = "batch..., classes@axis, inner..."
 ROWS = "batch..., inner..."               # one value per row of classes

@@ -15,9 +15,9 @@ from .. import center_loss as _center_loss
 from .contract import OP
 
 OPTIONS = (
-    Attr("classes", Int(1), None, "number of classes"),
-    Attr("features", Int(1), None, "number of features"),
-    Attr("alpha", Float(low=0), 0.5, "learning rate of the centres"),
+    Attr("classes", Int(1), None),
+    Attr("features", Int(1), None),
+    Attr("alpha", Float(low=0), 0.5),
 )
 
 

@@ -10,7 +10,7 @@ from .. import dice_loss as _dice_loss
 from .._labels.block import LabelledLoss
 from .contract import OP
 
-ACTIVATION = Attr("activation", Choice("softmax", "sigmoid"), "softmax", "function from logits to probabilities")
+ACTIVATION = Attr("activation", Choice("softmax", "sigmoid"), "softmax")
 
 
 class DiceLoss(LabelledLoss):

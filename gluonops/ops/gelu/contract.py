@@ -5,5 +5,4 @@ from ...core.contract import Attr, Choice
 from .._activation.contract import activation
 
 OP = activation("gelu", "x times the normal distribution function of x",
-                attrs=(Attr("approximation", Choice("erf", "tanh"), "erf",
-                            "erf: the function itself; tanh: Hendrycks' approximation"),))
+                attrs=(Attr("approximation", Choice("erf", "tanh"), "erf"),))

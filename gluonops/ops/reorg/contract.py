@@ -17,12 +17,12 @@ OP = Op(
     name="reorg",
     summary="space to depth or depth to space, in Darknet's, DCR or CRD order",
     family="moves",
-    inputs=(Arg("data", "T", "(batch, channels, height, width)"),),
+    inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "(batch, channels*s*s, height/s, width/s); with reverse (batch, channels/s/s, "
                  "height*s, width*s)"),),
-    attrs=(Attr("stride", Int(1), 2, "height and width of the pixel blocks that move into channels"),
-           Attr("mode", Choice(*MODES), "darknet", "order of the output channels"),
-           Attr("reverse", Bool(), False, "true: depth to space; false: space to depth")),
+    attrs=(Attr("stride", Int(1), 2),
+           Attr("mode", Choice(*MODES), "darknet"),
+           Attr("reverse", Bool(), False)),
     types={"T": FLOATS + INTEGERS},
     shapes=(
         Shapes(when="reverse", data=IMAGE, output=LARGE),

@@ -5,4 +5,4 @@ from ...core.contract import Attr, Float
 from .._activation.contract import activation
 
 OP = activation("swish", "x sigmoid(beta x)",
-                attrs=(Attr("beta", Float(low=0, below=1000), 1.0, "factor of x in the sigmoid"),))
+                attrs=(Attr("beta", Float(low=0, below=1000), 1.0),))

@@ -100,10 +100,10 @@ OP = Op(
     name="tile",
     summary="repeat a tensor along one or several axes",
     family="moves",
-    inputs=(Arg("data", "T", "any shape"),),
+    inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "shape of data, repeated axes multiplied"),),
-    attrs=(Attr("tiles", IntOrTuple(1), 1, "number of repetitions: an integer for axis, or a tuple as in numpy.tile"),
-           Attr("axis", Int(), -1, "axis that an integer repeats; not with a tuple")),
+    attrs=(Attr("tiles", IntOrTuple(1), 1),
+           Attr("axis", Int(), -1)),
     types={"T": FLOATS + INTEGERS},
     shapes=Shapes(data="...", output="... * tiles@axis"),
     refused=(
