@@ -40,6 +40,7 @@ PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 MAX_BLOCKS = 65536   # kernels have grid-stride loops
+SMALL = 1 << 17   # float64 of scratch memory, 1 MiB, that a pass keeps to save an allocation for each launch
 OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
 
 # CustomOps run in threads of MXNet's. Neither the caches here nor MXNet's tables of modules are thread-safe.
@@ -282,8 +283,9 @@ class Pass:
         for place, (tensor, request) in enumerate(zip(written(op, direction), requests)):
             if request == "null":
                 self._untouched[place] = _placeholder(context, dtypes[variables[tensor.name]], place)
-        # In order, the memory that is kept from launch to launch, or the size of memory for a single one.
-        self._scratch = [mx.nd.array(np.zeros(size), context, "float64") if array.kept else size   # without a kernel
+        # In order, the memory that is kept from launch to launch, or the size of memory for a single one. Zeros are
+        # made on the CPU, as MXNet may have no kernel for this GPU.
+        self._scratch = [mx.nd.array(np.zeros(size), context, "float64") if array.kept or size <= SMALL else size
                          for array, size in zip(record.scratch(op, direction), planned.scratch.values())]
 
         tables = record.table_dtypes(op, dtypes)

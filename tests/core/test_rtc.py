@@ -412,6 +412,17 @@ class TestPrepared:
             arrays = [given[kept] for _, given in launches]
             assert len(arrays) == 2 and len({id(array) for array in arrays}) == 1
 
+    @pytest.mark.parametrize("small, arrays", [(rtc.SMALL, 1), (0, 2)])
+    def test_an_allocation_for_each_launch_is_for_large_memory(self, small, arrays, launches, monkeypatch):
+        monkeypatch.setattr(rtc, "SMALL", small)
+        entry = registry.get("softmax_focal_loss")
+        data, label = mx.nd.ones((2, 1 << 17)), mx.nd.zeros((2,))
+        outputs = [mx.nd.ones((2,)) for _ in range(3)]
+        for _ in range(2):
+            custom.Operator(entry, entry.op.parse({})).forward(True, ["write"] * 3, [data, label], outputs, [])
+        assert len({id(given["sums"]) for _, given in launches}) == arrays
+        assert len({id(given["counts"]) for _, given in launches}) == 1, "its zeros are needed"
+
     def test_start_passes_addresses_as_mxnet_does(self, monkeypatch):
         """``Start`` is ``CudaKernel.launch`` without its conversions: both end in the same C call."""
         calls = []

@@ -189,11 +189,14 @@ template <typename I, typename T>
 __device__ void repeat(const TileArgs<T> &args)
 {
     __shared__ Nest<I> nest;
+    const T *const data = args.data;   // read in front of the barrier in `loops`, which takes fewer registers
+    T *const output = args.output;
+    const int request = args.output_request;
     const Loops<I> loops(args, &nest);
-    if (loops.packed(args.data, args.output))
-        scatter(args.data, args.output, args.output_request, loops);
+    if (loops.packed(data, output))
+        scatter(data, output, request, loops);
     else
-        gather(args.data, args.output, args.output_request, loops);
+        gather(data, output, request, loops);
 }
 
 template <typename T>
