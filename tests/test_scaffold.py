@@ -189,7 +189,7 @@ def test_what_it_writes_passes_the_linter(started):
 
 GAIN = {   # file -> what another attribute changes in it: the declaration, and its use in the kernels
     "contract.py": [("types=FLOATS + INTEGERS, accumulate_fp32=False",
-                     'attrs=(Attr("gain", Float(above=0), 1.0, "multiplies the output"),)'),
+                     'attrs=(Attr("gain", Float(above=0), 1.0),)'),
                     ("import FLOATS, INTEGERS", "import Attr, Float")],
     "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:")],
     "reference.py": [("return F.abs(data)", "return F.abs(data) * attrs.gain"),

@@ -36,6 +36,7 @@ EXAMPLES = {
   gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
     "export": """\
   gluonops export net deploy                      nodes of gluonops become MXNet's own operators
+  gluonops export old-symbol.json --out new       files of any version, as MXNet 1.9.1 writes them
   gluonops export net deploy --fold-batch-norm    and batch norms folded, where possible
   gluonops export net fast --backend native       nodes of the C++ library
   gluonops export trained deploy --inference      without losses and labels

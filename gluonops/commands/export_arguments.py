@@ -11,10 +11,12 @@ __all__ = ["add_export", "add_viz"]
 
 def add_export(add: Callable) -> None:
     export = add("export", "exported files for another backend, in 8 bits, or as ONNX",
-                 "Rewrite exported files without the source code of the net. IN and OUT are paths without "
-                 "-symbol.json: IN means IN-symbol.json and IN-0000.params.")
+                 "Rewrite files of any version of MXNet, without the source code of the net. IN and OUT are paths "
+                 "without -symbol.json: IN means IN-symbol.json and IN-0000.params. IN may also be one of these "
+                 "files, a folder or an archive.")
     export.add_argument("source", metavar="IN", help="the exported net")
     export.add_argument("target", metavar="OUT", nargs="?", help="the files to write; may be IN; not needed for --onnx")
+    export.add_argument("--out", metavar="OUT", help="the same as OUT")
     export.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
                         help="what operators of gluonops become (default: builtin, which needs no gluonops)")
     export.add_argument("--fold-batch-norm", action="store_true", help="fold batch norms, where possible")
@@ -58,6 +60,10 @@ def _add_int8(group: argparse._ArgumentGroup) -> None:
 
 
 def _check_export(args: argparse.Namespace) -> None:
+    if args.out is not None:
+        if args.target is not None:
+            args.parser.error("OUT is given twice")
+        args.target = args.out
     if args.target is None and args.onnx is None:
         args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
     _check_int8(args)

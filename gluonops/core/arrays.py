@@ -19,7 +19,7 @@ def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arr
     """
     names = [entry.name for entry in params.entries(where, path, remedy)]
     if None in names:
-        raise OpError(where, f"the arrays of {path} have no names", remedy)
+        raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
     values = params.read(where, path, remedy)
     return {name: _array(where, path, name, values.pop(name)) for name in names}   # one copy at a time
 

@@ -13,15 +13,19 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from .errors import OpError, quoted
+from .errors import OpError
 from .files import check_name, check_regular, read_lines
 
-__all__ = ["Item", "index", "items", "record", "records", "unpack"]
+__all__ = ["Item", "content", "index", "items", "parts", "records", "unpack"]
 
-MARK = 0xCED7230A
-WHOLE, FIRST, MIDDLE, LAST = range(4)   # the parts
+MAGIC = 0xced7230a
+FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
+LABEL = 4   # bytes of a number
+# Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
+WHOLE, FIRST, MIDDLE, LAST = range(4)
 LENGTH_BITS = 29
-HEADER = struct.Struct("<IfQQ")   # the number of labels, the label if that is 0, and two numbers of the image
+ALIGNMENT = 4   # bytes
+SHOWN = 60      # characters of a wrong line in an error
 
 
 class Item(NamedTuple):
@@ -32,82 +36,91 @@ class Item(NamedTuple):
     content: bytes
 
 
-def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
-    """The records of a file, one after the other. An OpError, with the place, where the file is damaged."""
-    with _opened(where, path) as file:
-        length = os.fstat(file.fileno()).st_size
-        while file.tell() < length:
-            yield _record(where, path, file, length)
-
-
-def record(where: str, path: str | os.PathLike, place: int) -> bytes:
-    """The record that begins at a byte, as an index has it. An OpError if there is none."""
-    with _opened(where, path) as file:
-        length = os.fstat(file.fileno()).st_size
-        if not 0 <= place < length:
-            raise OpError(where, f"byte {place} of {path} is beyond its end; the file has {length}",
-                          "Make the index again")
-        file.seek(place)
-        return _record(where, path, file, length)
-
-
-def index(where: str, path: str | os.PathLike) -> dict[int, int]:
-    """The places of the records, by their numbers, of an ``.idx`` file. An OpError if a line is something else."""
-    places = {}
+def index(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
+    """The numbers and places of the records, of an ``.idx`` file. An OpError if it has none, or something else."""
     try:
         lines = read_lines(path)
     except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}", "Make the index again") from error
-    for number, line in enumerate(lines, start=1):
-        fields = line.split("\t")
-        if len(fields) != 2 or not all(field.isascii() and field.isdigit() for field in fields):
-            raise OpError(where, f"line {number} of {path} is {quoted(line)}; expected two numbers",
-                          "Make the index again")
-        places[int(fields[0])] = int(fields[1])
+        raise OpError(where, f"{path} cannot be read: {error.strerror}",
+                      "It is made along with the .rec file") from error
+    places = []
+    for number, line in enumerate(lines, 1):
+        words = [word.strip() for word in line.split("\t")]
+        if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+            raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and a place, with a tab "
+                          "between", "Create the file again")
+        places.append((int(words[0]), int(words[1])))
+    if not places or len(dict(places)) < len(places):
+        problem = "a record twice" if places else "no records"
+        raise OpError(where, f"{path} has {problem}", "Create the file again")
     return places
 
 
-def unpack(where: str, content: bytes) -> Item:
+def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
+          key: int | None = None) -> list[tuple[int, int]]:
+    """(start, length) of each part of the record at a byte. An OpError unless all of it is in the file.
+
+    ``key``: its number in the ``.idx`` file, for errors.
+    """
+    size = os.fstat(file.fileno()).st_size
+    name = path if key is None else f"{path}, record {key}"
+    found, expected = [], (WHOLE, FIRST)
+    while expected:
+        file.seek(min(offset, size))
+        magic, packed = FRAME.unpack(file.read(FRAME.size).ljust(FRAME.size, b"\0"))
+        part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
+        if magic != MAGIC and not found:
+            reason = "" if key is None else f", where the .idx file puts record {key}"
+            raise OpError(where, f"{path} has no record at byte {offset}{reason}", "Create both files again, together")
+        if magic != MAGIC or part not in expected:
+            raise OpError(where, f"{name}: at byte {offset} there is no next part of the record",
+                          "It was cut off: create or copy it again")
+        if offset + FRAME.size + length > size:
+            raise OpError(where, f"{name}: {length} bytes from byte {offset} on; the file ends at byte {size}",
+                          "It was cut off: create or copy it again")
+        found.append((offset + FRAME.size, length))
+        expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
+        offset += FRAME.size + length + -length % ALIGNMENT
+    return found
+
+
+def content(file: BinaryIO, places: list[tuple[int, int]]) -> bytes:
+    """A record of these parts; the mark was between them."""
+    texts = []
+    for start, length in places:
+        file.seek(start)
+        texts.append(file.read(length))
+    return struct.pack("<I", MAGIC).join(texts)
+
+
+def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
+    """The records of a file, one after the other. An OpError, with the place, where the file is damaged."""
+    check_name(where, path)
+    try:
+        check_regular(path)
+        file = open(path, "rb")
+    except OSError as error:
+        raise OpError(where, f"{path} cannot be read: {error.strerror}", "Pass a file of records") from error
+    with file:
+        offset = 0
+        while offset < os.fstat(file.fileno()).st_size:
+            places = parts(where, path, file, offset)
+            yield content(file, places)
+            start, length = places[-1]
+            offset = start + length + -length % ALIGNMENT
+
+
+def unpack(where: str, record: bytes) -> Item:
     """A record with its header read. An OpError if there is none."""
-    if len(content) < HEADER.size:
-        raise OpError(where, f"a record has {len(content)} bytes; expected a header of {HEADER.size} bytes",
-                      "Read the records as they are")
-    count, label, number, _ = HEADER.unpack_from(content)
-    end = HEADER.size + 4 * count
-    if end > len(content):
-        raise OpError(where, f"a record of {len(content)} bytes announces {count} labels",
-                      "Read the records as they are")
-    labels = np.frombuffer(content, "<f4", count, HEADER.size) if count else np.array([label], "float32")
-    return Item(labels, number, content[end:])
+    count, label, number, _ = HEAD.unpack(record[:HEAD.size].ljust(HEAD.size, b"\0"))
+    end = HEAD.size + LABEL * count
+    if len(record) < end:
+        raise OpError(where, f"a record of {len(record)} bytes has no header, or one of {count} labels that does not "
+                      "fit in it", "Create the file again, with mx.recordio.pack")
+    labels = np.frombuffer(record, "<f4", count, HEAD.size) if count else np.array([label], "float32")
+    return Item(labels, number, record[end:])
 
 
 def items(where: str, path: str | os.PathLike) -> Iterator[Item]:
     """The records of a file, with their headers read. Errors as of :func:`records` and :func:`unpack`."""
-    return (unpack(where, content) for content in records(where, path))
-
-
-def _opened(where: str, path: str | os.PathLike) -> BinaryIO:
-    check_name(where, path)
-    try:
-        check_regular(path)
-        return open(path, "rb")
-    except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}", "Pass a file of records") from error
-
-
-def _record(where: str, path: str | os.PathLike, file: BinaryIO, length: int) -> bytes:
-    """The record that begins here. Its parts have the mark between them."""
-    start = file.tell()
-    parts, expected = [], (WHOLE, FIRST)
-    while True:
-        head = file.read(8)
-        mark, number = struct.unpack("<II", head) if len(head) == 8 else (None, 0)
-        kind, size = number >> LENGTH_BITS, number & (1 << LENGTH_BITS) - 1
-        if mark != MARK or kind not in expected or size > length - file.tell():
-            raise OpError(where, f"{path} is not a file of records, or it is damaged: byte {start}",
-                          "Make the file again, or copy it again")
-        parts.append(file.read(size))
-        file.seek(-size % 4, os.SEEK_CUR)
-        if kind in (WHOLE, LAST):
-            return struct.pack("<I", MARK).join(parts)
-        expected = (MIDDLE, LAST)
+    return (unpack(where, record) for record in records(where, path))

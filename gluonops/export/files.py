@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 
 import mxnet as mx
+import numpy as np
 
 from ..core import params
 from ..core.arrays import load_arrays
@@ -19,7 +20,7 @@ from .locate import SYMBOL, check_epoch, newest_epoch, paths_of
 from .metadata import read_metadata
 from .operators import admit
 from .parameters import listed, of_layers, renamed_states, without_tags
-from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason
+from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning
 
 
@@ -51,6 +52,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     if surplus:
         _note(f"{path} has values that no node reads, and that are left out: {listed(surplus)}")
     values = {name: value for name, value in values.items() if name in variables}
+    values = _widened(graph, values, prefix, path)
     check_digest(where, graph, values, epoch, path)
     return graph, values, epoch
 
@@ -123,6 +125,21 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
     if reason:
         raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
                       "Pass the parameters exported with this symbol")
+
+
+def _widened(graph: Graph, values: Arrays, prefix: str, path: str) -> Arrays:
+    """The values; in float32 if some are float16, and the graph takes no input of float16 with them.
+
+    Such files are small, or are what Module has trained in several types. Module makes float32 of all that it reads.
+    """
+    halves = {name for name, value in values.items() if value.dtype == np.float16}
+    types = {name: value.dtype for name, value in values.items()}
+    inputs = [name for name in graph.variables() if name not in values and not name.endswith("label")]
+    types.update(dict.fromkeys(inputs, "float16"))
+    if not halves or "dtype" in read_metadata(graph) or not type_mismatch(_symbol(graph, prefix), types):
+        return values
+    _note(f"{path} has values of float16 for a graph of float32, and they become float32")
+    return {name: value.astype("float32") if name in halves else value for name, value in values.items()}
 
 
 def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str) -> None:

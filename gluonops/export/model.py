@@ -6,13 +6,15 @@ import os
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
 from ..core import params
+from ..core.errors import OpError
 from .files import load, write
 from .graph import Graph
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
-from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused
+from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch
 from .trace import trace
 
 WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # these metadata are made when a file is saved
@@ -92,6 +94,8 @@ class ExportedModel:
         variables = set(graph.variables())
         inputs = {name: tuple(shape) for name, shape in stored.get("inputs", {}).items() if name in variables}
         metadata = {name: value for name, value in stored.items() if name not in WRITTEN_ON_SAVE}
+        if any(value.dtype == np.float16 for value in parameters.values()):
+            metadata.setdefault("dtype", "float16")
         return cls(graph, parameters, inputs, metadata, epoch=epoch)
 
     def save(self, prefix: str | os.PathLike, epoch: int = 0) -> tuple[str, str]:
@@ -136,10 +140,16 @@ class ExportedModel:
         return {name: known[name] for name in self.graph.variables() if name in known}
 
     def check_shapes(self, where: str) -> None:
-        """Raise an OpError if the graph refuses the shapes of the inputs. ``where`` is the caller."""
-        reason = mismatch_reason(self.graph.symbol(), self.shapes())
+        """Raise an OpError if the graph refuses the shapes or the type of the inputs. ``where`` is the caller."""
+        symbol, shapes = self.graph.symbol(), self.shapes()
+        reason = mismatch_reason(symbol, shapes)
         if reason:
             raise refused(where, self.inputs, reason)
+        dtype = self.metadata.get("dtype", "float32")
+        types = {name: self.parameters[name].dtype if name in self.parameters else dtype for name in shapes}
+        reason = type_mismatch(symbol, types)
+        if reason:
+            raise OpError(where, f"the net refuses inputs of {dtype}: {reason}", "Pass another dtype")
 
     def has_label(self) -> bool:
         """Whether there is an input whose name ends in ``label``. Then the graph is for training."""

@@ -41,6 +41,7 @@ LISTS_STATES, LAST_AXIS = 900, 905
 TODAYS = {"CuDNNBatchNorm": "BatchNorm"}
 # How older versions spelled __lr_mult__ and its like, also behind the name of an input.
 OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
+LONG = re.compile(r"(?<=\d)L(?=\s*[,)])")   # in (3L, 3L), as Python 2 wrote it
 TOO_MANY = re.compile(r"Incorrect number of arguments, requires (\d+)")
 
 
@@ -63,7 +64,7 @@ def admit(graph: Graph) -> list[str]:
         _upgrade(graph, written)
         graph.attrs["mxnet_version"] = ["int", current]
     _check_sizes(graph)
-    return [f"the operator {old}, of {version_text(written)}, is {new} in MXNet {version_text(current)}: nodes "
+    return [f"the operator {old}, of MXNet {version_text(written)}, is {new} in MXNet {version_text(current)}: nodes "
             f"{shortened(', '.join(names), 200)}" for (old, new), names in renamed.items()]
 
 
@@ -113,6 +114,7 @@ def _upgrade(graph: Graph, version: int) -> None:
     """Write what an older MXNet wrote as this one does, in place."""
     for node in graph.nodes():
         _spell_marks(node)
+        node.attrs = {name: LONG.sub("", value) for name, value in node.attrs.items()}
         if version < LISTS_STATES and not node.is_variable:
             lacking = _signature(node).lacking
             node.inputs += [(Node(VARIABLE, f"{node.name}_{name}", node.marks()), 0) for name in lacking]

@@ -33,12 +33,10 @@ def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict, dtypes: dict | None = None) -> str | None:
-    """Why variables cannot have these shapes and types; None if they can."""
+def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict) -> str | None:
+    """Why variables cannot have these shapes; None if they can."""
     try:
         arguments, _, states = symbol.infer_shape_partial(**shapes)
-        if dtypes:
-            symbol.infer_type_partial(**dtypes)
     except OpError:
         raise
     except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
@@ -47,6 +45,15 @@ def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict, dtypes: dict | None = N
     for name, shape in zip(names, arguments + states):   # MXNet silently overwrites shapes of a batch norm's parameters
         if name in shapes and tuple(shape) != shapes[name]:
             return f"{name} is {shapes[name]}; expected {tuple(shape)}"
+    return None
+
+
+def type_mismatch(symbol: mx.sym.Symbol, dtypes: dict) -> str | None:
+    """Why variables cannot have these types; None if they can."""
+    try:
+        symbol.infer_type_partial(**dtypes)
+    except mx.MXNetError as error:
+        return last_line(error)
     return None
 
 

@@ -11,7 +11,7 @@ from ..core.backend import backend as _backend
 from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
-from .locate import check_epoch, paths_of
+from .locate import check_epoch, paths_of, split
 from .metadata import plain_metadata
 from .model import ExportedModel
 from .shapes import DataShape
@@ -168,7 +168,7 @@ def _check_not_for_training(where: str, source: str, model: ExportedModel, **for
         reason = "was exported"
     else:
         return
-    raise OpError(where, f"{source}-symbol.json {reason} for training, and {names[0]} is for inference only",
+    raise OpError(where, f"{split(source)[0]}-symbol.json {reason} for training, and {names[0]} is for inference only",
                   "Drop the losses as well: inference=True, or --inference")
 
 

@@ -17,7 +17,7 @@ from ..core.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of
-from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_name
+from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_mismatch, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
@@ -145,7 +145,7 @@ def _mismatch(symbol: mx.sym.Symbol, values: Arrays, shapes: Shapes, dtype: str)
             known_types[name] = values[name].dtype
     known_shapes.update(shapes)
     known_types.update(dict.fromkeys(shapes, dtype))
-    return mismatch_reason(symbol, known_shapes, known_types)
+    return mismatch_reason(symbol, known_shapes) or type_mismatch(symbol, known_types)
 
 
 def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:

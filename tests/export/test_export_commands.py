@@ -36,6 +36,13 @@ def test_export(folder, capsys):
     assert "gluonops_reorg" in ops(folder / "out-symbol.json")
 
 
+def test_a_repair(folder, capsys):
+    assert cli.main(["export", "net-symbol.json", "--out", "new/net"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["new/net-symbol.json", "new/net-0000.params"]
+    with pytest.raises(SystemExit):
+        cli.main(["export", "net", "out", "--out", "new/net"])
+
+
 def test_inference_says_what_went(folder, capsys):
     assert cli.main(["export", "trained", "out", "--inference", "--epoch", "7"]) == 0
     *paths, note = capsys.readouterr().out.splitlines()

@@ -20,9 +20,9 @@ OP = Op(
     name="scratch",
     summary="an operator of the tests",
     family="moves",
-    inputs=(Arg("data", "T", "numbers"), Arg("label", "L", "indices", gradient=False, values=Indices("n"))),
+    inputs=(Arg("data", "T"), Arg("label", "L", gradient=False, values=Indices("n"))),
     outputs=(Out("output", "T", "as data"),),
-    attrs=(Attr("axis", Int(), -1, "where"), Attr("flag", Bool(), True, "whether"), {more}),
+    attrs=(Attr("axis", Int(), -1), Attr("flag", Bool(), True), {more}),
     types={{"T": FLOATS, "L": FLOATS}},
     shapes=Shapes(data="batch..., n@axis, inner...", label="batch..., inner...",
                   output="batch..., n * {factor}, inner..."),
@@ -100,9 +100,9 @@ def test_what_does_not_change_is_left_alone(package, tmp_path):
 
 def test_an_attribute_is_declared_once(package, tmp_path):
     """Parsing, its range, its default and its message follow; so do shapes that it takes part in."""
-    more = ('Attr("times", Int(1), 2, "how many"), Attr("slope", Float(above=0), 0.5, "how steep"), '
-            'Attr("kind", Choice("a", "b_c"), "b_c", "which"), Attr("skip", Optional(Int()), None, "which not"), '
-            'Attr("least", Optional(Float(low=0)), 1.5, "from where")')
+    more = ('Attr("times", Int(1), 2), Attr("slope", Float(above=0), 0.5), '
+            'Attr("kind", Choice("a", "b_c"), "b_c"), Attr("skip", Optional(Int()), None), '
+            'Attr("least", Optional(Float(low=0)), 1.5)')
     declare(package, more, "times")
     source, = load().generate(tmp_path / "generated", package)
     header = source.with_name("scratch.h").read_text()
@@ -144,8 +144,8 @@ def test_an_attribute_reaches_the_kernel_from_one_line(package, tmp_path):
         static_assert(std::is_same<decltype(args.share), Weights<typename ScratchArgs<T>::A>>::value);
         if (args.kind == ScratchKind::BC && args.flag)
             args.output[0] = args.data[args.batch * args.n * args.inner * args.axis];"""
-    more = ('Attr("times", Int(1), 2, "how many"), Attr("least", Optional(Float(low=0)), 1.5, "from where"), '
-            'Attr("kind", Choice("a", "b_c"), "b_c", "which"), Attr("share", Optional(Numbers(0)), None, "of each")')
+    more = ('Attr("times", Int(1), 2), Attr("least", Optional(Float(low=0)), 1.5), '
+            'Attr("kind", Choice("a", "b_c"), "b_c"), Attr("share", Optional(Numbers(0)), None)')
     declare(package, more, "times", 'counts={"share": "n"},', use)
     assert compile_unit(package, tmp_path / "generated") == ""
 
@@ -183,8 +183,8 @@ def test_a_number_that_cannot_be_derived_is_refused(package, tmp_path, record, m
         load().generate(tmp_path / "generated", package)
 
 
-@pytest.mark.parametrize("more", ['Attr("names", type("Names", (), {"takes_tuples": False})(), 1, "")',
-                                  'Attr("x", Optional(Bool()), None, "")'])
+@pytest.mark.parametrize("more", ['Attr("names", type("Names", (), {"takes_tuples": False})(), 1)',
+                                  'Attr("x", Optional(Bool()), None)'])
 def test_a_kind_without_a_form_in_cpp_is_refused(package, tmp_path, more):
     declare(package, more)
     with pytest.raises(ValueError, match="C\\+\\+"):

@@ -61,7 +61,7 @@ def test_an_output_of_another_width_starts_anew(start, tmp_path):
 def test_files_that_are_refused(start, tmp_path):
     mx.nd.save(str(tmp_path / "list.params"), [mx.nd.zeros(3)])
     load = train.load_pretrained_classifier
-    refused("list.params is not a file of named arrays, or it is damaged: its arrays have no names", load,
+    refused("list.params is not a file of named arrays: they have no names", load,
             classifier("1"), tmp_path / "list.params")
     refused("none.params cannot be read: No such file", load, classifier("1"), tmp_path / "none.params")
     refused("list.params is not a file of named arrays", train.read_checkpoint, tmp_path / "list.params")

@@ -9,30 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 
 import numpy as np
 from mxnet import gluon
 
 from ...core.errors import OpError
-from ...core.files import read_lines
+from ...core.records import HEAD, LABEL, content, index, parts, unpack
 from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names, described
 from ..images import decode_image, encoded_size, progress
-from ..limits import is_whole_number
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
 WHERE = "data.rec"
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
-MAGIC = 0xced7230a
-FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
-LABEL = 4   # bytes of a number
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
-SHOWN = 60        # characters of a wrong line in an error
-# Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
-WHOLE, FIRST, MIDDLE, LAST = range(4)
-LENGTH_BITS = 29
-ALIGNMENT = 4   # bytes
 SLACK = 1e-3   # rounding lets a box exceed the image by so much
 
 
@@ -41,7 +31,7 @@ class Records:
 
     def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
-        self._places = _offsets(f"{os.path.splitext(self.path)[0]}.idx", where)
+        self._places = index(where, f"{os.path.splitext(self.path)[0]}.idx")
         self.labels = self._heads()
 
     def name(self, place: int) -> str:
@@ -51,13 +41,8 @@ class Records:
     def encoded(self, place: int) -> bytes:
         """The bytes of a record's image."""
         with self._opened() as file:
-            parts = []
-            for start, length in self._parts(file, *self._places[place]):
-                file.seek(start)
-                parts.append(file.read(length))
-        record = struct.pack("<I", MAGIC).join(parts)
-        count, *_ = HEAD.unpack_from(record)
-        return record[HEAD.size + count * LABEL:]
+            record = content(file, self._parts(file, *self._places[place]))
+        return unpack(self.where, record).content
 
     def image(self, place: int) -> np.ndarray:
         """A record's image, uint8 (height, width, 3)."""
@@ -66,6 +51,9 @@ class Records:
     def size(self, place: int) -> tuple[int, int]:
         """(width, height) of a record's image, from its header."""
         return encoded_size(self.encoded(place), self.name(place), self.where)
+
+    def _parts(self, file, key, offset):
+        return parts(self.where, self.path, file, offset, key)
 
     @contextlib.contextmanager
     def _opened(self):
@@ -87,28 +75,6 @@ class Records:
                                   "the record", "Create the file again")
                 labels.append(np.frombuffer(file.read(count * LABEL), "<f4") if count else np.float32([label]))
         return labels
-
-    def _parts(self, file, key, offset):
-        """(start, length) of each part of a record. An OpError unless all of it is in the file."""
-        size = os.fstat(file.fileno()).st_size
-        parts, expected = [], (WHOLE, FIRST)
-        while expected:
-            file.seek(min(offset, size))
-            magic, packed = FRAME.unpack(file.read(FRAME.size).ljust(FRAME.size, b"\0"))
-            part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
-            if magic != MAGIC and not parts:
-                raise OpError(self.where, f"{self.path} has no record at byte {offset}, where the .idx file puts "
-                              f"record {key}", "Create both files again, together")
-            if magic != MAGIC or part not in expected:
-                raise OpError(self.where, f"{self.path}, record {key}: at byte {offset} there is no next part of the "
-                              "record", "It was cut off: create or copy it again")
-            if offset + FRAME.size + length > size:
-                raise OpError(self.where, f"{self.path}, record {key}: {length} bytes from byte {offset} on; the file "
-                              f"ends at byte {size}", "It was cut off: create or copy it again")
-            parts.append((offset + FRAME.size, length))
-            expected = () if part in (WHOLE, LAST) else (MIDDLE, LAST)
-            offset += FRAME.size + length + -length % ALIGNMENT
-        return parts
 
 
 class DetectionRecords(DetectionDataset):
@@ -197,25 +163,6 @@ def _find(root, split, where):
         if os.path.isfile(place):
             return place
     raise OpError(where, f"there is no {' and no '.join(places)}", "Pass another root")
-
-
-def _offsets(path, where):
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}",
-                      "It is made along with the .rec file") from error
-    offsets = []
-    for number, line in enumerate(lines, 1):
-        words = line.split("\t")
-        if len(words) != 2 or not all(is_whole_number(word.strip()) for word in words):
-            raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and a place, with a tab "
-                          "between", "Create the file again")
-        offsets.append((int(words[0]), int(words[1])))
-    if not offsets or len(dict(offsets)) < len(offsets):
-        problem = "a record twice" if offsets else "no records"
-        raise OpError(where, f"{path} has {problem}", "Create the file again")
-    return offsets
 
 
 def _objects(name, label, where):

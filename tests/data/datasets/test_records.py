@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from folders import NAMES, SCENES, check, encoded, make_records, photograph, picture, refused
 from gluonops.core.optional import require
+from gluonops.core.records import MAGIC
 from gluonops.data import classification, detection
-from gluonops.data.datasets.records import MAGIC
 from PIL import Image
 
 

@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_net(change, text, net):
 @pytest.mark.parametrize("path, text", [
     ("nowhere", "there is no file nowhere-symbol.json"), ("net-0009.params", "net-0009.params cannot be read: No such"),
     ("short.params", "short.params is not a file of arrays, or it is damaged: byte"),
-    ("short.rec", "short.rec is not a file of records, or it is damaged: byte 0"),
+    ("short.rec", "short.rec has no record at byte 0"),
     ("bad", "bad-symbol.json is not a symbol in JSON")])
 @pytest.mark.parametrize("run", [gops.files.describe, gops.files.check, lambda path: gops.files.convert(path, "out")],
                          ids=["describe", "check", "convert"])
