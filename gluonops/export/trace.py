@@ -1,11 +1,13 @@
 """Traces a net: makes its graph and collects its parameters."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
 import re
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import mxnet as mx
@@ -160,7 +162,7 @@ def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.s
     Traced with native nodes where they are to be had: MXNet never frees the nodes of a graph that it has written as
     JSON, and a Custom node holds 30 kB.
     """
-    with _backend("native" if native.loaded() else "custom"):
+    with _backend("native" if native.loaded() else "custom"), _group_norms_of_gluoncv(net):
         outputs = _call(where, net, shapes, [mx.sym.var(name) for name in shapes])
     flat = []
     waiting = [outputs]
@@ -176,6 +178,25 @@ def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.s
     if not flat:
         raise OpError(where, f"{type(net).__name__} returns nothing", "Return its outputs")
     return flat
+
+
+@contextlib.contextmanager
+def _group_norms_of_gluoncv(net: mx.gluon.HybridBlock) -> Iterator[None]:
+    """Let gluoncv's group norms, which read the shape of their input, compute with our operator."""
+    def compute(block: mx.gluon.HybridBlock, F, x: mx.sym.Symbol, gamma: mx.sym.Symbol, beta: mx.sym.Symbol):
+        if not block.scale:
+            gamma = F.ones_like(beta)
+        return ops.group_norm(x, gamma, beta, num_groups=block.ngroups, eps=block._kwargs["eps"])
+
+    blocks = []
+    net.apply(lambda block: blocks.append(block) if type(block).__module__ == "gluoncv.nn.gn" else None)
+    for block in blocks:
+        block.hybrid_forward = functools.partial(compute, block)
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.hybrid_forward
 
 
 def _call(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, inputs: list) -> Any:

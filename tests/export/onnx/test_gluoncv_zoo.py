@@ -1,0 +1,134 @@
+"""A net of every family in gluoncv's zoo that is built without a download: symbol JSON and ONNX against MXNet.
+
+Each net has random weights, scaled layer by layer so that no output vanishes and no two scores are equal.
+"""
+import warnings
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import onnx_oracle
+import pytest
+from mxnet import gluon
+from mxnet.gluon import nn
+
+ICON, SMALL, IMAGE, WIDE = (3, 32, 32), (3, 64, 64), (3, 224, 224), (3, 128, 96)
+CLIP = (3, 16, 112, 112)
+CLASSIFIERS = {
+    "alexnet": IMAGE, "cifar_residualattentionnet56": ICON, "cifar_resnet20_v1": ICON, "cifar_resnet20_v2": ICON,
+    "cifar_resnext29_16x64d": ICON, "cifar_wideresnet16_10": ICON, "darknet53": SMALL, "densenet121": IMAGE,
+    "dla34": SMALL, "googlenet": IMAGE, "hrnet_w18_small_v1_c": (3, 128, 128), "inceptionv3": (3, 299, 299),
+    "mobilenet0.25": SMALL, "mobilenetv2_0.25": SMALL, "mobilenetv3_small": SMALL, "nasnet_4_1056": IMAGE,
+    "residualattentionnet56": IMAGE, "resnest14": SMALL, "resnet18_v1": SMALL, "resnet18_v1b": SMALL,
+    "resnet18_v2": SMALL, "resnet50_v1b_gn": SMALL, "resnet50_v1c": SMALL, "resnet50_v1d_0.11": SMALL,
+    "resnet50_v1e": SMALL, "resnet50_v1s": SMALL, "resnext50_32x4d": SMALL, "se_resnet18_v1": SMALL,
+    "se_resnet18_v2": SMALL, "se_resnext50_32x4d": SMALL, "senet_154": SMALL, "shufflenet_v1": SMALL,
+    "shufflenet_v2": SMALL, "squeezenet1.0": IMAGE, "vgg11": SMALL, "vgg11_bn": SMALL, "xception": (3, 96, 96)}
+SEGMENTATION = {name: (3, 480, 480) for name in (
+    "danet_resnet50_citys", "deeplab_resnest50_ade", "deeplab_resnet50_ade", "deeplab_v3b_plus_wideresnet_citys",
+    "fcn_resnet50_voc", "hrnet_w18_small_v1_s", "icnet_resnet50_citys", "psp_resnet50_ade")}
+SEGMENTATION["fastscnn_citys"] = (3, 1024, 1024)
+DETECTORS = {
+    "center_net_dla34_voc": (3, 128, 128), "center_net_dla34_dcnv2_voc": (3, 128, 128),
+    "center_net_mobilenetv3_small_duc_voc": (3, 128, 128), "center_net_resnet18_v1b_voc": (3, 128, 128),
+    "center_net_resnet18_v1b_dcnv2_voc": (3, 128, 128), "ssd_300_mobilenet0.25_voc": (3, 300, 300),
+    "ssd_300_resnet34_v1b_voc": (3, 300, 300), "ssd_300_vgg16_atrous_voc": (3, 300, 300),
+    "ssd_512_resnet50_v1_voc": (3, 512, 512), "yolo3_darknet53_voc": SMALL, "yolo3_mobilenet0.25_voc": SMALL}
+# They take one image.
+TWO_STAGES = {name: (3, 128, 160) for name in (
+    "doublehead_rcnn_resnet50_v1b_voc", "faster_rcnn_fpn_resnet50_v1b_coco", "faster_rcnn_resnet50_v1b_voc",
+    "mask_rcnn_fpn_resnet18_v1b_coco", "mask_rcnn_resnet18_v1b_coco")}
+OTHERS = {
+    "alpha_pose_resnet101_v1b_coco": WIDE, "mobile_pose_mobilenet1.0": WIDE, "mobile_pose_mobilenetv3_small": WIDE,
+    "simple_pose_resnet18_v1b": WIDE, "monodepth2_resnet18_kitti_mono_640x192": (3, 64, 96),
+    "monodepth2_resnet18_posenet_kitti_mono_640x192": (6, 64, 96), "c3d_kinetics400": CLIP,
+    "i3d_inceptionv1_kinetics400": (3, 16, 224, 224), "i3d_inceptionv3_kinetics400": (3, 16, 299, 299),
+    "i3d_nl5_resnet50_v1_kinetics400": CLIP, "i3d_resnet50_v1_kinetics400": CLIP, "p3d_resnet50_kinetics400": CLIP,
+    "r2plus1d_resnet18_kinetics400": CLIP, "slowfast_4x16_resnet50_kinetics400": (3, 36, 112, 112)}
+NETS = {**CLASSIFIERS, **SEGMENTATION, **DETECTORS, **TWO_STAGES, **OTHERS}
+REGIONS = 30
+QUICK = ("resnet50_v1b_gn", "shufflenet_v1", "center_net_resnet18_v1b_dcnv2_voc", "mask_rcnn_resnet18_v1b_coco",
+         "r2plus1d_resnet18_kinetics400", "yolo3_mobilenet0.25_voc")
+
+
+def made(name):
+    """The net, initialized at random."""
+    get = onnx_oracle.gluoncv().model_zoo.get_model
+    try:
+        net = get(name, pretrained_base=False)
+    except (TypeError, Warning):   # it has no base
+        net = get(name)
+    net.collect_params().initialize()
+    if name in TWO_STAGES:   # MXNet takes a minute for 1000 regions
+        net._rpn_test_post_nms = net.rpn._test_post_nms = REGIONS
+    if name.startswith("mask"):
+        net._rcnn_max_dets = REGIONS
+    return net
+
+
+def scale(net, data):
+    """Scale the weights of every layer so that its outputs have the deviation 1, running the net once."""
+    def normalize(layer, _, output):
+        deviation = max(output.asnumpy().std(), 1e-6)
+        mx.nd.elemwise_div(output, mx.nd.full(output.shape, deviation), out=output)
+        for parameter in layer.params.values():
+            parameter.set_data(parameter.data() / deviation)
+
+    hooks = []
+    layers = (nn.Dense, nn.Conv2D, nn.Conv3D, nn.Conv2DTranspose)
+    net.apply(lambda block: hooks.append(block.register_forward_hook(normalize)) if isinstance(block, layers) else None)
+    net(data)
+    for hook in hooks:
+        hook.detach()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+                                  for name in NETS])
+def test_net(name, tmp_path, rng):
+    net = made(name)
+    images = rng.uniform(-1, 1, (2, *NETS[name])).astype(np.float32)
+    if name in TWO_STAGES:
+        images = images[:1]
+    scale(net, mx.nd.array(images[:1]))
+    expected = onnx_oracle.outputs_of(net, images)
+    path, _ = gops.export.symbol(net, tmp_path / "net", images.shape)
+    check(expected, onnx_oracle.outputs_of(gluon.SymbolBlock.imports(
+        path, ["data"], str(tmp_path / "net-0000.params")), images))
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", gops.export.ExportWarning)
+        gops.export.onnx(net, tmp_path / "net.onnx", (1, *images.shape[1:]))
+    said = [str(warning.message) for warning in caught if warning.category is gops.export.ExportWarning]
+    assert bool(said) == (name in TWO_STAGES), said
+    assert not said or said[0].startswith("the file takes a batch of 1 only: ")
+    session = onnx_oracle.session(tmp_path / "net.onnx")
+    check(expected, session.run(None, {session.get_inputs()[0].name: images}))
+
+
+def check(expected, found):
+    """Compare outputs; detections whatever their order is, because rounding decides on that of equal scores."""
+    assert len(found) == len(expected)
+    rows = [value.shape[1] for value in expected[:3]]
+    if len(rows) == 3 and expected[2].shape[-1] == 4 and len(set(rows)) == 1:
+        order = [nearest(*pair) for pair in zip(as_rows(expected), as_rows(found))]
+        found = [np.stack([image[places] for image, places in zip(value, order)]) for value in found]
+    for ours, theirs in zip(expected, found):
+        assert np.isfinite(ours).all() and ours.std() > 0
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-4 * np.abs(ours).max())
+
+
+def as_rows(detections):
+    """Classes, scores and boxes of each image, on one scale."""
+    ids, scores, boxes = (value.reshape(*value.shape[:2], -1) for value in detections[:3])
+    return np.concatenate([ids, scores, boxes / np.abs(boxes).max()], axis=-1)
+
+
+def nearest(expected, found):
+    """For each row the number of the one that is nearest to it, which no other row has."""
+    distances = np.abs(expected[:, None] - found[None]).sum(axis=-1)
+    places = np.empty(len(expected), int)
+    for row in range(len(expected)):
+        places[row] = distances[row].argmin()
+        distances[:, places[row]] = np.inf
+    return places
