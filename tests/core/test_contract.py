@@ -97,7 +97,7 @@ def test_solving_goes_every_way():
     ({"b": (4,), "a": (5, 6)}, "a has shape (5, 6); expected (4, width) to match b of shape (4,)"),
     ({"d": (4, 7)}, "d has shape (4, 7); expected (batch, 6) with a * b = 6. Change the layer in front or the "
      "attributes"),
-    ({"c": (4, 3, 2)}, "c has shape (4, 3, 2); expected (batch, width / step, 3) with 3"),
+    ({"c": (4, 3, 2)}, "c has shape (4, 3, 2); expected (batch, width / step, 3)."),
 ])
 def test_what_does_not_fit(shapes, text):
     with pytest.raises(gops.OpError) as caught:

@@ -106,10 +106,10 @@ def test_an_attribute_is_declared_once(package, tmp_path):
     declare(package, more, "times")
     source, = load().generate(tmp_path / "generated", package)
     header = source.with_name("scratch.h").read_text()
-    for line in ("int64_t times = 2;   // how many", "double slope = 0.5;   // how steep",
+    for line in ("int64_t times = 2;", "double slope = 0.5;",
                  "struct ScratchKind { enum Value { A, BC }; };",
-                 "ScratchKind::Value kind = ScratchKind::BC;   // which", "std::optional<int64_t> skip;   // which not",
-                 "std::optional<double> least = 1.5;   // from where"):
+                 "ScratchKind::Value kind = ScratchKind::BC;", "std::optional<int64_t> skip;",
+                 "std::optional<double> least = 1.5;"):
         assert line in header
     text = source.with_name("operators.cc").read_text()
     for line in ('attrs.times = given.integer("times", attrs.times, 1);',

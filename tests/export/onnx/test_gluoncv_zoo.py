@@ -24,7 +24,9 @@ CLASSIFIERS = {
     "resnet50_v1e": SMALL, "resnet50_v1s": SMALL, "resnext50_32x4d": SMALL, "se_resnet18_v1": SMALL,
     "se_resnet18_v2": SMALL, "se_resnext50_32x4d": SMALL, "senet_154": SMALL, "shufflenet_v1": SMALL,
     "shufflenet_v2": SMALL, "squeezenet1.0": IMAGE, "vgg11": SMALL, "vgg11_bn": SMALL, "xception": (3, 96, 96)}
-SEGMENTATION = dict.fromkeys(("danet_resnet50_citys", "deeplab_resnest50_ade", "deeplab_resnet50_ade", "deeplab_v3b_plus_wideresnet_citys", "fcn_resnet50_voc", "hrnet_w18_small_v1_s", "icnet_resnet50_citys", "psp_resnet50_ade"), (3, 480, 480))
+SEGMENTATION = dict.fromkeys((
+    "danet_resnet50_citys", "deeplab_resnest50_ade", "deeplab_resnet50_ade", "deeplab_v3b_plus_wideresnet_citys",
+    "fcn_resnet50_voc", "hrnet_w18_small_v1_s", "icnet_resnet50_citys", "psp_resnet50_ade"), (3, 480, 480))
 SEGMENTATION["fastscnn_citys"] = (3, 1024, 1024)
 DETECTORS = {
     "center_net_dla34_voc": (3, 128, 128), "center_net_dla34_dcnv2_voc": (3, 128, 128),
@@ -33,7 +35,9 @@ DETECTORS = {
     "ssd_300_resnet34_v1b_voc": (3, 300, 300), "ssd_300_vgg16_atrous_voc": (3, 300, 300),
     "ssd_512_resnet50_v1_voc": (3, 512, 512), "yolo3_darknet53_voc": SMALL, "yolo3_mobilenet0.25_voc": SMALL}
 # They take one image.
-TWO_STAGES = dict.fromkeys(("doublehead_rcnn_resnet50_v1b_voc", "faster_rcnn_fpn_resnet50_v1b_coco", "faster_rcnn_resnet50_v1b_voc", "mask_rcnn_fpn_resnet18_v1b_coco", "mask_rcnn_resnet18_v1b_coco"), (3, 128, 160))
+TWO_STAGES = dict.fromkeys((
+    "doublehead_rcnn_resnet50_v1b_voc", "faster_rcnn_fpn_resnet50_v1b_coco", "faster_rcnn_resnet50_v1b_voc",
+    "mask_rcnn_fpn_resnet18_v1b_coco", "mask_rcnn_resnet18_v1b_coco"), (3, 128, 160))
 OTHERS = {
     "alpha_pose_resnet101_v1b_coco": WIDE, "mobile_pose_mobilenet1.0": WIDE, "mobile_pose_mobilenetv3_small": WIDE,
     "simple_pose_resnet18_v1b": WIDE, "monodepth2_resnet18_kitti_mono_640x192": (3, 64, 96),
