@@ -47,6 +47,9 @@ THREADS = ["-pthread"]
 MXNET_CXX = ["-D_GLIBCXX_USE_CXX11_ABI=0", "-DMSHADOW_STAND_ALONE=1", "-DMSHADOW_USE_F16C=0", "-DMSHADOW_USE_SSE=0"]
 # The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
+# GCC 14 leaves a product out of a loop's sum where it thinks that a chain of sums is slower fused, which depends on the
+# code around: a column's bits would depend on its neighbours. Clang has no such option.
+FUSED_CHAINS = ["--param=avoid-fma-max-bits=0"]
 SMALL = ["-O1"]   # after the usual options, where speed does not matter
 # For gcov. The kernels run in several threads. -fexpensive-optimizations fuses multiplications and additions, as -O3
 # does; without it last digits differ.
@@ -185,7 +188,8 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     """(command, object file) for every translation unit. ``extra`` are options after the usual ones."""
     include = ["-I", str(mxnet / "include")]
     targets = TARGETS if supports(compiler, AVX2) else {}
-    common = [*compiler, *FLAGS, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
+    fused = FUSED_CHAINS if supports(compiler, ["-Werror", *FUSED_CHAINS]) else []
+    common = [*compiler, *FLAGS, *fused, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     # What runs anywhere chooses among the sets. Beside others, it is for old processors: it need not be fast.
     entry = ["-DGLUONOPS_ENTRY", *(["-DGLUONOPS_ALL_TARGETS", *SMALL] if targets else [])]
