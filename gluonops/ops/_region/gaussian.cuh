@@ -35,9 +35,9 @@ template <typename A> struct GaussianNll {
     }
 };
 
-template <typename A, typename Place>
-GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Place &place, const YoloBox<A> &predicted,
-                                         const Box<A> &truth)
+template <typename A, typename Prediction>
+GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Prediction &prediction,
+                                         const YoloBox<A> &predicted, const Box<A> &truth)
 {
     const bool is_nll = loss.box_loss == NLL_LOSS;
     const A scale = 2 - truth.w * truth.h, shift = loss.shift;
@@ -48,7 +48,7 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Plac
         increase.y -= shift * increase.h;
         overlap = iou_errors(loss, predicted, increase);
     }
-    const YoloBox<A> same(loss, place.again());
+    const YoloBox<A> same(loss, prediction.again());
     const A means[4] = {same.offsets[0], same.offsets[1], same.numbers[2], same.numbers[3]};
     const A targets[4] = {(truth.x - shift * truth.w) * same.width - same.column,
                           (truth.y - shift * truth.h) * same.height - same.row,
@@ -57,7 +57,7 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Plac
     BoxDelta<A, 8> result;
     A loss_of_numbers = 0;
     for (int c = 0; c < 4; ++c) {
-        const GaussianNll<A> nll(targets[c] - means[c], loss.activation(place.number(2 * c + 1)));
+        const GaussianNll<A> nll(targets[c] - means[c], loss.activation(prediction.number(2 * c + 1)));
         const A by_mean = limited(scale * nll.by_mean * loss.iou_normalizer, loss.max_delta);
         result.delta[2 * c] = is_nll ? by_mean : overlap.delta[c];
         result.delta[2 * c + 1] = limited(scale * nll.by_deviation * loss.uc_normalizer, loss.max_delta);

@@ -7,12 +7,12 @@
 
 enum { THREADS = 256 };
 
-// The place of a prediction, whose number is anchor * cells + cell. 32 bits hold it, because more predictions fit into no
-// memory.
-struct Prediction {
+// The anchor and the cell of a prediction, whose number is anchor * cells + cell. 32 bits hold it, because more
+// predictions fit into no memory.
+struct AnchorCell {
     int anchor, cell, column, row;
 
-    __device__ Prediction(int number, int height, int width)
+    __device__ AnchorCell(int number, int height, int width)
     {
         const unsigned cells = unsigned(height) * unsigned(width);
         anchor = unsigned(number) / cells;
@@ -156,7 +156,7 @@ __device__ void compute_image(const Args &args, const Targets &targets, int64_t 
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory
     for (int n = blockIdx.y * THREADS + threadIdx.x; n < predictions; n += gridDim.y * THREADS) {
-        const Prediction at(n, map.height, map.width);
+        const AnchorCell at(n, map.height, map.width);
         if (is_invalid)
             gradient.put_all(map.place(at), map.channels(), map.cells(), not_a_number<A>());
         else

@@ -9,6 +9,7 @@ from .contract import ANCHOR_COUNT
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 PREDICTIONS = 256    # that a block of threads takes, where an image has several
 MANY_BLOCKS = 2048   # that are enough for a GPU: so many images have one each
+STEPS = ("ASSIGN", "COMPUTE")   # of forward; the last block of an image adds up the sums of its blocks
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -48,14 +49,13 @@ def images(args) -> Launch:
     """One block per image, or several."""
     predictions = args.anchor_count * args.height * args.width
     parts = max(1, min(math.ceil(predictions / PREDICTIONS), MANY_BLOCKS // max(1, args.batch)))
-    return Launch(args.batch, parts=parts, steps=("ASSIGN", "COMPUTE"))
+    return Launch(args.batch, parts=parts, steps=STEPS)
 
 
-# Forward: assign the ground truths; compute, where the last block of an image adds up the sums of its blocks.
 CUDA = Cuda(
     forward=images,
     backward=each_element,
-    steps=("ASSIGN", "COMPUTE"),
+    steps=STEPS,
     derived={**ANCHOR_COUNT, "size": "data.size"},
     scratch=(Array("targets", "Target<A>", "batch * truths", "forward", numbers=12),
              Array("counts", "uint32", "batch", "forward", kept=True),

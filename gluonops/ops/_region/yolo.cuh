@@ -64,13 +64,13 @@ template <typename A> struct YoloBox {
     A column, row, width, height, anchor_w, anchor_h;
     Box<A> box;
 
-    template <typename Loss, typename Place>
-    GLUONOPS_INLINE YoloBox(const Loss &loss, const Place &place)
-        : column(A(place.column)), row(A(place.row)), width(A(place.width)), height(A(place.height)),
-          anchor_w(place.anchor_w()), anchor_h(place.anchor_h())
+    template <typename Loss, typename Prediction>
+    GLUONOPS_INLINE YoloBox(const Loss &loss, const Prediction &prediction)
+        : column(A(prediction.column)), row(A(prediction.row)), width(A(prediction.width)),
+          height(A(prediction.height)), anchor_w(prediction.anchor_w()), anchor_h(prediction.anchor_h())
     {
         for (int c = 0; c < 4; ++c)
-            numbers[c] = place.number(c * Loss::STEP);
+            numbers[c] = prediction.number(c * Loss::STEP);
         for (int c = 0; c < 2; ++c) {
             offsets[c] = loss.offset(numbers[c]);
             factors[c] = loss.factor(numbers[2 + c]);
@@ -207,8 +207,8 @@ GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox
     return result;
 }
 
-template <typename A, typename Place>
-GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A> &loss, const Place &, const YoloBox<A> &predicted,
+template <typename A, typename Prediction>
+GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A> &loss, const Prediction &, const YoloBox<A> &predicted,
                                          const Box<A> &truth)
 {
     if (loss.box_loss == MSE_LOSS)
@@ -221,29 +221,29 @@ template <typename A> struct BestMatch {
     int truth;   // -1: none
     A iou;
 
-    template <typename Truths, typename Place>
-    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths, const Place &place) : truth(-1), iou(0)
+    template <typename Truths, typename Prediction>
+    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths, const Prediction &prediction) : truth(-1), iou(0)
     {
-        for (int t = place.lane(); t < truths.count; t += Place::LANES) {
+        for (int t = prediction.lane(); t < truths.count; t += Prediction::LANES) {
             if (!truths.is_box(t))
                 continue;
             const A found = iou_of(box, truths.box(t));
             truth = found > iou ? t : truth;
             iou = found > iou ? found : iou;
         }
-        place.keep_best(*this);
+        prediction.keep_best(*this);
     }
 };
 
 // Whether a class is likely enough for AlexeyAB's program to ignore the prediction.
-template <typename Loss, typename Place>
-GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Place &place)
+template <typename Loss, typename Prediction>
+GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Prediction &prediction)
 {
     typedef typename Loss::Scalar A;
     int likely = 0;
-    for (int k = place.lane(); k < place.classes; k += Place::LANES)
-        likely += loss.activation(place.number(Loss::FIRST_CLASS + k)) > A(0.25);
-    return place.sum(likely) > 0;
+    for (int k = prediction.lane(); k < prediction.classes; k += Prediction::LANES)
+        likely += loss.activation(prediction.number(Loss::FIRST_CLASS + k)) > A(0.25);
+    return prediction.sum(likely) > 0;
 }
 
 // A target, and the weight of the error.
@@ -279,13 +279,14 @@ template <typename A> struct YoloMatches {
     YoloTarget<A> of_first;       // of the class of the first one
     YoloTarget<A> of_others;      // of the classes that no ground truth has
 
-    template <typename Loss, typename Place, typename Truths>
-    GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Place &place, const Truths &truths, int k) const
+    template <typename Loss, typename Prediction, typename Truths>
+    GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Prediction &prediction, const Truths &truths,
+                                           int k) const
     {
         YoloTarget<A> to = A(k) == truths.class_id(first) ? of_first : of_others;
         for (int t = start; count > 1 && t < end; ++t) {
             const bool is_first = t == first && !first_overlaps;
-            if (!is_first && A(k) == truths.class_id(t) && truths.is_at(t, place)) {
+            if (!is_first && A(k) == truths.class_id(t) && truths.is_at(t, prediction)) {
                 to.target = 1 - loss.label_smooth_eps / 2;
                 to.weight = 1;
             }
@@ -295,18 +296,18 @@ template <typename A> struct YoloMatches {
 };
 
 // Computes one prediction, as lanes that share the classes: stores its gradient, and the first lane adds to the sums.
-template <typename Loss, typename Place, typename Truths, typename S>
-GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, const Truths &truths, S *sums)
+template <typename Loss, typename Prediction, typename Truths, typename S>
+GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &prediction, const Truths &truths, S *sums)
 {
     typedef typename Loss::Scalar A;
     enum { OBJECT = Loss::OBJECT, FIRST_CLASS = Loss::FIRST_CLASS };
-    const YoloBox<A> predicted(loss, place);
-    const BestMatch<A> best(predicted.box, truths, place);
-    const bool is_first_lane = place.lane() == 0;
+    const YoloBox<A> predicted(loss, prediction);
+    const BestMatch<A> best(predicted.box, truths, prediction);
+    const bool is_first_lane = prediction.lane() == 0;
     const bool is_match = best.iou > loss.truth_thresh;
     // pjreddie's program ignores a prediction whatever its classes are.
     const bool overlaps = best.iou > loss.ignore_thresh;
-    const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, place));
+    const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, prediction));
     const bool learns_class = is_match || (is_ignored && loss.ignored_has_class());
     YoloMatches<A> matches = {learns_class ? best.truth : -1, learns_class, 0, 0, learns_class, {0, 1}, {0, 1}};
 
@@ -314,8 +315,8 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
     // both. Only AlexeyAB's program has them.
     A loss_of_overlaps = 0;
     const bool has_overlaps = loss.box_loss != MSE_LOSS;
-    int next = !has_overlaps ? int(truths.count) : is_match ? -1 : truths.next_at(0, place);
-    for (; next < truths.count; next = truths.next_at(next + 1, place))
+    int next = !has_overlaps ? int(truths.count) : is_match ? -1 : truths.next_at(0, prediction);
+    for (; next < truths.count; next = truths.next_at(next + 1, prediction))
         loss_of_overlaps += overlap_loss(loss, predicted.box, truths.box(next < 0 ? best.truth : next));
 
     BoxDelta<A, OBJECT> total;
@@ -323,11 +324,12 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         total.delta[c] = 0;
     total.loss = 0;
     bool is_assigned = false;
-    for (int i = is_match ? -1 : truths.next_at(0, place); i < truths.count; i = truths.next_at(i + 1, place)) {
+    const int first = is_match ? -1 : truths.next_at(0, prediction);
+    for (int i = first; i < truths.count; i = truths.next_at(i + 1, prediction)) {
         const bool by_overlap = i < 0;
         const int t = by_overlap ? best.truth : i;
         const Box<A> truth = truths.box(t);
-        const BoxDelta<A, OBJECT> own = box_delta(loss, place, predicted, truth);
+        const BoxDelta<A, OBJECT> own = box_delta(loss, prediction, predicted, truth);
         for (int c = 0; c < OBJECT; ++c)
             total.delta[c] = loss.alexeyab ? total.delta[c] + own.delta[c] : own.delta[c];
         total.loss = loss.alexeyab ? total.loss + own.loss : own.loss;
@@ -342,7 +344,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
             const A iou = iou_of(predicted.box, truth);
             sums[IOU] += S(iou);
             sums[RECALL] += S(iou > A(0.5));
-            sums[PROBABILITY] += S(loss.activation(place.number(FIRST_CLASS + int(truths.class_id(t)))));
+            sums[PROBABILITY] += S(loss.activation(prediction.number(FIRST_CLASS + int(truths.class_id(t)))));
             sums[TRUTHS] += 1;
         }
     }
@@ -353,7 +355,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
         matches.of_others.target = loss.focal_loss ? A(0) : eps / 2;
         if (loss.focal_loss) {
             const int class_id = int(truths.class_id(matches.first));
-            const A p = loss.activation(place.number(FIRST_CLASS + class_id)) + A(1e-15);
+            const A p = loss.activation(prediction.number(FIRST_CLASS + class_id)) + A(1e-15);
             matches.of_others.weight = -A(0.5) * (1 - p) * (2 * p * YoloMath<A>::log(p) + p - 1);
             matches.of_first.weight = matches.of_others.weight;
         }
@@ -364,24 +366,24 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
     }
     int positive = 0;
     S class_part = 0, cost_of_classes = 0;
-    for (int k = place.lane(); k < place.classes; k += Place::LANES) {
+    for (int k = prediction.lane(); k < prediction.classes; k += Prediction::LANES) {
         if (!matches.count) {
-            place.put(FIRST_CLASS + k, A(0));
+            prediction.put(FIRST_CLASS + k, A(0));
             continue;
         }
-        const YoloTarget<A> to = matches.of_class(loss, place, truths, k);
-        const A number = place.number(FIRST_CLASS + k);
+        const YoloTarget<A> to = matches.of_class(loss, prediction, truths, k);
+        const A number = prediction.number(FIRST_CLASS + k);
         const A delta = to.weight * (to.target - loss.activation(number));
         positive += delta > 0;
         class_part += S(to.weight * loss.entropy(number, to.target));
         cost_of_classes += S(delta * delta);
-        place.put(FIRST_CLASS + k, -delta);
+        prediction.put(FIRST_CLASS + k, -delta);
     }
-    positive = place.sum(positive);
-    class_part = place.sum(class_part);
-    cost_of_classes = place.sum(cost_of_classes);
+    positive = prediction.sum(positive);
+    class_part = prediction.sum(class_part);
+    cost_of_classes = prediction.sum(cost_of_classes);
 
-    const A number = place.number(OBJECT), objectness = loss.activation(number);
+    const A number = prediction.number(OBJECT), objectness = loss.activation(number);
     const YoloTarget<A> to = objectness_target(loss, objectness, best.iou, is_ignored, is_assigned);
     const A delta = to.weight * (to.target - objectness);
     const A share = loss.is_averaged(delta) && positive > 0 ? 1 / A(positive) : A(1);
@@ -392,7 +394,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
     for (int c = 0; c < OBJECT; ++c) {
         const A averaged = share * total.delta[c];
         sums[COST] += S(averaged * averaged);
-        place.put(c, -averaged);
+        prediction.put(c, -averaged);
     }
     sums[COORDINATES] += S(share * (total.loss + loss_of_overlaps));
     const S cost = S(to.weight * loss.entropy(number, to.target));
@@ -400,5 +402,5 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Place &place, co
     sums[OBJECTNESS] += is_object ? cost : S(0);
     sums[NO_OBJECTNESS] += is_object ? S(0) : cost;
     sums[COST] += S(delta * delta);
-    place.put(OBJECT, -delta);
+    prediction.put(OBJECT, -delta);
 }

@@ -42,7 +42,7 @@ void set_loss(YoloLoss<A> &loss, const Args &args)
 
 // A prediction, and where its gradient goes.
 template <typename T>
-struct Place {
+struct Prediction {
     typedef typename Simd<T>::Scalar A;
     enum { LANES = 1 };
     const MapSizes &sizes;
@@ -50,12 +50,12 @@ struct Place {
     A *to;
     int64_t anchor, cell, column, row, width, height, classes;
 
-    Place(const MapSizes &sizes, const T *planes, A *gradient, int64_t anchor, int64_t cell)
+    Prediction(const MapSizes &sizes, const T *planes, A *gradient, int64_t anchor, int64_t cell)
         : sizes(sizes), from(planes + cell), to(gradient + cell), anchor(anchor), cell(cell),
           column(cell % sizes.width), row(cell / sizes.width), width(sizes.width), height(sizes.height),
           classes(sizes.classes) {}
 
-    const Place &again() const { return *this; }   // a GPU has few registers, and reads it again
+    const Prediction &again() const { return *this; }   // a GPU has few registers, and reads it again
     A anchor_w() const { return A(sizes.anchor_sizes[2 * anchor]); }
     A anchor_h() const { return A(sizes.anchor_sizes[2 * anchor + 1]); }
     A number(int64_t channel) const { return load_scalar(from + channel * sizes.cells()); }
@@ -97,14 +97,14 @@ struct Truths {
                              A(sizes.anchor_sizes[2 * anchor + 1]) / height};
         return loss.fits(size, {0, 0, A(all[t].w), A(all[t].h)});
     }
-    template <typename Place>
-    bool is_at(int64_t t, const Place &place) const { return is_at(t, place.anchor, place.cell); }
+    template <typename Prediction>
+    bool is_at(int64_t t, const Prediction &prediction) const { return is_at(t, prediction.anchor, prediction.cell); }
 
     // The first box from number `t` on that is at a place; `count` if there is none.
-    template <typename Place>
-    int64_t next_at(int64_t t, const Place &place) const
+    template <typename Prediction>
+    int64_t next_at(int64_t t, const Prediction &prediction) const
     {
-        while (t < count && !is_at(t, place))
+        while (t < count && !is_at(t, prediction))
             ++t;
         return t;
     }
@@ -190,7 +190,7 @@ struct YoloImage {
 
     void compute(int64_t anchor, int64_t cell, const T *data, A *gradient, double *parts) const
     {
-        compute_prediction(loss, Place<T>(sizes, data, gradient, anchor, cell), truths, parts);
+        compute_prediction(loss, Prediction<T>(sizes, data, gradient, anchor, cell), truths, parts);
     }
 
     // The cells without a box. Lanes beyond the end count as assigned.

@@ -40,7 +40,7 @@ template <typename T, typename Loss> struct Map {
     __device__ int channels() const { return Loss::FIRST_CLASS + classes; }
 
     // Where the first number of a prediction is; the next ones are a plane apart.
-    __device__ int64_t place(const Prediction &at) const { return at.anchor * channels() * cells() + at.cell; }
+    __device__ int64_t place(const AnchorCell &at) const { return at.anchor * channels() * cells() + at.cell; }
 
     __device__ A anchor_w(int anchor) const { return A(sizes[2 * anchor]); }
     __device__ A anchor_h(int anchor) const { return A(sizes[2 * anchor + 1]); }
@@ -87,7 +87,7 @@ template <typename A> struct __align__(16) Target : TargetBox<A> {
 };
 
 // A prediction. C++ has another one, of which several lanes may be computed together.
-template <typename T, typename Loss> struct Place {
+template <typename T, typename Loss> struct Prediction {
     typedef typename Loss::Scalar A;
     enum { LANES = 1 };
     const Map<T, Loss> &map;
@@ -95,15 +95,15 @@ template <typename T, typename Loss> struct Place {
     const Gradient<A> gradient;   // from this place on
     int anchor, column, row, cell, height, width, classes;
 
-    __device__ Place(const Map<T, Loss> &map, const Gradient<A> &of_image, const Prediction &at)
+    __device__ Prediction(const Map<T, Loss> &map, const Gradient<A> &of_image, const AnchorCell &at)
         : map(map), from(map.data + map.place(at)), gradient(of_image.behind(map.place(at))), anchor(at.anchor),
           column(at.column), row(at.row), cell(at.cell), height(map.height), width(map.width), classes(map.classes) {}
 
     // The same place, of which the compiler knows nothing: what it says is read again, and no register holds it
     // meanwhile.
-    __device__ Place again() const
+    __device__ Prediction again() const
     {
-        Place same = *this;
+        Prediction same = *this;
         same.column = int(opaque(column));
         same.row = int(opaque(row));
         same.height = int(opaque(height));
@@ -146,35 +146,35 @@ template <typename T, typename Loss> struct Targets {
     }
 
     // Whether a ground truth is assigned to the prediction of an anchor in its cell.
-    __device__ bool is_at(int t, const Place<T, Loss> &place) const
+    __device__ bool is_at(int t, const Prediction<T, Loss> &prediction) const
     {
-        if (all[t].cell != place.cell)
+        if (all[t].cell != prediction.cell)
             return false;
         const Box<A> size = {0, 0, all[t].box.w, all[t].box.h};
-        return all[t].anchor == place.anchor || loss.fits(map.anchor_size(place.anchor), size);
+        return all[t].anchor == prediction.anchor || loss.fits(map.anchor_size(prediction.anchor), size);
     }
 
     // The first ground truth from number `t` on that is at a place; `count` if there is none.
-    __device__ int next_at(int t, const Place<T, Loss> &place) const
+    __device__ int next_at(int t, const Prediction<T, Loss> &prediction) const
     {
-        while (t < count && !is_at(t, place))
+        while (t < count && !is_at(t, prediction))
             ++t;
         return t;
     }
 
-    __device__ void compute(const Prediction &at, const Gradient<A> &gradient, A *parts) const
+    __device__ void compute(const AnchorCell &at, const Gradient<A> &gradient, A *parts) const
     {
-        const Place<T, Loss> place(map, gradient, at);
-        if (next_at(0, place) < count || !compute_background(place, parts))
-            compute_prediction(loss, place, *this, parts);
+        const Prediction<T, Loss> prediction(map, gradient, at);
+        if (next_at(0, prediction) < count || !compute_background(prediction, parts))
+            compute_prediction(loss, prediction, *this, parts);
     }
 
     // Computes a prediction to which no ground truth is assigned, if only its objectness has a target, which is 0 or
     // nothing. Returns whether it did.
-    __device__ bool compute_background(const Place<T, Loss> &place, A *parts) const
+    __device__ bool compute_background(const Prediction<T, Loss> &prediction, A *parts) const
     {
-        const A number = place.number(Loss::OBJECT);
-        const Edges<A> sides(YoloBox<A>(loss, place).box);
+        const A number = prediction.number(Loss::OBJECT);
+        const Edges<A> sides(YoloBox<A>(loss, prediction).box);
         const bool is_ignored = any_overlaps(all, count, sides, loss.ignore_thresh);
         const bool has_matches = loss.truth_thresh < infinity<A>();
         if ((is_ignored && loss.alexeyab) || (has_matches && any_overlaps(all, count, sides, loss.truth_thresh)))
@@ -183,8 +183,8 @@ template <typename T, typename Loss> struct Targets {
         const A weighted_error = weight * loss.activation(number);
         parts[NO_OBJECTNESS] += weight * loss.entropy(number, A(0));
         parts[COST] += weighted_error * weighted_error;
-        place.gradient.put_all(0, map.channels(), map.cells(), A(0));
-        place.put(Loss::OBJECT, weighted_error);
+        prediction.gradient.put_all(0, map.channels(), map.cells(), A(0));
+        prediction.put(Loss::OBJECT, weighted_error);
         return true;
     }
 };

@@ -8,6 +8,7 @@ HELD = 32            # elements that a thread holds in registers
 WARP = 32            # threads
 THREADS = 256        # of a block
 MOST_BLOCKS = 512    # of backward; each has sums of its own for the gradient of the scale
+STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
 
 DATA = "batch..., channels@axis, inner..."
 ROWS_AND_AXIS = "batch..., 1, inner..."   # one value per row, as keepdims shape
@@ -26,15 +27,11 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """As many rows as the blocks have at the same time. A row has parts, each of which its threads can hold.
-
-    The steps: the dot products of long rows; the data's gradient; the scale's gradient.
-    """
+    """As many rows as the blocks have at the same time. A row has parts, each of which its threads can hold."""
     of_row = threads(args.channels, args.inner)
     parts = -(-args.channels // (HELD * of_row)) or 1
     most = max(1, MOST_BLOCKS // parts) * (THREADS // of_row)
-    steps = ("ROWS", "SCALE") if parts == 1 else ("DOTS", "ROWS", "SCALE")
-    return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, steps)
+    return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, STEPS[1:] if parts == 1 else STEPS)
 
 
 def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, backward_bounds: str) -> Op:
@@ -71,7 +68,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, b
         cuda=Cuda(
             forward=forward,
             backward=backward,
-            steps=("DOTS", "ROWS", "SCALE"),
+            steps=STEPS,
             # The dot product of each part of a row, and each block's sums for each channel.
             scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
                      Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),

@@ -5,6 +5,7 @@ from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch,
 
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads
+STEPS = ("CHANNELS", "GROUPS", "DATA")   # of backward; see kernel.cu
 BOUNDS = "256, sizeof(T) < 8 ? 3 : 2"
 
 
@@ -15,8 +16,7 @@ def forward(args) -> Launch:
 
 def backward(args) -> Launch:
     """One row for each channel of a sample."""
-    return Launch.of_rows(args.batch * args.channels, threads_along(min(args.inner, LONGEST_ROW)),
-                          steps=("CHANNELS", "GROUPS", "DATA"))
+    return Launch.of_rows(args.batch * args.channels, threads_along(min(args.inner, LONGEST_ROW)), steps=STEPS)
 
 
 OP = Op(
@@ -39,7 +39,7 @@ OP = Op(
     cuda=Cuda(
         forward=forward,
         backward=backward,
-        steps=("CHANNELS", "GROUPS", "DATA"),
+        steps=STEPS,
         # Of the head gradient, and of its product with the normalised data; see kernel.cu.
         scratch=(Array("channel_sums", "Sums", "batch * channels", "backward", numbers=2),
                  Array("group_sums", "Sums", "batch * num_groups", "backward", numbers=2)),

@@ -15,7 +15,7 @@ template <typename T, typename A> struct Map {
     __device__ int64_t size() const { return anchors * channels() * cells(); }
     // Where the first number of a prediction is; the next ones are a plane apart.
     __device__ int64_t place(int anchor, int cell) const { return anchor * channels() * cells() + cell; }
-    __device__ int64_t place(const Prediction &at) const { return place(at.anchor, at.cell); }
+    __device__ int64_t place(const AnchorCell &at) const { return place(at.anchor, at.cell); }
     __device__ A anchor_w(int anchor) const { return A(anchor_sizes[2 * anchor]); }
     __device__ A anchor_h(int anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
 
@@ -48,7 +48,7 @@ template <typename A> struct Predicted {
     Box<A> box;
 
     template <typename T>
-    __device__ Predicted(const Map<T, A> &map, const Prediction &at, int64_t place)
+    __device__ Predicted(const Map<T, A> &map, const AnchorCell &at, int64_t place)
     {
         const T *from = map.data + place;
         const int64_t cells = map.cells();
@@ -178,7 +178,7 @@ template <typename T, typename A> struct Targets {
     }
 
     // Of several ground truths that are assigned to a prediction, the last one counts.
-    __device__ void compute(const Prediction &at, const Gradient<A> &gradient, A *parts) const
+    __device__ void compute(const AnchorCell &at, const Gradient<A> &gradient, A *parts) const
     {
         const int number = int(at.anchor * map.cells()) + at.cell;
         int last = count - 1;
@@ -191,7 +191,7 @@ template <typename T, typename A> struct Targets {
             compute_assigned(predicted, at, last, number, gradient, parts);
     }
 
-    __device__ void compute_unassigned(const Predicted<A> &predicted, const Prediction &at,
+    __device__ void compute_unassigned(const Predicted<A> &predicted, const AnchorCell &at,
                                        const Gradient<A> &gradient, A *parts) const
     {
         const int64_t cells = map.cells(), place = map.place(at);
@@ -204,7 +204,7 @@ template <typename T, typename A> struct Targets {
     }
 
     // Ground truth number `last` is assigned to it, and maybe some before.
-    __device__ void compute_assigned(const Predicted<A> &predicted, const Prediction &at, int last, int number,
+    __device__ void compute_assigned(const Predicted<A> &predicted, const AnchorCell &at, int last, int number,
                                      const Gradient<A> &gradient, A *parts) const
     {
         const int64_t cells = map.cells(), place = map.place(at);
@@ -247,7 +247,7 @@ template <typename T, typename A> struct Targets {
         parts[COST] += own.cost;
     }
 
-    __device__ Regression<A> regression_to(const Box<A> &box, const Predicted<A> &predicted, const Prediction &at,
+    __device__ Regression<A> regression_to(const Box<A> &box, const Predicted<A> &predicted, const AnchorCell &at,
                                            A *parts) const
     {
         Regression<A> to(loss, false);
