@@ -143,8 +143,8 @@ def test_the_reference_has_every_public_name(docs, tmp_path):
     entries = "".join(page.read_text(encoding="utf-8") for page in tmp_path.glob("*.rst"))
     entries += "".join(operator_pages.page(name, "") for name in gops.ops.list())
     found = set(re.findall(r"^\.\. (?:auto\w+|py:data):: (\S+)$", entries, re.M))
-    for module in (gops, gops.models, gops.data, gops.export, gops.export.passes, gops.darknet, gops.legacy, gops.loss,
-                   gops.nn, gops.ops, gops.train):
+    for module in (gops, gops.models, gops.data, gops.export, gops.export.passes, gops.darknet, gops.files, gops.legacy,
+                   gops.loss, gops.nn, gops.ops, gops.train):
         missing = {f"{module.__name__}.{name}" for name in module.__all__} - found
         assert not {name for name in missing if not (tmp_path / f"{name}.rst").exists()}
 

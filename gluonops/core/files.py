@@ -184,5 +184,5 @@ def is_alive(process: int) -> bool:
 
 def _to_disk(path: str) -> None:
     """Wait until the content is on the disk: a rename may reach it first."""
-    with open(path, "rb") as file:
+    with open(path, "rb+") as file:   # Windows refuses a file that is open for reading alone
         os.fsync(file.fileno())

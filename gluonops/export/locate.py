@@ -90,8 +90,9 @@ def check_epoch(where: str, epoch: int) -> None:
 
 
 def _of_folder(where: str, folder: str) -> Located:
-    """The only net of a folder or of those inside of it."""
-    found = sorted(str(path) for path in pathlib.Path(folder).rglob(f"*{SYMBOL}"))
+    """The only net of a folder, or of the folders in it."""
+    place = pathlib.Path(folder)
+    found = sorted(map(str, place.glob(f"*{SYMBOL}"))) or sorted(map(str, place.glob(f"*/*{SYMBOL}")))
     if len(found) != 1:
         names = ", ".join(os.path.relpath(path, folder) for path in found[:10]) or "none"
         raise OpError(where, f"{folder} has the files {names}; expected one that ends in {SYMBOL}",

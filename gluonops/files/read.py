@@ -18,7 +18,6 @@ from ..export.locate import SYMBOL, located, newest_epoch, paths_of
 
 __all__ = ["Net", "kind_of", "net_of", "read", "records", "write"]
 
-Path = "str | os.PathLike"
 ARRAYS, RECORDS, NET = "arrays", "records", "net"
 ENDINGS = {".params": ARRAYS, ".rec": RECORDS}
 
@@ -32,13 +31,13 @@ class Net(NamedTuple):
     facts: dict
 
 
-def kind_of(path: Path) -> str:
+def kind_of(path: str | os.PathLike) -> str:
     """What a path names, by its ending: ``arrays``, ``records``, or else a ``net``."""
     return ENDINGS.get(pathlib.Path(path).suffix, NET)
 
 
 @contextlib.contextmanager
-def net_of(where: str, path: Path, epoch: int | None) -> Iterator[Net]:
+def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[Net]:
     """The net that a path names. Files of an archive exist until the context ends. An OpError if there is none."""
     with located(where, path) as found:
         symbol = found.prefix + SYMBOL
@@ -59,7 +58,7 @@ def _list_states(graph: Graph) -> None:
             node.inputs += [(Node(VARIABLE, f"{node.name}_{state}"), 0) for state in ("moving_mean", "moving_var")]
 
 
-def read(path: Path, epoch: int | None = None) -> dict[str, np.ndarray]:
+def read(path: str | os.PathLike, epoch: int | None = None) -> dict[str, np.ndarray]:
     """The arrays of a ``.params`` file, or of a net, by the names in the file.
 
     Parameters
@@ -85,7 +84,7 @@ def read(path: Path, epoch: int | None = None) -> dict[str, np.ndarray]:
         return params.read("files.read", net.parameters)
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
+def write(path: str | os.PathLike, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -> None:
     """Write a ``.params`` file: the bytes that ``mx.nd.save`` writes.
 
     Parameters
@@ -103,7 +102,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray] | Sequence[np.ndarray]) -
     replace("files.write", {path: lambda name: params.write(name, arrays)})
 
 
-def records(path: Path) -> Iterator[_records.Item]:
+def records(path: str | os.PathLike) -> Iterator[_records.Item]:
     """The records of a ``.rec`` file, one after the other.
 
     Parameters

@@ -1,12 +1,17 @@
 """Files as others wrote them with older versions of MXNet: repaired and folded, they give MXNet's numbers."""
 import json
+import pathlib
 import re
+import sys
 
 import files_of_others as others
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "onnx"))
+from onnx_oracle import session  # noqa: E402
 
 data = mx.sym.var("data")
 pytestmark = pytest.mark.filterwarnings("ignore:Please import `csr_matrix`")   # mx.nd.array, with today's SciPy
@@ -166,6 +171,21 @@ def test_renamed_operators_are_noted(name, tmp_path, rng):
     with pytest.warns(gops.export.ExportWarning, match=f"net-symbol.json: the operator {old}, of MXNet 0.9.0, is "
                       f"_contrib_{old} in MXNet 1.9.1: nodes "):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+
+
+@pytest.mark.filterwarnings("ignore:exported for inference")
+def test_long_integers_of_python_2(tmp_path, rng):
+    """(3L, 3L) is what MXNet reads, and no other program."""
+    text, shapes = inception()
+    assert "(3L, 3L)" in text
+    symbol = mx.sym.load_json(text)
+    arrays = others.arrays_of(symbol, shapes, rng)
+    others.save(tmp_path / "net", text, arrays, symbol.list_auxiliary_states(), shapes)
+    graph, _ = gops.export.rewrite(tmp_path / "net", tmp_path / "out")
+    assert "(3, 3)" in pathlib.Path(graph).read_text() and "3L" not in pathlib.Path(graph).read_text()
+    gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", shapes["data"])
+    found = session(tmp_path / "net.onnx").run(None, {"data": arrays["data"].asnumpy()})
+    others.close(found, others.outputs_of(symbol, arrays), 1e-4)
 
 
 def values(tmp_path, change, text=None):
