@@ -374,3 +374,38 @@ def test_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(gops.OpError, match=r"onnx is not installed. Run in the clone: pip install '\.\[onnx\]'"):
         gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (1, 2))
+
+
+def unit(data, channels, stride, name):
+    """A unit of insightface's ResNet for faces: batch norms around the convolutions, and PReLU."""
+    def norm(x, part):
+        return mx.sym.BatchNorm(x, fix_gamma=False, eps=2e-5, momentum=0.9, name=f"{name}_{part}")
+
+    def convolution(x, part, kernel, stride=1):
+        return mx.sym.Convolution(x, num_filter=channels, kernel=(kernel, kernel), stride=(stride, stride),
+                                  pad=(kernel // 2, kernel // 2), no_bias=True, name=f"{name}_{part}")
+
+    x = norm(convolution(norm(data, "bn1"), "conv1", 3), "bn2")
+    x = mx.sym.LeakyReLU(x, act_type="prelu", name=f"{name}_relu1")
+    x = norm(convolution(x, "conv2", 3, stride), "bn3")
+    return x + norm(convolution(data, "conv1sc", 1, stride), "sc")
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_net_for_faces(fold, tmp_path, rng):
+    """As insightface's LResNet-IR: pixels are scaled in the graph, and fc1 is a batch norm of fixed gamma."""
+    data = mx.sym.var("data")
+    x = (mx.sym.identity(data) - 127.5) * 0.0078125
+    x = mx.sym.Convolution(x, num_filter=8, kernel=(3, 3), pad=(1, 1), no_bias=True, name="conv0")
+    x = mx.sym.LeakyReLU(mx.sym.BatchNorm(x, fix_gamma=False, eps=2e-5, name="bn0"), act_type="prelu", name="relu0")
+    x = unit(unit(x, 8, 2, "stage1"), 16, 2, "stage2")
+    x = mx.sym.Dropout(mx.sym.BatchNorm(x, fix_gamma=False, eps=2e-5, name="bn1"), p=0.4)
+    x = mx.sym.FullyConnected(x, num_hidden=12, name="pre_fc1")
+    x = mx.sym.L2Normalization(mx.sym.BatchNorm(x, fix_gamma=True, eps=2e-5, name="fc1"))
+    net = gluon.SymbolBlock(x, data)
+    net.initialize(mx.init.Uniform(0.5))
+    net(mx.nd.zeros((1, 3, 16, 16)))
+    for parameter in net.collect_params().values():
+        parameter.set_data(mx.nd.array(rng.uniform(0.1, 1, parameter.shape)))
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": ((3, 16, 16), lambda rng, shape: 255 * pixels(rng, shape))},
+                      batches=(2, 1, 3), rng=rng, fold_batch_norm=fold)

@@ -156,3 +156,36 @@ def test_a_custom_operator_is_named(tmp_path):
     with pytest.raises(gops.OpError, match="twice' is the operator foreign_double, which has no converter to ONNX"), \
             pytest.warns(gops.export.ExportWarning):
         gops.export.onnx(net, tmp_path / "net.onnx", (2, 3))
+
+
+def moved(rng, shape):
+    """Values whose mean and deviation are not those that a wrong formula would do with."""
+    return rng.normal(3, 2, shape).astype(np.float32)
+
+
+SHORT, ROWS = (4, 3), (4,)
+# What other exporters get wrong without a word.
+SILENT = {
+    "fix_gamma": (lambda F, x, g, b, m, v: F.BatchNorm(x, g, b, m, v, fix_gamma=True), IMAGE, 4),
+    "use_global_stats": (lambda F, x, g, b, m, v: F.BatchNorm(x, g, b, m, v, fix_gamma=False,
+                                                              use_global_stats=True), IMAGE, 4),
+    "biased_variance_of_a_layer": (lambda F, x, g, b: F.LayerNorm(x, F.slice_axis(g, 0, 0, 3), F.slice_axis(
+        b, 0, 0, 3)), SHORT, 2),
+    "biased_variance_of_an_instance": (lambda F, x, g, b: F.InstanceNorm(x, g, b), SHORT, 2),
+    "biased_variance_of_a_group": (lambda F, x, g, b: F.GroupNorm(x, F.slice_axis(g, 0, 0, 2), F.slice_axis(
+        b, 0, 0, 2), num_groups=2), SHORT, 2),
+    "prelu": (lambda F, x, a: F.LeakyReLU(x - 3, a, act_type="prelu"), IMAGE, 1),
+    "prelu_with_one_slope": (lambda F, x, a: F.LeakyReLU(x - 3, F.slice_axis(a, 0, 1, 2), act_type="prelu"), IMAGE, 1),
+    "prelu_of_rows": (lambda F, x, a: F.LeakyReLU(x - 3, a, act_type="prelu"), ROWS, 1),
+    "pooling_same": (lambda F, x: F.Pooling(x, kernel=(3,), stride=(2,), pad=(0, 0, 0), pool_type="avg",
+                                            pooling_convention="same"), (4, 8), 0),
+    "softmax_output_of_channels": (lambda F, x: F.SoftmaxOutput(x, F.zeros_like(F.slice_axis(x, 1, 0, 1)),
+                                                                multi_output=True), IMAGE, 0),
+    "softmax_output_of_the_last_axis": (lambda F, x: F.SoftmaxOutput(x, F.max(x, axis=3), preserve_shape=True),
+                                        IMAGE, 0)}
+
+
+@pytest.mark.filterwarnings("ignore::gluonops.export.ExportWarning")
+@pytest.mark.parametrize("function, shape, vectors", SILENT.values(), ids=SILENT)
+def test_silent_errors_of_others(function, shape, vectors, tmp_path, rng):
+    onnx_oracle.converted(function, [(shape, moved)], [(4,)] * vectors, tmp_path / "net.onnx", rng)
