@@ -12,7 +12,8 @@ from .preprocessing import Preprocessing
 from .quantize import Quantized, QuantizedLayer, quantize
 from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
 from .symbol import rewrite, symbol
+from .torch import torch
 from .warning import ExportWarning
 
 __all__ = ["Detection", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector", "Prediction",
-           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol"]
+           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol", "torch"]

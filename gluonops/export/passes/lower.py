@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 HEAD = "__gluonops_head__"   # marks a loss head
 
 
-def lower(model: ExportedModel, backend: str) -> ExportedModel:
+def lower(model: ExportedModel, backend: str, keep: frozenset[str] = frozenset()) -> ExportedModel:
     """Replace each canonical node by the nodes that a backend emits.
 
     Names, inputs, and attributes such as ``__lr_mult__`` stay.
@@ -30,6 +30,8 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
         Canonical.
     backend : {'builtin', 'custom', 'native', 'auto'}
         As for :func:`gluonops.backend`.
+    keep : set of str, optional
+        Operators whose nodes stay canonical.
 
     Raises
     ------
@@ -41,6 +43,8 @@ def lower(model: ExportedModel, backend: str) -> ExportedModel:
     lowered = {}   # canonical node -> the outputs that replace its own
     for node in graph.nodes():
         node.inputs = [_replacement(lowered, entry, f"the node {node.name!r}") for entry in node.inputs]
+        if is_ours(node) and our_name(node) in keep:
+            continue
         if is_ours(node):
             lowered[node] = _lowered(graph, node, backend)
         elif node.op == "Custom":
