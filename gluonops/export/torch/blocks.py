@@ -18,6 +18,7 @@ from .scopes import Scope, in_order, members
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"
 PARAMETER = "nn.Parameter"
+FEWEST = 3           # equal chains of modules that become a class; fewer are written where they are
 SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
@@ -112,6 +113,11 @@ class Block:
     def height(self) -> int:
         return 1 + max((block.height() for block in self.inner()), default=0)
 
+    def become_sequential(self) -> None:
+        """Make its module an ``nn.Sequential``, in place."""
+        self.module.kind, self.module.block = SEQUENTIAL, None
+        self.module.children = [_as_module(item) for item in self.items]
+
     def key(self, without: int | None = None) -> tuple:
         """Equal for blocks of the same class. ``without``: the number of an item to leave out."""
         places, keys = {INPUT: INPUT}, []
@@ -142,6 +148,7 @@ class Class:
     - ``parameters``: of its constructor -> default, None for none.
     - ``expressions``: an argument of one of the template's modules -> what of the parameters it is.
     - ``optional``: item -> the parameter that says whether it is there.
+    - ``is_sequential``: whether it derives from ``nn.Sequential``.
     """
 
     def __init__(self, blocks: list[Block]):
@@ -151,7 +158,13 @@ class Class:
         self.parameters: dict[str, Any] = {}
         self.expressions: dict[tuple[int, str], str] = {}
         self.optional: dict[int, str] = {}
+        self.is_sequential = is_chain(self.template) and len(blocks) >= FEWEST
         self.names = _names(self.template)
+        if self.is_sequential:   # its base class calls the modules
+            for block in blocks:
+                for item in block.items:
+                    item.module = _as_module(item)
+            self.names = {number: str(number) for number in range(len(self.template.items))}
         for block in blocks:
             block.owner = self
         self._take_arguments()
@@ -191,8 +204,10 @@ class Class:
             if divisor is not None:
                 return f"{parameter} // {divisor}"
         parameter = {"num_features": "channels"}.get(name, name)   # as most classes call it
+        if parameter in vectors and parameter == "out_channels":
+            parameter = "hidden_channels"
         if parameter in vectors:
-            parameter = f"{item}_{parameter}"
+            parameter = f"{_name_of(module.kind) if item[0].isdigit() else item}_{parameter}"
         while parameter in vectors:
             parameter += "_"
         vectors[parameter] = list(values)
@@ -267,13 +282,6 @@ class Builder:
         block = self.block(root, is_net=True)
         return block, classes_of(block)
 
-    def module(self, scope: Scope) -> tuple[Module, Block]:
-        """The module of a scope: an ``nn.Sequential`` if it is a chain, or an instance of a class."""
-        block = self.block(scope)
-        if is_chain(block):
-            return Module(SEQUENTIAL, children=[_as_module(item) for item in block.items]), block
-        return block.module, block
-
     def block(self, scope: Scope, is_net: bool = False) -> Block:
         block = Block(scope.kind)
         inside = set(scope.nodes())
@@ -311,10 +319,10 @@ class Builder:
         return refs[entry]
 
     def _add_scope(self, block: Block, scope: Scope, refs: dict) -> None:
-        module, inner = self.module(scope)
+        inner = self.block(scope)
         read = [self._ref(entry, refs, block) for entry in inner.inputs]
         text = "{self}(" + ", ".join(f"{{{place}}}" for place in range(len(read))) + ")"
-        block.items.append(Item(text, read, module, _identifier(scope.name), len(inner.results)))
+        block.items.append(Item(text, read, inner.module, _identifier(scope.name), len(inner.results)))
         for place, entry in enumerate(inner.results):
             refs[entry] = len(block.items) - 1, place
 
@@ -429,7 +437,12 @@ def classes_of(net: Block) -> list[Class]:
         for block in blocks[::-1]:
             if heights[block] == height:
                 groups.setdefault(block.key(), []).append(block)
-        classes += [Class(group) for group in _with_optional(groups)]
+        for group in _with_optional(groups):
+            if len(group) < FEWEST and net not in group and is_chain(group[0]):
+                for block in group:
+                    block.become_sequential()
+            else:
+                classes.append(Class(group))
     taken = {"Net"}
     for owner in classes:
         owner.name = "Net" if net in owner.blocks else _class_name(owner.template.kind, taken)
@@ -482,7 +495,7 @@ def _insert_identity(block: Block, model: Block, number: int) -> None:
 
 def _class_name(kind: str, taken: set[str]) -> str:
     """A name that no other class has."""
-    kind = re.sub(r"\W", "", kind)
+    kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
     kind = "Block" if not kind or "Sequential" in kind else kind[0].upper() + kind[1:]
     name, number = kind, 1
     while name in taken:

@@ -44,8 +44,9 @@ for _name, _symbol in SYMBOLS.items():
     _enter_scalar(SCALAR[_name], f"{{0}} {_symbol} {{1}}")
     if _name in REVERSED:
         _enter_scalar(REVERSED[_name], f"{{1}} {_symbol} {{0}}")
-for _name in ("maximum", "minimum"):
-    _enter_text(f"torch.{_name}({{0}}, {{1}})", f"_{_name}", f"broadcast_{_name}")
+# Not torch.maximum, which halves the gradient between equal numbers: MXNet's first input gets it.
+_enter_text("torch.where({0} >= {1}, {0}, {1})", "_maximum", "broadcast_maximum")
+_enter_text("torch.where({0} <= {1}, {0}, {1})", "_minimum", "broadcast_minimum")
 _enter_scalar("_maximum_scalar", "{0}.clamp(min={1})")
 _enter_scalar("_minimum_scalar", "{0}.clamp(max={1})")
 for _name, _symbol in COMPARISONS.items():
@@ -77,11 +78,10 @@ def add_n(call: Call) -> str:
 
 @converts("clip")
 def clip(call: Call) -> Form:
+    """Not an nn.ReLU6: the gradient passes where a number is equal to a bound."""
     lowest, highest = Single(call.value("a_min")), Single(call.value("a_max"))
-    if (lowest, highest) == (0, 6):
-        return Form("F.relu6({0})", "nn.ReLU6")
-    return Form(f"{{0}}.clamp({number(lowest)}, {number(highest)})", "nn.Hardtanh",
-                {"min_val": lowest, "max_val": highest})
+    text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
+    return Form(text, "Clip", {"low": lowest, "high": highest})
 
 
 @converts("hard_sigmoid")

@@ -17,6 +17,7 @@ CONVERTERS = {}   # operator -> function
 # The classes of torch in use: their parameters in order, and the defaults of those that have one.
 SIGNATURES = {
     "BatchNorm": {"channels": None, "eps": 1e-5, "momentum": 0.1, "fix_gamma": False, "use_global_stats": False},
+    "Clip": {"low": None, "high": None},
     "nn.AdaptiveAvgPool": {"output_size": None},
     "nn.AdaptiveMaxPool": {"output_size": None},
     "nn.AvgPool": {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False, "count_include_pad": True},
@@ -24,12 +25,11 @@ SIGNATURES = {
                 "dilation": 1, "groups": 1, "bias": True},
     "nn.ConvTranspose": {"in_channels": None, "out_channels": None, "kernel_size": None, "stride": 1, "padding": 0,
                          "output_padding": 0, "groups": 1, "bias": True, "dilation": 1},
-    "nn.Dropout": {"p": 0.5},
-    "SharedDropout": {"p": 0.5, "axes": None},
+    "nn.Dropout": {"p": None},
+    "SharedDropout": {"p": None, "axes": None},
     "nn.ELU": {"alpha": 1.0},
     "nn.Embedding": {"num_embeddings": None, "embedding_dim": None},
     "nn.GroupNorm": {"num_groups": None, "num_channels": None, "eps": 1e-5},
-    "nn.Hardtanh": {"min_val": -1.0, "max_val": 1.0},
     "nn.InstanceNorm": {"num_features": None, "eps": 1e-5, "momentum": 0.1, "affine": False},
     "nn.LayerNorm": {"normalized_shape": None, "eps": 1e-5},
     "nn.LeakyReLU": {"negative_slope": 0.01},

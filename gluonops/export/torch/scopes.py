@@ -13,7 +13,9 @@ import mxnet as mx
 
 from ..graph import Graph, Node
 
-SEQUENCES = ("HybridSequential", "Sequential")
+# A convolution and these behind it become a block where that repeats in a long row of layers.
+BEHIND_CONVOLUTION = ("BatchNorm", "Activation", "LeakyReLU", "relu", "clip")
+FEWEST = 3   # times that it repeats
 
 
 class Scope:
@@ -109,6 +111,9 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str]) -> Sc
         known[path].items.append(node)
     _dissolve_impossible(root, graph, parameters)
     _simplify(root)
+    readers = graph.readers()
+    for scope in [root, *root.scopes()]:
+        _group_layers(scope, readers)
     return root
 
 
@@ -216,3 +221,32 @@ def _only(item: Scope | Node) -> Scope | Node:
         inner.attrs.setdefault("__scope__", item.name)
         return inner
     return item
+
+
+def _group_layers(scope: Scope, readers: dict) -> None:
+    """Make a scope of each convolution and the layers behind it, where enough of them are alike."""
+    groups = []
+    for item in scope.items:
+        before = groups[-1] if groups else None
+        if before and _is_behind(item, before, readers):
+            before.append(item)
+        else:
+            groups.append([item])
+    kinds = [tuple(item.op if isinstance(item, Node) else "" for item in group) for group in groups]
+    if len(set(kinds)) == 1:   # the scope is one of them, or has nothing else
+        return
+    scope.items = []
+    for kind, group in zip(kinds, groups):
+        if len(group) > 1 and kinds.count(kind) >= FEWEST:
+            block = Scope("conv", "ConvBlock")
+            block.items = group
+            scope.items.append(block)
+        else:
+            scope.items += group
+
+
+def _is_behind(item: Scope | Node, group: list, readers: dict) -> bool:
+    """Whether an item is the only reader of a group that begins with a convolution, and belongs to it."""
+    nodes = [item, *group]
+    return (all(isinstance(node, Node) for node in nodes) and group[0].op == "Convolution"
+            and item.op in BEHIND_CONVOLUTION and readers[group[-1]] == [item])

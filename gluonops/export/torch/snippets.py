@@ -29,6 +29,17 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
         return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
 
 
+class Clip(nn.Module):
+    """Numbers below ``low`` and above ``high`` are replaced; unlike in nn.ReLU6, the bounds have a gradient."""
+
+    def __init__(self, low, high):
+        super().__init__()
+        self.low, self.high = low, high
+
+    def forward(self, x):
+        return x.clamp(self.low, self.high)
+
+
 class SharedDropout(nn.Module):
     """Dropout that drops whole slices: all elements along some axes share their fate."""
 

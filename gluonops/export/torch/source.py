@@ -5,7 +5,7 @@ import ast
 import pathlib
 import re
 
-from .blocks import IDENTITY, INPUT, PARAMETER, SEQUENTIAL, Block, Class, Module, Ref
+from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Module, Ref
 from .registry import plain, signature
 
 WIDTH = 100
@@ -54,6 +54,10 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     block = owner.template
     parameters = "".join(f", {name}" if default is None else f", {name}={default!r}"
                          for name, default in owner.parameters.items())
+    if owner.is_sequential:
+        children = ", ".join(_children([item.module for item in block.items], owner.expressions))
+        return "\n".join([f"class {owner.name}(nn.Sequential):", f"    def __init__(self{parameters}):",
+                          *_wrapped([f"super().__init__({children})"], 8)])
     lines = [f"class {owner.name}(nn.Module):"]
     if owner.names:
         lines += [f"    def __init__(self{parameters}):", "        super().__init__()"]
@@ -175,7 +179,7 @@ class _Forward:
             alive = {name for ref, name in variables.items() if last.get(ref, -1) > number}
             names = []
             for target in targets:
-                name = dying[0] if dying and len(targets) == 1 else self._free(wish, alive.union(names))
+                name = dying[0] if dying and len(targets) == 1 else self._free(target, wish, alive.union(names))
                 variables[target] = name
                 names.append(name)
             lines.append(f"{', '.join(names)} = {line}")
@@ -225,10 +229,10 @@ class _Forward:
             tidy = tidy[1:-1]
         return prefix + tidy.replace("'", '"')
 
-    def _free(self, wish: str, taken: set[str]) -> str:
-        """A name for a variable that no other one has."""
-        is_plain = wish and not re.search(r"\d$", wish) and wish not in ("conv", "bn", "fc", "pool")
-        candidates = [wish] if is_plain else []
+    def _free(self, ref: Ref, wish: str, taken: set[str]) -> str:
+        """A name for a variable that no other one has: that of its module if several steps read it."""
+        is_plain = wish and not re.search(r"\d$", wish) and wish not in NAMES.values()
+        candidates = [wish] if is_plain and self.reads.count(ref) > 1 else []
         candidates += ["out", *(f"out{number}" for number in range(2, 1000))]
         return next(name for name in candidates if name not in taken)
 
@@ -259,16 +263,16 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
             continue
         result.append(" " * indent + line[:begin + 1])
         parts = _split(line[begin + 1:end])
-        inner = [part + "," if len(parts) > 1 or not part.startswith("*(") else part for part in parts]
-        if len(parts) == 1 and _is_generator(parts[0]):
-            inner = parts
-        result += _wrapped(inner, indent + 4)
+        whole = line[begin + 1:end]
+        is_generator = len(parts) == 1 and (" for " in whole or whole.startswith("*"))
+        if "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH:
+            result.append(" " * (indent + 4) + whole)
+        elif is_generator and not whole.startswith("*"):
+            result += _wrapped([whole], indent + 4)
+        else:
+            result += _wrapped([f"{part}," for part in parts], indent + 4)
         result.append(" " * indent + line[end:])
     return result
-
-
-def _is_generator(part: str) -> bool:
-    return not part.startswith("*(") and " for " in part
 
 
 def _outermost(line: str) -> tuple[int | None, int | None]:

@@ -19,6 +19,7 @@ GRADIENTS = 1e-11   # of the largest number of a parameter's gradient
 TRAINED = 1e-9      # of the largest number of a parameter, after the steps
 LEAST_SCALE = 1e-3  # of the largest gradient of all: a bias in front of a batch norm has one of rounding errors only
 STEPS = 20
+NOISE = 0.1
 FIRST_STEP, MOMENTUM, DECAY = 1e-3, 0.9, 1e-4   # how far the first step moves the weight with the largest gradient
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 
@@ -171,10 +172,14 @@ def _largest(arrays: dict[str, np.ndarray]) -> float:
 
 def _check_training(net: Any, arrays: list, reference: _Reference, inputs: dict[str, np.ndarray],
                     keys: dict[str, str], largest: float) -> None:
-    """Compare all parameters and buffers after some steps of SGD. ``largest``: the largest number of a gradient."""
+    """Compare all parameters and buffers after some steps of SGD. ``largest``: the largest number of a gradient.
+
+    Those that are constant get noise first, or two of them could be taken for each other.
+    """
     import torch
     net.train()
     parameters = {key: value for key, value in net.named_parameters() if value.requires_grad}
+    _add_noise(net, reference, keys, parameters)
     if not parameters or largest == 0:
         return
     rate = FIRST_STEP / largest
@@ -191,6 +196,18 @@ def _check_training(net: Any, arrays: list, reference: _Reference, inputs: dict[
             theirs = reference.values[keys[key]].asnumpy()
             if key in parameters or key.split(".")[-1].startswith("running_"):
                 _check(f"{key} after {STEPS} steps of SGD", value.numpy(), theirs, TRAINED, 0)
+
+
+def _add_noise(net: Any, reference: _Reference, keys: dict[str, str], parameters: dict) -> None:
+    """Add noise to the constant parameters and states, those that are trained and running statistics."""
+    import torch
+    rng = np.random.RandomState(1)
+    for key, value in net.state_dict().items():
+        is_changed = key in parameters or key.split(".")[-1].startswith("running_")
+        if is_changed and value.numel() > 1 and bool((value == value.reshape(-1)[0]).all()):
+            with torch.no_grad():
+                value += torch.from_numpy(rng.uniform(0, NOISE, value.shape))
+            reference.values[keys[key]][:] = value.numpy()
 
 
 def _check(what: str, ours: np.ndarray, theirs: np.ndarray, tolerance: float, least_scale: float) -> None:
