@@ -490,7 +490,7 @@ def _insert_identity(block: Block, model: Block, number: int) -> None:
     for item, other in zip(block.items, model.items):
         item.refs = list(other.refs)
     block.returns = list(model.returns)
-    block.lacking.add(number)
+    block.lacking = {number, *map(moved, block.lacking)}
 
 
 def _class_name(kind: str, taken: set[str]) -> str:

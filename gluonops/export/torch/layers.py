@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .registry import Call, Form, Single, converts, one
 
+DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
 ACTIVATIONS = {"relu": ("nn.ReLU", "F.relu({0})"), "sigmoid": ("nn.Sigmoid", "torch.sigmoid({0})"),
                "tanh": ("nn.Tanh", "torch.tanh({0})"), "softrelu": ("nn.Softplus", "F.softplus({0})"),
@@ -60,7 +61,7 @@ def fully_connected(call: Call) -> Form:
     return Form(module="nn.Linear", args=args, state=_state(call, "weight", "bias"), data=(0,))
 
 
-@converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
+@converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET)
 def batch_norm(call: Call) -> Form:
     if call.axis(default=1) != 1:
         raise call.refuse(f"normalizes axis {call.axis(default=1)}; expected 1")
@@ -68,7 +69,8 @@ def batch_norm(call: Call) -> Form:
             "momentum": round(1 - call.value("momentum", 0.9), 12), "fix_gamma": call.flag("fix_gamma", True),
             "use_global_stats": call.flag("use_global_stats")}
     state = _state(call, "weight", "bias", "running_mean", "running_var")
-    return Form(module="BatchNorm", args=args, state=state, data=(0,))
+    module = "DarknetBatchNorm" if call.node.op == DARKNET else "BatchNorm"
+    return Form(module=module, args=args, state=state, data=(0,))
 
 
 @converts("LayerNorm")
@@ -86,9 +88,9 @@ def instance_norm(call: Call) -> Form:
     return Form(module=f"nn.InstanceNorm{call.ndim - 2}d", args=args, state=state, data=(0,))
 
 
-@converts("GroupNorm")
+@converts("GroupNorm", "gluonops.group_norm")
 def group_norm(call: Call) -> Form:
-    groups = call.value("num_groups", 1)
+    groups = call.value("num_groups", 32 if call.node.op == "Custom" else 1)
     if call.shapes[1][0] != call.shapes[0][1]:
         raise call.refuse("has a gamma for each group; expected one for each channel")
     args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": Single(call.value("eps", 1e-5))}
@@ -171,6 +173,18 @@ _enter_activation("mish", "gluonops.mish")
 @converts("gluonops.hard_swish")
 def hard_swish(call: Call) -> Form:
     return Form("F.hardswish({0})", "nn.Hardswish")
+
+
+@converts("gluonops.gelu")
+def gelu(call: Call) -> Form:
+    if call.text("approximation", "erf") != "erf":
+        return Form("F.gelu({0}, approximate='tanh')")
+    return Form("F.gelu({0})", "nn.GELU")
+
+
+@converts("gluonops.swiglu")
+def swiglu(call: Call) -> Form:
+    return Form(f"F.silu({{0}}.chunk(2, {call.value('axis', -1)})[0]) * {{0}}.chunk(2, {call.value('axis', -1)})[1]")
 
 
 @converts("LeakyReLU")

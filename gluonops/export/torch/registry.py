@@ -17,6 +17,7 @@ CONVERTERS = {}   # operator -> function
 # The classes of torch in use: their parameters in order, and the defaults of those that have one.
 SIGNATURES = {
     "BatchNorm": {"channels": None, "eps": 1e-5, "momentum": 0.1, "fix_gamma": False, "use_global_stats": False},
+    "DarknetBatchNorm": {"channels": None, "eps": 1e-12, "momentum": 0.01},
     "Clip": {"low": None, "high": None},
     "nn.AdaptiveAvgPool": {"output_size": None},
     "nn.AdaptiveMaxPool": {"output_size": None},

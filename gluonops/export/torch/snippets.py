@@ -19,14 +19,29 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
         pass
 
     def forward(self, x):
+        gamma = self.gamma()
         if self.use_global_stats or not self.training:
             mean, variance = self.running_mean, self.running_var
-            return F.batch_norm(x, mean, variance, self.weight, self.bias, False, 0.0, self.eps)
+            return F.batch_norm(x, mean, variance, gamma, self.bias, False, 0.0, self.eps)
         with torch.no_grad():
             axes = [0] + list(range(2, x.dim()))
             self.running_mean.lerp_(x.mean(axes), self.momentum)
             self.running_var.lerp_(x.var(axes, correction=0), self.momentum)
-        return F.batch_norm(x, None, None, self.weight, self.bias, True, 0.0, self.eps)
+        return F.batch_norm(x, None, None, gamma, self.bias, True, 0.0, self.eps)
+
+    def gamma(self):
+        return self.weight
+
+
+class DarknetBatchNorm(BatchNorm):
+    """Divides by the root of the running variance plus 1e-6, as Darknet does, in place of the root of the sum."""
+
+    def __init__(self, channels, eps=1e-12, momentum=0.01):
+        super().__init__(channels, eps, momentum)
+
+    def gamma(self):
+        variance = self.running_var
+        return self.weight * ((variance + self.eps).sqrt() / (variance.sqrt() + 1e-6))
 
 
 class Clip(nn.Module):

@@ -15,15 +15,15 @@ import numpy as np
 from ...core.errors import OpError
 from ...core.files import make_folder
 from ...version import __version__
-from .. import passes
 from ..files import shapes_of_inputs
-from ..graph import Graph, Node, is_ours, our_name
+from ..graph import Graph, Node
 from ..model import ExportedModel
 from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
 from . import layers, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
+from .prepare import WHERE, check_converters, join_darknet_norms, prepared
 from .registry import Call, Form, converter_of, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import net_source
@@ -31,7 +31,6 @@ from .verify import compare, record
 
 __all__ = ["torch"]
 
-WHERE = "export.torch"
 TEST = pathlib.Path(__file__).with_name("template_test.py")
 # The batch and the images with which a net is compared with MXNet, if it takes them. Images are no multiple of each
 # other, so that a size that is free differs from that in data_shape.
@@ -75,11 +74,12 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     folder = os.path.abspath(os.fspath(folder))
     make_folder(WHERE, os.path.join(folder, "net.py"))
     model, recorder = _read(net, data_shape, epoch)
-    model = _prepared(model)
-    forms, compared = _forms(model)
+    model = prepared(model)
+    drawn = model.copy()
+    forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in model.parameters.items()}
-    tree = tree_of(model.graph, recorder, set(parameters))
-    block, classes = Builder(model.graph, forms, parameters).net(tree)
+    tree = tree_of(drawn.graph, recorder, set(parameters))
+    block, classes = Builder(drawn.graph, forms, parameters).net(tree)
     keys = _keys(block)
     inputs = {name: _argument(name) for name in model.graph.variables() if name not in parameters}
     if len(inputs) == 1:
@@ -153,46 +153,16 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         recorder.detach()
 
 
-def _prepared(model: ExportedModel) -> ExportedModel:
-    """The model with operators that have a converter only, without losses. An OpError names what has none."""
-    model = passes.inference(model)
-    model.check_shapes(WHERE)
-    if model.notes:
-        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
-    ours = frozenset(our_name(node) for node in model.graph.nodes() if is_ours(node) and converter_of(node))
-    model = passes.lower(model, "builtin", ours)
-    used = set(model.graph.variables())
-    model.parameters = {name: value for name, value in model.parameters.items() if name in used}
-    missing = [node for node in model.graph.nodes() if not node.is_variable and not converter_of(node)]
-    if missing:
-        others = sorted({node.op for node in missing[1:]} - {missing[0].op})
-        what = "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else "")
-        raise refusal(missing[0], what)
-    _flatten_explicitly(model)
-    return model
-
-
-def _flatten_explicitly(model: ExportedModel) -> None:
-    """Put a Flatten in front of the dense layers that flatten their data, in place."""
-    graph = model.graph
-    shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
-    for node in graph.nodes():
-        flattens = node.op == "FullyConnected" and node.flag("flatten", True)
-        if flattens and len(shape[node.inputs[0]]) != 2 and node.source().op != "Flatten":
-            flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), {}, [node.inputs[0]])
-            node.inputs[0] = flat, 0
-    known = {node.name: node for node in graph.nodes()}
-    for node in list(known.values()):
-        reads_index = [source for source, index in node.inputs if index > 0 and source.op.startswith("BatchNorm")]
-        if reads_index:
-            raise refusal(reads_index[0], "has its mean or variance read")
-
-
 def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
-    """What each node is in torch, and the shapes of the inputs with which it is compared."""
+    """What each node is in torch, and the shapes of the inputs with which it is compared.
+
+    Nodes that torch computes as one are joined in place.
+    """
     graph, values = model.graph, model.parameters
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
     free, compared = _free_axes(graph, model.inputs, values, sizes)
+    join_darknet_norms(graph)
+    check_converters(graph)
     forms = {}
     for node in graph.nodes():
         if not node.is_variable:
@@ -216,7 +186,7 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
         except OpError:
             continue
-        free = {entry: {axis for axis, size in enumerate(shape) if size != compared[entry][axis]}
+        free = {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
                 for entry, shape in sizes.shape.items()}
         return free, other
     return {entry: set() for entry in sizes.shape}, inputs
