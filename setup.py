@@ -37,6 +37,7 @@ EXTRAS = {
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9"],
     "onnx": ["onnx>=1.15,<2"],
+    "torch": ["torch>=2.1", "safetensors>=0.4"],
     "tensorboard": ["tensorboardX>=2.6"],
     "picture": ["matplotlib>=3.5", "grandalf>=0.8"],
     "test": [

@@ -16,4 +16,5 @@ from .torch import torch
 from .warning import ExportWarning
 
 __all__ = ["Detection", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector", "Prediction",
-           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol", "torch"]
+           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol",
+           "torch"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..graph import Entry, Graph, Node
 from .registry import Form, signature
-from .scopes import Scope, in_order, members
+from .scopes import Scope, in_order
 
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"
@@ -183,7 +183,8 @@ class Class:
                     expression = self._expression(values, vectors, name, self.names[number], module)
                     self.expressions[id(module), name] = expression
         for number in lacking:
-            name = self.optional[number] = self.names[number]
+            name = self.names[number]
+            name = self.optional[number] = _name_of(self.template.items[number].module.kind) if name.isdigit() else name
             vectors[name] = [number not in block.lacking for block in self.blocks]
             self.parameters[name] = False
         ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)
@@ -269,8 +270,9 @@ def _name_of(kind: str) -> str:
 class Builder:
     """Makes blocks from scopes, and classes from blocks."""
 
-    def __init__(self, graph: Graph, forms: dict[Node, Form], parameters: dict[str, tuple[int, ...]]):
-        self.graph, self.forms = graph, forms
+    def __init__(self, graph: Graph, forms: dict[Node, Form], parameters: dict[str, tuple[int, ...]],
+                 frozen: set[str]):
+        self.graph, self.forms, self.frozen = graph, forms, frozen
         self.parameters = parameters   # name -> shape, of states as well
         self.readers = {}
         for node in graph.nodes():
@@ -310,7 +312,8 @@ class Builder:
         if entry not in refs:
             node = entry[0]
             if node.is_variable and node.name in self.parameters:
-                module = Module(PARAMETER, {"shape": self.parameters[node.name]}, state={"": node.name})
+                args = {"shape": self.parameters[node.name], "requires_grad": node.name not in self.frozen}
+                module = Module(PARAMETER, args, state={"": node.name})
                 block.items.append(Item("{self}", [], module, _identifier(node.name.split("_")[-1])))
                 refs[entry] = len(block.items) - 1, 0
             else:

@@ -1,6 +1,7 @@
 """Converters of layers: convolutions, dense layers, normalization, pooling, activations, resizing."""
 from __future__ import annotations
 
+from ..graph import our_name
 from .registry import Call, Form, Single, converts, one
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
@@ -83,7 +84,7 @@ def layer_norm(call: Call) -> Form:
 
 @converts("InstanceNorm")
 def instance_norm(call: Call) -> Form:
-    args = {"num_features": call.shapes[1][0], "eps": Single(call.value("eps", 1e-3)), "affine": True}
+    args = {"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}
     state = _state(call, "weight", "bias")
     return Form(module=f"nn.InstanceNorm{call.ndim - 2}d", args=args, state=state, data=(0,))
 
@@ -95,6 +96,17 @@ def group_norm(call: Call) -> Form:
         raise call.refuse("has a gamma for each group; expected one for each channel")
     args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": Single(call.value("eps", 1e-5))}
     return Form(module="nn.GroupNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+@converts("gluonops.rms_norm", "gluonops.l2_normalize")
+def scaled_rows(call: Call) -> str:
+    """Rows divided by their length, or by the root of the mean of their squares, times a number for each channel."""
+    is_mean = our_name(call.node) == "rms_norm"
+    axis = call.axis(default=-1 if is_mean else 1)
+    total, eps = ("mean", 1e-6) if is_mean else ("sum", 1e-10)
+    scale = "{1}" + ".unsqueeze(-1)" * (call.ndim - 1 - axis)
+    rows = f"{{0}}.square().{total}({axis}, keepdim=True)"
+    return f"{{0}} * torch.rsqrt({rows} + {call.value('eps', eps)!r}) * {scale}"
 
 
 @converts("L2Normalization")
@@ -190,12 +202,13 @@ def swiglu(call: Call) -> Form:
 @converts("LeakyReLU")
 def leaky_relu(call: Call) -> Form:
     kind = call.text("act_type", "leaky")
-    slope = Single(call.value("slope", 0.25))
+    slope = float(call.value("slope", 0.25))
     if kind == "leaky":
         return Form(f"F.leaky_relu({{0}}, {slope!r})", "nn.LeakyReLU", {"negative_slope": slope})
     if kind == "prelu":
         return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1}, data=(0,))
     if kind == "elu":
+        slope = Single(slope)
         return Form(f"F.elu({{0}}, {slope!r})", "nn.ELU", {"alpha": slope})
     if kind in ("selu", "gelu"):
         return Form(f"F.{kind}({{0}})", f"nn.{kind.upper()}")

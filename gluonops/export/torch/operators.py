@@ -86,7 +86,8 @@ def clip(call: Call) -> Form:
 
 @converts("hard_sigmoid")
 def hard_sigmoid(call: Call) -> str:
-    return f"({number(Single(call.value('alpha', 0.2)))} * {{0}} + {number(Single(call.value('beta', 0.5)))}).clamp(0, 1)"
+    alpha, beta = Single(call.value("alpha", 0.2)), Single(call.value("beta", 0.5))
+    return f"({number(alpha)} * {{0}} + {number(beta)}).clamp(0, 1)"
 
 
 @converts("smooth_l1")
@@ -261,7 +262,8 @@ def slice_(call: Call) -> str:
     steps = call.ints("step", (1,) * len(begins))
     if any(step is not None and step < 0 for step in steps):
         raise call.refuse("has a negative step")
-    parts = {axis: _part(*bounds) for axis, bounds in enumerate(zip(begins, ends, steps)) if bounds != (None, None, 1)}
+    bounds = {axis: each for axis, each in enumerate(zip(begins, ends, steps)) if each != (None, None, 1)}
+    parts = {axis: _part(*each) for axis, each in bounds.items()}
     return "{0}" + _index(call.ndim, parts) if parts else "{0}"
 
 
@@ -340,6 +342,28 @@ def reorg(call: Call) -> str:
         return f"depth_to_space({{0}}, {size})"
     function = "space_to_depth" if mode == "DCR" else "darknet_reorg"
     return f"{function}({{0}}, {size})"
+
+
+@converts("_contrib_arange_like")
+def arange_like(call: Call) -> str:
+    axis = call.value("axis")
+    if axis is None or call.value("repeat", 1) != 1:
+        raise call.refuse("counts the elements of all axes")
+    start, step = number(call.value("start", 0.0)), float(call.value("step", 1.0))
+    count = f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
+    if step != 1:
+        count = f"{number(step)} * {count}"
+    return count if start == "0" else f"{start} + {count}"
+
+
+@converts("take")
+def take(call: Call) -> str:
+    axis = call.axis(default=0)
+    indices = "{1}.long()"
+    if call.text("mode", "clip") != "clip" or axis in call.free[0]:
+        raise call.refuse("wraps its indices, or takes from an axis of any size")
+    indices += f".clamp(0, {call.shapes[0][axis] - 1})"
+    return "{0}[" + ":, " * axis + indices + "]"
 
 
 @converts("pick")

@@ -90,9 +90,20 @@ def darknet_reorg(x, size):
     return x.reshape(n, c * size**2, h // size, w // size)
 
 
-def load(dtype=torch.float32, path=Path(__file__).with_name("net.safetensors")):
-    """The net with the weights of the file beside this one."""
-    content = Path(path).read_bytes()
+def parameter_groups(net, lr, weight_decay):
+    """What an optimizer takes: the parameters that are trained, with their own learning rates and decays."""
+    groups = []
+    for name, parameter in net.named_parameters():
+        if parameter.requires_grad and name not in FROZEN:  # noqa: F821
+            rate, decay = MULTIPLIERS.get(name, (1, 1))  # noqa: F821
+            group = {"params": [parameter], "lr": lr * rate, "weight_decay": weight_decay * decay}
+            groups.append(group)
+    return groups
+
+
+def load(dtype=torch.float32, path=None):
+    """The net with the weights of net.safetensors beside this file, in evaluation mode."""
+    content = Path(path or Path(__file__).with_name("net.safetensors")).read_bytes()
     begin = 8 + int.from_bytes(content[:8], "little")
     weights = {}
     for name, entry in json.loads(content[8:begin]).items():

@@ -39,11 +39,25 @@ def _snippets() -> dict[str, str]:
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
+def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:
+    """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
+
+    - ``frozen``: the parameters that are not trained.
+    - ``multipliers``: parameter -> what its learning rate and its weight decay are multiplied by.
+    """
+    if not frozen and not multipliers:
+        return ""
+    entries = ", ".join(f'"{key}": {pair}' for key, pair in multipliers.items())
+    names = ", ".join(f'"{key}"' for key in frozen)
+    lines = [f"FROZEN = [{names}]", f"MULTIPLIERS = {{{entries}}}"]
+    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + _snippets()["parameter_groups"]
+
+
 def _used_snippets(body: str) -> list[str]:
     """The sources of what a text uses, and of what these use."""
     found, words = [], set(re.findall(r"\w+", body))
     for name, text in reversed(_snippets().items()):   # a snippet uses those in front of it
-        if name in words and name != "load":
+        if name in words and name not in ("load", "parameter_groups"):
             found.insert(0, text)
             words.update(re.findall(r"\w+", text))
     return found
@@ -55,7 +69,13 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     parameters = "".join(f", {name}" if default is None else f", {name}={default!r}"
                          for name, default in owner.parameters.items())
     if owner.is_sequential:
-        children = ", ".join(_children([item.module for item in block.items], owner.expressions))
+        if owner.optional:
+            texts = [module_source(item.module, owner.expressions) for item in block.items]
+            texts = [f"{text} if {owner.optional[number]} else {IDENTITY}()" if number in owner.optional else text
+                     for number, text in enumerate(texts)]
+        else:
+            texts = _children([item.module for item in block.items], owner.expressions)
+        children = ", ".join(texts)
         return "\n".join([f"class {owner.name}(nn.Sequential):", f"    def __init__(self{parameters}):",
                           *_wrapped([f"super().__init__({children})"], 8)])
     lines = [f"class {owner.name}(nn.Module):"]
@@ -82,7 +102,9 @@ def _assignment(owner: Class, number: int, module: Module) -> list[str]:
 def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> str:
     """The call of a constructor. ``expressions``: arguments that are written as an expression of parameters."""
     if module.kind == PARAMETER:
-        return f"nn.Parameter(torch.empty({expressions.get((id(module), 'shape'), module.args['shape'])}))"
+        shape = expressions.get((id(module), "shape"), module.args["shape"])
+        is_trained = "" if module.args["requires_grad"] else ", requires_grad=False"
+        return f"nn.Parameter(torch.empty({shape}){is_trained})"
     if module.kind == SEQUENTIAL:
         return f"{SEQUENTIAL}({', '.join(_children(module.children, expressions))})"
     defaults = module.block.owner.parameters if module.block else signature(module.kind)

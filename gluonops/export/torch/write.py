@@ -23,18 +23,20 @@ from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
 from . import layers, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
+from .layers import DARKNET
 from .prepare import WHERE, check_converters, join_darknet_norms, prepared
+from .reference import rounds
 from .registry import Call, Form, converter_of, exact, plain, refusal
 from .scopes import Recorder, tree_of
-from .source import net_source
+from .source import groups_source, net_source
 from .verify import compare, record
 
 __all__ = ["torch"]
 
 TEST = pathlib.Path(__file__).with_name("template_test.py")
-# The batch and the images with which a net is compared with MXNet, if it takes them. Images are no multiple of each
-# other, so that a size that is free differs from that in data_shape.
-BATCH, SMALL_IMAGES = 3, (80, 112, 144)
+# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer, and
+# smaller ones leave a batch norm nothing to normalize.
+BATCH, IMAGES, LEAST_IMAGE = 3, (12, 20, 40, 80, 112, 144), 80
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
@@ -79,12 +81,15 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in model.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters))
-    block, classes = Builder(drawn.graph, forms, parameters).net(tree)
+    frozen, multipliers = _training(net, drawn.graph, parameters)
+    block, classes = Builder(drawn.graph, forms, parameters, frozen).net(tree)
     keys = _keys(block)
+    groups = groups_source([key for key, name in keys.items() if name in frozen],
+                           {key: multipliers[name] for key, name in keys.items() if name in multipliers})
     inputs = {name: _argument(name) for name in model.graph.variables() if name not in parameters}
     if len(inputs) == 1:
         inputs = dict.fromkeys(inputs, "x")
-    source = net_source(block, classes, list(inputs.values()), _docstring(net, model), "")
+    source = net_source(block, classes, list(inputs.values()), _docstring(net, model), groups)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
         written = _write(pathlib.Path(temporary), model, source, keys, compared)
         for path in written:
@@ -102,6 +107,10 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     paths = [folder / name for name in ("net.py", "net.safetensors", "names.json")]
     if _is_installed("torch"):
         (folder / "net.py").write_text(exact(source), encoding="utf-8")
+        rounded = rounds(model.graph)
+        if rounded:
+            warnings.warn(f"compared within 1e-6 only, because MXNet computes {rounded} in float32", ExportWarning,
+                          stacklevel=3)
         results = compare(model, folder, keys, compared)
         (folder / "test_net.safetensors").write_bytes(save(record(results)))
         paths.append(folder / "test_net.safetensors")
@@ -179,7 +188,8 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
-    for size in (*SMALL_IMAGES, None):
+    images = [size for shape in inputs.values() for size in shape[2:]]
+    for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
         other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2], *[size or old for old in shape[2:]])
                  for name, shape in inputs.items()}
         try:
@@ -190,6 +200,28 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
                 for entry, shape in sizes.shape.items()}
         return free, other
     return {entry: set() for entry in sizes.shape}, inputs
+
+
+def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
+    """The parameters that are not trained, and what the rate and the decay of some others are multiplied by."""
+    states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op == DARKNET
+              for source, _ in node.inputs[3:]}
+    fixed = {node.source(1).name for node in graph.nodes()
+             if node.op.startswith("BatchNorm") and node.flag("fix_gamma", True)}
+    frozen, pairs = set(), {}
+    if isinstance(net, mx.gluon.Block):
+        for name, parameter in net.collect_params().items():
+            pairs[name] = float(parameter.lr_mult), float(parameter.wd_mult)
+            if parameter.grad_req == "null":
+                frozen.add(name)
+    else:
+        for node in graph.nodes():
+            if node.is_variable:
+                marks = node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1)
+                pairs[node.name] = tuple(map(float, marks))
+    trained = parameters.keys() - states - fixed
+    multipliers = {name: pair for name, pair in pairs.items() if name in trained - frozen and pair != (1, 1)}
+    return frozen & trained, multipliers
 
 
 def _keys(net: Block) -> dict[str, str]:
