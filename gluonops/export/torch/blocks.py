@@ -158,7 +158,7 @@ class Class:
         self.parameters: dict[str, Any] = {}
         self.expressions: dict[tuple[int, str], str] = {}
         self.optional: dict[int, str] = {}
-        self.is_sequential = is_chain(self.template) and len(blocks) >= FEWEST
+        self.is_sequential = is_chain(self.template) and self.template.kind != "Net"
         self.names = _names(self.template)
         if self.is_sequential:   # its base class calls the modules
             for block in blocks:
@@ -433,7 +433,7 @@ def classes_of(net: Block) -> list[Class]:
         block = waiting.pop()
         blocks.append(block)
         waiting += block.inner()
-    heights = {block: block.height() for block in blocks}
+    heights = _heights(blocks)
     classes = []
     for height in sorted(set(heights.values())):
         groups = {}
@@ -441,7 +441,8 @@ def classes_of(net: Block) -> list[Class]:
             if heights[block] == height:
                 groups.setdefault(block.key(), []).append(block)
         for group in _with_optional(groups):
-            if len(group) < FEWEST and net not in group and is_chain(group[0]):
+            is_plain = len(group) < FEWEST or "Sequential" in group[0].kind
+            if is_plain and net not in group and is_chain(group[0]):
                 for block in group:
                     block.become_sequential()
             else:
@@ -452,6 +453,21 @@ def classes_of(net: Block) -> list[Class]:
         for block in owner.blocks:
             block.module.kind = owner.name
     return classes
+
+
+def _heights(blocks: list[Block]) -> dict[Block, int]:
+    """Block -> a number above those of the blocks in it, and the same for blocks of a kind where that is possible."""
+    nested = {block.kind for block in blocks if any(inner.kind == block.kind for inner in block.inner())}
+    heights = {block: block.height() for block in blocks}
+    for _ in range(max(heights.values())):
+        for block in blocks[::-1]:
+            heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
+        for kind in {block.kind for block in blocks if "Sequential" not in block.kind} - nested:
+            alike = [block for block in blocks if block.kind == kind]
+            heights.update(dict.fromkeys(alike, max(heights[block] for block in alike)))
+    for block in blocks[::-1]:
+        heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
+    return heights
 
 
 def _with_optional(groups: dict[tuple, list[Block]]) -> list[list[Block]]:

@@ -366,6 +366,26 @@ def take(call: Call) -> str:
     return "{0}[" + ":, " * axis + indices + "]"
 
 
+@converts("_contrib_box_decode")
+def box_decode(call: Call) -> str:
+    deviations = tuple(Single(call.value(f"std{place}", 1.0)) for place in range(4))
+    is_corner = call.text("format", "center") == "corner"
+    return f"box_decode({{0}}, {{1}}, {deviations}, {is_corner}, {call.value('clip', -1.0)})"
+
+
+@converts("_contrib_box_nms")
+def box_nms(call: Call) -> str:
+    formats = call.text("in_format", "corner"), call.text("out_format", "corner")
+    if call.ndim != 3 or formats != ("corner", "corner"):
+        raise call.refuse("has boxes that are not rows of corners for each image")
+    names = {"overlap": ("overlap_thresh", 0.5), "valid": ("valid_thresh", 0.0), "topk": ("topk", -1),
+             "box": ("coord_start", 2), "score": ("score_index", 1), "class_id": ("id_index", -1),
+             "background": ("background_id", -1), "force": ("force_suppress", False)}
+    values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
+    options = "".join(f", {name}={value!r}" for name, (value, default) in values.items() if value != default)
+    return f"box_nms({{0}}{options})"
+
+
 @converts("pick")
 def pick(call: Call) -> str:
     axis = call.axis()

@@ -4,7 +4,10 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+import mxnet as mx
+
 from .. import passes
+from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node, is_ours, our_name
 from ..onnx.sizes import Sizes
 from ..warning import ExportWarning
@@ -52,6 +55,20 @@ def flatten_explicitly(model: ExportedModel) -> None:
         if flattens and len(shape[node.inputs[0]]) != 2 and node.source().op != "Flatten":
             flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), {}, [node.inputs[0]])
             node.inputs[0] = flat, 0
+
+
+def with_constants(model: ExportedModel) -> ExportedModel:
+    """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
+    model = model.copy()
+    graph = model.graph
+    constant = parameter_only(graph, {})
+    read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
+    entries = sorted(read, key=lambda entry: entry[0].name)
+    arrays = evaluate(entries, {}, graph.attrs)
+    made = {entry: Node(VARIABLE, f"{entry[0].name}_constant") for entry in entries}
+    model.parameters.update({made[entry].name: mx.nd.array(array) for entry, array in zip(entries, arrays)})
+    graph.replace({entry: (node, 0) for entry, node in made.items()})
+    return model
 
 
 def join_darknet_norms(graph: Graph) -> dict[Node, Node]:

@@ -12,7 +12,7 @@ WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-SNIPPETS = pathlib.Path(__file__).with_name("snippets.py")
+SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, groups: str) -> str:
@@ -34,7 +34,6 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
 def _snippets() -> dict[str, str]:
     """Name -> the source of a class or a function that a net may need."""
     text = SNIPPETS.read_text(encoding="utf-8")
-    text = text.replace("  # noqa: F821", "")   # where the snippet names a class of the net
     return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 

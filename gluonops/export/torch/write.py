@@ -24,7 +24,7 @@ from ..warning import ExportWarning
 from . import layers, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
 from .layers import DARKNET
-from .prepare import WHERE, check_converters, join_darknet_norms, prepared
+from .prepare import WHERE, check_converters, join_darknet_norms, prepared, with_constants
 from .reference import rounds
 from .registry import Call, Form, converter_of, exact, plain, refusal
 from .scopes import Recorder, tree_of
@@ -33,7 +33,7 @@ from .verify import compare, record
 
 __all__ = ["torch"]
 
-TEST = pathlib.Path(__file__).with_name("template_test.py")
+TEST = pathlib.Path(__file__).with_name("test_net.txt")
 # The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer, and
 # smaller ones leave a batch norm nothing to normalize.
 BATCH, IMAGES, LEAST_IMAGE = 3, (12, 20, 40, 80, 112, 144), 80
@@ -76,10 +76,10 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     folder = os.path.abspath(os.fspath(folder))
     make_folder(WHERE, os.path.join(folder, "net.py"))
     model, recorder = _read(net, data_shape, epoch)
-    model = prepared(model)
+    model = with_constants(prepared(model))
     drawn = model.copy()
     forms, compared = _forms(drawn)
-    parameters = {name: tuple(value.shape) for name, value in model.parameters.items()}
+    parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
     block, classes = Builder(drawn.graph, forms, parameters, frozen).net(tree)
@@ -219,6 +219,9 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
             if node.is_variable:
                 marks = node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1)
                 pairs[node.name] = tuple(map(float, marks))
+                if node.attrs.get("__init__", "").lower().startswith('["constant_'):   # one of Gluon's constants
+                    frozen.add(node.name)
+    frozen.update(parameters.keys() - pairs.keys())
     trained = parameters.keys() - states - fixed
     multipliers = {name: pair for name, pair in pairs.items() if name in trained - frozen and pair != (1, 1)}
     return frozen & trained, multipliers

@@ -126,7 +126,7 @@ def test_parameter_groups(tmp_path):
     port = module.load()
     groups = module.parameter_groups(port, 0.5, 0.25)
     rates = {id(group["params"][0]): (group["lr"], group["weight_decay"]) for group in groups}
-    assert rates[id(port.output.bias)] == (1.0, 0.0) and rates[id(port.output.weight)] == (0.5, 0.25)
+    assert rates[id(port.fc.bias)] == (1.0, 0.0) and rates[id(port.fc.weight)] == (0.5, 0.25)
     assert id(port.features[0].weight) not in rates
     fixed = [name for name, parameter in port.named_parameters() if not parameter.requires_grad]
     assert len(fixed) == 4 and len(groups) == len(list(port.parameters())) - len(fixed) - 1
@@ -179,3 +179,29 @@ def test_float32(tmp_path):
     net = load(tmp_path).load()
     data = np.random.RandomState(0).uniform(-1, 1, (3, 4, 16, 16)).astype(np.float32)
     assert net(torch.from_numpy(data)).dtype == torch.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, size", [
+    ("alexnet", 224), ("cifar_resnet20_v1", 32), ("darknet53", 224), ("densenet121", 224), ("fcn_resnet50_ade", 480),
+    ("googlenet", 224), ("inceptionv3", 299), ("mobilenet0.25", 224), ("mobilenetv2_0.25", 224),
+    ("mobilenetv3_small", 224), ("nasnet_4_1056", 224), ("resnest14", 224), ("resnet18_v1", 224),
+    ("resnet18_v1b", 224), ("resnet18_v2", 224), ("se_resnet18_v1", 224), ("simple_pose_resnet18_v1b", 256),
+    ("squeezenet1.0", 224), ("vgg11_bn", 224), ("xception", 299), ("yolo3_mobilenet1.0_voc", 416)])
+def test_gluoncv_zoo(name, size, tmp_path):
+    from gluonops.core.optional import require
+    options = {"pretrained_base": False} if name.startswith(("fcn", "simple", "yolo")) else {}
+    net = require("gluoncv", "tests").model_zoo.get_model(name, pretrained=False, **options)
+    mx.random.seed(0)
+    net.initialize(mx.init.Xavier(magnitude=2))
+    gops.export.torch(net, tmp_path, (1, 3, size, size))
+    assert (tmp_path / "names.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, size", [("darknet19", 64), ("lenet_reorg", 28), ("tiny_yolov3", 96), ("yolov4", 96)])
+def test_models(name, size, tmp_path):
+    net = gops.models.get_model(name)
+    net.initialize(mx.init.Xavier(magnitude=2))
+    gops.export.torch(net, tmp_path, (1, 1 if name == "lenet_reorg" else 3, size, size))
+    assert (tmp_path / "names.json").exists()
