@@ -66,7 +66,7 @@ def fully_connected(call: Call) -> Form:
 def batch_norm(call: Call) -> Form:
     if call.axis(default=1) != 1:
         raise call.refuse(f"normalizes axis {call.axis(default=1)}; expected 1")
-    args = {"channels": call.shapes[1][0], "eps": call.value("eps", 1e-3),
+    args = {"channels": call.shapes[1][0], "eps": call.value("eps", Single(1e-3)),   # MXNet's default is 1e-3f
             "momentum": round(1 - call.value("momentum", 0.9), 12), "fix_gamma": call.flag("fix_gamma", True),
             "use_global_stats": call.flag("use_global_stats")}
     state = _state(call, "weight", "bias", "running_mean", "running_var")

@@ -100,6 +100,11 @@ def _formula(node: Node):
     if node.op == "InstanceNorm":
         eps = float(node.attrs.get("eps", 1e-3))
         return lambda x, gamma, beta: _standardized(F, x, gamma, beta, eps)
+    if node.op == "SoftmaxActivation":
+        axis = 1 if node.attrs.get("mode") == "channel" else -1
+        return lambda x: F.softmax(x, axis=axis)
+    if node.op == "Crop" and len(node.inputs) == 2:
+        return lambda x, y: F.slice_like(x, y, axes=(2, 3))
     if node.op == "erf":
         return lambda x: gelu.erf(F, x)
     if node.op != "LeakyReLU":

@@ -46,7 +46,10 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         net.train(is_training)
         states = {key: value.clone() for key, value in net.state_dict().items()}
         expected, gradients = reference.run(inputs, is_training)
-        outputs = _flat(net(*arrays))
+        try:
+            outputs = _flat(net(*arrays))
+        except Exception as error:   # the source is wrong, in whatever way
+            raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
         _check_outputs(outputs, expected, mode, tolerances[OUTPUTS])
         net.zero_grad()
         torch.autograd.backward(outputs, [torch.from_numpy(head(array.shape)) for array in expected])
