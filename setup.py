@@ -38,6 +38,7 @@ EXTRAS = {
                   "pillow>=9"],
     "onnx": ["onnx>=1.15,<2"],
     "safetensors": ["safetensors>=0.4"],
+    "torch": ["torch>=2.1", "safetensors>=0.4"],
     "tensorboard": ["tensorboardX>=2.6"],
     "picture": ["matplotlib>=3.5", "grandalf>=0.8"],
     "test": [
@@ -136,7 +137,7 @@ setup(
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.models": "models"},
     package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h", "*.inl"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
-                  "gluonops.models": ["pretrained/*.params"]},
+                  "gluonops.export.torch": ["*.txt"], "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
     include_package_data=False,

@@ -1,4 +1,4 @@
-"""``gluonops export``: rewrite exported files for another backend, with folded batch norms, in 8 bits, or as ONNX."""
+"""``gluonops export``: rewrite exported files for another backend, in 8 bits, as ONNX or PyTorch."""
 from __future__ import annotations
 
 import argparse
@@ -20,7 +20,7 @@ QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "sto
 
 def run(args: argparse.Namespace) -> int:
     """Write the files. Print their paths, and the warnings of the export as notes. Return the exit code."""
-    for path in (args.target, args.onnx):
+    for path in (args.target, args.onnx, args.torch):
         if path is not None:
             make_folder("export", path)
     with warnings.catch_warnings(record=True) as caught:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args):
-    """Write symbol JSON and parameters to ``args.target`` and ONNX to ``args.onnx``. Return the paths."""
+    """Write symbol JSON and parameters to ``args.target``, and the other formats. Return the paths."""
     written = []
     if args.target is not None:
         written += export.rewrite(args.source, args.target, args.backend, args.fold_batch_norm, args.inference,
@@ -46,6 +46,8 @@ def _write(args):
     if args.onnx is not None:
         written.append(export.onnx(args.source, args.onnx, args.data_shape, False if args.fixed_batch else None,
                                    fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset))
+    if args.torch is not None:
+        written += export.torch(args.source, args.torch, args.data_shape, args.epoch)
     return written
 
 

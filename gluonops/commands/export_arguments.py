@@ -10,12 +10,13 @@ __all__ = ["add_export", "add_viz"]
 
 
 def add_export(add: Callable) -> None:
-    export = add("export", "exported files for another backend, in 8 bits, or as ONNX",
+    export = add("export", "exported files for another backend, in 8 bits, as ONNX or PyTorch",
                  "Rewrite files of any version of MXNet, without the source code of the net. IN and OUT are paths "
                  "without -symbol.json: IN means IN-symbol.json and IN-0000.params. IN may also be one of these "
                  "files, a folder or an archive.")
     export.add_argument("source", metavar="IN", help="the exported net")
-    export.add_argument("target", metavar="OUT", nargs="?", help="the files to write; may be IN; not needed for --onnx")
+    export.add_argument("target", metavar="OUT", nargs="?",
+                        help="the files to write; may be IN; not needed for --onnx and --torch")
     export.add_argument("--out", metavar="OUT", help="the same as OUT")
     export.add_argument("--backend", default="builtin", choices=("builtin", "custom", "native", "auto"),
                         help="what operators of gluonops become (default: builtin, which needs no gluonops)")
@@ -27,9 +28,10 @@ def add_export(add: Callable) -> None:
     export.add_argument("--inference", action="store_true", help="remove losses and labels")
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
+    export.add_argument("--torch", metavar="DIR", help="write PyTorch source, weights and a test")
     export.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
-                        help="for --onnx and --int8: shape of the input, if the file does not store it, or another one "
-                        "to export for; name it if there are several inputs")
+                        help="for --onnx, --torch and --int8: shape of the input, if the file does not store it, or "
+                        "another one to export for; name it if there are several inputs")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: accept only this batch size")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
                         "(default: 17, or what the net needs)")
@@ -64,11 +66,13 @@ def _check_export(args: argparse.Namespace) -> None:
         if args.target is not None:
             args.parser.error("OUT is given twice")
         args.target = args.out
-    if args.target is None and args.onnx is None:
-        args.parser.error("nothing to write: give OUT, --onnx FILE, or both")
+    if args.target is None and args.onnx is None and args.torch is None:
+        args.parser.error("nothing to write: give OUT, --onnx FILE, --torch DIR, or several of them")
     _check_int8(args)
-    if args.onnx is None and ((args.data_shape and not args.int8) or args.fixed_batch or args.opset is not None):
-        args.parser.error("--data-shape, --fixed-batch and --opset go with --onnx")
+    if args.data_shape and args.onnx is None and args.torch is None and not args.int8:
+        args.parser.error("--data-shape goes with --onnx, --torch and --int8")
+    if args.onnx is None and (args.fixed_batch or args.opset is not None):
+        args.parser.error("--fixed-batch and --opset go with --onnx")
     _name_shapes(args)
 
 
@@ -81,6 +85,8 @@ def _check_int8(args: argparse.Namespace) -> None:
         args.parser.error(f"{given[0]} goes with --int8")
     if not args.int8:
         return
+    if args.torch is not None:
+        args.parser.error("--torch does not go with --int8")
     if args.calibrate is None:
         args.parser.error("--int8 needs --calibrate DIR, a folder of images")
     if args.backend != "builtin" or args.pad_channels or args.split_channels or args.fixed_batch:

@@ -15,10 +15,12 @@ if importing.is_imported():   # gluonops.files reads graphs without MXNet
     from .quantize import Quantized, QuantizedLayer, quantize
     from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
     from .symbol import rewrite, symbol
+    from .torch import torch
     from .warning import ExportWarning
 
 __all__ = ["Detection", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector", "Prediction",
-           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol"]
+           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol",
+           "torch"]
 
 if not importing.is_imported():
     __getattr__ = importing.refuser(__name__, __all__)

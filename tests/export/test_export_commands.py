@@ -157,8 +157,8 @@ def test_errors(arguments, text, folder, capsys):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    (["export", "net"], "nothing to write: give OUT, --onnx FILE, or both"),
-    (["export", "net", "out", "--fixed-batch"], "--data-shape, --fixed-batch and --opset go with --onnx"),
+    (["export", "net"], "nothing to write: give OUT, --onnx FILE, --torch DIR, or several of them"),
+    (["export", "net", "out", "--fixed-batch"], "--fixed-batch and --opset go with --onnx"),
     (["export", "net", "--onnx", "x.onnx", "--data-shape", "1,a"], "got '1,a'; expected sizes of at least 1, such as"),
     (["viz", "net", "-o", "x.svg", "--data-shape", "=1,3"], "got '=1,3'; expected the input's name before '='"),
     (["viz", "net", "-o", "x.svg", *["--data-shape", "1,3"] * 2], "name each input once"),

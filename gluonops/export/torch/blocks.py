@@ -1,0 +1,524 @@
+"""Blocks: what a class or an ``nn.Sequential`` is made from. Equal blocks become one class.
+
+Two blocks are equal if they compute the same with modules of the same kinds. The arguments of the modules may differ:
+where they do, the class takes them as its own. A block that lacks one module of another one, such as the projection of
+a shortcut, is an instance of the other one's class, too.
+"""
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..graph import Entry, Graph, Node
+from .registry import Form, signature
+from .scopes import Scope, in_order
+
+SEQUENTIAL = "nn.Sequential"
+IDENTITY = "nn.Identity"
+PARAMETER = "nn.Parameter"
+FEWEST = 3           # equal chains of modules that become a class; fewer are written where they are
+SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential
+# How the field calls the modules of a block.
+NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
+         "nn.AvgPool": "pool", "nn.Dropout": "dropout", "SharedDropout": "dropout", "nn.Embedding": "embedding",
+         "nn.LayerNorm": "norm", "nn.GroupNorm": "norm", "nn.InstanceNorm": "norm", "nn.PReLU": "prelu",
+         SEQUENTIAL: "layers", "nn.LocalResponseNorm": "norm"}
+Ref = tuple[int, int]   # an output of an item; the item INPUT is the block's inputs
+INPUT = -1
+
+
+@dataclasses.dataclass(eq=False)
+class Module:
+    """A module that a constructor makes.
+
+    - ``kind``: its class; of an instance of a class of the net's own empty until the class has a name.
+    - ``args``: its arguments by name; those of a class of the net's own follow when the class is made.
+    - ``children``: the modules of an ``nn.Sequential``.
+    - ``state``: parameter or buffer -> the name of the variable.
+    - ``block``: what an instance of a class of the net's own computes.
+    """
+    kind: str = ""
+    args: dict[str, Any] = dataclasses.field(default_factory=dict)
+    children: list[Module] = dataclasses.field(default_factory=list)
+    state: dict[str, str] = dataclasses.field(default_factory=dict)
+    block: Block | None = None
+
+    def key(self) -> tuple:
+        """What modules have in common that differ in the numbers of their arguments only."""
+        numbers = (int, float, tuple, bool)
+        args = tuple((name, None if isinstance(value, numbers) else value) for name, value in self.args.items())
+        owner = id(self.block.owner) if self.block else self.kind
+        return owner, args, tuple(child.key() for child in self.children)
+
+    def slots(self) -> list[tuple[Module, str]]:
+        """All arguments, those of the children included."""
+        found = [(self, name) for name in self.args]
+        for child in self.children:
+            found += child.slots()
+        return found
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of which it is an instance, or its children are."""
+        if self.block:
+            yield self.block
+        for child in self.children:
+            yield from child.blocks()
+
+
+@dataclasses.dataclass(eq=False)
+class Item:
+    """A step of a block: a call of a module, or an expression.
+
+    - ``text``: with ``{0}``, ``{1}``, ... for what it reads, and ``{self}`` for the module.
+    - ``module``: that it calls; None for an expression.
+    - ``name``: what the net, or the file, calls it.
+    - ``shared``: the number of the item that has the module already; None if this one has it.
+    - ``as_module``: the module that an ``nn.Sequential`` holds for an expression.
+    """
+    text: str
+    refs: list[Ref]
+    module: Module | None = None
+    name: str = ""
+    outputs: int = 1
+    shared: int | None = None
+    as_module: Module | None = None
+
+
+class Block:
+    """What a scope computes.
+
+    - ``inputs``: the outputs of other scopes that it reads; ``returns``: its own that others read.
+    - ``owner``: the class that it is an instance of.
+    - ``lacking``: the numbers of the items that this instance replaces by an identity.
+    """
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self.items: list[Item] = []
+        self.inputs: list[Entry] = []
+        self.results: list[Entry] = []
+        self.returns: list[Ref] = []
+        self.owner: Class | None = None
+        self.module = Module(block=self)
+        self.lacking: set[int] = set()
+
+    def inner(self) -> Iterator[Block]:
+        """The blocks of its modules."""
+        for item in self.items:
+            if item.module is not None and item.shared is None:
+                yield from item.module.blocks()
+
+    def height(self) -> int:
+        return 1 + max((block.height() for block in self.inner()), default=0)
+
+    def become_sequential(self) -> None:
+        """Make its module an ``nn.Sequential``, in place."""
+        self.module.kind, self.module.block = SEQUENTIAL, None
+        self.module.children = [_as_module(item) for item in self.items]
+
+    def key(self, without: int | None = None) -> tuple:
+        """Equal for blocks of the same class. ``without``: the number of an item to leave out."""
+        places, keys = {INPUT: INPUT}, []
+
+        def placed(ref: Ref) -> Ref:
+            while ref[0] == without:
+                ref = self.items[without].refs[0]
+            return places[ref[0]], ref[1]
+
+        for number, item in enumerate(self.items):
+            if number == without:
+                continue
+            module = item.module.key() if item.module and item.shared is None else None
+            shared = None if item.shared is None else places[item.shared]
+            keys.append((item.text, module, shared, tuple(map(placed, item.refs))))
+            places[number] = len(places) - 1
+        return tuple(keys), tuple(map(placed, self.returns)), len(self.inputs)
+
+    def slots(self) -> list[list[tuple[Module, str]]]:
+        """For each item the arguments of its module."""
+        return [item.module.slots() if item.module and item.shared is None else [] for item in self.items]
+
+
+class Class:
+    """A class of the net's own.
+
+    - ``blocks``: its instances. ``template``: the one from which its source is written.
+    - ``parameters``: of its constructor -> default, None for none.
+    - ``expressions``: an argument of one of the template's modules -> what of the parameters it is.
+    - ``optional``: item -> the parameter that says whether it is there.
+    - ``is_sequential``: whether it derives from ``nn.Sequential``.
+    """
+
+    def __init__(self, blocks: list[Block]):
+        self.blocks = blocks
+        self.template = next((block for block in blocks if not block.lacking), blocks[0])
+        self.name = ""
+        self.parameters: dict[str, Any] = {}
+        self.expressions: dict[tuple[int, str], str] = {}
+        self.optional: dict[int, str] = {}
+        self.is_sequential = is_chain(self.template) and self.template.kind != "Net"
+        self.names = _names(self.template)
+        if self.is_sequential:   # its base class calls the modules
+            for block in blocks:
+                for item in block.items:
+                    item.module = _as_module(item)
+            self.names = {number: str(number) for number in range(len(self.template.items))}
+        for block in blocks:
+            block.owner = self
+        self._take_arguments()
+
+    def _take_arguments(self) -> None:
+        """Find the arguments that differ between the instances, and make them parameters of the class."""
+        vectors = {}   # parameter -> its value in each instance
+        lacking = sorted({number for block in self.blocks for number in block.lacking})
+        slots = [block.slots() for block in self.blocks]
+        for number in [number for number in range(len(self.template.items)) if number not in lacking] + lacking:
+            for place, (module, name) in enumerate(self.template.slots()[number]):
+                values = [slot[number][place][0].args[name] if number not in block.lacking else None
+                          for block, slot in zip(self.blocks, slots)]
+                is_known = number in lacking and name in vectors and _merge(values, vectors[name])
+                if is_known or len({value for value in values if value is not None}) > 1:
+                    expression = self._expression(values, vectors, name, self.names[number], module)
+                    self.expressions[id(module), name] = expression
+        for number in lacking:
+            name = self.names[number]
+            name = self.optional[number] = _name_of(self.template.items[number].module.kind) if name.isdigit() else name
+            vectors[name] = [number not in block.lacking for block in self.blocks]
+            self.parameters[name] = False
+        ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)
+        self.parameters = {name: self.parameters[name] for name in ordered}
+        for place, block in enumerate(self.blocks):
+            block.module.args = {name: _filled(vectors[name])[place] for name in self.parameters}
+
+    def _expression(self, values: list, vectors: dict, name: str, item: str, module: Module) -> str:
+        """What of the parameters has these values: one of them, a multiple, or a new one."""
+        for parameter, vector in vectors.items():
+            if _merge(values, vector):
+                return parameter
+        for parameter, vector in vectors.items():
+            factor = _factor(values, vector)
+            if factor is not None:
+                return f"{factor} * {parameter}"
+            divisor = _factor(vector, values)
+            if divisor is not None:
+                return f"{parameter} // {divisor}"
+        parameter = {"num_features": "channels"}.get(name, name)   # as most classes call it
+        if parameter in vectors and parameter == "out_channels":
+            parameter = "hidden_channels"
+        if parameter in vectors:
+            parameter = f"{_name_of(module.kind) if item[0].isdigit() else item}_{parameter}"
+        while parameter in vectors:
+            parameter += "_"
+        vectors[parameter] = list(values)
+        self.parameters[parameter] = signature(module.kind).get(name) if module.block is None else None
+        return parameter
+
+
+def _merge(values: list, vector: list) -> bool:
+    """Whether two vectors agree where both are known. If so, what only the first one knows is added to the second."""
+    if any(left is not None and right is not None and (left != right or type(left) is not type(right))
+           for left, right in zip(values, vector)):
+        return False
+    for place, value in enumerate(values):
+        if vector[place] is None:
+            vector[place] = value
+    return True
+
+
+def _factor(values: list, vector: list) -> int | None:
+    """The integer of at least 2 that makes ``values`` of ``vector``; None if there is none."""
+    pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
+    if not all(type(left) is int and type(right) is int and right > 1 and left % right == 0 for left, right in pairs):
+        return None
+    factors = {left // right for left, right in pairs}
+    return factors.pop() if len(factors) == 1 and min(factors) > 1 else None
+
+
+def _filled(vector: list) -> list:
+    """A vector with its first known value where an instance does not need one."""
+    known = next(value for value in vector if value is not None)
+    return [known if value is None else value for value in vector]
+
+
+def _names(block: Block) -> dict[int, str]:
+    """Item -> the attribute that holds its module."""
+    wanted = {}
+    for number, item in enumerate(block.items):
+        if item.module is not None and item.shared is None:
+            wanted[number] = item.name or _name_of(item.module.kind)
+    names, counts = {}, {}
+    for number, name in wanted.items():
+        if list(wanted.values()).count(name) > 1:
+            counts[name] = counts.get(name, 0) + 1
+            name = f"{name}{counts[name]}"
+        while name in names.values():
+            name += "_"
+        names[number] = name
+    for number, item in enumerate(block.items):
+        if item.shared is not None:
+            names[number] = names[item.shared]
+    return names
+
+
+def _name_of(kind: str) -> str:
+    short = re.sub(r"\dd$", "", kind)
+    return NAMES.get(short) or short.split(".")[-1].lower() or "block"
+
+
+class Builder:
+    """Makes blocks from scopes, and classes from blocks."""
+
+    def __init__(self, graph: Graph, forms: dict[Node, Form], parameters: dict[str, tuple[int, ...]],
+                 frozen: set[str]):
+        self.graph, self.forms, self.frozen = graph, forms, frozen
+        self.parameters = parameters   # name -> shape, of states as well
+        self.readers = {}
+        for node in graph.nodes():
+            for entry in node.inputs:
+                self.readers.setdefault(entry, []).append(node)
+
+    def net(self, root: Scope) -> tuple[Block, list[Class]]:
+        """The block of the whole net, and all classes, inner ones first."""
+        block = self.block(root, is_net=True)
+        return block, classes_of(block)
+
+    def block(self, scope: Scope, is_net: bool = False) -> Block:
+        block = Block(scope.kind)
+        inside = set(scope.nodes())
+        refs, holders = {}, {}
+        if is_net:
+            for node in self.graph.nodes():
+                if node.is_variable and node.name not in self.parameters:
+                    self._ref((node, 0), refs, block)
+        for item in in_order(scope)[0]:
+            if isinstance(item, Scope):
+                self._add_scope(block, item, refs)
+            else:
+                self._add_node(block, item, refs, holders)
+        if is_net:
+            block.results = list(self.graph.heads)
+        else:
+            heads = set(self.graph.heads)
+            block.results = [entry for entry in refs if entry[0] in inside
+                             and (entry in heads or any(node not in inside for node in self.readers.get(entry, ())))]
+        block.returns = [refs[entry] for entry in block.results]
+        shorten(block, is_net)
+        return block
+
+    def _ref(self, entry: Entry, refs: dict, block: Block) -> Ref:
+        """Where an item finds what it reads."""
+        if entry not in refs:
+            node = entry[0]
+            if node.is_variable and node.name in self.parameters:
+                args = {"shape": self.parameters[node.name], "requires_grad": node.name not in self.frozen}
+                module = Module(PARAMETER, args, state={"": node.name})
+                block.items.append(Item("{self}", [], module, _identifier(node.name.split("_")[-1])))
+                refs[entry] = len(block.items) - 1, 0
+            else:
+                block.inputs.append(entry)
+                refs[entry] = INPUT, len(block.inputs) - 1
+        return refs[entry]
+
+    def _add_scope(self, block: Block, scope: Scope, refs: dict) -> None:
+        inner = self.block(scope)
+        read = [self._ref(entry, refs, block) for entry in inner.inputs]
+        text = "{self}(" + ", ".join(f"{{{place}}}" for place in range(len(read))) + ")"
+        block.items.append(Item(text, read, inner.module, _identifier(scope.name), len(inner.results)))
+        for place, entry in enumerate(inner.results):
+            refs[entry] = len(block.items) - 1, place
+
+    def _add_node(self, block: Block, node: Node, refs: dict, holders: dict) -> None:
+        form = self.forms[node]
+        positions = range(len(node.inputs)) if form.data is None else form.data
+        read = [self._ref(node.inputs[position], refs, block) for position in positions]
+        name = _identifier(node.attrs.get("__scope__", ""))
+        if form.module is None or (form.text is not None and not form.state):
+            item = Item(form.text, read, outputs=form.outputs)
+            if form.module is not None:   # a chain needs it
+                item.as_module = Module(form.module, dict(form.args))
+        else:
+            state = {key: node.source(position).name for key, position in form.state.items()}
+            holder = (form.module, *state.values())
+            shared = holders.get(holder) if state else None
+            module = Module(form.module, dict(form.args), state=state)
+            item = Item(form.call, read, module, "" if _is_counted(name) else name, form.outputs, shared)
+            holders.setdefault(holder, len(block.items))
+        block.items.append(item)
+        for place in range(form.outputs):
+            refs[node, place] = len(block.items) - 1, place
+
+
+def _identifier(name: str) -> str:
+    """A name as an attribute; empty if it is a number, as in an ``nn.Sequential``."""
+    name = re.sub(r"\W", "_", name).strip("_")
+    return "" if not name or name[0].isdigit() else name
+
+
+def _is_counted(name: str) -> bool:
+    """Whether a name is Gluon's count of a layer, such as ``conv0``: the block's own count reads better."""
+    return bool(re.search(r"\d$", name))
+
+
+def _as_module(item: Item) -> Module | None:
+    """What an ``nn.Sequential`` holds for an item; None if it cannot hold it."""
+    if item.shared is not None or len(item.refs) != 1 or item.outputs != 1:
+        return None
+    if item.module is not None:
+        return item.module if item.text == "{self}({0})" else None
+    return item.as_module
+
+
+def is_chain(block: Block) -> bool:
+    """Whether the items are modules that are called one after the other."""
+    if len(block.inputs) != 1 or block.returns != [(len(block.items) - 1, 0)]:
+        return False
+    return all(_as_module(item) is not None and item.refs == [(number - 1, 0)]
+               for number, item in enumerate(block.items))
+
+
+def shorten(block: Block, is_net: bool) -> None:
+    """Make one ``nn.Sequential`` of the modules in a block that are called one after the other, if there are many."""
+    if not is_net and is_chain(block):
+        return
+    read = [ref for item in block.items for ref in item.refs] + block.returns
+    chains, following = [], {}
+    for number, item in enumerate(block.items):
+        is_single = _as_module(item) is not None and not any(other.shared == number for other in block.items)
+        before = item.refs[0] if is_single else None
+        if is_single and before in following and read.count(before) == 1:
+            chain = following.pop(before)
+        elif is_single:
+            chain = []
+            chains.append(chain)
+        else:
+            continue
+        chain.append(number)
+        following[number, 0] = chain
+    for chain in chains:
+        if is_net and len(chain) > 1 and block.items[chain[-1]].module is not None:
+            if block.items[chain[-1]].module.kind == "nn.Linear":
+                chain.pop()   # the last layer keeps a name of its own
+    _join(block, [chain for chain in chains if len(chain) >= SHORTEST_CHAIN], is_net)
+
+
+def _join(block: Block, chains: list[list[int]], is_net: bool) -> None:
+    """Replace each chain of items by an item for an ``nn.Sequential``."""
+    joined = {chain[-1]: chain for chain in chains}
+    gone = {number for chain in chains for number in chain[:-1]}
+    places, items = {INPUT: INPUT}, []
+    for number, item in enumerate(block.items):
+        if number in gone:
+            continue
+        refs = item.refs
+        if number in joined:
+            chain = [block.items[place] for place in joined[number]]
+            module = Module(SEQUENTIAL, children=[_as_module(each) for each in chain])
+            refs = chain[0].refs
+            item = Item("{self}({0})", refs, module, "features" if is_net and len(chains) == 1 else "")
+        item.refs = [(places[place], index) for place, index in refs]
+        if item.shared is not None:
+            item.shared = places[item.shared]
+        places[number] = len(items)
+        items.append(item)
+    block.items = items
+    block.returns = [(places[place], index) for place, index in block.returns]
+
+
+def classes_of(net: Block) -> list[Class]:
+    """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
+    waiting, blocks = [net], []
+    while waiting:
+        block = waiting.pop()
+        blocks.append(block)
+        waiting += block.inner()
+    heights = _heights(blocks)
+    classes = []
+    for height in sorted(set(heights.values())):
+        groups = {}
+        for block in blocks[::-1]:
+            if heights[block] == height:
+                groups.setdefault(block.key(), []).append(block)
+        for group in _with_optional(groups):
+            is_plain = len(group) < FEWEST or "Sequential" in group[0].kind
+            if is_plain and net not in group and is_chain(group[0]):
+                for block in group:
+                    block.become_sequential()
+            else:
+                classes.append(Class(group))
+    taken = {"Net"}
+    for owner in classes:
+        owner.name = "Net" if net in owner.blocks else _class_name(owner.template.kind, taken)
+        for block in owner.blocks:
+            block.module.kind = owner.name
+    return classes
+
+
+def _heights(blocks: list[Block]) -> dict[Block, int]:
+    """Block -> a number above those of the blocks in it, and the same for blocks of a kind where that is possible."""
+    nested = {block.kind for block in blocks if any(inner.kind == block.kind for inner in block.inner())}
+    heights = {block: block.height() for block in blocks}
+    for _ in range(max(heights.values())):
+        for block in blocks[::-1]:
+            heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
+        for kind in {block.kind for block in blocks if "Sequential" not in block.kind} - nested:
+            alike = [block for block in blocks if block.kind == kind]
+            heights.update(dict.fromkeys(alike, max(heights[block] for block in alike)))
+    for block in blocks[::-1]:
+        heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
+    return heights
+
+
+def _with_optional(groups: dict[tuple, list[Block]]) -> list[list[Block]]:
+    """Join the blocks that lack one module of others to the others."""
+    for key in list(groups):
+        for larger, blocks in list(groups.items()):
+            number = _lacking(key, larger, blocks[0]) if key in groups else None
+            if number is not None:
+                for block in groups.pop(key):
+                    _insert_identity(block, blocks[0], number)
+                    blocks.append(block)
+    return list(groups.values())
+
+
+def _lacking(key: tuple, larger: tuple, block: Block) -> int | None:
+    """The number of the item without which a block has this key; None if there is none, or one is missing already."""
+    if len(larger[0]) != len(key[0]) + 1 or len(key[0]) < 2 or block.lacking:
+        return None
+    for number, item in enumerate(block.items):
+        is_module = item.module is not None and item.shared is None and item.text == "{self}({0})"
+        is_shared = any(other.shared == number for other in block.items)
+        if is_module and not is_shared and item.module.kind != PARAMETER and block.key(number) == key:
+            return number
+    return None
+
+
+def _insert_identity(block: Block, model: Block, number: int) -> None:
+    """Give a block the item that it lacks, as an identity."""
+    def moved(place: int) -> int:
+        return place + 1 if place >= number else place
+
+    for item in block.items:
+        item.refs = [(moved(place), index) for place, index in item.refs]
+        if item.shared is not None:
+            item.shared = moved(item.shared)
+    items = iter(block.items)
+    block.items = [Item("{self}({0})", [], Module(IDENTITY)) if place == number else next(items)
+                   for place in range(len(model.items))]
+    for item, other in zip(block.items, model.items):
+        item.refs = list(other.refs)
+    block.returns = list(model.returns)
+    block.lacking = {number, *map(moved, block.lacking)}
+
+
+def _class_name(kind: str, taken: set[str]) -> str:
+    """A name that no other class has."""
+    kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
+    kind = "Block" if not kind or "Sequential" in kind else kind[0].upper() + kind[1:]
+    name, number = kind, 1
+    while name in taken:
+        number += 1
+        name = f"{kind}{number}"
+    taken.add(name)
+    return name

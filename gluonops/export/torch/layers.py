@@ -1,0 +1,276 @@
+"""Converters of layers: convolutions, dense layers, normalization, pooling, activations, resizing."""
+from __future__ import annotations
+
+from ..graph import our_name
+from .registry import Call, Form, Single, converts, one
+
+DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
+CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
+ACTIVATIONS = {"relu": ("nn.ReLU", "F.relu({0})"), "sigmoid": ("nn.Sigmoid", "torch.sigmoid({0})"),
+               "tanh": ("nn.Tanh", "torch.tanh({0})"), "softrelu": ("nn.Softplus", "F.softplus({0})"),
+               "softsign": ("nn.Softsign", "F.softsign({0})"), "log_sigmoid": ("nn.LogSigmoid", "F.logsigmoid({0})"),
+               "mish": ("nn.Mish", "F.mish({0})"), "gelu": ("nn.GELU", "F.gelu({0})")}
+
+
+def _check_layout(call: Call) -> None:
+    layout = call.text("layout", "None")
+    if layout not in CHANNELS_FIRST:
+        raise call.refuse(f"has layout {layout}; expected channels first")
+
+
+def _windows(call: Call) -> dict[str, object]:
+    """The arguments that convolutions and poolings share."""
+    kernel = call.ints("kernel", ())
+    return {"kernel_size": one(kernel), "stride": one(call.ints("stride", (1,) * len(kernel))),
+            "padding": one(call.ints("pad", (0,) * len(kernel)))}
+
+
+def _state(call: Call, *names: str) -> dict[str, int]:
+    """The parameters of a layer by the position of their variables, which follow the data."""
+    return dict(zip(names, range(1, len(call.node.inputs))))
+
+
+@converts("Convolution", "Convolution_v1")
+def convolution(call: Call) -> Form:
+    _check_layout(call)
+    kernel = call.ints("kernel", ())
+    groups = call.value("num_group", 1)
+    args = {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
+            "dilation": one(call.ints("dilate", (1,) * len(kernel))), "groups": groups,
+            "bias": len(call.node.inputs) > 2}
+    return Form(module=f"nn.Conv{len(kernel)}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+@converts("Deconvolution")
+def deconvolution(call: Call) -> Form:
+    _check_layout(call)
+    kernel = call.ints("kernel", ())
+    zeros = (0,) * len(kernel)
+    if any(call.ints("target_shape", zeros)):
+        raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
+    args = {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
+            "output_padding": one(call.ints("adj", zeros)), "groups": call.value("num_group", 1),
+            "bias": len(call.node.inputs) > 2, "dilation": one(call.ints("dilate", (1,) * len(kernel)))}
+    return Form(module=f"nn.ConvTranspose{len(kernel)}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+@converts("FullyConnected")
+def fully_connected(call: Call) -> Form:
+    """A node of its own flattens the data; see :func:`.prepare.prepared`."""
+    outputs, inputs = call.shapes[1]
+    args = {"in_features": inputs, "out_features": outputs, "bias": len(call.node.inputs) > 2}
+    return Form(module="nn.Linear", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+@converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET)
+def batch_norm(call: Call) -> Form:
+    if call.axis(default=1) != 1:
+        raise call.refuse(f"normalizes axis {call.axis(default=1)}; expected 1")
+    args = {"channels": call.shapes[1][0], "eps": call.value("eps", Single(1e-3)),   # MXNet's default is 1e-3f
+            "momentum": round(1 - call.value("momentum", 0.9), 12), "fix_gamma": call.flag("fix_gamma", True),
+            "use_global_stats": call.flag("use_global_stats")}
+    state = _state(call, "weight", "bias", "running_mean", "running_var")
+    module = "DarknetBatchNorm" if call.node.op == DARKNET else "BatchNorm"
+    return Form(module=module, args=args, state=state, data=(0,))
+
+
+@converts("LayerNorm")
+def layer_norm(call: Call) -> Form:
+    if call.axis() != call.ndim - 1:
+        raise call.refuse("does not normalize the last axis")
+    args = {"normalized_shape": call.shapes[1][0], "eps": Single(call.value("eps", 1e-5))}
+    return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+@converts("InstanceNorm")
+def instance_norm(call: Call) -> Form:
+    args = {"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}
+    state = _state(call, "weight", "bias")
+    return Form(module=f"nn.InstanceNorm{call.ndim - 2}d", args=args, state=state, data=(0,))
+
+
+@converts("GroupNorm", "gluonops.group_norm")
+def group_norm(call: Call) -> Form:
+    groups = call.value("num_groups", 32 if call.node.op == "Custom" else 1)
+    if call.shapes[1][0] != call.shapes[0][1]:
+        raise call.refuse("has a gamma for each group; expected one for each channel")
+    args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": Single(call.value("eps", 1e-5))}
+    return Form(module="nn.GroupNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+@converts("gluonops.rms_norm", "gluonops.l2_normalize")
+def scaled_rows(call: Call) -> str:
+    """Rows divided by their length, or by the root of the mean of their squares, times a number for each channel."""
+    is_mean = our_name(call.node) == "rms_norm"
+    axis = call.axis(default=-1 if is_mean else 1)
+    total, eps = ("mean", 1e-6) if is_mean else ("sum", 1e-10)
+    scale = "{1}" + ".unsqueeze(-1)" * (call.ndim - 1 - axis)
+    rows = f"{{0}}.square().{total}({axis}, keepdim=True)"
+    return f"{{0}} * torch.rsqrt({rows} + {call.value('eps', eps)!r}) * {scale}"
+
+
+@converts("L2Normalization")
+def l2_normalization(call: Call) -> str:
+    axes = {"instance": tuple(range(1, call.ndim)), "channel": 1, "spatial": tuple(range(2, call.ndim))}
+    axis = axes[call.text("mode", "instance")]
+    return f"{{0}} / ({{0}}.square().sum({axis}, keepdim=True) + {Single(call.value('eps', 1e-10))!r}).sqrt()"
+
+
+@converts("LRN")
+def local_response(call: Call) -> Form:
+    args = {"size": call.value("nsize"), "alpha": Single(call.value("alpha", 1e-4)),
+            "beta": Single(call.value("beta", 0.75)), "k": Single(call.value("knorm", 2.0))}
+    return Form(module="nn.LocalResponseNorm", args=args)
+
+
+@converts("Pooling", "Pooling_v1")
+def pooling(call: Call) -> Form:
+    _check_layout(call)
+    kind = call.text("pool_type", "max")
+    name = {"max": "Max", "avg": "Avg"}.get(kind)
+    if name is None:
+        raise call.refuse(f"has pool_type {kind}; expected max or avg")
+    spatial = call.ndim - 2
+    if call.flag("global_pool"):
+        function = f"F.adaptive_{kind}_pool{spatial}d({{0}}, 1)"
+        return Form(function, f"nn.Adaptive{name}Pool{spatial}d", {"output_size": 1})
+    convention = call.text("pooling_convention", "valid")
+    if convention not in ("valid", "full"):
+        raise call.refuse(f"has pooling_convention {convention}; expected valid or full")
+    _check_windows(call)
+    args = {**_windows(call), "ceil_mode": convention == "full"}
+    if kind == "avg":
+        args["count_include_pad"] = call.flag("count_include_pad", True)
+    return Form(module=f"nn.{name}Pool{spatial}d", args=args)
+
+
+def _check_windows(call: Call) -> None:
+    """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
+    kernel = call.ints("kernel", ())
+    strides = call.ints("stride", (1,) * len(kernel))
+    pads = call.ints("pad", (0,) * len(kernel))
+    for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
+        if 2 * pad > length:
+            raise call.refuse(f"pads {pad} for a kernel of {length}; expected half of it at most")
+        if (outputs - 1) * stride >= size + pad:
+            raise call.refuse("has a window wholly beyond the data, as pooling_convention='full' can make one")
+
+
+@converts("_contrib_AdaptiveAvgPooling2D")
+def adaptive_average(call: Call) -> Form:
+    size = one(call.shape[2:])
+    return Form(f"F.adaptive_avg_pool2d({{0}}, {size})", "nn.AdaptiveAvgPool2d", {"output_size": size})
+
+
+@converts("Activation")
+def activation(call: Call) -> Form:
+    module, function = ACTIVATIONS[call.text("act_type")]
+    return Form(function, module)
+
+
+def _enter_activation(act_type: str, *names: str) -> None:
+    @converts(*names)
+    def convert(call: Call) -> Form:
+        module, function = ACTIVATIONS[act_type]
+        return Form(function, module)
+
+
+_enter_activation("relu", "relu")
+_enter_activation("sigmoid", "sigmoid")
+_enter_activation("tanh", "tanh")
+_enter_activation("softsign", "softsign")
+_enter_activation("mish", "gluonops.mish")
+
+
+@converts("gluonops.hard_swish")
+def hard_swish(call: Call) -> Form:
+    return Form("F.hardswish({0})", "nn.Hardswish")
+
+
+@converts("gluonops.gelu")
+def gelu(call: Call) -> Form:
+    if call.text("approximation", "erf") != "erf":
+        return Form("F.gelu({0}, approximate='tanh')")
+    return Form("F.gelu({0})", "nn.GELU")
+
+
+@converts("gluonops.swiglu")
+def swiglu(call: Call) -> Form:
+    return Form(f"F.silu({{0}}.chunk(2, {call.value('axis', -1)})[0]) * {{0}}.chunk(2, {call.value('axis', -1)})[1]")
+
+
+@converts("LeakyReLU")
+def leaky_relu(call: Call) -> Form:
+    kind = call.text("act_type", "leaky")
+    slope = float(call.value("slope", 0.25))
+    if kind == "leaky":
+        return Form(f"F.leaky_relu({{0}}, {slope!r})", "nn.LeakyReLU", {"negative_slope": slope})
+    if kind == "prelu":
+        return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1}, data=(0,))
+    if kind == "elu":
+        slope = Single(slope)
+        return Form(f"F.elu({{0}}, {slope!r})", "nn.ELU", {"alpha": slope})
+    if kind in ("selu", "gelu"):
+        return Form(f"F.{kind}({{0}})", f"nn.{kind.upper()}")
+    raise call.refuse(f"has act_type {kind}, which is random")
+
+
+@converts("Dropout")
+def dropout(call: Call) -> Form:
+    if call.text("mode", "training") != "training":
+        raise call.refuse("drops at inference as well")
+    rate = call.value("p", 0.5)
+    axes = call.ints("axes", ())
+    if axes:
+        return Form(module="SharedDropout", args={"p": rate, "axes": axes})
+    return Form(module="nn.Dropout", args={"p": rate})
+
+
+@converts("softmax", "log_softmax", "softmin", "SoftmaxActivation", "gluonops.softmax")
+def softmax(call: Call) -> Form:
+    if call.flag("use_length"):
+        raise call.refuse("masks by length")
+    if call.node.op == "SoftmaxActivation":
+        axis = 1 if call.text("mode", "instance") == "channel" else call.ndim - 1
+    else:
+        axis = call.axis()
+    kind = "LogSoftmax" if call.node.op == "log_softmax" else "Softmax"
+    function = "log_softmax" if kind == "LogSoftmax" else "softmax"
+    temperature = call.value("temperature") or 1.0
+    if call.node.op == "softmin":
+        temperature = -temperature
+    if temperature != 1:
+        return Form(f"F.{function}({{0}} / {temperature!r}, {axis})")
+    return Form(f"F.{function}({{0}}, {axis})", f"nn.{kind}", {"dim": axis})
+
+
+@converts("UpSampling")
+def up_sampling(call: Call) -> Form:
+    if call.text("sample_type") != "nearest" or len(call.node.inputs) != 1:
+        raise call.refuse("upsamples several inputs, or not by nearest neighbour")
+    scale = call.value("scale")
+    return Form(f"F.interpolate({{0}}, scale_factor={scale})", "nn.Upsample", {"scale_factor": scale})
+
+
+@converts("_contrib_BilinearResize2D")
+def bilinear_resize(call: Call) -> Form:
+    options = f"mode='bilinear', align_corners={call.flag('align_corners', True)}"
+    mode = call.text("mode", "size")
+    if 1 in call.shape[2:] and call.shape[2:] != call.shapes[0][2:]:
+        raise call.refuse("resizes to one pixel")
+    if mode == "like":
+        return Form(f"F.interpolate({{0}}, size={{1}}.shape[2:], {options})")
+    if mode != "size":
+        raise call.refuse(f"has the mode {mode}; expected size or like")
+    if call.value("scale_height") is not None:
+        scales = float(call.value("scale_height")), float(call.value("scale_width", 1.0))
+        if any(scale != int(scale) for scale in scales):
+            raise call.refuse("has a scale that is no integer")
+        return Form(f"F.interpolate({{0}}, scale_factor={one(tuple(map(int, scales)))}, {options})")
+    return Form(f"F.interpolate({{0}}, size={one(call.shape[2:])}, {options})")
+
+
+@converts("Embedding")
+def embedding(call: Call) -> Form:
+    args = {"num_embeddings": call.shapes[1][0], "embedding_dim": call.shapes[1][1]}
+    return Form(module="nn.Embedding", args=args, state={"weight": 1}, call="{self}({0}.long())", data=(0,))

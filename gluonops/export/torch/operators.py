@@ -1,0 +1,397 @@
+"""Converters of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
+from __future__ import annotations
+
+from .registry import Call, Form, Single, converts
+
+# Operator -> the function of torch. `round` and `fix` differ from torch's for halves; see below.
+UNARY = {"abs": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+         "arctanh": "atanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp",
+         "expm1": "expm1", "fix": "trunc", "floor": "floor", "log": "log", "log10": "log10", "log1p": "log1p",
+         "log2": "log2", "negative": "neg", "ones_like": "ones_like", "reciprocal": "reciprocal", "rint": "round",
+         "rsqrt": "rsqrt", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "square": "square",
+         "tan": "tan", "trunc": "trunc", "zeros_like": "zeros_like", "gluonops.abs": "abs"}
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
+SAME = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div", "power": "_power"}
+SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
+          "power": "_power_scalar"}
+REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
+COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
+               "lesser_equal": "<="}
+
+
+def number(value: object) -> str:
+    """A scalar as an engineer writes it: 2, and not 2.0."""
+    value = value if isinstance(value, float) else float(value)
+    return str(int(value)) if value == int(value) and abs(value) < 1e6 else repr(value)
+
+
+def _enter_text(text: str, *names: str) -> None:
+    @converts(*names)
+    def convert(call: Call) -> str:
+        return text
+
+
+def _enter_scalar(name: str, pattern: str) -> None:
+    @converts(name)
+    def convert(call: Call) -> str:
+        return pattern.format("{0}", number(call.value("scalar", 0.0)))
+
+
+for _name, _function in UNARY.items():
+    _enter_text(f"torch.{_function}({{0}})", _name)
+for _name, _symbol in SYMBOLS.items():
+    _enter_text(f"{{0}} {_symbol} {{1}}", SAME[_name], f"broadcast_{_name}")
+    _enter_scalar(SCALAR[_name], f"{{0}} {_symbol} {{1}}")
+    if _name in REVERSED:
+        _enter_scalar(REVERSED[_name], f"{{1}} {_symbol} {{0}}")
+# Not torch.maximum, which halves the gradient between equal numbers: MXNet's first input gets it.
+_enter_text("torch.where({0} >= {1}, {0}, {1})", "_maximum", "broadcast_maximum")
+_enter_text("torch.where({0} <= {1}, {0}, {1})", "_minimum", "broadcast_minimum")
+_enter_scalar("_maximum_scalar", "{0}.clamp(min={1})")
+_enter_scalar("_minimum_scalar", "{0}.clamp(max={1})")
+for _name, _symbol in COMPARISONS.items():
+    _enter_text(f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)", f"_{_name}", f"broadcast_{_name}")
+    _enter_scalar(f"_{_name}_scalar", f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)")
+_enter_text("{0}", "_copy", "_identity_with_attr_like_rhs")
+_enter_text("{0}.detach()", "BlockGrad")
+_enter_text("torch.where({0} != 0, {1}, {2})", "where")
+
+
+@converts("gluonops.swish")
+def swish(call: Call) -> Form:
+    beta = float(call.value("beta", 1.0))
+    if beta == 1:
+        return Form("F.silu({0})", "nn.SiLU")
+    return Form(f"{{0}} * torch.sigmoid({number(beta)} * {{0}})")
+
+
+@converts("MakeLoss", "make_loss")
+def make_loss(call: Call) -> str:
+    """A MakeLoss with a grad_scale of 0 passes its data on, without a gradient. Others are removed before."""
+    return "{0}.detach()"
+
+
+@converts("add_n")
+def add_n(call: Call) -> str:
+    return " + ".join(f"{{{position}}}" for position in range(len(call.node.inputs)))
+
+
+@converts("clip")
+def clip(call: Call) -> Form:
+    """Not an nn.ReLU6: the gradient passes where a number is equal to a bound."""
+    lowest, highest = Single(call.value("a_min")), Single(call.value("a_max"))
+    text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
+    return Form(text, "Clip", {"low": lowest, "high": highest})
+
+
+@converts("hard_sigmoid")
+def hard_sigmoid(call: Call) -> str:
+    alpha, beta = Single(call.value("alpha", 0.2)), Single(call.value("beta", 0.5))
+    return f"({number(alpha)} * {{0}} + {number(beta)}).clamp(0, 1)"
+
+
+@converts("smooth_l1")
+def smooth_l1(call: Call) -> str:
+    beta = 1 / float(call.value("scalar", 1.0)) ** 2
+    return f"F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={beta!r})"
+
+
+def _axes(call: Call) -> tuple[int, ...]:
+    """The axes of a reduction."""
+    named = {axis % call.ndim for axis in call.ints("axis", ())}
+    if call.flag("exclude"):
+        return tuple(axis for axis in range(call.ndim) if axis not in named)
+    return tuple(sorted(named)) or tuple(range(call.ndim))
+
+
+def _enter_reduction(name: str, function: str) -> None:
+    @converts(name)
+    def convert(call: Call) -> str:
+        axes = _axes(call)
+        if len(axes) == call.ndim and not call.flag("keepdims"):   # MXNet returns a vector of one element
+            return f"{{0}}.{function}().reshape(1)"
+        keep = ", keepdim=True" if call.flag("keepdims") else ""
+        return f"{{0}}.{function}({axes[0] if len(axes) == 1 else axes}{keep})"
+
+
+for _name, _function in (("sum", "sum"), ("mean", "mean"), ("max", "amax"), ("min", "amin")):
+    _enter_reduction(_name, _function)
+
+
+@converts("norm")
+def norm(call: Call) -> str:
+    order, axes = call.value("ord", 2), _axes(call)
+    return f"torch.linalg.vector_norm({{0}}, {order}, {axes}, keepdim={call.flag('keepdims')})"
+
+
+@converts("argmax", "argmin")
+def arg_extreme(call: Call) -> str:
+    axis = call.value("axis")
+    if axis is None:
+        raise call.refuse("runs over all axes")
+    keep = ", keepdim=True" if call.flag("keepdims") else ""
+    return f"{{0}}.{call.node.op}({axis}{keep}).to({{0}}.dtype)"
+
+
+@converts("batch_dot", "_linalg_gemm2", "dot")
+def product(call: Call) -> str:
+    if call.node.op == "dot" and max(map(len, call.shapes)) > 2:
+        raise call.refuse("multiplies tensors of more than two dimensions")
+    left = "{0}.mT" if call.flag("transpose_a") else "{0}"
+    right = "{1}.mT" if call.flag("transpose_b") else "{1}"
+    alpha = float(call.value("alpha", 1.0))
+    return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
+
+
+@converts("Cast", "amp_cast")
+def cast(call: Call) -> str:
+    return "{0}" if call.dtype == call.dtypes[0] else f"{{0}}.to(torch.{call.dtype.name})"
+
+
+@converts("Flatten")
+def flatten(call: Call) -> Form:
+    return Form("{0}.flatten(1)", "nn.Flatten")
+
+
+@converts("expand_dims")
+def expand_dims(call: Call) -> str:
+    return f"{{0}}.unsqueeze({call.value('axis')})"
+
+
+@converts("squeeze")
+def squeeze(call: Call) -> str:
+    axes = call.ints("axis", tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1))
+    return f"{{0}}.squeeze({axes[0] if len(axes) == 1 else axes})"
+
+
+@converts("transpose")
+def transpose(call: Call) -> str:
+    return f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}"
+
+
+@converts("SwapAxis")
+def swap_axes(call: Call) -> str:
+    return f"{{0}}.transpose({call.value('dim1', 0)}, {call.value('dim2', 0)})"
+
+
+@converts("Reshape", "_npx_reshape")
+def reshape(call: Call) -> str:
+    free = [axis for axis in range(len(call.shape)) if axis in call.free_output]
+    if call.shape[1:] and free in ([], [0]) and call.free[0] - {0} == set():
+        sizes = [-1 if axis == 0 and free else size for axis, size in enumerate(call.shape)]
+    elif len(free) == 1:
+        sizes = [-1 if axis in free else size for axis, size in enumerate(call.shape)]
+    else:
+        sizes = _coded_sizes(call)
+    if len(sizes) == 2 and call.shape[0] == call.shapes[0][0]:
+        return "{0}.flatten(1)"
+    return f"{{0}}.reshape({', '.join(map(str, sizes))})"
+
+
+def _coded_sizes(call: Call) -> list:
+    """The sizes of a reshape by MXNet's codes, as numbers and as sizes of the input."""
+    if call.flag("reverse"):
+        raise call.refuse("counts its codes from the back, and several sizes are free")
+    codes = list(call.ints("shape", ()))
+    sizes, position = [], 0
+
+    def size_of(axis: int) -> str:
+        return f"{{0}}.shape[{axis}]" if axis in call.free[0] else str(call.shapes[0][axis])
+
+    while codes:
+        code = codes.pop(0)
+        if code == -2:
+            sizes += [size_of(axis) for axis in range(position, call.ndim)]
+        elif code == -3:
+            sizes.append(f"{size_of(position)} * {size_of(position + 1)}")
+            position += 2
+        elif code == -4:
+            first, second = codes.pop(0), codes.pop(0)
+            whole = size_of(position)
+            sizes += [f"{whole} // {second}" if first == -1 else first,
+                      f"{whole} // {first}" if second == -1 else second]
+            position += 1
+        else:
+            sizes.append(size_of(position) if code == 0 else code)
+            position += 1
+    return sizes
+
+
+@converts("reshape_like")
+def reshape_like(call: Call) -> str:
+    if any(call.value(name) is not None for name in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")):
+        raise call.refuse("takes some axes only")
+    return "{0}.reshape_as({1})"
+
+
+@converts("Concat", "stack")
+def concat(call: Call) -> str:
+    parts = ", ".join(f"{{{position}}}" for position in range(len(call.node.inputs)))
+    if call.node.op == "stack":
+        return f"torch.stack([{parts}], {call.value('axis', 0)})"
+    return f"torch.cat([{parts}], {call.value('dim', 1)})"
+
+
+@converts("SliceChannel")
+def split(call: Call) -> Form:
+    count, axis = call.value("num_outputs"), call.value("axis", 1)
+    method = f"unbind({axis})" if call.flag("squeeze_axis") else f"chunk({count}, {axis})"
+    return Form(f"{{0}}.{method}" if count > 1 else f"{{0}}.{method}[0]", outputs=count)
+
+
+def _index(ndim: int, parts: dict[int, str]) -> str:
+    """The index that takes a part along some axes, such as ``[:, 2:4]``."""
+    last = max(parts)
+    return "[" + ", ".join(parts.get(axis, ":") for axis in range(last + 1)) + "]"
+
+
+def _part(begin: object, end: object, step: object = 1) -> str:
+    first = "" if begin in (None, 0) else begin
+    last = "" if end is None else end
+    return f"{first}:{last}" if step in (None, 1) else f"{first}:{last}:{step}"
+
+
+@converts("slice_axis")
+def slice_axis(call: Call) -> str:
+    return "{0}" + _index(call.ndim, {call.axis(): _part(call.value("begin"), call.value("end"))})
+
+
+@converts("slice")
+def slice_(call: Call) -> str:
+    begins, ends = call.ints("begin", ()), call.ints("end", ())
+    steps = call.ints("step", (1,) * len(begins))
+    if any(step is not None and step < 0 for step in steps):
+        raise call.refuse("has a negative step")
+    bounds = {axis: each for axis, each in enumerate(zip(begins, ends, steps)) if each != (None, None, 1)}
+    parts = {axis: _part(*each) for axis, each in bounds.items()}
+    return "{0}" + _index(call.ndim, parts) if parts else "{0}"
+
+
+@converts("slice_like", "Crop")
+def slice_like(call: Call) -> str:
+    if call.node.op == "Crop":
+        if call.ints("offset", (0, 0)) != (0, 0) or call.flag("center_crop") or len(call.node.inputs) != 2:
+            raise call.refuse("crops away from the corner")
+        axes = (2, 3)
+    else:
+        axes = [axis % call.ndim for axis in call.ints("axes", tuple(range(call.ndim)))]
+    return "{0}" + _index(call.ndim, {axis: f":{{1}}.shape[{axis}]" for axis in axes})
+
+
+@converts("reverse")
+def reverse(call: Call) -> str:
+    return f"{{0}}.flip({call.ints('axis', ())})"
+
+
+@converts("tile")
+def tile(call: Call) -> str:
+    return f"{{0}}.tile({call.ints('reps', ())})"
+
+
+@converts("gluonops.tile")
+def our_tile(call: Call) -> str:
+    tiles = call.value("tiles")
+    if isinstance(tiles, tuple):
+        return f"{{0}}.tile({tiles})"
+    counts = [1] * call.ndim
+    counts[call.axis(default=0)] = tiles
+    return f"{{0}}.repeat({', '.join(map(str, counts))})"
+
+
+@converts("repeat")
+def repeat(call: Call) -> str:
+    if call.value("axis") is None:
+        raise call.refuse("repeats the flattened data; expected an axis")
+    return f"{{0}}.repeat_interleave({call.value('repeats')}, {call.value('axis')})"
+
+
+@converts("broadcast_like")
+def broadcast_like(call: Call) -> str:
+    return "{0}.expand_as({1})"
+
+
+@converts("broadcast_to", "broadcast_axis")
+def broadcast(call: Call) -> str:
+    sizes = [-1 if new == old else new for old, new in zip(call.shapes[0], call.shape)]
+    return f"{{0}}.expand({', '.join(map(str, sizes))})"
+
+
+@converts("Pad")
+def pad(call: Call) -> str:
+    widths = call.ints("pad_width", ())
+    pairs = [widths[2 * axis:2 * axis + 2] for axis in range(call.ndim)]
+    while pairs and not any(pairs[0]):
+        pairs.pop(0)
+    sizes = tuple(size for pair in reversed(pairs) for size in pair)
+    mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}[call.text("mode", "constant")]
+    if mode != "constant":
+        return f"F.pad({{0}}, {sizes}, mode='{mode}')"
+    value = float(call.value("constant_value", 0))
+    return f"F.pad({{0}}, {sizes})" if value == 0 else f"F.pad({{0}}, {sizes}, value={number(value)})"
+
+
+@converts("space_to_depth", "depth_to_space", "gluonops.reorg")
+def reorg(call: Call) -> str:
+    if call.node.op in ("space_to_depth", "depth_to_space"):
+        size, mode, is_reverse = call.value("block_size"), "DCR", call.node.op == "depth_to_space"
+    else:
+        size, mode, is_reverse = call.value("stride"), call.text("mode", "darknet"), call.flag("reverse")
+    if mode == "CRD":
+        return f"F.pixel_{'' if is_reverse else 'un'}shuffle({{0}}, {size})"
+    if is_reverse:
+        return f"depth_to_space({{0}}, {size})"
+    function = "space_to_depth" if mode == "DCR" else "darknet_reorg"
+    return f"{function}({{0}}, {size})"
+
+
+@converts("_contrib_arange_like")
+def arange_like(call: Call) -> str:
+    axis = call.value("axis")
+    if axis is None or call.value("repeat", 1) != 1:
+        raise call.refuse("counts the elements of all axes")
+    start, step = number(call.value("start", 0.0)), float(call.value("step", 1.0))
+    count = f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
+    if step != 1:
+        count = f"{number(step)} * {count}"
+    return count if start == "0" else f"{start} + {count}"
+
+
+@converts("take")
+def take(call: Call) -> str:
+    axis = call.axis(default=0)
+    indices = "{1}.long()"
+    if call.text("mode", "clip") != "clip" or axis in call.free[0]:
+        raise call.refuse("wraps its indices, or takes from an axis of any size")
+    indices += f".clamp(0, {call.shapes[0][axis] - 1})"
+    return "{0}[" + ":, " * axis + indices + "]"
+
+
+@converts("_contrib_box_decode")
+def box_decode(call: Call) -> str:
+    deviations = tuple(Single(call.value(f"std{place}", 1.0)) for place in range(4))
+    is_corner = call.text("format", "center") == "corner"
+    return f"box_decode({{0}}, {{1}}, {deviations}, {is_corner}, {call.value('clip', -1.0)})"
+
+
+@converts("_contrib_box_nms")
+def box_nms(call: Call) -> str:
+    formats = call.text("in_format", "corner"), call.text("out_format", "corner")
+    if call.ndim != 3 or formats != ("corner", "corner"):
+        raise call.refuse("has boxes that are not rows of corners for each image")
+    names = {"overlap": ("overlap_thresh", 0.5), "valid": ("valid_thresh", 0.0), "topk": ("topk", -1),
+             "box": ("coord_start", 2), "score": ("score_index", 1), "class_id": ("id_index", -1),
+             "background": ("background_id", -1), "force": ("force_suppress", False)}
+    values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
+    options = "".join(f", {name}={value!r}" for name, (value, default) in values.items() if value != default)
+    return f"box_nms({{0}}{options})"
+
+
+@converts("pick")
+def pick(call: Call) -> str:
+    axis = call.axis()
+    if call.text("mode", "clip") != "clip":
+        raise call.refuse("wraps its indices; expected mode='clip'")
+    picked = f"{{0}}.gather({axis}, {{1}}.long().clamp(0, {call.shapes[0][axis] - 1}).unsqueeze({axis}))"
+    return picked if call.flag("keepdims") else f"{picked}.squeeze({axis})"
+
+

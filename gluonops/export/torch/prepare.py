@@ -1,0 +1,96 @@
+"""Prepares a graph for torch: what has a converter stays as it is, everything else becomes operators that have one."""
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import mxnet as mx
+
+from .. import passes
+from ..constants import evaluate, parameter_only
+from ..graph import VARIABLE, Graph, Node, is_ours, our_name
+from ..onnx.sizes import Sizes
+from ..warning import ExportWarning
+from .layers import DARKNET
+from .registry import converter_of, refusal
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+
+WHERE = "export.torch"
+
+
+def prepared(model: ExportedModel) -> ExportedModel:
+    """The model without losses, with operators that have a converter only. An OpError names a node that has none."""
+    model = passes.inference(model)
+    model.check_shapes(WHERE)
+    if model.notes:
+        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=4)
+    ours = frozenset(our_name(node) for node in model.graph.nodes() if is_ours(node) and converter_of(node))
+    model = passes.lower(model, "builtin", ours)
+    used = set(model.graph.variables())
+    model.parameters = {name: value for name, value in model.parameters.items() if name in used}
+    flatten_explicitly(model)
+    return model
+
+
+def check_converters(graph: Graph) -> None:
+    """Raise an OpError if a node has no converter, or if the statistics of a batch norm are read."""
+    missing = [node for node in graph.nodes() if not node.is_variable and not converter_of(node)]
+    if missing:
+        others = sorted({node.op for node in missing[1:]} - {missing[0].op})
+        raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
+    for node in graph.nodes():
+        for source, index in node.inputs:
+            if index > 0 and source.op.startswith("BatchNorm"):
+                raise refusal(source, "has its mean or variance read")
+
+
+def flatten_explicitly(model: ExportedModel) -> None:
+    """Put a Flatten in front of the dense layers that flatten their data, in place."""
+    graph = model.graph
+    shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
+    for node in graph.nodes():
+        flattens = node.op == "FullyConnected" and node.flag("flatten", True)
+        if flattens and len(shape[node.inputs[0]]) != 2 and node.source().op != "Flatten":
+            flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), {}, [node.inputs[0]])
+            node.inputs[0] = flat, 0
+
+
+def with_constants(model: ExportedModel) -> ExportedModel:
+    """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
+    model = model.copy()
+    graph = model.graph
+    constant = parameter_only(graph, {})
+    read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
+    entries = sorted(read, key=lambda entry: entry[0].name)
+    arrays = evaluate(entries, {}, graph.attrs)
+    made = {entry: Node(VARIABLE, f"{entry[0].name}_constant") for entry in entries}
+    model.parameters.update({made[entry].name: mx.nd.array(array) for entry, array in zip(entries, arrays)})
+    graph.replace({entry: (node, 0) for entry, node in made.items()})
+    return model
+
+
+def join_darknet_norms(graph: Graph) -> dict[Node, Node]:
+    """Make one node of each batch norm that divides by ``sqrt(variance) + 1e-6``, as Darknet does, in place.
+
+    Its gamma is ``gamma * sqrt(variance + eps) / (sqrt(variance) + 1e-6)``. Such a node is for the converters only:
+    MXNet does not know it.
+    """
+    for node in graph.nodes():
+        gamma = _gamma_of_darknet(node) if node.op == "BatchNorm" else None
+        if gamma is not None:
+            node.op = DARKNET
+            node.inputs[1] = gamma, 0
+
+
+def _gamma_of_darknet(norm: Node) -> Node | None:
+    """The gamma of a batch norm of Darknet; None for others."""
+    product, variance = norm.source(1), norm.source(4)
+    path = [product]
+    for op, position in (("elemwise_mul", 1), ("BlockGrad", 0), ("elemwise_div", 1), ("_plus_scalar", 0), ("sqrt", 0)):
+        if path[-1].op != op:
+            return None
+        path.append(path[-1].source(position))
+    is_darknet = path[-1] is variance and path[3].attrs.get("scalar") == "1e-06" and product.source().op == VARIABLE
+    return product.source() if is_darknet else None

@@ -1,0 +1,323 @@
+"""Writes the source of net.py from blocks and classes."""
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+
+from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Module, Ref
+from .registry import plain, signature
+
+WIDTH = 100
+LONGEST_NESTED = 60   # characters of an expression inside of another one
+SHORTEST_RUN = 3      # equal modules that become a loop
+INPUT_NAMES = ("x", "y", "z")
+SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
+
+
+def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, groups: str) -> str:
+    """The text of net.py, with numbers of float32 marked as such; see :class:`.registry.Single`.
+
+    - ``inputs``: the names of the net's inputs.
+    - ``groups``: the source of ``parameter_groups``; empty if all parameters are trained alike.
+    """
+    body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
+    snippets = _used_snippets(body)
+    code = "\n\n\n".join([*snippets, body, *([groups] if groups else []), _snippets()["load"]])
+    imports = ["import json", "from pathlib import Path", "", "import torch"]
+    if "F." in code:
+        imports.append("import torch.nn.functional as F")
+    imports.append("from torch import nn")
+    return f'"""{docstring}"""\n\n' + "\n".join(imports) + "\n\n\n" + code + "\n"
+
+
+def _snippets() -> dict[str, str]:
+    """Name -> the source of a class or a function that a net may need."""
+    text = SNIPPETS.read_text(encoding="utf-8")
+    return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+
+
+def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:
+    """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
+
+    - ``frozen``: the parameters that are not trained.
+    - ``multipliers``: parameter -> what its learning rate and its weight decay are multiplied by.
+    """
+    if not frozen and not multipliers:
+        return ""
+    entries = ", ".join(f'"{key}": {pair}' for key, pair in multipliers.items())
+    names = ", ".join(f'"{key}"' for key in frozen)
+    lines = [f"FROZEN = [{names}]", f"MULTIPLIERS = {{{entries}}}"]
+    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + _snippets()["parameter_groups"]
+
+
+def _used_snippets(body: str) -> list[str]:
+    """The sources of what a text uses, and of what these use."""
+    found, words = [], set(re.findall(r"\w+", body))
+    for name, text in reversed(_snippets().items()):   # a snippet uses those in front of it
+        if name in words and name not in ("load", "parameter_groups"):
+            found.insert(0, text)
+            words.update(re.findall(r"\w+", text))
+    return found
+
+
+def _class_source(owner: Class, inputs: list[str] | None) -> str:
+    """The source of a class. ``inputs``: names for the inputs, None for the usual ones."""
+    block = owner.template
+    parameters = "".join(f", {name}" if default is None else f", {name}={default!r}"
+                         for name, default in owner.parameters.items())
+    if owner.is_sequential:
+        if owner.optional:
+            texts = [module_source(item.module, owner.expressions) for item in block.items]
+            texts = [f"{text} if {owner.optional[number]} else {IDENTITY}()" if number in owner.optional else text
+                     for number, text in enumerate(texts)]
+        else:
+            texts = _children([item.module for item in block.items], owner.expressions)
+        children = ", ".join(texts)
+        return "\n".join([f"class {owner.name}(nn.Sequential):", f"    def __init__(self{parameters}):",
+                          *_wrapped([f"super().__init__({children})"], 8)])
+    lines = [f"class {owner.name}(nn.Module):"]
+    if owner.names:
+        lines += [f"    def __init__(self{parameters}):", "        super().__init__()"]
+        for number, item in enumerate(block.items):
+            if item.module is not None and item.shared is None:
+                lines += _assignment(owner, number, item.module)
+        lines.append("")
+    names = inputs or [*INPUT_NAMES, *(f"x{number}" for number in range(4, 99))][:len(block.inputs)]
+    lines.append(f"    def forward(self, {', '.join(names)}):" if names else "    def forward(self):")
+    lines += _wrapped(_Forward(owner, names).lines(), 8)
+    return "\n".join(lines)
+
+
+def _assignment(owner: Class, number: int, module: Module) -> list[str]:
+    """The lines of a constructor that make a module."""
+    name, text = owner.names[number], module_source(module, owner.expressions)
+    if number not in owner.optional:
+        return _wrapped([f"self.{name} = {text}"], 8)
+    return [f"        self.{name} = {IDENTITY}()", f"        if {name}:", *_wrapped([f"self.{name} = {text}"], 12)]
+
+
+def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> str:
+    """The call of a constructor. ``expressions``: arguments that are written as an expression of parameters."""
+    if module.kind == PARAMETER:
+        shape = expressions.get((id(module), "shape"), module.args["shape"])
+        is_trained = "" if module.args["requires_grad"] else ", requires_grad=False"
+        return f"nn.Parameter(torch.empty({shape}){is_trained})"
+    if module.kind == SEQUENTIAL:
+        return f"{SEQUENTIAL}({', '.join(_children(module.children, expressions))})"
+    defaults = module.block.owner.parameters if module.block else signature(module.kind)
+    texts, is_positional = [], True
+    for name in defaults:
+        if name not in module.args:
+            is_positional = False
+            continue
+        text = expressions.get((id(module), name), repr(module.args[name]))
+        if defaults[name] is None and is_positional:
+            texts.append(text)
+        elif text != repr(defaults[name]):
+            texts.append(f"{name}={text}")
+        else:
+            is_positional = False
+    return f"{module.kind}({', '.join(texts)})"
+
+
+def _children(children: list[Module], expressions: dict) -> list[str]:
+    """The modules of an ``nn.Sequential``; those that are equal, or whose numbers grow evenly, as a loop."""
+    texts, place = [], 0
+    while place < len(children):
+        length = _run(children, place, expressions)
+        if length >= SHORTEST_RUN:
+            texts.append(_loop(children[place:place + length]))
+        else:
+            length = 1
+            texts.append(module_source(children[place], expressions))
+        place += length
+    return texts
+
+
+def _run(children: list[Module], begin: int, expressions: dict) -> int:
+    """How many modules from here on are equal but for numbers that grow evenly."""
+    first = children[begin]
+    length = 1
+    while begin + length < len(children):
+        module = children[begin + length]
+        if module.key() != first.key() or any((id(owner), name) in expressions for owner, name in module.slots()):
+            break
+        if length == 1:
+            steps = _steps(first, module)
+        if steps is None or _steps(children[begin + length - 1], module) != steps:
+            break
+        length += 1
+    return length
+
+
+def _steps(first: Module, second: Module) -> list | None:
+    """By how much each argument grows from one module to the next; None if one changes otherwise."""
+    steps = []
+    for (owner, name), (other, _) in zip(first.slots(), second.slots()):
+        before, after = owner.args[name], other.args[name]
+        if before == after:
+            steps.append(0)
+        elif type(before) is int and type(after) is int:
+            steps.append(after - before)
+        else:
+            return None
+    return steps
+
+
+def _loop(run: list[Module]) -> str:
+    """A generator that makes the modules."""
+    steps = _steps(run[0], run[1])
+    grown = {(id(owner), name): f"{owner.args[name]} {'+' if step > 0 else '-'} {abs(step)} * i"
+             for (owner, name), step in zip(run[0].slots(), steps) if step}
+    return f"*({module_source(run[0], grown)} for {'i' if grown else '_'} in range({len(run)}))"
+
+
+class _Forward:
+    """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again."""
+
+    def __init__(self, owner: Class, names: list[str]):
+        self.owner, self.block = owner, owner.template
+        self.names = names
+        self.reads = [ref for item in self.block.items for ref in item.refs] + self.block.returns
+
+    def lines(self) -> list[str]:
+        statements = self._statements()
+        last = {}   # variable -> the number of the last statement that reads it
+        for number, (_, text, _) in enumerate(statements):
+            for ref in _refs_in(text):
+                last[ref] = number
+        variables = {(INPUT, place): name for place, name in enumerate(self.names)}
+        lines = []
+        for number, (targets, text, wish) in enumerate(statements):
+            read = _refs_in(text)
+            line = self._tidied(_filled(text, variables))
+            if not targets:
+                lines.append(line)
+                continue
+            dying = [variables[ref] for ref in read if last[ref] == number]
+            alive = {name for ref, name in variables.items() if last.get(ref, -1) > number}
+            names = []
+            for target in targets:
+                name = dying[0] if dying and len(targets) == 1 else self._free(target, wish, alive.union(names))
+                variables[target] = name
+                names.append(name)
+            lines.append(f"{', '.join(names)} = {line}")
+        if len(lines) > 1 and re.fullmatch(r"return (\w+)", lines[-1]):
+            name = lines[-1][len("return "):]
+            if lines[-2].startswith(f"{name} = "):
+                lines[-2:] = [f"return {lines[-2][len(name) + 3:]}"]
+        return lines
+
+    def _statements(self) -> list[tuple[list[Ref], str, str]]:
+        """(variables, expression, what to call them) of each statement; the last one returns."""
+        statements, nested = [], {}
+        for number, item in enumerate(self.block.items):
+            texts = [nested.pop(ref, None) or _token(ref) for ref in item.refs]
+            attribute = f"self.{self.owner.names[number]}" if item.module is not None else ""
+            text = item.text.format(*[text if text.startswith("\0") and text.endswith("\0") and text.count("\0") == 2
+                                      else f"({text})" for text in texts], self=attribute)
+            if self._is_nested(number, text):
+                nested[number, 0] = text
+            else:
+                wish = self.owner.names.get(number, "")
+                statements.append(([(number, place) for place in range(item.outputs)], text, wish))
+        results = [nested.pop(ref, None) or _token(ref) for ref in self.block.returns]
+        return [*statements, ([], f"return {', '.join(results)}", "")]
+
+    def _is_nested(self, number: int, text: str) -> bool:
+        """Whether an expression is put into the one that reads it."""
+        item = self.block.items[number]
+        if item.module is not None and item.module.kind == PARAMETER:
+            return True
+        if item.outputs != 1 or self.reads.count((number, 0)) != 1 or len(text) > LONGEST_NESTED:
+            return False
+        reader = next((other for other in self.block.items if (number, 0) in other.refs), None)
+        if reader is None:
+            return len(self.block.returns) == 1
+        place = f"{{{reader.refs.index((number, 0))}}}"
+        if reader.text.count(place) != 1:
+            return False
+        is_call = reader.module is not None
+        return not (is_call and item.module is not None) and (item.module is None or len(reader.refs) > 0)
+
+    def _tidied(self, text: str) -> str:
+        """An expression without the parentheses that it does not need."""
+        prefix = "return " if text.startswith("return ") else ""
+        tidy = ast.unparse(ast.parse(text[len(prefix):], mode="eval"))
+        if tidy.startswith("(") and "," in tidy and isinstance(ast.parse(tidy, mode="eval").body, ast.Tuple):
+            tidy = tidy[1:-1]
+        return prefix + tidy.replace("'", '"')
+
+    def _free(self, ref: Ref, wish: str, taken: set[str]) -> str:
+        """A name for a variable that no other one has: that of its module if several steps read it."""
+        is_plain = wish and not re.search(r"\d$", wish) and wish not in NAMES.values()
+        candidates = [wish] if is_plain and self.reads.count(ref) > 1 else []
+        candidates += ["out", *(f"out{number}" for number in range(2, 1000))]
+        return next(name for name in candidates if name not in taken)
+
+
+def _token(ref: Ref) -> str:
+    """The place of a variable in an expression, before it has a name."""
+    return f"\0{ref[0]},{ref[1]}\0"
+
+
+def _refs_in(text: str) -> list[Ref]:
+    return [(int(number), int(place)) for number, place in re.findall("\0(-?\\d+),(\\d+)\0", text)]
+
+
+def _filled(text: str, variables: dict[Ref, str]) -> str:
+    return re.sub("\0(-?\\d+),(\\d+)\0", lambda match: variables[int(match[1]), int(match[2])], text)
+
+
+def _wrapped(lines: list[str], indent: int) -> list[str]:
+    """Lines with an indent; those that are too long are broken at the commas of their outermost brackets."""
+    result = []
+    for line in lines:
+        if indent + len(plain(line)) <= WIDTH:
+            result.append(" " * indent + line)
+            continue
+        begin, end = _outermost(line)
+        if begin is None:
+            result.append(" " * indent + line)
+            continue
+        result.append(" " * indent + line[:begin + 1])
+        parts = _split(line[begin + 1:end])
+        whole = line[begin + 1:end]
+        is_generator = len(parts) == 1 and (" for " in whole or whole.startswith("*"))
+        if "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH:
+            result.append(" " * (indent + 4) + whole)
+        elif is_generator and not whole.startswith("*"):
+            result += _wrapped([whole], indent + 4)
+        else:
+            result += _wrapped([f"{part}," for part in parts], indent + 4)
+        result.append(" " * indent + line[end:])
+    return result
+
+
+def _outermost(line: str) -> tuple[int | None, int | None]:
+    """The positions of the brackets of the longest outermost pair."""
+    depth, begin, best = 0, None, (None, None)
+    for place, letter in enumerate(line):
+        if letter in "([{":
+            begin = place if depth == 0 else begin
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+            if depth == 0 and (best[0] is None or place - begin > best[1] - best[0]):
+                best = begin, place
+    return best
+
+
+def _split(text: str) -> list[str]:
+    """The parts between the commas outside of brackets."""
+    parts, depth, part = [], 0, ""
+    for letter in text:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            parts.append(part.strip())
+            part = ""
+        else:
+            part += letter
+    return [*parts, part.strip()] if part.strip() else parts

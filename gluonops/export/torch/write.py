@@ -1,0 +1,262 @@
+"""Writes a net as PyTorch source with its weights, after a comparison with MXNet."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import warnings
+
+import mxnet as mx
+import numpy as np
+
+from ...core.errors import OpError
+from ...core.files import make_folder
+from ...version import __version__
+from ..files import shapes_of_inputs
+from ..graph import Graph, Node
+from ..model import ExportedModel
+from ..onnx.sizes import Sizes
+from ..shapes import DataShape, Shapes, type_name
+from ..warning import ExportWarning
+from . import layers, operators  # noqa: F401  (each fills the table)
+from .blocks import Block, Builder, Module
+from .layers import DARKNET
+from .prepare import WHERE, check_converters, join_darknet_norms, prepared, with_constants
+from .reference import rounds
+from .registry import Call, Form, converter_of, exact, plain, refusal
+from .scopes import Recorder, tree_of
+from .source import groups_source, net_source
+from .verify import compare, record
+
+__all__ = ["torch"]
+
+TEST = pathlib.Path(__file__).with_name("test_net.txt")
+# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer, and
+# smaller ones leave a batch norm nothing to normalize.
+BATCH, IMAGES, LEAST_IMAGE = 3, (12, 20, 40, 80, 112, 144), 80
+
+
+def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
+          data_shape: DataShape | None = None, epoch: int | None = None) -> list[str]:
+    """Write a net as PyTorch: source that can be read, weights, and a test.
+
+    ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
+    ``names.json`` the name in MXNet of each of them, and ``test_net.py`` compares the net with recorded outputs and
+    gradients of MXNet's. Losses and labels are removed, as by :func:`gluonops.export.onnx`.
+
+    Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
+    all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD.
+
+    Parameters
+    ----------
+    net : HybridBlock, str or os.PathLike
+        An initialized net, or the path of an exported one without ``-symbol.json``.
+    folder : str or os.PathLike
+        Where the files are written. It is made if it does not exist.
+    data_shape : tuple of int, or dict of str to tuple of int
+        As in :func:`gluonops.export.onnx`. The net takes other batches, and other images wherever the graph does.
+    epoch : int, optional
+        Number of the parameter file if ``net`` is a path. The default is the highest number.
+
+    Returns
+    -------
+    list of str
+        The paths.
+
+    Raises
+    ------
+    OpError
+        An operator has no converter, every output is a loss, the package safetensors is not installed, or the
+        comparison shows a difference; the message names it.
+    """
+    _check_safetensors()
+    folder = os.path.abspath(os.fspath(folder))
+    make_folder(WHERE, os.path.join(folder, "net.py"))
+    model, recorder = _read(net, data_shape, epoch)
+    model = with_constants(prepared(model))
+    drawn = model.copy()
+    forms, compared = _forms(drawn)
+    parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
+    tree = tree_of(drawn.graph, recorder, set(parameters))
+    frozen, multipliers = _training(net, drawn.graph, parameters)
+    block, classes = Builder(drawn.graph, forms, parameters, frozen).net(tree)
+    keys = _keys(block)
+    groups = groups_source([key for key, name in keys.items() if name in frozen],
+                           {key: multipliers[name] for key, name in keys.items() if name in multipliers})
+    inputs = {name: _argument(name) for name in model.graph.variables() if name not in parameters}
+    if len(inputs) == 1:
+        inputs = dict.fromkeys(inputs, "x")
+    source = net_source(block, classes, list(inputs.values()), _docstring(net, model), groups)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
+        written = _write(pathlib.Path(temporary), model, source, keys, compared)
+        for path in written:
+            shutil.move(path, os.path.join(folder, path.name))
+    return [os.path.join(folder, path.name) for path in written]
+
+
+def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[str, str],
+           compared: Shapes) -> list[pathlib.Path]:
+    """Write the files, and compare them with MXNet where torch is installed. Returns their paths."""
+    from safetensors.numpy import save
+    values = {key: np.ascontiguousarray(model.parameters[name].asnumpy()) for key, name in keys.items()}
+    (folder / "net.safetensors").write_bytes(save(_with_fixed_gammas(model.graph, values, keys)))
+    (folder / "names.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
+    paths = [folder / name for name in ("net.py", "net.safetensors", "names.json")]
+    if _is_installed("torch"):
+        (folder / "net.py").write_text(exact(source), encoding="utf-8")
+        rounded = rounds(model.graph)
+        if rounded:
+            warnings.warn(f"compared within 1e-6 only, because MXNet computes {rounded} in float32", ExportWarning,
+                          stacklevel=3)
+        results = compare(model, folder, keys, compared)
+        (folder / "test_net.safetensors").write_bytes(save(record(results)))
+        paths.append(folder / "test_net.safetensors")
+        (folder / "test_net.py").write_text(TEST.read_text(encoding="utf-8"), encoding="utf-8")
+        paths.append(folder / "test_net.py")
+    else:
+        warnings.warn("the files were not compared with MXNet, because torch is not installed", ExportWarning,
+                      stacklevel=3)
+    (folder / "net.py").write_text(plain(source), encoding="utf-8")
+    return paths
+
+
+def _with_fixed_gammas(graph: Graph, values: dict, keys: dict[str, str]) -> dict:
+    """The values with 1 for the gammas that MXNet does not read."""
+    fixed = {node.source(1).name for node in graph.nodes()
+             if node.op.startswith("BatchNorm") and node.flag("fix_gamma", True)}
+    return {key: np.ones_like(value) if keys[key] in fixed else value for key, value in values.items()}
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        __import__(package)
+    except ImportError:
+        return False
+    return True
+
+
+def _check_safetensors() -> None:
+    if not _is_installed("safetensors"):
+        raise OpError(WHERE, "the package safetensors is not installed", "Run in the clone: pip install '.[torch]'")
+
+
+def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None,
+          epoch: int | None) -> tuple[ExportedModel, Recorder | None]:
+    """The model of a net or of files, and which block each node of a net belongs to."""
+    if isinstance(net, (str, os.PathLike)):
+        model = ExportedModel.from_files(net, epoch, WHERE)
+        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
+        model.metadata["dtype"] = type_name(WHERE, model.metadata.get("dtype", "float32"))
+        return model, None
+    if data_shape is None:
+        raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
+    if not isinstance(net, mx.gluon.HybridBlock):
+        return ExportedModel.from_net(net, data_shape, where=WHERE), None   # it raises the error
+    recorder = Recorder(net)
+    try:
+        return ExportedModel.from_net(net, data_shape, where=WHERE), recorder
+    finally:
+        recorder.detach()
+
+
+def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
+    """What each node is in torch, and the shapes of the inputs with which it is compared.
+
+    Nodes that torch computes as one are joined in place.
+    """
+    graph, values = model.graph, model.parameters
+    sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
+    free, compared = _free_axes(graph, model.inputs, values, sizes)
+    join_darknet_norms(graph)
+    check_converters(graph)
+    forms = {}
+    for node in graph.nodes():
+        if not node.is_variable:
+            form = converter_of(node)(Call(node, sizes, free))
+            forms[node] = form = Form(form) if isinstance(form, str) else form
+            for position in form.state.values():
+                if node.source(position).name not in values:
+                    raise refusal(node, f"computes its input {position}, a parameter; expected one that is stored")
+    return forms, compared
+
+
+def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tuple[dict, Shapes]:
+    """For each output the axes whose size is another one for other batches, and other images if the net takes them.
+
+    The second result are shapes of the inputs that the net takes as well, with small images if possible.
+    """
+    images = [size for shape in inputs.values() for size in shape[2:]]
+    for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
+        other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2], *[size or old for old in shape[2:]])
+                 for name, shape in inputs.items()}
+        try:
+            compared = Sizes(graph, other, values, "float32", False, WHERE).shape
+        except OpError:
+            continue
+        free = {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
+                for entry, shape in sizes.shape.items()}
+        return free, other
+    return {entry: set() for entry in sizes.shape}, inputs
+
+
+def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
+    """The parameters that are not trained, and what the rate and the decay of some others are multiplied by."""
+    states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op == DARKNET
+              for source, _ in node.inputs[3:]}
+    fixed = {node.source(1).name for node in graph.nodes()
+             if node.op.startswith("BatchNorm") and node.flag("fix_gamma", True)}
+    frozen, pairs = set(), {}
+    if isinstance(net, mx.gluon.Block):
+        for name, parameter in net.collect_params().items():
+            pairs[name] = float(parameter.lr_mult), float(parameter.wd_mult)
+            if parameter.grad_req == "null":
+                frozen.add(name)
+    else:
+        for node in graph.nodes():
+            if node.is_variable:
+                marks = node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1)
+                pairs[node.name] = tuple(map(float, marks))
+                if node.attrs.get("__init__", "").lower().startswith('["constant_'):   # one of Gluon's constants
+                    frozen.add(node.name)
+    frozen.update(parameters.keys() - pairs.keys())
+    trained = parameters.keys() - states - fixed
+    multipliers = {name: pair for name, pair in pairs.items() if name in trained - frozen and pair != (1, 1)}
+    return frozen & trained, multipliers
+
+
+def _keys(net: Block) -> dict[str, str]:
+    """The name of each parameter and buffer in torch -> its name in MXNet."""
+    keys = {}
+
+    def add(module: Module, prefix: str) -> None:
+        for name, variable in module.state.items():
+            keys[f"{prefix}.{name}" if name else prefix] = variable
+        for number, child in enumerate(module.children):
+            add(child, f"{prefix}.{number}")
+        if module.block:
+            add_block(module.block, f"{prefix}.")
+
+    def add_block(block: Block, prefix: str) -> None:
+        for number, item in enumerate(block.items):
+            if item.module is not None and item.shared is None:
+                add(item.module, prefix + block.owner.names[number])
+
+    add_block(net, "")
+    return keys
+
+
+def _argument(name: str) -> str:
+    name = re.sub(r"\W", "_", name)
+    return f"x_{name}" if not name or name[0].isdigit() else name
+
+
+def _docstring(net: object, model: ExportedModel) -> str:
+    origin = f"the files {os.path.basename(os.fspath(net))}" if isinstance(net, (str, os.PathLike)) else \
+        type(net).__name__
+    shapes = ", ".join(f"{name} {shape}" for name, shape in model.inputs.items())
+    return f"Written by gluonops {__version__} from {origin} of MXNet, for inputs like {shapes}."
+
+

@@ -1,0 +1,207 @@
+"""gops.export.torch: what it writes computes and trains as MXNet does, reads well, and needs torch only."""
+import ast
+import json
+import pathlib
+import subprocess
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.commands import cli
+from mxnet.gluon import nn
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+torch.set_num_threads(1)
+
+
+class Residual(nn.HybridBlock):
+    """A block with or without a projection of its shortcut."""
+
+    def __init__(self, channels, projects):
+        super().__init__()
+        with self.name_scope():
+            self.body = nn.HybridSequential(prefix="")
+            self.body.add(nn.Conv2D(channels, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                          nn.Conv2D(channels, 3, padding=1, use_bias=False), nn.BatchNorm(scale=False))
+            self.shortcut = None
+            if projects:
+                self.shortcut = nn.HybridSequential(prefix="shortcut_")
+                self.shortcut.add(nn.Conv2D(channels, 1, use_bias=False), nn.BatchNorm())
+
+    def hybrid_forward(self, F, x):
+        shortcut = x if self.shortcut is None else self.shortcut(x)
+        return F.relu(self.body(x) + shortcut)
+
+
+class Functions(nn.HybridBlock):
+    """Operators without parameters, with shapes that depend on the batch and on the image."""
+
+    def hybrid_forward(self, F, x):
+        left, right = F.split(x, 2, axis=1)
+        rows = F.reshape(F.transpose(left, (0, 2, 3, 1)), (0, -3, -1))
+        weights = F.softmax(F.batch_dot(rows, rows, transpose_b=True), axis=-1)
+        attended = F.reshape_like(F.transpose(F.batch_dot(weights, rows), (0, 2, 1)), left)
+        scale = F.mean(right, axis=(2, 3), keepdims=True)
+        scaled = F.broadcast_mul(attended, F.clip(scale + 1.5, 0, 6)) - F.slice_axis(x, 1, 0, 2)
+        pooled = F.max(F.pad(scaled, "constant", (0, 0, 0, 0, 1, 2, 0, 1)), axis=(2, 3))
+        return F.concat(pooled, F.expand_dims(F.sum(F.BlockGrad(scaled) * right, axis=(1, 2, 3)), 1), dim=1)
+
+
+class Gauss(nn.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.width = self.params.get("width", shape=(1, 4, 1, 1), init=mx.init.Constant(0.7))
+
+    def hybrid_forward(self, F, x, width):
+        return F.exp(-F.broadcast_mul(width, F.square(x)))
+
+
+def sequence(*layers):
+    net = nn.HybridSequential()
+    net.add(*layers)
+    return net
+
+
+def residual():
+    blocks = [Residual(4, False), Residual(8, True), Residual(8, False), Residual(8, False)]
+    return sequence(nn.Conv2D(4, 3, 2, 1), *blocks, nn.GlobalAvgPool2D(), nn.Dense(5))
+
+
+NETS = {
+    "residual": residual,
+    "functions": Functions,
+    "parameter": lambda: sequence(nn.Conv2D(4, 3), Gauss(), nn.Dense(2)),
+    "fixed_size": lambda: sequence(nn.Conv2D(3, 3, activation="relu"), nn.Dense(4, activation="tanh"), nn.Dropout(0.5)),
+    "poolings": lambda: sequence(nn.MaxPool2D(3, 2, ceil_mode=True), nn.AvgPool2D(3, 2, 1, count_include_pad=False),
+                                 nn.AvgPool2D(2, 2, ceil_mode=True), nn.GlobalMaxPool2D()),
+    "norms": lambda: sequence(nn.InstanceNorm(), gops.nn.GroupNorm(2), nn.LayerNorm(), nn.BatchNorm(momentum=0.8),
+                              nn.BatchNorm(use_global_stats=True)),
+    "activations": lambda: sequence(nn.LeakyReLU(0.1), nn.PReLU(), nn.ELU(0.7), nn.SELU(), nn.GELU(), nn.Swish(),
+                                    gops.nn.Mish(), gops.nn.HardSwish(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(axis=1)),
+    "deconvolutions": lambda: sequence(nn.Conv2DTranspose(6, 3, 2, 1, 1),
+                                       nn.Conv2DTranspose(4, 2, 2, groups=2, in_channels=6)),
+    "reorg": lambda: sequence(*[gops.nn.Reorg(2, mode, reverse) for reverse in (False, True)
+                                for mode in ("darknet", "DCR", "CRD")]),
+    "dropout_of_channels": lambda: sequence(nn.Conv2D(4, 1), nn.Dropout(0.5, axes=(2, 3))),
+}
+
+
+def export(net, folder, shape=(2, 4, 8, 8)):
+    mx.random.seed(3)
+    net.initialize(mx.init.Normal(0.3))
+    paths = gops.export.torch(net, folder, shape)
+    source = (pathlib.Path(folder) / "net.py").read_text()
+    assert {path.rsplit("/", 1)[1] for path in paths} >= {"net.py", "net.safetensors", "names.json", "test_net.py"}
+    assert max(map(len, source.splitlines())) <= 100
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import)]
+    assert {name.name for node in nodes for name in node.names} <= {"json", "torch", "torch.nn.functional"}
+    return source
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_nets(name, tmp_path):
+    """The export compares outputs, gradients and training itself, and writes nothing that differs."""
+    export(NETS[name](), tmp_path)
+
+
+def test_the_source_has_classes_and_loops(tmp_path):
+    source = export(residual(), tmp_path)
+    assert source.count("class Residual(") == 1 and "shortcut=True" in source
+    assert "F.relu(self.body(x) + self.shortcut(x))" in source
+    assert len(source.splitlines()) < 110
+    long = sequence(nn.Dense(8, in_units=8), *[Residual(8, False) for _ in range(5)], nn.Dense(2))
+    assert "*(Residual() for _ in range(5))" in export(sequence(*long[1:]), tmp_path, (2, 8, 4, 4))
+
+
+def test_parameter_groups(tmp_path):
+    from gluonops.export.torch.verify import load
+    net = residual()
+    net[0].weight.grad_req = "null"
+    net[6].bias.lr_mult, net[6].bias.wd_mult = 2.0, 0.0
+    export(net, tmp_path)
+    module = load(tmp_path)
+    port = module.load()
+    groups = module.parameter_groups(port, 0.5, 0.25)
+    rates = {id(group["params"][0]): (group["lr"], group["weight_decay"]) for group in groups}
+    assert rates[id(port.fc.bias)] == (1.0, 0.0) and rates[id(port.fc.weight)] == (0.5, 0.25)
+    assert id(port.features[0].weight) not in rates
+    fixed = [name for name, parameter in port.named_parameters() if not parameter.requires_grad]
+    assert len(fixed) == 4 and len(groups) == len(list(port.parameters())) - len(fixed) - 1
+
+
+def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
+    from gluonops.export.torch.registry import CONVERTERS
+    monkeypatch.setitem(CONVERTERS, "LeakyReLU", lambda call: "F.leaky_relu({0}, 0.1001)")
+    with pytest.raises(gops.OpError, match="output 0 in evaluation mode differs from MXNet's"):
+        export(sequence(nn.LeakyReLU(0.1)), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_has_no_converter_is_refused_by_node_and_operator(tmp_path):
+    class Unknown(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.khatri_rao(F.gamma(x, name="special"))
+
+    with pytest.raises(gops.OpError, match=r"'.*special' \(gamma\) has no converter to torch; nor have khatri_rao"):
+        export(Unknown(), tmp_path, (2, 3))
+    assert not list(tmp_path.iterdir())
+
+
+def test_from_files_and_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    net = residual()
+    net.initialize()
+    gops.export.symbol(net, "net", (1, 4, 8, 8))
+    assert cli.main(["export", "net", "--torch", "port"]) == 0
+    assert "port/net.py" in capsys.readouterr().out
+    names = json.loads(pathlib.Path("port/names.json").read_text())
+    assert set(names.values()) == set(net.collect_params())
+
+
+@pytest.mark.slow
+def test_the_written_test_passes_with_torch_alone(tmp_path):
+    export(residual(), tmp_path)
+    code = ("import sys; sys.modules['mxnet'] = sys.modules['numpy'] = None\n"
+            "import test_net\n"
+            "for mode in ('evaluation', 'training'): test_net.test_net(mode)\n"
+            "import torch, net\n"
+            "assert net.load()(torch.zeros(5, 4, 20, 12)).shape == (5, 5)")
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_float32(tmp_path):
+    export(residual(), tmp_path)
+    from gluonops.export.torch.verify import load
+    net = load(tmp_path).load()
+    data = np.random.RandomState(0).uniform(-1, 1, (3, 4, 16, 16)).astype(np.float32)
+    assert net(torch.from_numpy(data)).dtype == torch.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, size", [
+    ("alexnet", 224), ("cifar_resnet20_v1", 32), ("darknet53", 224), ("densenet121", 224), ("fcn_resnet50_ade", 480),
+    ("googlenet", 224), ("inceptionv3", 299), ("mobilenet0.25", 224), ("mobilenetv2_0.25", 224),
+    ("mobilenetv3_small", 224), ("nasnet_4_1056", 224), ("resnest14", 224), ("resnet18_v1", 224),
+    ("resnet18_v1b", 224), ("resnet18_v2", 224), ("se_resnet18_v1", 224), ("simple_pose_resnet18_v1b", 256),
+    ("squeezenet1.0", 224), ("vgg11_bn", 224), ("xception", 299), ("yolo3_mobilenet1.0_voc", 416)])
+def test_gluoncv_zoo(name, size, tmp_path):
+    from gluonops.core.optional import require
+    options = {"pretrained_base": False} if name.startswith(("fcn", "simple", "yolo")) else {}
+    net = require("gluoncv", "tests").model_zoo.get_model(name, pretrained=False, **options)
+    mx.random.seed(0)
+    net.initialize(mx.init.Xavier(magnitude=2))
+    gops.export.torch(net, tmp_path, (1, 3, size, size))
+    assert (tmp_path / "names.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, size", [("darknet19", 64), ("lenet_reorg", 28), ("tiny_yolov3", 96), ("yolov4", 96)])
+def test_models(name, size, tmp_path):
+    net = gops.models.get_model(name)
+    net.initialize(mx.init.Xavier(magnitude=2))
+    gops.export.torch(net, tmp_path, (1, 1 if name == "lenet_reorg" else 3, size, size))
+    assert (tmp_path / "names.json").exists()
