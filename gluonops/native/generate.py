@@ -24,6 +24,7 @@ import ast
 import contextlib
 import importlib
 import pathlib
+import re
 import sys
 import textwrap
 import types
@@ -38,7 +39,6 @@ TYPES = {"float16": ("FLOAT16", "Half"), "float32": ("FLOAT32", "float"), "float
          "uint8": ("UINT8", "uint8_t"), "int8": ("INT8", "int8_t"), "int32": ("INT32", "int32_t"),
          "int64": ("INT64", "int64_t")}
 C_TYPES = {"bool": "bool", **{dtype: c_type for dtype, (_, c_type) in TYPES.items()}}
-UNITS = 6   # of kernels, for each instruction set
 INDENT = "    "
 WIDTH = 116
 
@@ -75,14 +75,24 @@ def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE,
     texts = {"operators.cc": registrations(operators)}
     for operator in operators:
         texts.update({f"{operator.op.name}.h": operator.header(), f"{operator.op.name}.cc": operator.source()})
-    included = [f'#include "generated/{operator.op.name}.cc"\n' for operator in operators]
-    units = {f"kernels{i}.cc": "".join(included[i::UNITS]) for i in range(min(UNITS, len(operators)))}
+    units = {f"kernels{i}.cc": "".join(f'#include "generated/{name}.cc"\n' for name in unit)
+             for i, unit in enumerate(families(package, [operator.op.name for operator in operators]))}
     for name, text in {**texts, **units}.items():
         _write(folder / name, text)
     for path in folder.iterdir():
         if path.suffix in (".h", ".cc") and path.name not in texts and path.name not in units:
             path.unlink()
     return [folder / name for name in units]
+
+
+def families(package: pathlib.Path, names: list[str]) -> list[list[str]]:
+    """The operators of each unit: those that share a folder of kernels, which the compiler then reads once."""
+    found = {}
+    for name in names:
+        kernel = (package / "ops" / name / "kernel.cc").read_text(encoding="utf-8")
+        folder = re.search(r'#include "\.\./(_\w+)/(?!labels)', kernel)
+        found.setdefault(folder and folder.group(1), []).append(name)
+    return sorted(found.values(), key=len, reverse=True)   # the longest compilation first
 
 
 def registrations(operators: list[Operator]) -> str:

@@ -12,6 +12,7 @@
 #include "simd/half.h"
 #include "parallel.h"
 #include "record.h"
+#include "simd/math.h"
 #include "simd/vectors.h"
 #include "target.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "../parallel.h"
-#include "../simd/vectors.h"
+#include "../simd/math.h"
 #include "../target.h"
 
 namespace gluonops {
@@ -262,7 +262,7 @@ inline void finish(const NormForward &call, const Cut &cut, const NormMemory &me
     });
     for (int lane = 0; lane < PLANES; ++lane) {
         const int64_t plane = block * PLANES + lane;
-        const double deviation = 1 / __builtin_sqrt(squares[lane] / count + call.epsilon);
+        const double deviation = 1 / square_root(squares[lane] / count + call.epsilon);
         const double slope = call.weights ? deviation * double(call.weights[plane]) : deviation;
         const float origin = float(averages[lane]);
         call.averages[plane] = origin;

@@ -176,16 +176,15 @@ class ShortRows {
     }
 
     // Writes to[0 .. elements). compute(i, mask, lanes) gives the values.
-    template <bool STREAMING, typename Compute>
-    GLUONOPS_INLINE void write(T *to, const Compute &compute) const
+    template <typename Compute>
+    GLUONOPS_INLINE void write(T *to, bool streaming, const Compute &compute) const
     {
         const bool aligned = reinterpret_cast<uintptr_t>(to) % (N * sizeof(T)) == 0;
         each([=](int64_t i, auto mask, const RowsOfLanes<T> &lanes) GLUONOPS_LAMBDA {
-            if constexpr (STREAMING && std::is_same<decltype(mask), FullMask>::value) {
-                if (aligned)
-                    return streaming_store(to + i, compute(i, mask, lanes));
-            }
-            store(to + i, compute(i, mask, lanes), mask);
+            if constexpr (std::is_same<decltype(mask), FullMask>::value)
+                store(to + i, compute(i, mask, lanes), streaming && aligned);
+            else
+                store(to + i, compute(i, mask, lanes), mask);
         });
     }
 

@@ -86,52 +86,36 @@ inline void for_each_activation_run(int64_t size, int64_t bytes_per_element, con
     });
 }
 
-template <bool STREAMING, typename T, typename Formula>
-inline void activate(const T *data, T *output, int64_t size, const Formula &formula)
+// The two passes, from the arguments of an operator.
+template <template <typename> class Args, typename T, typename Formula>
+inline void activate_forward(const Args<T> &args, const Formula &formula)
 {
     typedef typename Simd<T>::Scalar A;
+    const T *data = args.data;
+    T *output = args.output;
+    const int64_t size = args.size;
+    const bool streaming = streams<T>(size, ACTIVATION_STREAMING_MIN_BYTES);
     for_each_activation_run(size, 2 * sizeof(T), [=](int64_t begin, int64_t items) {
-        write_row<STREAMING>(output + begin, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        write_row(output + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return formula.value(load(data + begin + i, mask, A(0)));
         });
     });
 }
 
-template <bool STREAMING, typename T, typename Formula>
-inline void activate_gradient(const T *output_grad, const T *data, T *data_grad, int64_t size, const Formula &formula)
+template <template <typename> class Args, typename T, typename Formula>
+inline void activate_backward(const Args<T> &args, const Formula &formula)
 {
     typedef typename Simd<T>::Scalar A;
+    const T *output_grad = args.output_grad, *data = args.data;
+    T *data_grad = args.data_grad;
+    const int64_t size = args.size;
+    const bool streaming = streams<T>(size, ACTIVATION_STREAMING_MIN_BYTES);
     for_each_activation_run(size, 3 * sizeof(T), [=](int64_t begin, int64_t items) {
-        write_row<STREAMING>(data_grad + begin, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        write_row(data_grad + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto x = load(data + begin + i, mask, A(0));
             return load(output_grad + begin + i, mask, A(0)) * formula.slope(x);
         });
     });
-}
-
-template <typename T>
-GLUONOPS_INLINE bool streams_activation(int64_t size)
-{
-    return streams<T>(size, ACTIVATION_STREAMING_MIN_BYTES);
-}
-
-// The two passes, from the arguments of an operator.
-template <template <typename> class Args, typename T, typename Formula>
-inline void activate_forward(const Args<T> &args, const Formula &formula)
-{
-    if (streams_activation<T>(args.size))
-        activate<true>(args.data, args.output, args.size, formula);
-    else
-        activate<false>(args.data, args.output, args.size, formula);
-}
-
-template <template <typename> class Args, typename T, typename Formula>
-inline void activate_backward(const Args<T> &args, const Formula &formula)
-{
-    if (streams_activation<T>(args.size))
-        activate_gradient<true>(args.output_grad, args.data, args.data_grad, args.size, formula);
-    else
-        activate_gradient<false>(args.output_grad, args.data, args.data_grad, args.size, formula);
 }
 
 }  // namespace GLUONOPS_TARGET

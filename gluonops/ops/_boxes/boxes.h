@@ -7,9 +7,6 @@
 namespace gluonops {
 namespace GLUONOPS_TARGET {
 
-GLUONOPS_INLINE float arctangent(float x) { return __builtin_atanf(x); }
-GLUONOPS_INLINE double arctangent(double x) { return __builtin_atan(x); }
-
 #include "boxes.cuh"
 
 template <> struct Lanes<Floats> {

@@ -56,7 +56,7 @@ bool begin_share(int64_t count, A *gradient, int64_t elements, double *parts)
     for (int p = 0; p < PARTS; ++p)
         parts[p] = is_valid ? 0 : not_a_number<double>();
     if (!is_valid)
-        write_row<false>(gradient, elements, [](int64_t, auto) GLUONOPS_LAMBDA {
+        write_row(gradient, elements, false, [](int64_t, auto) GLUONOPS_LAMBDA {
             return broadcast(not_a_number<A>());
         });
     return is_valid;

@@ -38,32 +38,16 @@ MapSizes map_sizes(const Args &args)
             args.anchors.values};
 }
 
-// exp(x) for any x, as the square of exp(x / 2): infinite where the result is too large, 0 where it is too small.
-GLUONOPS_INLINE Floats full_range_exponential(Floats x)
-{
-    const Floats half = x * 0.5f, root = exponential(half > 44.5f ? broadcast(44.5f) : half);
-    return root * root;
-}
-
-GLUONOPS_INLINE Doubles full_range_exponential(Doubles x)
-{
-    const Doubles half = x * 0.5, root = exponential(half > 360.0 ? broadcast(360.0) : half);
-    return root * root;
-}
-
 template <typename V>
 GLUONOPS_INLINE V sigmoid(V x)
 {
     return 1 / (1 + full_range_exponential(-x));
 }
 
-GLUONOPS_INLINE float scalar_exponential(float x) { return __builtin_expf(x); }
-GLUONOPS_INLINE double scalar_exponential(double x) { return __builtin_exp(x); }
-
 template <typename A>
 GLUONOPS_INLINE A scalar_sigmoid(A x)
 {
-    return A(1) / (A(1) + scalar_exponential(-x));
+    return A(1) / (A(1) + exponential(-x));
 }
 
 // The columns and rows of the cells from `first` on, one cell per lane.
@@ -134,14 +118,14 @@ struct ClassLogits {
         for (int64_t k = 0; k < classes; ++k)
             max = load_scalar(first + k * stride) > max ? load_scalar(first + k * stride) : max;
         for (int64_t k = 0; k < classes; ++k)
-            sum += scalar_exponential(load_scalar(first + k * stride) - max);
+            sum += exponential(load_scalar(first + k * stride) - max);
         log_sum = logarithm(sum);
     }
 
     A probability(int64_t k) const
     {
         const A logit = load_scalar(first + k * stride);
-        return softmax ? scalar_exponential(logit - max - log_sum) : scalar_sigmoid(logit);
+        return softmax ? exponential(logit - max - log_sum) : scalar_sigmoid(logit);
     }
 
     // The negative log-likelihood of class k, given its target of 0 or 1.
@@ -151,7 +135,7 @@ struct ClassLogits {
         if (softmax)
             return target * (log_sum - (logit - max));
         const A positive = logit > 0 ? logit : A(0);
-        const A sum = scalar_exponential(-positive) + scalar_exponential(logit - positive);
+        const A sum = exponential(-positive) + exponential(logit - positive);
         return logarithm(sum) + positive - logit * target;
     }
 };
@@ -164,7 +148,7 @@ void scale_gradient(const MapSizes &sizes, const T *heads, const A *gradients, T
     parallel_for(sizes.batch * channels, cells * int64_t(sizeof(T) + sizeof(A)), [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const A head = load_scalar(heads + i / channels), *gradient = gradients + i * cells;
-            write_row<false>(results + i * cells, cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+            write_row(results + i * cells, cells, false, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
                 return load(gradient + cell, mask, A(0)) * head;
             });
         }

@@ -14,9 +14,9 @@ namespace GLUONOPS_TARGET {
 namespace {
 
 template <typename A> struct YoloMath {
-    static GLUONOPS_INLINE A exp(A x) { return scalar_exponential(x); }
+    static GLUONOPS_INLINE A exp(A x) { return exponential(x); }
     static GLUONOPS_INLINE A log(A x) { return logarithm(x); }
-    static GLUONOPS_INLINE A sqrt(A x) { return A(__builtin_sqrt(x)); }
+    static GLUONOPS_INLINE A sqrt(A x) { return square_root(x); }
 };
 
 #include "yolo.cuh"

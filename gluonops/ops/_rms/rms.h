@@ -6,8 +6,6 @@
 #ifndef GLUONOPS_OPS_RMS_H_
 #define GLUONOPS_OPS_RMS_H_
 
-#include <math.h>
-
 #include "../../native/simd/rows.h"
 
 namespace gluonops {
@@ -17,14 +15,11 @@ GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, ar
 
 namespace GLUONOPS_TARGET {
 
-GLUONOPS_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
-GLUONOPS_INLINE double square_root(double x) { return __builtin_sqrt(x); }
-
 template <typename A>
 GLUONOPS_INLINE A inverse_root(A squares, A share, A eps) { return 1 / square_root(squares * share + eps); }
 
-template <bool STREAMING, template <typename> class Args, typename T>
-inline void rms_rows(const Args<T> &args)
+template <template <typename> class Args, typename T>
+inline void rms_rows(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t length = args.channels;
@@ -40,14 +35,14 @@ inline void rms_rows(const Args<T> &args)
         });
         const A by_root = inverse_root(squares, share, eps);
         inverse[row] = by_root;
-        write_row<STREAMING>(output + row * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        write_row(output + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(x + i, mask, A(0)) * by_root * load(scale + i, mask, A(0));
         });
     });
 }
 
-template <bool STREAMING, template <typename> class Args, typename T>
-inline void rms_columns(const Args<T> &args)
+template <template <typename> class Args, typename T>
+inline void rms_columns(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const RowSizes sizes = row_sizes(args);
@@ -72,7 +67,7 @@ inline void rms_columns(const Args<T> &args)
         for (int64_t c = 0; c < sizes.length; ++c) {
             const T *x = data + start + c * sizes.inner;
             const A factor = load_scalar(scale + c);
-            write_row<STREAMING>(output + start + c * sizes.inner, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            write_row(output + start + c * sizes.inner, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return load(x + j, mask, A(0)) * load(by_root + j, mask, A(0)) * factor;
             });
         }
@@ -82,15 +77,12 @@ inline void rms_columns(const Args<T> &args)
 template <template <typename> class Args, typename T>
 inline void rms_forward(const Args<T> &args)
 {
-    const bool rows = args.inner == 1;
-    if (use_streaming_stores<T>(row_sizes(args)))
-        rows ? rms_rows<true>(args) : rms_columns<true>(args);
-    else
-        rows ? rms_rows<false>(args) : rms_columns<false>(args);
+    const bool streaming = use_streaming_stores<T>(row_sizes(args));
+    args.inner == 1 ? rms_rows(args, streaming) : rms_columns(args, streaming);
 }
 
-template <bool STREAMING, template <typename> class Args, typename T>
-inline void rms_rows_backward(const Args<T> &args)
+template <template <typename> class Args, typename T>
+inline void rms_rows_backward(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t outer = args.batch, length = args.channels, blocks = args.blocks;
@@ -111,7 +103,7 @@ inline void rms_rows_backward(const Args<T> &args)
                     return load(head + i, mask, A(0)) * load(scale + i, mask, A(0)) * load(x + i, mask, A(0));
                 });
                 const A factor = dot * by_root * by_root * share;
-                write_row<STREAMING>(data_grad + row * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                write_row(data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                     const auto h = load(head + i, mask, A(0)), values = load(x + i, mask, A(0));
                     store(sums + i, load(sums + i, mask, A(0)) + h * values * by_root, mask);
                     return (h * load(scale + i, mask, A(0)) - values * factor) * by_root;
@@ -122,8 +114,8 @@ inline void rms_rows_backward(const Args<T> &args)
     });
 }
 
-template <bool STREAMING, template <typename> class Args, typename T>
-inline void rms_columns_backward(const Args<T> &args)
+template <template <typename> class Args, typename T>
+inline void rms_columns_backward(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
@@ -167,7 +159,7 @@ inline void rms_columns_backward(const Args<T> &args)
                     const T *x = data + start + c * sizes.inner, *head = output_grad + start + c * sizes.inner;
                     const A factor = load_scalar(scale + c);
                     T *to = data_grad + start + c * sizes.inner;
-                    write_row<STREAMING>(to, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    write_row(to, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                         const V shift = load(x + j, mask, A(0)) * load(dot + j, mask, A(0));
                         return (load(head + j, mask, A(0)) * factor - shift) * load(by_root + j, mask, A(0));
                     });
@@ -187,7 +179,7 @@ inline void rms_single_gradient(const Args<T> &args)
     const T *output_grad = args.output_grad;
     const A *inverse = args.inverse;
     const A scale = load_scalar(args.scale), eps = A(args.eps);
-    write_row<false>(args.data_grad, rows, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(args.data_grad, rows, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto by_root = load(inverse + i, mask, A(0));
         return load(output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
     });
@@ -201,7 +193,7 @@ inline void rms_scale_gradient(const Args<T> &args)
     const int64_t length = args.channels, blocks = args.blocks;
     const A *partial = args.partial;
     T *scale_grad = args.scale_grad;
-    write_row<false>(scale_grad, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(scale_grad, length, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         auto sum = broadcast(A(0));
         for (int64_t block = 0; block < blocks; ++block)
             sum += load(partial + block * length + i, mask, A(0));
@@ -213,11 +205,9 @@ template <template <typename> class Args, typename T>
 inline void rms_backward(const Args<T> &args)
 {
     const RowSizes sizes = row_sizes(args);
-    const bool rows = sizes.inner == 1, streaming = use_streaming_stores<T>(sizes);
-    if (rows && !sizes.empty())
-        streaming ? rms_rows_backward<true>(args) : rms_rows_backward<false>(args);
-    if (!rows && !sizes.empty())
-        streaming ? rms_columns_backward<true>(args) : rms_columns_backward<false>(args);
+    const bool streaming = use_streaming_stores<T>(sizes);
+    if (!sizes.empty())
+        sizes.inner == 1 ? rms_rows_backward(args, streaming) : rms_columns_backward(args, streaming);
     if (sizes.length == 1)
         rms_single_gradient(args);
     rms_scale_gradient(args);

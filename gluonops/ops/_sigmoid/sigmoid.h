@@ -8,36 +8,6 @@ namespace gluonops {
 
 namespace GLUONOPS_TARGET {
 
-// 2 artanh(z) by its series z + z^3 / 3 + z^5 / 5 + ...
-template <int TERMS, typename V>
-GLUONOPS_INLINE V twice_artanh(V z)
-{
-    const V squared = z * z;
-    V sum = every<V>(1.0 / (2 * TERMS + 1));
-    for (int i = TERMS - 1; i >= 0; --i)
-        sum = sum * squared + every<V>(1.0 / (2 * i + 1));
-    return 2 * z * sum;
-}
-
-// log(1 + x) for x from 0 to 1.
-GLUONOPS_INLINE Floats log1p_of(Floats x) { return twice_artanh<7>(x / (2 + x)); }
-GLUONOPS_INLINE Doubles log1p_of(Doubles x) { return twice_artanh<16>(x / (2 + x)); }
-
-// log(x) for x above 0 that is not subnormal: x = m 2^k, with m between the square roots of 1/2 and 2.
-GLUONOPS_INLINE Floats log_of(Floats x)
-{
-    const Ints bits = Ints(x), k = (bits - 0x3f3504f3) >> 23;
-    const Floats m = Floats(bits - (k << 23));
-    return twice_artanh<5>((m - 1) / (m + 1)) + __builtin_convertvector(k, Floats) * 0.693147180559945309f;
-}
-
-GLUONOPS_INLINE Doubles log_of(Doubles x)
-{
-    const Longs bits = Longs(x), k = (bits - 0x3fe6a09e667f3bcdLL) >> 52;
-    const Doubles m = Doubles(bits - (k << 52));
-    return twice_artanh<11>((m - 1) / (m + 1)) + __builtin_convertvector(k, Doubles) * 0.693147180559945309417;
-}
-
 #include "formulas.h"
 
 // A tensor as lines of elements that follow each other; only the last one may be shorter.
@@ -50,15 +20,16 @@ struct Lines {
 const int64_t SIGMOID_LINE = 4096;   // elements, where nothing but the number of threads asks for lines
 
 // Writes term(line, first, i, mask) to the i-th element of each line, whose first element is `first` in the tensor.
-template <bool STREAMING, typename T, typename Term>
+template <typename T, typename Term>
 void write_lines(const Lines &given, int64_t tensors, T *result, const Term &term)
 {
     const Lines lines = given;
+    const bool streaming = streams<T>(lines.size) && lines.length * int64_t(sizeof(T)) >= 512;
     parallel_for(lines.count(), tensors * lines.length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         for (int64_t line = begin; line < end; ++line) {
             const int64_t first = line * lines.length, left = lines.size - first;
             const int64_t items = left < lines.length ? left : lines.length;
-            write_row<STREAMING>(result + first, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(result + first, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return term(line, first, i, mask);
             });
         }
@@ -83,11 +54,7 @@ void sigmoid_lines(const Args<T> &args, const Lines &lines, const Formula &formu
             return value;
         }
     };
-    const int64_t tensors = BACKWARD ? 4 : 3;
-    if (streams<T>(lines.size) && lines.length * int64_t(sizeof(T)) >= 512)
-        write_lines<true>(lines, tensors, result, term);
-    else
-        write_lines<false>(lines, tensors, result, term);
+    write_lines(lines, BACKWARD ? 4 : 3, result, term);
 }
 
 }  // namespace GLUONOPS_TARGET

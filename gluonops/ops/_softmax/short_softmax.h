@@ -25,11 +25,12 @@ GLUONOPS_INLINE void short_row_exponentials(const T *x, const ShortRows<T, INNER
 }
 
 // Softmax of short rows.
-template <bool STREAMING, int INNER, typename T>
-inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
+template <int INNER, typename T>
+inline void softmax_short_rows_of(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
     typedef ShortRows<T, INNER> Block;
+    const bool streaming = use_streaming_stores_for_short_rows<T>(sizes, 2);
     const A scale = inverse_temperature<A>(temperature);
     parallel_short_rows<T, INNER>(sizes, 2, [=](const Block &block) {
         alignas(64) A max_buffer[Block::ROOM], sum_buffer[Block::ROOM];
@@ -40,19 +41,19 @@ inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, 
             store(inverse_sum + j, A(1) / load(inverse_sum + j, FullMask()), FullMask());
         });
         T *to = output + block.start;
-        block.template write<STREAMING>(to, [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+        block.write(to, streaming, [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
             return load(exponentials + i, mask, A(0)) * lanes.of(inverse_sum);
         });
     });
 }
 
-template <bool STREAMING, typename T>
+template <typename T>
 inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     if (sizes.inner == 1)
-        softmax_short_rows<STREAMING, 1>(sizes, data, output, temperature);
+        softmax_short_rows_of<1>(sizes, data, output, temperature);
     else
-        softmax_short_rows<STREAMING, 2>(sizes, data, output, temperature);
+        softmax_short_rows_of<2>(sizes, data, output, temperature);
 }
 
 }  // namespace GLUONOPS_TARGET

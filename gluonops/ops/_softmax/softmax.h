@@ -76,8 +76,9 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64
 }
 
 // Softmax of rows, one after the other. Exponentials are computed once, or twice without memory for them.
-template <bool STREAMING, typename T, typename A>
-GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, int64_t length, A scale, A *exponentials)
+template <typename T, typename A>
+GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, int64_t length, A scale, A *exponentials,
+                                        bool streaming)
 {
     for (int64_t row = 0; row < rows; ++row) {
         const T *logits = data + row * length;
@@ -85,12 +86,12 @@ GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, 
         const A max = row_max(logits, length);
         if (exponentials) {
             const A inverse_sum = A(1) / row_exponentials<true>(logits, length, max, scale, exponentials);
-            write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(to, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return load(exponentials + i, mask, A(0)) * inverse_sum;
             });
         } else {
             const A inverse_sum = A(1) / row_exponentials<false>(logits, length, max, scale);
-            write_row<STREAMING>(to, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(to, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return exponential((load(logits + i, mask, A(0)) - max) * scale) * inverse_sum;
             });
         }
@@ -126,23 +127,24 @@ GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t 
         exponentials_before = exponentials;
         exponentials = free;
     }
-    write_row<false>(output + (rows - 1) * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(output + (rows - 1) * length, length, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         return load(exponentials_before + i, mask, A(0)) * inverse_sum;
     });
 }
 
 // Softmax of rows whose elements are neighbours.
-template <bool STREAMING, typename T>
+template <typename T>
 inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
+    const bool streaming = use_streaming_stores<T>(sizes);
     const A scale = inverse_temperature<A>(temperature);
     const int64_t length = sizes.length, line = Simd<A>::LANES;
     const int64_t pitch = (length + line - 1) / line * line;   // of two rows' exponentials
     if (sizes.empty())
         return;
     parallel_for(sizes.outer, 2 * length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        const bool overlaps = !STREAMING && fits_scratch<A>(2 * pitch);
+        const bool overlaps = !streaming && fits_scratch<A>(2 * pitch);
         const Scratch<A> scratch(overlaps ? 2 * pitch : length);
         A *exponentials = scratch.memory;
         const T *from = data + begin * length;
@@ -151,21 +153,12 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
             if (overlaps && exponentials)
                 softmax_rows_overlapping(from, to, end - begin, length, scale, exponentials, exponentials + pitch);
             else
-                softmax_row_by_row<STREAMING>(from, to, end - begin, length, scale, exponentials);
+                softmax_row_by_row(from, to, end - begin, length, scale, exponentials, streaming);
         };
         const bool is_one = HAS_STREAMING_STORES && scale == A(1);   // where speed matters
         is_one ? compute(A(1)) : compute(scale);                    // the compiler leaves a product with 1 out
         store_fence();
     });
-}
-
-// Writes the gradient of a row whose label names no class, whatever the row or the head gradient holds.
-template <bool STREAMING, typename T>
-GLUONOPS_INLINE void write_row_without_class(T *grad, int64_t classes, int64_t class_id)
-{
-    typedef typename Simd<T>::Scalar A;
-    const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
-    write_row<STREAMING>(grad, classes, [=](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(value); });
 }
 
 // Spreads the class ids of columns over their lanes. A lane gets its class as seen from the first lane of its line, so
@@ -182,10 +175,11 @@ GLUONOPS_INLINE void spread_class_ids(const ColumnLines<T> &lines, Index *class_
 }
 
 // Softmax of columns.
-template <bool STREAMING, typename T>
+template <typename T>
 inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
+    const bool streaming = use_streaming_stores<T>(sizes);
     const A scale = inverse_temperature<A>(temperature);
     parallel_columns<true, T>(sizes, 2, [=](ColumnBlock<T> &block) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
@@ -209,11 +203,11 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
             const T *from = logits + line * pitch;
             T *to = probabilities + line * pitch;
             if (exponentials)
-                write_row<STREAMING>(to, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                write_row(to, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     return load(exponentials + line * scratch_pitch + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
                 });
             else
-                write_row<STREAMING>(to, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                write_row(to, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const auto shifted = load(from + j, mask, A(0)) - load(max + j, mask, A(0));
                     return exponential(shifted * scale) * load(inverse_sum + j, mask, A(0));
                 });
@@ -225,11 +219,10 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
 template <typename T>
 inline void softmax(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
-    const bool rows = reduces_along_rows<T>(sizes);
-    if (use_streaming_stores<T>(sizes))
-        rows ? softmax_rows<true>(sizes, data, output, temperature) : softmax_columns<true>(sizes, data, output, temperature);
+    if (reduces_along_rows<T>(sizes))
+        softmax_rows(sizes, data, output, temperature);
     else
-        rows ? softmax_rows<false>(sizes, data, output, temperature) : softmax_columns<false>(sizes, data, output, temperature);
+        softmax_columns(sizes, data, output, temperature);
 }
 
 }  // namespace GLUONOPS_TARGET

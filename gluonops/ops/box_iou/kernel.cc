@@ -50,15 +50,13 @@ struct Boxes {
         return sides_of(boxes, CENTER);
     }
 
-    template <bool STREAMING>
-    void iou_rows(int64_t begin, int64_t end) const
+    void iou_rows(int64_t begin, int64_t end, bool streaming) const
     {
         const int64_t count = args.rhs_boxes;
         for (int64_t row = begin; row < end; ++row) {
             const int64_t set = row / args.lhs_boxes;
             const Sides<V> box = lhs_box(row);
-            write_row<STREAMING>(args.output + row * count, count,
-                                 [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(args.output + row * count, count, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return BoxPair<V>(box, rhs_boxes(set, i, mask), Lanes<V>::all(TINY_AREA)).iou;
             });
         }
@@ -130,13 +128,10 @@ struct Boxes {
     {
         gather_planes();
         const int64_t rows = args.sets * args.lhs_boxes, row_bytes = args.rhs_boxes * int64_t(sizeof(T));
-        const bool streaming = rows * row_bytes >= STREAMING_MIN_BYTES && row_bytes >= 512;
+        const bool streaming = streams<T>(rows * args.rhs_boxes) && row_bytes >= 512;
         const Boxes boxes = *this;
         parallel_for(rows, row_bytes, [=](int64_t begin, int64_t end) {
-            if (streaming)
-                boxes.template iou_rows<true>(begin, end);
-            else
-                boxes.template iou_rows<false>(begin, end);
+            boxes.iou_rows(begin, end, streaming);
         });
     }
 

@@ -55,7 +55,7 @@ void data_gradient(const CenterLossArgs<T> &given)
             const bool valid = class_id != NO_CLASS;
             const A head = valid ? load_scalar(heads + sample) : not_a_number<A>();
             const T *x = data + sample * features, *center = centers + (valid ? class_id : 0) * features;
-            write_row<false>(grads + sample * features, features, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(grads + sample * features, features, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return valid ? head * (load(x + i, mask, A(0)) - load(center + i, mask, A(0))) : broadcast(head);
             });
         }
@@ -78,7 +78,7 @@ void link_samples(const CenterLossArgs<T> &args)
     }
 }
 
-template <bool STREAMING, typename T>
+template <typename T>
 void centers_gradient(const CenterLossArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
@@ -86,12 +86,13 @@ void centers_gradient(const CenterLossArgs<T> &given)
     const int64_t features = args.features;
     const T *data = args.data, *centers = args.centers, *heads = args.output_grad;
     T *grads = args.centers_grad;
+    const bool streaming = use_streaming_stores<T>(RowSizes{args.classes, features, 1});
     link_samples(args);
     parallel_for(args.classes, features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         for (int64_t class_id = begin; class_id < end; ++class_id) {
             const int64_t first = args.first[class_id];
             const T *center_row = centers + class_id * features;
-            write_row<STREAMING>(grads + class_id * features, features, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(grads + class_id * features, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 auto sum = broadcast(A(0));
                 if (first == LAST_SAMPLE)
                     return sum;
@@ -111,11 +112,7 @@ template <typename T>
 void backward(const CenterLossArgs<T> &args)
 {
     data_gradient(args);
-    const RowSizes sizes = {args.classes, args.features, 1};
-    if (use_streaming_stores<T>(sizes))
-        centers_gradient<true>(args);
-    else
-        centers_gradient<false>(args);
+    centers_gradient(args);
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
             store(mean + j, load(mean + j, FullMask()) + p * gradient(c, j, p), FullMask());
         });
     for (int64_t c = 0; c < classes; ++c)
-        write_row<false>(args.data_grad + start + c * inner, places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        write_row(args.data_grad + start + c * inner, places, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V p = scratch ? load(scratch + c * places + j, mask, A(0)) : probability(c, j, mask);
             const V by_logit = p * (gradient(c, j, p) - load(mean + j, FullMask()));
             return ids->at(j) == Index(IGNORED) ? broadcast(A(0)) : by_logit;

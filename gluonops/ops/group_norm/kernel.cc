@@ -1,8 +1,6 @@
 // group_norm on the CPU. Bytes moved: forward twice the tensor's, backward three times; what is read again is in the
 // cache. The sums of each channel of a sample are kept, so the gradients of gamma and beta do not depend on the number of
 // threads.
-#include <math.h>
-
 #include "generated/group_norm.h"
 #include "../../native/simd/rows.h"
 
@@ -10,9 +8,6 @@ namespace gluonops {
 
 namespace GLUONOPS_TARGET {
 namespace {
-
-GLUONOPS_INLINE float square_root(float x) { return __builtin_sqrtf(x); }
-GLUONOPS_INLINE double square_root(double x) { return __builtin_sqrt(x); }
 
 // Calls body(group) for the groups of all samples, on several threads.
 template <typename T, typename Body>
@@ -26,7 +21,7 @@ void for_each_group(const GroupNormArgs<T> &args, int64_t bytes_per_element, con
 }
 
 template <typename T>
-bool streaming(const GroupNormArgs<T> &args)
+bool uses_streaming_stores(const GroupNormArgs<T> &args)
 {
     return streams<T>(args.batch * args.channels * args.inner) && args.inner * int64_t(sizeof(T)) >= 512;
 }
@@ -68,11 +63,14 @@ GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t
     return {first + shift, variance > 0 || variance != variance ? variance : 0};
 }
 
-template <bool STREAMING, typename T>
-void normalize(const GroupNormArgs<T> &given)
+template <typename T>
+void forward(const GroupNormArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const GroupNormArgs<T> args = given;
+    if (!args.length)
+        return;
+    const bool streaming = uses_streaming_stores(args);
     for_each_group(args, 2 * sizeof(T), [=](int64_t group) {
         const T *x = args.data + group * args.length;
         const Moments<A> moments = moments_of(x, args.length);
@@ -84,7 +82,7 @@ void normalize(const GroupNormArgs<T> &given)
         const T *gamma = args.gamma + first_channel, *beta = args.beta + first_channel;
         T *to = args.output + group * args.length;
         if (args.inner == 1) {   // vectors run along the channels
-            write_row<STREAMING>(to, args.length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(to, args.length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
                 return unit * load(gamma + i, mask, A(0)) + load(beta + i, mask, A(0));
             });
@@ -93,7 +91,7 @@ void normalize(const GroupNormArgs<T> &given)
         for (int64_t c = 0; c < args.group_channels; ++c) {
             const T *from = x + c * args.inner;
             const A factor = inverse * load_scalar(gamma + c), shift = load_scalar(beta + c);
-            write_row<STREAMING>(to + c * args.inner, args.inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(to + c * args.inner, args.inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return (load(from + i, mask, A(0)) - mean) * factor + shift;
             });
         }
@@ -101,8 +99,8 @@ void normalize(const GroupNormArgs<T> &given)
 }
 
 // Of a group whose channels are single elements: their sums are the elements themselves.
-template <bool STREAMING, typename T>
-GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t group)
+template <typename T>
+GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t group, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t length = args.length, first_channel = group % args.num_groups * args.group_channels;
@@ -122,15 +120,15 @@ GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t gro
         args.head_sums[group * length + i] = load_scalar(head + i);
         args.unit_sums[group * length + i] = load_scalar(head + i) * unit;
     }
-    write_row<STREAMING>(args.data_grad + group * length, length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(args.data_grad + group * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
         const auto by_unit = load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
         return (by_unit - head_mean - unit * unit_mean) * inverse;
     });
 }
 
-template <bool STREAMING, typename T>
-GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t group)
+template <typename T>
+GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t group, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t inner = args.inner, sample = group / args.num_groups;
@@ -161,7 +159,7 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
         const T *channel = x + c * inner, *channel_head = head + c * inner;
         T *to = args.data_grad + group * args.length + c * inner;
         const A factor = load_scalar(gamma + c);
-        write_row<STREAMING>(to, inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        write_row(to, inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto unit = (load(channel + i, mask, A(0)) - mean) * inverse;
             return (load(channel_head + i, mask, A(0)) * factor - head_mean - unit * unit_mean) * inverse;
         });
@@ -187,15 +185,16 @@ GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t grou
         store_scalar(args.data_grad + group * args.length + last, -gradient);
 }
 
-template <bool STREAMING, typename T>
+template <typename T>
 void data_gradient(const GroupNormArgs<T> &given)
 {
     const GroupNormArgs<T> args = given;
+    const bool streaming = uses_streaming_stores(args);
     for_each_group(args, 3 * sizeof(T), [=](int64_t group) {
         if (args.inner == 1)
-            group_of_elements<STREAMING>(args, group);
+            group_of_elements(args, group, streaming);
         else
-            group_of_channels<STREAMING>(args, group);
+            group_of_channels(args, group, streaming);
         if (args.length <= 2)
             gradient_of_pair(args, group);
     });
@@ -215,23 +214,10 @@ void sum_of_samples(const GroupNormArgs<T> &args, const double *sums, T *gradien
 }
 
 template <typename T>
-void forward(const GroupNormArgs<T> &args)
-{
-    if (!args.length)
-        return;
-    if (streaming(args))
-        normalize<true>(args);
-    else
-        normalize<false>(args);
-}
-
-template <typename T>
 void backward(const GroupNormArgs<T> &args)
 {
-    if (args.length && streaming(args))
-        data_gradient<true>(args);
-    else if (args.length)
-        data_gradient<false>(args);
+    if (args.length)
+        data_gradient(args);
     sum_of_samples(args, args.unit_sums, args.gamma_grad);
     sum_of_samples(args, args.head_sums, args.beta_grad);
 }

@@ -115,7 +115,7 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &given)
         }
         for (int64_t c = 0; c < args.classes; ++c) {
             A *line = probabilities + c * inner;
-            write_row<false>(line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            write_row(line, columns, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return load(line + j, mask, A(0)) * load(sum + j, FullMask());
             });
         }
@@ -297,7 +297,7 @@ void write_derivative(const LovaszSoftmaxArgs<T> &given)
             });
         for (int64_t c = 0; c < args.classes; ++c) {
             A *line = slope + c * inner;
-            write_row<false>(line, columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            write_row(line, columns, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return probability(c, j, mask) * (load(line + j, mask, A(0)) - load(mean + j, FullMask()));
             });
         }
@@ -321,8 +321,8 @@ void forward(const LovaszSoftmaxArgs<T> &args)
     write_derivative(args);
 }
 
-template <bool STREAMING, typename T>
-void write_gradient(const LovaszSoftmaxArgs<T> &given)
+template <typename T>
+void backward(const LovaszSoftmaxArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const LovaszSoftmaxArgs<T> args = given;
@@ -330,6 +330,7 @@ void write_gradient(const LovaszSoftmaxArgs<T> &given)
     for (int64_t sample = 0; sample < args.batch; ++sample)
         sum += double(load_scalar(args.output_grad + sample));
     const A head_of_all = A(sum);
+    const bool streaming = streams<T>(class_rows(args).elements());
 
     const int64_t size = args.classes * args.inner, runs = (size + LOVASZ_RUN - 1) / LOVASZ_RUN;
     parallel_for(args.batch * runs, LOVASZ_RUN * int64_t(2 * sizeof(A)), [=](int64_t first, int64_t last) {
@@ -338,22 +339,13 @@ void write_gradient(const LovaszSoftmaxArgs<T> &given)
             const int64_t left = size - offset;
             const A head = args.per_sample ? load_scalar(args.output_grad + sample) : head_of_all;
             const A *slope = args.derivative + begin;
-            write_row<STREAMING>(args.data_grad + begin, left < LOVASZ_RUN ? left : LOVASZ_RUN,
-                                 [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const int64_t items = left < LOVASZ_RUN ? left : LOVASZ_RUN;
+            write_row(args.data_grad + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return load(slope + i, mask, A(0)) * head;
             });
         }
         store_fence();
     });
-}
-
-template <typename T>
-void backward(const LovaszSoftmaxArgs<T> &args)
-{
-    if (streams<T>(class_rows(args).elements()))
-        write_gradient<true>(args);
-    else
-        write_gradient<false>(args);
 }
 
 }  // namespace

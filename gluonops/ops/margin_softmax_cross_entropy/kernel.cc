@@ -4,7 +4,7 @@
 // The margin is computed once per row, in double. The row's other classes are those in front of the label's and those
 // behind it: the label's exponential is never part of a sum that it would have to be subtracted from.
 #include "generated/margin_softmax_cross_entropy.h"
-#include "../_softmax/softmax.h"
+#include "../_softmax/class_loss.h"
 
 namespace gluonops {
 
@@ -13,7 +13,7 @@ namespace {
 
 const double PI = 3.14159265358979323846;
 
-GLUONOPS_INLINE double root(double x) { return __builtin_sqrt(x); }
+GLUONOPS_INLINE double root(double x) { return square_root(x); }
 GLUONOPS_INLINE double arc_cosine(double x) { return __builtin_acos(x); }
 GLUONOPS_INLINE double cosine_of_pi(double x) { return __builtin_cos(PI * x); }
 GLUONOPS_INLINE double sine_of_pi(double x) { return __builtin_sin(PI * x); }
@@ -91,45 +91,39 @@ void forward(const MarginSoftmaxCrossEntropyArgs<T> &given)
     });
 }
 
-template <bool STREAMING, typename T>
-void backward_rows(const MarginSoftmaxCrossEntropyArgs<T> &given)
-{
+template <typename T>
+struct MarginGradient : ClassRows<T, 1> {
     typedef typename Simd<T>::Scalar A;
-    enum { N = Simd<T>::LANES };
-    const MarginSoftmaxCrossEntropyArgs<T> args = given;
-    const Margin<double> margin = margin_of(args);
-    const A scale = A(args.scale);
-    const int64_t classes = args.classes;
-    parallel_rows(rows_of_cosines(args), 2 * sizeof(T), [=](int64_t row) {
-        const T *cosines = args.data + row * classes;
-        T *grad = args.data_grad + row * classes;
-        const int64_t class_id = class_of(labels_of(args), row, classes);
-        if (class_id < 0)
-            return write_row_without_class<STREAMING>(grad, classes, class_id);
-        const A max = args.max[row], log_sum = args.log_sum[row];
+    MarginSoftmaxCrossEntropyArgs<T> args;
+
+    template <typename N> struct Row { N max, log_sum, limit, of_label, factor; };
+
+    GLUONOPS_INLINE Row<A> row(int64_t row, int64_t class_id, const T *cosines, int64_t) const
+    {
+        const A max = args.max[row], log_sum = args.log_sum[row], scale = A(args.scale);
         const A head = load_scalar(args.output_grad + row) * args.class_weight.of(class_id) * scale;
-        const A limit = flush_limit(head);
-        const auto target = margin(double(load_scalar(cosines + class_id)));
+        const auto target = margin_of(args)(double(load_scalar(cosines + class_id)));
         const A log_probability = (A(target.cosine) - max) * scale - log_sum;
         const A probability = exponential(broadcast(log_probability))[0];
-        const A label_grad = head * (probability - 1) * A(target.slope);
-        write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto exponent = (load(cosines + i, mask, A(0)) - max) * scale - log_sum;
-            auto value = head * exponential(exponent < limit ? broadcast(lowest<A>()) : exponent);   // NaN stays
-            if (uint64_t(class_id - i) < N)
-                value[class_id - i] = label_grad;
-            return value;
-        });
-    });
-}
+        return {max, log_sum, flush_limit(head), head * (probability - 1) * A(target.slope), head};
+    }
+
+    template <typename Element, typename Number>
+    GLUONOPS_INLINE auto gradient(const Element &at, Number) const
+    {
+        const auto exponent = (at.inputs[0] - at.row.max) * A(args.scale) - at.row.log_sum;
+        const auto flushed = exponent < at.row.limit ? broadcast(lowest<A>()) : exponent;   // NaN stays
+        const auto value = at.row.factor * exponential(flushed);
+        return at.label.replace_in(value, at.row.of_label);
+    }
+};
 
 template <typename T>
 void backward(const MarginSoftmaxCrossEntropyArgs<T> &args)
 {
-    if (use_streaming_stores<T>(rows_of_cosines(args)))
-        backward_rows<true>(args);
-    else
-        backward_rows<false>(args);
+    const RowSizes sizes = rows_of_cosines(args);
+    class_gradient_rows<false>(MarginGradient<T>{{sizes, {args.data}, {args.data_grad}, labels_of(args), nullptr}, args},
+                        use_streaming_stores<T>(sizes));
 }
 
 }  // namespace

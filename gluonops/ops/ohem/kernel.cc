@@ -250,31 +250,23 @@ void forward(const OhemArgs<T> &given)
     });
 }
 
-template <bool STREAMING, typename T>
-void write_gradient(const OhemArgs<T> &args)
+template <typename T>
+void backward(const OhemArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     const T *output_grad = args.output_grad, *output = args.output;
     T *data_grad = args.data_grad;
     const int64_t size = args.selections * args.length;
+    const bool streaming = streams<T>(size);
     parallel_for((size + OHEM_BLOCK - 1) / OHEM_BLOCK, OHEM_BLOCK * int64_t(3 * sizeof(T)),
                  [=](int64_t first, int64_t last) {
         const int64_t begin = first * OHEM_BLOCK, end = std::min(size, last * OHEM_BLOCK);
-        write_row<STREAMING>(data_grad + begin, end - begin, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        write_row(data_grad + begin, end - begin, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto kept = load(output + begin + i, mask, A(0)), zero = broadcast(A(0));
             return kept != 0 ? load(output_grad + begin + i, mask, A(0)) : zero;
         });
         store_fence();
     });
-}
-
-template <typename T>
-void backward(const OhemArgs<T> &args)
-{
-    if (streams<T>(args.selections * args.length))
-        write_gradient<true>(args);
-    else
-        write_gradient<false>(args);
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ struct Image {
         const T *from = anchor_data(anchor) + cell;
         return {(A(cell % sizes.width) + scalar_sigmoid(load_scalar(from))) / A(sizes.width),
                 (A(cell / sizes.width) + scalar_sigmoid(load_scalar(from + cells))) / A(sizes.height),
-                scalar_exponential(load_scalar(from + 2 * cells)) * (anchor_w(anchor) / A(sizes.width)),
-                scalar_exponential(load_scalar(from + 3 * cells)) * (anchor_h(anchor) / A(sizes.height))};
+                exponential(load_scalar(from + 2 * cells)) * (anchor_w(anchor) / A(sizes.width)),
+                exponential(load_scalar(from + 3 * cells)) * (anchor_h(anchor) / A(sizes.height))};
     }
 
     // The anchor whose size has the largest IoU with a box of size (w, h).

@@ -1,6 +1,6 @@
 // softmax_output on the CPU. Bytes moved, forward and backward: twice the tensor's, plus the labels.
 #include "generated/softmax_output.h"
-#include "../_softmax/softmax.h"
+#include "../_softmax/class_loss.h"
 
 namespace gluonops {
 
@@ -42,69 +42,22 @@ int64_t divisor(const SoftmaxOutputArgs<T> &args)
     }
 }
 
-// The gradient is (output - onehot) * scale. An ignored row gets 0 whatever it holds; a label that is no class gives
-// NaN.
-template <bool STREAMING, typename T, typename A>
-void backward_rows(const SoftmaxOutputArgs<T> &args, A scale)
-{
-    enum { N = Simd<T>::LANES };
-    const int64_t classes = args.classes;
-    const Labels labels = labels_of(args);
-    const T *output = args.output;
-    T *data_grad = args.data_grad;
-    parallel_rows(class_rows(args), 2 * sizeof(T), [=](int64_t row) {
-        const int64_t class_id = class_of(labels, row, classes);
-        const T *y = output + row * classes;
-        T *grad = data_grad + row * classes;
-        if (class_id < 0)
-            return write_row_without_class<STREAMING>(grad, classes, class_id);
-        write_row<STREAMING>(grad, classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            auto v = load(y + i, mask, A(0));
-            if (uint64_t(class_id - i) < N)
-                v[class_id - i] -= 1;
-            return v * scale;
-        });
-    });
-}
+// (output - onehot) * scale
+template <typename T>
+struct SoftmaxOutputGradient : ClassRows<T, 1> {
+    typedef typename Simd<T>::Scalar A;
+    A scale;
 
-template <bool STREAMING, typename T, typename A>
-void backward_columns(const SoftmaxOutputArgs<T> &args, A scale)
-{
-    typedef typename Simd<T>::Index Index;
-    const int64_t classes = args.classes;
-    const Labels labels = labels_of(args);
-    const T *output = args.output;
-    T *data_grad = args.data_grad;
-    parallel_columns<false, T>(class_rows(args), 2, [=](ColumnBlock<T> &block) {
-        alignas(64) A weight_buffer[MAX_BLOCK_COLUMNS];
-        alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
-        A *weights = weight_buffer;
-        Index *class_ids = class_id_buffer;
-        const T *probabilities = block.read(output);
-        T *grads = block.write(data_grad);
-        const ColumnLines<T> lines = block.lines;
-        for (int64_t j = 0; j < block.columns; ++j) {
-            const int64_t class_id = class_of(labels, block.first_row + j, classes);
-            class_ids[j] = Index(class_id);
-            weights[j] = class_id == NO_CLASS ? not_a_number<A>() : scale;
-        }
-        spread_class_ids(lines, class_ids);
-        lines.spread(weights);
-        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
-            const int64_t line = number * lines.pitch;
-            const Index first_class = Index(number * lines.per_line);
-            write_row<STREAMING>(grads + line, width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                typename Simd<T>::Indices class_id;
-                memcpy(&class_id, class_ids + j, WIDTH);
-                const auto zero = broadcast(A(0));
-                const auto onehot = class_id == first_class ? broadcast(A(1)) : zero;
-                const auto error = load(probabilities + line + j, mask, A(0)) - onehot;
-                const auto grad = error * load(weights + j, FullMask());
-                return class_id == Index(IGNORED) ? zero : grad;
-            });
-        });
-    });
-}
+    template <typename N> struct Row { N factor; };
+
+    GLUONOPS_INLINE Row<A> row(int64_t, int64_t, const T *, int64_t) const { return {scale}; }
+
+    template <typename Element, typename Number>
+    GLUONOPS_INLINE auto gradient(const Element &at, Number) const
+    {
+        return at.label.subtract_from(at.inputs[0], A(1)) * at.row.factor;
+    }
+};
 
 template <typename T>
 void backward(const SoftmaxOutputArgs<T> &args)
@@ -112,10 +65,8 @@ void backward(const SoftmaxOutputArgs<T> &args)
     typedef typename Simd<T>::Scalar A;
     const int64_t count = divisor(args);
     const A scale = A(args.grad_scale / double(count > 1 ? count : 1));
-    if (use_streaming_stores<T>(class_rows(args)))
-        args.inner == 1 ? backward_rows<true>(args, scale) : backward_columns<true>(args, scale);
-    else
-        args.inner == 1 ? backward_rows<false>(args, scale) : backward_columns<false>(args, scale);
+    class_gradient(SoftmaxOutputGradient<T>{
+        {class_rows(args), {args.output}, {args.data_grad}, labels_of(args), nullptr}, scale});
 }
 
 template <typename T>

@@ -28,44 +28,9 @@ void for_each_run(const SwigluArgs<T> &args, int64_t bytes_per_element, const Bo
     });
 }
 
-template <bool STREAMING, typename T>
-void forward_runs(const SwigluArgs<T> &args)
-{
-    typedef typename Simd<T>::Scalar A;
-    const T *data = args.data;
-    T *output = args.output;
-    const int64_t length = args.length;
-    for_each_run(args, 3 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
-        const T *gate = data + gate_place, *value = gate + length;
-        write_row<STREAMING>(output + place, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return Swish{1}.value(load(gate + i, mask, A(0))) * load(value + i, mask, A(0));
-        });
-    });
-}
-
-template <bool STREAMING, typename T>
-void backward_runs(const SwigluArgs<T> &args)
-{
-    typedef typename Simd<T>::Scalar A;
-    const T *data = args.data, *output_grad = args.output_grad;
-    T *data_grad = args.data_grad;
-    const int64_t length = args.length;
-    for_each_run(args, 5 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
-        const T *gate = data + gate_place, *value = gate + length, *head = output_grad + place;
-        T *gate_grad = data_grad + gate_place, *value_grad = gate_grad + length;
-        write_row<STREAMING>(gate_grad, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto by_product = load(head + i, mask, A(0)) * load(value + i, mask, A(0));
-            return by_product * Swish{1}.slope(load(gate + i, mask, A(0)));
-        });
-        write_row<STREAMING>(value_grad, items, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(head + i, mask, A(0)) * Swish{1}.value(load(gate + i, mask, A(0)));
-        });
-    });
-}
-
 // Whether streaming stores pay: the result is large, and written in long runs.
 template <typename T>
-bool streaming(const SwigluArgs<T> &args, int64_t halves)
+bool streams_halves(const SwigluArgs<T> &args, int64_t halves)
 {
     return streams<T>(halves * args.batch * args.length) && args.length * int64_t(sizeof(T)) >= 512;
 }
@@ -73,19 +38,38 @@ bool streaming(const SwigluArgs<T> &args, int64_t halves)
 template <typename T>
 void forward(const SwigluArgs<T> &args)
 {
-    if (streaming(args, 1))
-        forward_runs<true>(args);
-    else
-        forward_runs<false>(args);
+    typedef typename Simd<T>::Scalar A;
+    const T *data = args.data;
+    T *output = args.output;
+    const int64_t length = args.length;
+    const bool streaming = streams_halves(args, 1);
+    for_each_run(args, 3 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
+        const T *gate = data + gate_place, *value = gate + length;
+        write_row(output + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return Swish{1}.value(load(gate + i, mask, A(0))) * load(value + i, mask, A(0));
+        });
+    });
 }
 
 template <typename T>
 void backward(const SwigluArgs<T> &args)
 {
-    if (streaming(args, 2))
-        backward_runs<true>(args);
-    else
-        backward_runs<false>(args);
+    typedef typename Simd<T>::Scalar A;
+    const T *data = args.data, *output_grad = args.output_grad;
+    T *data_grad = args.data_grad;
+    const int64_t length = args.length;
+    const bool streaming = streams_halves(args, 2);
+    for_each_run(args, 5 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
+        const T *gate = data + gate_place, *value = gate + length, *head = output_grad + place;
+        T *gate_grad = data_grad + gate_place, *value_grad = gate_grad + length;
+        write_row(gate_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto by_product = load(head + i, mask, A(0)) * load(value + i, mask, A(0));
+            return by_product * Swish{1}.slope(load(gate + i, mask, A(0)));
+        });
+        write_row(value_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return load(head + i, mask, A(0)) * Swish{1}.value(load(gate + i, mask, A(0)));
+        });
+    });
 }
 
 }  // namespace

@@ -427,13 +427,14 @@ void add_short_rows(const T *copy, int64_t rows, int64_t size, int64_t repeats, 
 template <int SIZE, typename T>
 AddRows<T> add_rows_of(int64_t repeats)
 {
-    switch (repeats) {
-    case 1: return add_rows<SIZE, 1, T>;
-    case 2: return add_rows<SIZE, 2, T>;
-    case 3: return add_rows<SIZE, 3, T>;
-    case 4: return add_rows<SIZE, 4, T>;
-    default: return add_rows<SIZE, 0, T>;
-    }
+    if constexpr (std::is_same<T, float>::value)
+        switch (repeats) {
+        case 1: return add_rows<SIZE, 1, T>;
+        case 2: return add_rows<SIZE, 2, T>;
+        case 3: return add_rows<SIZE, 3, T>;
+        case 4: return add_rows<SIZE, 4, T>;
+        }
+    return add_rows<SIZE, 0, T>;
 }
 
 // Whether the order of a row's sums is that of add_short_rows.
@@ -443,9 +444,12 @@ bool adds_in_halves(int64_t size, int64_t repeats)
     return size <= 8 && power_of_two && size * repeats >= 16;
 }
 
+// Integers, whose gradients are rare, have one loop for all sizes.
 template <typename T>
 AddRows<T> add_rows_for(int64_t size, int64_t repeats)
 {
+    if constexpr (std::is_integral<T>::value)
+        return add_rows<0, 0, T>;
     if (adds_in_halves(size, repeats))
         return size * repeats >= 128 ? add_short_rows<64, T> : add_short_rows<16, T>;
     switch (size) {
@@ -628,12 +632,11 @@ void sum_split_rows(const SplitLoops &parts, const T *from, T *to)
     });
 }
 
-// Sums the rows as above if several loops can be seen as one. Returns whether it did. There are no vectors of sums of
-// single bytes.
+// Sums the rows as above if several loops can be seen as one. Returns whether it did. There are no vectors of integers.
 template <typename T>
 bool sum_short_loops(const TileLoops &loops, const T *from, T *to, int64_t copies)
 {
-    if constexpr (sizeof(T) > 1) {
+    if constexpr (!std::is_integral<T>::value) {
         const auto fits = [=](const TileLoops &inside) { return ShortSums<T>::fits(inside, copies); };
         const SplitLoops parts = split_to_fit(loops, FEWEST_ROWS, fits);
         if (parts.outside.count == loops.count)

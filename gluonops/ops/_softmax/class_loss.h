@@ -1,0 +1,549 @@
+// Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. Rows are of elements that
+// are neighbours, or columns, or short. An operator supplies what the layouts share: see ClassRows.
+#ifndef GLUONOPS_OPS_CLASS_LOSS_H_
+#define GLUONOPS_OPS_CLASS_LOSS_H_
+
+#include "short_softmax.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+// What a pass reads. An operator derives a struct from it. That of a loss, whose first input are logits, has
+//
+//     bool sums() const;                               // whether the loss needs a sum over the row
+//     V term(const ClassElement &) const;              // of that sum; the row is a SoftmaxRow
+//     A loss(int64_t class_id, A nll, A sum) const;    // nll: the negative logarithm of the probability of the class
+//
+// and that of a gradient
+//
+//     template <typename N> struct Row { N ..., factor; };      // numbers of a row. If factor is NaN, so is the gradient
+//     Row<A> row(int64_t row, int64_t class_id, const T *first_input, int64_t step) const;
+//     V gradient(const ClassElement &, number) const;           // the values of results[number]
+//
+// If SUMS, it has sums() and term() too, and the first number of a row is the sum.
+template <typename T, int READ, int WRITTEN = 1>
+struct ClassRows {
+    typedef T Type;
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    // VARIES: whether there may be weights, and all but the first input and result may be null.
+    enum { INPUTS = READ, RESULTS = WRITTEN, LABELLED = true, SUMS = false, VARIES = false };
+    RowSizes sizes;
+    const T *inputs[READ];
+    T *results[WRITTEN];   // of a gradient
+    Labels labels;         // without an array, every row has the class 0
+    const A *weights;      // of the classes, or null
+
+    // How many tensors as large as the first input the pass reads and writes.
+    int64_t tensors() const
+    {
+        int64_t count = 0;
+        for (const T *input : inputs)
+            count += input != nullptr;
+        for (const T *result : results)
+            count += result != nullptr;
+        return count;
+    }
+};
+
+// The numbers of as many elements as a vector has lanes. `row` has numbers if all are of one row, else vectors.
+template <typename T, int INPUTS, typename Row, typename Place>
+struct ClassElement {
+    typedef typename Simd<T>::Vector V;
+    V inputs[INPUTS], weight;
+    Row row;
+    Place label;   // which of the elements is the label's class
+};
+
+// In one row: the lane, if it is one. Most vectors of a row have none.
+template <typename T>
+struct LabelLane {
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    int64_t lane;
+
+    // `values`, with `share` subtracted at the label's class.
+    GLUONOPS_INLINE V subtract_from(V values, A share) const
+    {
+        if (uint64_t(lane) < Simd<T>::LANES)
+            values[lane] -= share;
+        return values;
+    }
+
+    // `values`, with another at the label's class.
+    GLUONOPS_INLINE V replace_in(V values, A value) const
+    {
+        if (uint64_t(lane) < Simd<T>::LANES)
+            values[lane] = value;
+        return values;
+    }
+};
+
+// In several rows: -1 where it is, else 0.
+template <typename T>
+struct LabelLanes {
+    typedef typename Simd<T>::Vector V;
+    typename Simd<T>::Indices lanes;
+
+    template <typename Share>
+    GLUONOPS_INLINE V subtract_from(V values, Share share) const
+    {
+        return values - (lanes ? V{} + share : V{});
+    }
+};
+
+template <typename N> struct SoftmaxRow { N max, log_sum; };
+
+// The numbers of a block's rows.
+template <typename T, template <typename> class Row, int ROOM>
+struct RowNumbers {
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    enum { COUNT = sizeof(Row<A>) / sizeof(A) };
+    alignas(64) A values[COUNT][ROOM];
+
+    GLUONOPS_INLINE void set(int64_t j, const Row<A> &row)
+    {
+        for (int n = 0; n < COUNT; ++n)
+            values[n][j] = reinterpret_cast<const A *>(&row)[n];
+    }
+
+    // vector_of(numbers) gives those of the rows of a vector's lanes.
+    template <typename VectorOf>
+    GLUONOPS_INLINE Row<V> vectors(const VectorOf &vector_of) const
+    {
+        Row<V> row;
+        for (int n = 0; n < COUNT; ++n)
+            reinterpret_cast<V *>(&row)[n] = vector_of(values[n]);
+        return row;
+    }
+};
+
+// The classes of neighbouring rows. All are 0 without labels.
+template <typename Pass, typename Index>
+GLUONOPS_INLINE void read_class_ids(const Pass &pass, int64_t first_row, int64_t rows, Index *class_ids)
+{
+    if (Pass::LABELLED && pass.labels.array.values)
+        classes_of(pass.labels, first_row, rows, pass.sizes.length, class_ids);
+    else
+        memset(class_ids, 0, size_t(rows) * sizeof(Index));
+}
+
+template <typename Pass>
+GLUONOPS_INLINE int64_t class_of_row(const Pass &pass, int64_t row)
+{
+    return Pass::LABELLED && pass.labels.array.values ? class_of(pass.labels, row, pass.sizes.length) : 0;
+}
+
+// The elements from `i` on, counted from where `inputs` point to.
+template <typename Pass, typename Row, typename Place, typename Mask>
+GLUONOPS_INLINE auto class_element(const typename Pass::Type *const *inputs, int64_t i, const Row &row, Place label,
+                                   typename Pass::V weight, Mask mask)
+{
+    ClassElement<typename Pass::Type, Pass::INPUTS, Row, Place> element;
+    for (int k = 0; k < Pass::INPUTS; ++k) {
+        const bool is_missing = Pass::VARIES && k > 0 && !inputs[k];
+        element.inputs[k] = is_missing ? typename Pass::V{} : load(inputs[k] + i, mask, typename Pass::A(0));
+    }
+    element.label = label;
+    element.weight = weight;
+    element.row = row;
+    return element;
+}
+
+// -- one layout after the other: what a kernel sees of a row or of a block ---------------------------------------------
+
+// A row whose elements are neighbours.
+template <bool WEIGHTED, typename Pass>
+struct OneRow {
+    typedef typename Pass::Type T;
+    typedef typename Pass::A A;
+    typedef typename Pass::V V;
+    const T *inputs[Pass::INPUTS];
+    const A *weights;
+    int64_t class_id;
+
+    GLUONOPS_INLINE OneRow(const Pass &pass, int64_t row, int64_t class_id) : weights(pass.weights), class_id(class_id)
+    {
+        for (int k = 0; k < Pass::INPUTS; ++k)
+            inputs[k] = pass.inputs[k] ? pass.inputs[k] + row * pass.sizes.length : nullptr;
+    }
+
+    template <typename Row, typename Mask>
+    GLUONOPS_INLINE auto element(int64_t i, const Row &row, Mask mask) const
+    {
+        V weight = broadcast(A(1));
+        if constexpr (WEIGHTED)
+            weight = load(weights + i, mask, A(0));
+        return class_element<Pass>(inputs, i, row, LabelLane<T>{class_id - i}, weight, mask);
+    }
+};
+
+// A block of columns.
+template <typename Pass>
+struct OneBlock {
+    typedef typename Pass::Type T;
+    typedef typename Pass::A A;
+    typedef typename Pass::V V;
+    typedef typename Simd<T>::Index Index;
+    typedef typename Simd<T>::Indices Indices;
+    const T *inputs[Pass::INPUTS];
+    const A *weights;
+    const Index *class_ids;
+    int64_t pitch, per_line;
+
+    GLUONOPS_INLINE OneBlock(const Pass &pass, ColumnBlock<T> &block, const Index *class_ids)
+        : weights(pass.weights), class_ids(class_ids), pitch(block.lines.pitch), per_line(block.lines.per_line)
+    {
+        for (int k = 0; k < Pass::INPUTS; ++k)
+            inputs[k] = pass.inputs[k] ? block.read(pass.inputs[k]) : nullptr;
+    }
+
+    GLUONOPS_INLINE Indices classes(int64_t j) const
+    {
+        Indices ids;
+        memcpy(&ids, class_ids + j, WIDTH);
+        return ids;
+    }
+
+    template <typename Numbers, typename Mask>
+    GLUONOPS_INLINE auto element(int64_t line, int64_t j, const Numbers *numbers, Mask mask) const
+    {
+        const auto row = numbers->vectors([=](const A *values) GLUONOPS_LAMBDA { return load(values + j, FullMask()); });
+        const V weight = broadcast(weights ? weights[line] : A(1));
+        const LabelLanes<T> label = {classes(j) == Index(line * per_line)};
+        return class_element<Pass>(inputs, line * pitch + j, row, label, weight, mask);
+    }
+};
+
+// -- losses ------------------------------------------------------------------------------------------------------------
+
+// Stores what there is of a row. An ignored one counts as a row of zeros, whatever it holds.
+template <typename Loss, typename A>
+GLUONOPS_INLINE void store_loss(const Loss &loss, int64_t row, int64_t class_id, A max, A log_sum, A logit, A sum)
+{
+    const bool ignored = class_id == IGNORED;
+    A value = ignored ? A(0) : not_a_number<A>();
+    if (class_id >= 0)
+        value = loss.loss(class_id, log_sum - (logit - max), sum);
+    store_scalar(loss.args.output + row, value);
+    loss.args.max[row] = ignored ? A(0) : max;
+    loss.args.log_sum[row] = ignored ? logarithm(A(loss.sizes.length)) : log_sum;
+}
+
+template <bool WEIGHTED, typename Loss>
+void class_loss_rows(const Loss &given)
+{
+    typedef typename Loss::Type T;
+    typedef typename Loss::A A;
+    const Loss loss = given;
+    const int64_t length = loss.sizes.length;
+    parallel_rows(loss.sizes, loss.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
+        const int64_t class_id = class_of_row(loss, row);
+        if (class_id == IGNORED)
+            return store_loss(loss, row, class_id, A(0), A(0), A(0), A(0));
+        const OneRow<WEIGHTED, Loss> at(loss, row, class_id);
+        const A max = row_max(at.inputs[0], length);
+        const A log_sum = logarithm(row_exponentials<false>(at.inputs[0], length, max, A(1)));
+        const SoftmaxRow<A> numbers = {max, log_sum};
+        A sum = 0;
+        if (loss.sums())
+            sum = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return loss.term(at.element(i, numbers, mask));
+            });
+        store_loss(loss, row, class_id, max, log_sum, load_scalar(at.inputs[0] + (class_id < 0 ? 0 : class_id)), sum);
+    });
+}
+
+template <typename Loss>
+void class_loss_columns(const Loss &given)
+{
+    typedef typename Loss::Type T;
+    typedef typename Loss::A A;
+    typedef typename Loss::V V;
+    typedef typename Simd<T>::Index Index;
+    typedef RowNumbers<T, SoftmaxRow, MAX_BLOCK_COLUMNS> Numbers;
+    const Loss loss = given;
+    parallel_columns<false, T>(loss.sizes, loss.tensors(), [=](ColumnBlock<T> &block) {
+        Index class_ids[MAX_BLOCK_COLUMNS];
+        Numbers numbers;
+        alignas(64) A sum_buffer[MAX_BLOCK_COLUMNS];
+        A *max = numbers.values[0], *log_sum = numbers.values[1], *sum = sum_buffer;
+        const Numbers *of_rows = &numbers;
+        const OneBlock<Loss> at(loss, block, class_ids);
+        const ColumnLines<T> lines = block.lines;
+        column_max_and_sum<false>(at.inputs[0], lines, A(1), max, log_sum);
+        logarithms(log_sum, block.columns);
+        lines.spread(log_sum);
+
+        for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
+            store(sum + j, broadcast(A(0)), FullMask());
+        });
+        if (loss.sums()) {
+            lines.reduce(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+                return loss.term(at.element(line, j, of_rows, mask));
+            }, [](V a, V b) GLUONOPS_LAMBDA { return a + b; });
+            lines.fold_sums(sum);
+        }
+        read_class_ids(loss, block.first_row, block.columns, class_ids);
+        for (int64_t j = 0; j < block.columns; ++j) {
+            const int64_t class_id = class_ids[j];
+            const A logit = load_scalar(at.inputs[0] + (class_id < 0 ? 0 : class_id) * block.step + j);
+            store_loss(loss, block.first_row + j, class_id, max[j], log_sum[j], logit, sum[j]);
+        }
+    }, !loss.weights);   // a class weight is one number for all of a line
+}
+
+template <int INNER, typename Loss>
+void class_loss_short_rows(const Loss &given)
+{
+    typedef typename Loss::Type T;
+    typedef typename Loss::A A;
+    typedef typename Loss::V V;
+    typedef typename Simd<T>::Index Index;
+    typedef ShortRows<T, INNER> Block;
+    const Loss loss = given;
+    const int64_t length = loss.sizes.length;
+    parallel_short_rows<T, INNER>(loss.sizes, 1, [=](const Block &block) {
+        Index class_ids[Block::ROOM];
+        alignas(64) A max_buffer[Block::ROOM], log_sum_buffer[Block::ROOM], sum[Block::ROOM] = {};
+        A *max = max_buffer, *log_sum = log_sum_buffer, *terms = block.scratch;
+        const T *logits = loss.inputs[0] + block.start;
+        short_row_exponentials(logits, block, A(1), max, log_sum);
+        logarithms(log_sum, block.rows);
+        if (loss.sums()) {
+            block.each([=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+                const SoftmaxRow<V> row = {lanes.of(max), lanes.of(log_sum)};
+                store(terms + i, loss.term(class_element<Loss>(&logits, i, row, LabelLanes<T>(), V{}, mask)), mask);
+            });
+            block.sum(sum, terms);
+        }
+        read_class_ids(loss, block.first_row, block.rows, class_ids);
+        for (int64_t j = 0; j < block.rows; ++j) {
+            const int64_t class_id = class_ids[j], of_logit = class_id < 0 ? 0 : class_id;
+            const A logit = load_scalar(logits + (j / INNER * length + of_logit) * INNER + j % INNER);
+            store_loss(loss, block.first_row + j, class_id, max[j], log_sum[j], logit, sum[j]);
+        }
+    });
+}
+
+template <typename Loss>
+void class_loss(const Loss &loss)
+{
+    if (loss.sizes.empty())
+        return;
+    if (!reduces_along_rows<typename Loss::Type>(loss.sizes))
+        class_loss_columns(loss);
+    else if (Loss::VARIES && loss.weights)
+        class_loss_rows<Loss::VARIES>(loss);
+    else
+        class_loss_rows<false>(loss);
+}
+
+// The same with kernels for short rows.
+template <typename Loss>
+void short_class_loss(const Loss &loss)
+{
+    if (!has_short_rows<typename Loss::Type>(loss.sizes))
+        class_loss(loss);
+    else if (loss.sizes.inner == 1)
+        class_loss_short_rows<1>(loss);
+    else
+        class_loss_short_rows<2>(loss);
+}
+
+// -- gradients ---------------------------------------------------------------------------------------------------------
+
+// The numbers of a row. A label that is no class makes the factor NaN.
+template <typename Pass, typename T>
+GLUONOPS_INLINE auto row_numbers(const Pass &pass, int64_t row, int64_t class_id, const T *first, int64_t step)
+{
+    auto numbers = pass.row(row, class_id < 0 ? 0 : class_id, first, step);
+    if constexpr (Pass::LABELLED)
+        numbers.factor = class_id == NO_CLASS ? not_a_number<typename Pass::A>() : numbers.factor;
+    return numbers;
+}
+
+// Writes the results of a row or of a line. compute(i, mask, number) gives the values of one of them.
+template <typename Pass, typename T, typename Compute>
+GLUONOPS_INLINE void write_results(T *const *to, int64_t place, int64_t items, bool streaming, const Compute &compute)
+{
+    write_row(to[0] + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        return compute(i, mask, std::integral_constant<int, 0>());
+    });
+    if constexpr (Pass::RESULTS > 1)
+        if (to[1])
+            write_row(to[1] + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return compute(i, mask, std::integral_constant<int, 1>());
+            });
+}
+
+template <bool WEIGHTED, typename Pass>
+void class_gradient_rows(const Pass &given, bool streaming)
+{
+    typedef typename Pass::Type T;
+    typedef typename Pass::A A;
+    const Pass pass = given;
+    const int64_t length = pass.sizes.length;
+    parallel_rows(pass.sizes, pass.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
+        const int64_t class_id = class_of_row(pass, row);
+        if (class_id < 0) {   // whatever the row or the head gradient holds
+            const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
+            return write_results<Pass>(pass.results, row * length, length, streaming,
+                                       [=](int64_t, auto, auto) GLUONOPS_LAMBDA { return broadcast(value); });
+        }
+        const OneRow<WEIGHTED, Pass> at(pass, row, class_id);
+        auto numbers = pass.row(row, class_id, at.inputs[0], 1);
+        if constexpr (Pass::SUMS)
+            if (pass.sums())
+                numbers.sum = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                    return pass.term(at.element(i, numbers, mask));
+                });
+        write_results<Pass>(pass.results, row * length, length, streaming,
+                            [=](int64_t i, auto mask, auto number) GLUONOPS_LAMBDA {
+            return pass.gradient(at.element(i, numbers, mask), number);
+        });
+    });
+}
+
+template <typename Pass>
+void class_gradient_columns(const Pass &given, bool streaming)
+{
+    typedef typename Pass::Type T;
+    typedef typename Pass::V V;
+    typedef typename Simd<T>::Index Index;
+    typedef RowNumbers<T, Pass::template Row, MAX_BLOCK_COLUMNS> Numbers;
+    const Pass pass = given;
+    parallel_columns<false, T>(pass.sizes, pass.tensors(), [=](ColumnBlock<T> &block) {
+        alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
+        Numbers buffer;
+        Index *class_ids = class_id_buffer;
+        Numbers *numbers = &buffer;
+        const OneBlock<Pass> at(pass, block, class_ids);
+        T *results[Pass::RESULTS];
+        for (int k = 0; k < Pass::RESULTS; ++k)
+            results[k] = pass.results[k] ? block.write(pass.results[k]) : nullptr;
+        const ColumnLines<T> lines = block.lines;
+        read_class_ids(pass, block.first_row, block.columns, class_ids);
+        for (int64_t j = 0; j < block.columns; ++j)
+            numbers->set(j, row_numbers(pass, block.first_row + j, class_ids[j], at.inputs[0] + j, block.step));
+        for (int64_t j = block.columns; j % Simd<T>::LANES; ++j)
+            numbers->set(j, {});   // the lanes behind the last column: subnormal numbers would be slow
+        if (Pass::LABELLED)
+            spread_class_ids(lines, class_ids);
+        for (auto &values : buffer.values)
+            lines.spread(values);
+        if constexpr (Pass::SUMS)
+            if (pass.sums()) {
+                lines.reduce(buffer.values[0], [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    return pass.term(at.element(line, j, numbers, mask));
+                }, [](V a, V b) GLUONOPS_LAMBDA { return a + b; });
+                lines.fold_sums(buffer.values[0]);
+                lines.spread(buffer.values[0]);
+            }
+        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+            write_results<Pass>(results, line * lines.pitch, width, streaming,
+                                [=](int64_t j, auto mask, auto number) GLUONOPS_LAMBDA {
+                const V gradient = pass.gradient(at.element(line, j, numbers, mask), number);
+                return Pass::LABELLED ? (at.classes(j) == Index(IGNORED) ? V{} : gradient) : gradient;
+            });
+        });
+    }, !pass.weights);
+}
+
+// The place of the label's class among a block's elements, from that class, for a vector of rows.
+template <typename T, int INNER>
+GLUONOPS_INLINE void places_of_labels(typename Simd<T>::Index *labelled, int64_t rows, int64_t length)
+{
+    typedef typename Simd<T>::Index Index;
+    for_each_column<T>(rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        typename Simd<T>::Indices class_id;
+        memcpy(&class_id, labelled + j, WIDTH);
+        const auto row = lane_numbers<T>() + Index(j);
+        const auto element = (row / INNER * Index(length) + class_id) * INNER + row % INNER;
+        const auto place = class_id >= 0 ? element : class_id;
+        memcpy(labelled + j, &place, WIDTH);
+    });
+}
+
+template <int INNER, typename Pass>
+void class_gradient_short_rows(const Pass &given, bool streaming)
+{
+    typedef typename Pass::Type T;
+    typedef typename Pass::A A;
+    typedef typename Pass::V V;
+    typedef typename Simd<T>::Index Index;
+    typedef ShortRows<T, INNER> Block;
+    typedef RowNumbers<T, Pass::template Row, Block::ROOM> Numbers;
+    const Pass pass = given;
+    parallel_short_rows<T, INNER>(pass.sizes, pass.tensors(), [=](const Block &block) {
+        Index label_buffer[Block::ROOM] = {};   // which of the block's elements a label names
+        Numbers buffer;
+        Index *labelled = label_buffer;
+        Numbers *numbers = &buffer;
+        const T *inputs[Pass::INPUTS];
+        for (int k = 0; k < Pass::INPUTS; ++k)
+            inputs[k] = pass.inputs[k] + block.start;
+        if (Pass::LABELLED)
+            read_class_ids(pass, block.first_row, block.rows, labelled);
+        for (int64_t j = 0; j < block.rows; ++j)
+            numbers->set(j, row_numbers(pass, block.first_row + j, labelled[j], inputs[0], 0));
+        if (Pass::LABELLED)
+            places_of_labels<T, INNER>(labelled, block.rows, pass.sizes.length);
+        const auto element = [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+            const auto row = numbers->vectors([=](const A *values) GLUONOPS_LAMBDA { return lanes.of(values); });
+            const LabelLanes<T> label = {lanes.of(labelled) == lane_numbers<T>() + Index(i)};
+            return class_element<Pass>(inputs, i, row, label, V{}, mask);
+        };
+        if constexpr (Pass::SUMS) {
+            A *terms = block.scratch;
+            block.each([=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+                store(terms + i, pass.term(element(i, mask, lanes)), mask);
+            });
+            block.sum(buffer.values[0], terms);
+        }
+        block.write(pass.results[0] + block.start, streaming,
+                    [=, &block](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
+            if constexpr (Pass::SUMS)
+                for (const T *input : inputs)
+                    block.prefetch_next(input, i);
+            const V gradient = pass.gradient(element(i, mask, lanes), std::integral_constant<int, 0>());
+            return Pass::LABELLED ? (lanes.of(labelled) == Index(IGNORED) ? V{} : gradient) : gradient;
+        });
+    });
+}
+
+template <typename Pass>
+void class_gradient(const Pass &pass)
+{
+    typedef typename Pass::Type T;
+    const bool along_rows = Pass::SUMS ? reduces_along_rows<T>(pass.sizes) : pass.sizes.inner == 1;
+    const bool streaming = use_streaming_stores<T>(pass.sizes);
+    if (pass.sizes.empty())
+        return;
+    if (!along_rows)
+        class_gradient_columns(pass, streaming);
+    else if (Pass::VARIES && pass.weights)
+        class_gradient_rows<Pass::VARIES>(pass, streaming);
+    else
+        class_gradient_rows<false>(pass, streaming);
+}
+
+// The same with kernels for short rows.
+template <typename Pass>
+void short_class_gradient(const Pass &pass)
+{
+    typedef typename Pass::Type T;
+    const bool streaming = use_streaming_stores_for_short_rows<T>(pass.sizes, pass.tensors());
+    if (!has_short_rows<T>(pass.sizes))
+        class_gradient(pass);
+    else if (pass.sizes.inner == 1)
+        class_gradient_short_rows<1>(pass, streaming);
+    else
+        class_gradient_short_rows<2>(pass, streaming);
+}
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_CLASS_LOSS_H_
