@@ -38,6 +38,10 @@ demo: $(DEMO) ## train, export and run the digits network; results under OUT=out
 test: $(STAMP) ## the tests, without the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST)
 
+test-torch: $(STAMP) ## install PyTorch, and run the tests of gops.export.torch
+	$(BIN)/python -m pip install -q torch==2.13.0
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST) tests/export/torch
+
 test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
 
