@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "exporting.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "onnx.md"
 
 
 def test_the_boxes_are_gluonops_to_a_pixel(tmp_path, monkeypatch):
