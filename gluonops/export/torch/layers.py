@@ -249,7 +249,7 @@ def up_sampling(call: Call) -> Form:
     if call.text("sample_type") != "nearest" or len(call.node.inputs) != 1:
         raise call.refuse("upsamples several inputs, or not by nearest neighbour")
     scale = call.value("scale")
-    return Form(f"F.interpolate({{0}}, scale_factor={scale})", "nn.Upsample", {"scale_factor": scale})
+    return Form(f"F.interpolate({{0}}, scale_factor={float(scale)})", "nn.Upsample", {"scale_factor": scale})
 
 
 @converts("_contrib_BilinearResize2D")
@@ -266,7 +266,7 @@ def bilinear_resize(call: Call) -> Form:
         scales = float(call.value("scale_height")), float(call.value("scale_width", 1.0))
         if any(scale != int(scale) for scale in scales):
             raise call.refuse("has a scale that is no integer")
-        return Form(f"F.interpolate({{0}}, scale_factor={one(tuple(map(int, scales)))}, {options})")
+        return Form(f"F.interpolate({{0}}, scale_factor={one(scales)}, {options})")
     return Form(f"F.interpolate({{0}}, size={one(call.shape[2:])}, {options})")
 
 
@@ -274,3 +274,22 @@ def bilinear_resize(call: Call) -> Form:
 def embedding(call: Call) -> Form:
     args = {"num_embeddings": call.shapes[1][0], "embedding_dim": call.shapes[1][1]}
     return Form(module="nn.Embedding", args=args, state={"weight": 1}, call="{self}({0}.long())", data=(0,))
+
+
+@converts("RNN")
+def recurrent(call: Call) -> Form:
+    """Its inputs are the data and the parameters of all layers; see :func:`.prepare.join_recurrent`."""
+    mode, layers = call.text("mode"), call.value("num_layers")
+    is_joined = "__joined__" in call.node.attrs
+    if not is_joined or call.value("projection_size") is not None or call.flag("use_sequence_length"):
+        raise call.refuse("has states or lengths as inputs, packed parameters, or a projection")
+    ends = ("", "_reverse") if call.flag("bidirectional") else ("",)
+    state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(layers) for end in ends
+             for part in ("ih", "hh")]
+    args = {"input_size": call.shapes[0][2], "hidden_size": call.value("state_size"), "num_layers": layers,
+            "dropout": float(call.value("p", 0.0)), "bidirectional": call.flag("bidirectional")}
+    if mode.startswith("rnn_"):
+        args["nonlinearity"] = mode[len("rnn_"):]
+    module = {"lstm": "nn.LSTM", "gru": "nn.GRU"}.get(mode, "nn.RNN")
+    return Form(module=module, args=args, state=dict(zip(state, range(1, len(state) + 1))), call="{self}({0})[0]",
+                data=(0,))

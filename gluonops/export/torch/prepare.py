@@ -1,6 +1,7 @@
 """Prepares a graph for torch: what has a converter stays as it is, everything else becomes operators that have one."""
 from __future__ import annotations
 
+import re
 import warnings
 from typing import TYPE_CHECKING
 
@@ -40,10 +41,10 @@ def check_converters(graph: Graph) -> None:
     if missing:
         others = sorted({node.op for node in missing[1:]} - {missing[0].op})
         raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
-    for node in graph.nodes():
-        for source, index in node.inputs:
-            if index > 0 and source.op.startswith("BatchNorm"):
-                raise refusal(source, "has its mean or variance read")
+    for inputs in (graph.heads, *(node.inputs for node in graph.nodes())):
+        for source, index in inputs:
+            if index > 0 and (source.op.startswith("BatchNorm") or source.op == "RNN"):
+                raise refusal(source, "has its statistics or its last states read")
 
 
 def flatten_explicitly(model: ExportedModel) -> None:
@@ -61,7 +62,7 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
     model = model.copy()
     graph = model.graph
-    constant = parameter_only(graph, {})
+    constant = {node for node in parameter_only(graph, {}) if not _has_open_size(node)}
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
     entries = sorted(read, key=lambda entry: entry[0].name)
     arrays = evaluate(entries, {}, graph.attrs)
@@ -69,6 +70,24 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     model.parameters.update({made[entry].name: mx.nd.array(array) for entry, array in zip(entries, arrays)})
     graph.replace({entry: (node, 0) for entry, node in made.items()})
     return model
+
+
+def _has_open_size(node: Node) -> bool:
+    """Whether a node makes the first states of a recurrent layer, whose batch MXNet infers."""
+    return node.op in ("_zeros", "_ones") and "0" in re.findall(r"\d+", node.attrs.get("shape", ""))
+
+
+def join_recurrent(graph: Graph) -> None:
+    """Let recurrent layers that begin with zeros read their parameters, which Gluon packs for them, in place."""
+    for node in graph.nodes():
+        packed = node.source(1) if node.op == "RNN" else None
+        if packed is None or packed.op != "_rnn_param_concat":
+            continue
+        parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed.inputs]
+        is_plain = all(source.is_variable for source, _ in parameters)
+        if is_plain and all(_has_open_size(source) for source, _ in node.inputs[2:]):
+            node.inputs = [node.inputs[0], *parameters]
+            node.attrs["__joined__"] = "True"
 
 
 def join_darknet_norms(graph: Graph) -> dict[Node, Node]:

@@ -26,8 +26,10 @@ class Reference:
         for node in graph.nodes():
             if node.is_variable:
                 node.attrs = {}
-            elif node.op == "Dropout":
+            elif node.op in ("Dropout", "RNN"):
                 node.attrs["p"] = "0"
+            elif node.op in ("_zeros", "_ones"):
+                node.attrs["dtype"] = "float64"
         _compute_in_double(graph)
         symbol = graph.symbol()
         self._names = symbol.list_inputs()
@@ -80,7 +82,8 @@ def _arrays(inputs: dict[str, np.ndarray]) -> dict[str, mx.nd.NDArray]:
 
 def rounds(graph: Graph) -> str | None:
     """An operator that MXNet computes in float32, and that has no other formula here; None if there is none."""
-    return next((node.op for node in graph.nodes() if node.op == "_contrib_BilinearResize2D"), None)
+    return next((node.op for node in graph.nodes() if node.op == "_contrib_BilinearResize2D"
+                 or node.attrs.get("mode") == "rnn_relu"), None)
 
 
 def _compute_in_double(graph: Graph) -> None:

@@ -45,6 +45,10 @@ SIGNATURES = {
 }
 
 
+_RECURRENT = {"input_size": None, "hidden_size": None, "num_layers": 1, "dropout": 0.0, "bidirectional": False}
+SIGNATURES.update({"nn.LSTM": _RECURRENT, "nn.GRU": _RECURRENT, "nn.RNN": {**_RECURRENT, "nonlinearity": "tanh"}})
+
+
 @dataclasses.dataclass
 class Form:
     """What a node is in torch.

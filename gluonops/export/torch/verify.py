@@ -77,6 +77,8 @@ def _prepare(net: Any) -> None:
     for module in net.modules():
         if "Dropout" in type(module).__name__:
             module.p = 0.0
+        elif isinstance(getattr(module, "dropout", None), float):   # of a recurrent layer
+            module.dropout = 0.0
         elif type(module).__name__.endswith("BatchNorm"):
             module.momentum = 1 - float(np.float32(round(1 - module.momentum, 12)))
 

@@ -24,7 +24,7 @@ from ..warning import ExportWarning
 from . import layers, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
 from .layers import DARKNET
-from .prepare import WHERE, check_converters, join_darknet_norms, prepared, with_constants
+from .prepare import WHERE, check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
 from .reference import rounds
 from .registry import Call, Form, converter_of, exact, plain, refusal
 from .scopes import Recorder, tree_of
@@ -171,6 +171,7 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
     free, compared = _free_axes(graph, model.inputs, values, sizes)
     join_darknet_norms(graph)
+    join_recurrent(graph)
     check_converters(graph)
     forms = {}
     for node in graph.nodes():

@@ -10,6 +10,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.commands import cli
+from mxnet import gluon
 from mxnet.gluon import nn
 
 torch = pytest.importorskip("torch")
@@ -89,6 +90,13 @@ NETS = {
 }
 
 
+RECURRENT = {
+    "lstm": lambda: gluon.rnn.LSTM(5, num_layers=2, bidirectional=True, layout="NTC", dropout=0.3),
+    "gru": lambda: gluon.rnn.GRU(4),
+    "rnn": lambda: gluon.rnn.RNN(4, activation="tanh"),
+}
+
+
 def export(net, folder, shape=(2, 4, 8, 8)):
     mx.random.seed(3)
     net.initialize(mx.init.Normal(0.3))
@@ -105,6 +113,11 @@ def export(net, folder, shape=(2, 4, 8, 8)):
 def test_nets(name, tmp_path):
     """The export compares outputs, gradients and training itself, and writes nothing that differs."""
     export(NETS[name](), tmp_path)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers(name, tmp_path):
+    assert "[0]" in export(sequence(RECURRENT[name](), nn.Dense(2)), tmp_path, (4, 6, 3))
 
 
 def test_the_source_has_classes_and_loops(tmp_path):
@@ -179,6 +192,18 @@ def test_float32(tmp_path):
     net = load(tmp_path).load()
     data = np.random.RandomState(0).uniform(-1, 1, (3, 4, 16, 16)).astype(np.float32)
     assert net(torch.from_numpy(data)).dtype == torch.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["residual", "parameter", "activations", "norms"])
+@pytest.mark.filterwarnings("ignore")
+def test_torch_takes_the_nets_further(name, tmp_path):
+    export(NETS[name](), tmp_path)
+    from gluonops.export.torch.verify import load
+    net, data = load(tmp_path).load(), torch.rand(3, 4, 8, 8)
+    expected = net(data)
+    assert torch.equal(torch.export.export(net, (data,)).module()(data), expected)
+    assert torch.equal(torch.jit.script(net)(data), expected)
 
 
 @pytest.mark.slow
