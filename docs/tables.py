@@ -18,7 +18,7 @@ def write(folder: pathlib.Path) -> None:
     folder.mkdir(exist_ok=True)
     results = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
     texts = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
-             "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
+             "zoo": zoo(), "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
     for name, text in texts.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
@@ -34,6 +34,23 @@ def cfgs() -> str:
     results = json.loads((ROOT / "benchmarks" / "networks" / "darknet_cfgs.json").read_text(encoding="utf-8"))
     names = ["cfg", "image", "float32", "float64", "ONNX", "ms: gluonops, onnxruntime, program"]
     return markdown(names, (_cfg(name, row) for name, row in sorted(results.items())))
+
+
+def zoo() -> str:
+    """Each net of gluoncv's zoo in every form, from the results of ``benchmarks.networks.zoo``."""
+    results = json.loads((ROOT / "benchmarks" / "networks" / "zoo.json").read_text(encoding="utf-8"))
+    forms = {"symbol": "symbol", "folded": "folded", "onnx": "ONNX", "int8": "int8", "torch": "PyTorch"}
+    rows = ([name, row.get("size", ""), *(_form(row.get(form, row)) for form in forms)]
+            for name, row in sorted(results.items()))
+    return markdown(["net", "input", *forms.values()], rows)
+
+
+def _form(found: dict) -> str:
+    """A difference and the milliseconds, or a dash where the form is refused."""
+    if "difference" not in found:
+        return NOT_MEASURED
+    time = f" ({found['ms']:.3g} ms)" if "ms" in found else ""
+    return f"{found['difference']:.1e}{time}"
 
 
 def checks(results: list[dict], date: str) -> str:
