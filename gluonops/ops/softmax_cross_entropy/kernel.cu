@@ -222,7 +222,7 @@ template <typename T, typename L>
 __device__ void forward(const SoftmaxCrossEntropyArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t count = args.batch * args.inner;
+    const int64_t count = opaque(args.batch * args.inner);   // for Turing, whose registers would not do
     const bool dense = is_dense(args);
     if (blockDim.x == 1) {   // other rows do without a column's tests
         const ColumnSizes<T> columns(count, args.classes, args.inner);
