@@ -368,12 +368,12 @@ GLUONOPS_INLINE auto row_numbers(const Pass &pass, int64_t row, int64_t class_id
 template <typename Pass, typename T, typename Compute>
 GLUONOPS_INLINE void write_results(T *const *to, int64_t place, int64_t items, bool streaming, const Compute &compute)
 {
-    write_row(to[0] + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(to[0] + place, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
         return compute(i, mask, std::integral_constant<int, 0>());
     });
     if constexpr (Pass::RESULTS > 1)
         if (to[1])
-            write_row(to[1] + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(to[1] + place, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return compute(i, mask, std::integral_constant<int, 1>());
             });
 }
@@ -413,8 +413,9 @@ void class_gradient_columns(const Pass &given, bool streaming)
     typedef typename Pass::V V;
     typedef typename Simd<T>::Index Index;
     typedef RowNumbers<T, Pass::template Row, MAX_BLOCK_COLUMNS> Numbers;
-    const Pass pass = given;
-    parallel_columns<false, T>(pass.sizes, pass.tensors(), [=](ColumnBlock<T> &block) {
+    const Pass kept = given;
+    parallel_columns<false, T>(given.sizes, given.tensors(), [=](ColumnBlock<T> &block) {
+        const Pass pass = kept;   // the lines refer to a copy, which no store can change
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
         Numbers buffer;
         Index *class_ids = class_id_buffer;
@@ -441,14 +442,14 @@ void class_gradient_columns(const Pass &given, bool streaming)
                 lines.fold_sums(buffer.values[0]);
                 lines.spread(buffer.values[0]);
             }
-        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
+        lines.each([&](int64_t line, int64_t width) GLUONOPS_LAMBDA {
             write_results<Pass>(results, line * lines.pitch, width, streaming,
-                                [=](int64_t j, auto mask, auto number) GLUONOPS_LAMBDA {
+                                [&](int64_t j, auto mask, auto number) GLUONOPS_LAMBDA {
                 const V gradient = pass.gradient(at.element(line, j, numbers, mask), number);
                 return Pass::LABELLED ? (at.classes(j) == Index(IGNORED) ? V{} : gradient) : gradient;
             });
         });
-    }, !pass.weights);
+    }, !given.weights);
 }
 
 // The place of the label's class among a block's elements, from that class, for a vector of rows.

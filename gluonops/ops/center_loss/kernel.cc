@@ -92,10 +92,13 @@ void centers_gradient(const CenterLossArgs<T> &given)
         for (int64_t class_id = begin; class_id < end; ++class_id) {
             const int64_t first = args.first[class_id];
             const T *center_row = centers + class_id * features;
-            write_row(grads + class_id * features, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            T *grad = grads + class_id * features;
+            if (first == LAST_SAMPLE) {
+                write_row(grad, features, streaming, [](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(A(0)); });
+                continue;
+            }
+            write_row(grad, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 auto sum = broadcast(A(0));
-                if (first == LAST_SAMPLE)
-                    return sum;
                 const auto center = load(center_row + i, mask, A(0));
                 for (int64_t sample = first; sample != LAST_SAMPLE; sample = args.next[sample]) {
                     const auto x = load(data + sample * features + i, mask, A(0));
