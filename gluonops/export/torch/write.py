@@ -109,7 +109,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         (folder / "net.py").write_text(exact(source), encoding="utf-8")
         rounded = rounds(model.graph)
         if rounded:
-            warnings.warn(f"compared within 1e-6 only, because MXNet computes {rounded} in float32", ExportWarning,
+            warnings.warn(f"compared as float32 only, because MXNet computes {rounded} in float32", ExportWarning,
                           stacklevel=3)
         results = compare(model, folder, keys, compared)
         (folder / "test_net.safetensors").write_bytes(save(record(results)))
