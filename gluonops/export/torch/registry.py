@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import OpError
-from ..graph import Node, our_name
+from ..graph import Node, is_ours, our_name
 from ..onnx.model import Call as NodeValues
 
 CONVERTERS = {}   # operator -> function
@@ -120,7 +120,7 @@ def converts(*names: str) -> Callable:
 
 def converter_of(node: Node) -> Callable | None:
     """The converter of a node; those of our operators are entered as ``gluonops.<name>``."""
-    name = f"gluonops.{our_name(node)}" if node.op == "Custom" and "op_type" in node.attrs else node.op
+    name = f"gluonops.{our_name(node)}" if is_ours(node) else node.op
     return CONVERTERS.get(name)
 
 
@@ -131,7 +131,7 @@ def signature(module: str) -> dict[str, Any]:
 
 def refusal(node: Node, what: str) -> OpError:
     """An OpError for a node that has no converter, or that its converter does not support."""
-    op = our_name(node) if node.op == "Custom" else node.op
+    op = our_name(node) if is_ours(node) else node.op
     return OpError("export.torch", f"the node {node.name!r} ({op}) {what}",
                    "Replace it in the net, or export ONNX")
 

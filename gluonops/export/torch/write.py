@@ -109,7 +109,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         (folder / "net.py").write_text(exact(source), encoding="utf-8")
         rounded = rounds(model.graph)
         if rounded:
-            warnings.warn(f"compared within 1e-6 only, because MXNet computes {rounded} in float32", ExportWarning,
+            warnings.warn(f"compared as float32 only, because MXNet computes {rounded} in float32", ExportWarning,
                           stacklevel=3)
         results = compare(model, folder, keys, compared)
         (folder / "test_net.safetensors").write_bytes(save(record(results)))
@@ -126,7 +126,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
 def _with_fixed_gammas(graph: Graph, values: dict, keys: dict[str, str]) -> dict:
     """The values with 1 for the gammas that MXNet does not read."""
     fixed = {node.source(1).name for node in graph.nodes()
-             if node.op.startswith("BatchNorm") and node.flag("fix_gamma", True)}
+             if "BatchNorm" in node.op and node.flag("fix_gamma", True)}
     return {key: np.ones_like(value) if keys[key] in fixed else value for key, value in values.items()}
 
 
@@ -208,7 +208,7 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
     states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op == DARKNET
               for source, _ in node.inputs[3:]}
     fixed = {node.source(1).name for node in graph.nodes()
-             if node.op.startswith("BatchNorm") and node.flag("fix_gamma", True)}
+             if "BatchNorm" in node.op and node.flag("fix_gamma", True)}
     frozen, pairs = set(), {}
     if isinstance(net, mx.gluon.Block):
         for name, parameter in net.collect_params().items():
