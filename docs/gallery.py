@@ -221,7 +221,7 @@ def section(example: Example, said: str) -> str:
     parts = [f"## {example.title}", words, f"```sh\n{commands}\n```",
              f"```text\n{said}\n```"]
     if example.picture:
-        parts.append(f"![{example.shows}](gallery/{example.name}.png)\n\n*{example.shows}*")
+        parts.append(f"![{example.name}](gallery/{example.name}.png)\n\n*{example.shows}*")
     return "\n\n".join(parts) + "\n"
 
 
