@@ -224,13 +224,8 @@ def test_gluoncv_zoo(name, size, tmp_path):
 
 
 @pytest.mark.slow
-<<<<<<< HEAD
 @pytest.mark.parametrize("name, size", [("darknet19", 64), ("lenet_reorg", 28), ("tiny_yolov3", 96),
                                         ("tiny_yolov4", 96)])
-=======
-@pytest.mark.parametrize("name, size", [
-    ("darknet19", 64), ("lenet_reorg", 28), ("tiny_yolov3", 96), ("tiny_yolov4", 96)])
->>>>>>> torch
 def test_models(name, size, tmp_path):
     net = gops.models.get_model(name)
     net.initialize(mx.init.Xavier(magnitude=2))
