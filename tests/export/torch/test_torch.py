@@ -208,14 +208,14 @@ def test_torch_takes_the_nets_further(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, size", [
-    ("alexnet", 224), ("cifar_resnet20_v1", 32), ("darknet53", 224), ("densenet121", 224), ("fcn_resnet50_ade", 480),
+    ("alexnet", 224), ("cifar_resnet20_v1", 32), ("darknet53", 224), ("densenet121", 224),
     ("googlenet", 224), ("inceptionv3", 299), ("mobilenet0.25", 224), ("mobilenetv2_0.25", 224),
     ("mobilenetv3_small", 224), ("nasnet_4_1056", 224), ("resnest14", 224), ("resnet18_v1", 224),
     ("resnet18_v1b", 224), ("resnet18_v2", 224), ("se_resnet18_v1", 224), ("simple_pose_resnet18_v1b", 256),
     ("squeezenet1.0", 224), ("vgg11_bn", 224), ("xception", 299), ("yolo3_mobilenet1.0_voc", 416)])
 def test_gluoncv_zoo(name, size, tmp_path):
     from gluonops.core.optional import require
-    options = {"pretrained_base": False} if name.startswith(("fcn", "simple", "yolo")) else {}
+    options = {"pretrained_base": False} if name.startswith(("simple", "yolo")) else {}
     net = require("gluoncv", "tests").model_zoo.get_model(name, pretrained=False, **options)
     mx.random.seed(0)
     net.initialize(mx.init.Xavier(magnitude=2))
