@@ -128,7 +128,7 @@ def catalogue() -> str:
     """The names of all layers and losses, in Markdown, for the README."""
     lines = ["| | |", "| --- | --- |"]
     for words, room in (("Layers", nn), ("Losses", loss)):
-        names = ", ".join(f"`{name}`" for name in sorted(room.__all__))
+        names = ", ".join(f"`{name}`" for name in sorted(room.__all__) if isinstance(getattr(room, name), type))
         lines.append(f"| {words} in `{room.__name__}` | {names} |")
     return "\n".join(lines)
 

@@ -24,7 +24,7 @@ from benchmarks.gpu import plan as plans
 from benchmarks.harness import cases as declared
 from benchmarks.harness import results as files
 from gluonops.bench.cases import typical
-from gluonops.core import backend, record, registry, rtc
+from gluonops.core import nodes, record, registry, rtc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -250,7 +250,7 @@ def emulated(monkeypatch, on_cpu):
     """The same with the CUDA kernels, and MXNet's custom backend as it is on a GPU: without its guard from oneDNN."""
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
     cuda_emulator.install(monkeypatch)
-    monkeypatch.setattr(backend, "needs_plain_layout", lambda space, inputs: False)
+    monkeypatch.setattr(nodes, "needs_plain_layout", lambda space, inputs: False)
     yield on_cpu
     mx.nd.waitall()
 

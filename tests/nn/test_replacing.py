@@ -1,9 +1,9 @@
 """Layers of a net that exists already are replaced."""
-import gluoncv
 import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
+from gluonops.core.optional import require
 from mxnet.gluon import nn
 
 
@@ -43,7 +43,7 @@ def test_the_net_computes_with_the_new_layers(hybridized):
                                            ("yolo3_darknet53_voc", {"pretrained_base": False})])
 def test_nets_of_gluoncv(name, options):
     """As an exported graph, which has no old layer any more, and as many new ones."""
-    net = gluoncv.model_zoo.get_model(name, **options)
+    net = require("gluoncv", "tests").model_zoo.get_model(name, **options)
     kind = (nn.Activation, nn.LeakyReLU)
     replaced = gops.nn.replace(net, kind, lambda old: gops.nn.HardSwish())
     net.initialize()
