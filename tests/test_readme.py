@@ -31,7 +31,7 @@ def test_the_table_has_every_layer_and_loss():
 def test_the_table_of_what_is_supported():
     """The README, the install page and the questions show the doctor's table, above everything else."""
     assert table.replace(README, "support", support.markdown()) == README, "run `make table`"
-    assert README.index("support:begin") < README.index("<picture>") < README.index("\n## ")
+    assert README.index("support:begin") < README.index("\n## Build with it") < README.index("\n## Take it with you")
     for page in ("install", "faq"):
         text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
         before, included = text.split("```{include} ../README.md\n:start-after: \"<!-- support:begin -->\"\n")
