@@ -64,6 +64,6 @@ OP = Op(
                  Array("bins", "uint64", "selections * BINS if parts > 1 else 0", "forward", kept=True),
                  Array("lowest", "Lowest", "selections if parts > 1 else 0", "forward", numbers=3),
                  Array("of_parts", "uint16", "selections * parts * LAST_BINS if parts > 1 else 0", "forward")),
-        forward_bounds="THREADS",
+        forward_bounds="THREADS, 2",
     ),
 )

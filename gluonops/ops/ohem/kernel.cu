@@ -251,11 +251,10 @@ __device__ void forward(const OhemArgs<T> &args)
     const int64_t length = args.length, part_length = quotient(length + gridDim.y - 1, gridDim.y);
     for (int64_t selection = blockIdx.x; selection < args.selections; selection += gridDim.x) {
         const Part<T> part(args.data + selection * length, length, part_length);
-        T *const kept = args.output + selection * length;
         if (gridDim.y == 1)
-            select_at_once(args, part, bins, kept);
+            select_at_once(args, part, bins, args.output + selection * length);
         else if (args.step == args.KEEP)
-            keep_part(args, part, selection, kept);
+            keep_part(args, part, selection, args.output + selection * length);
         else
             find_digit(args, part, int(args.step), selection, bins);
     }
