@@ -40,7 +40,7 @@ test: $(STAMP) ## the tests, without the slow ones
 
 test-torch: $(STAMP) ## install PyTorch, and run the tests of gops.export.torch
 	$(BIN)/python -m pip install -q torch==2.13.0
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST) tests/export/torch
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST) tests/export/pytorch
 
 test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)

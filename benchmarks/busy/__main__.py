@@ -174,7 +174,8 @@ def _quiet_and_busy(record, peer):
     return "{} ({})".format(*(f"{median:.{3 if median < 1000 else 4}g}" for median in medians))
 
 
-BENCHMARK = Benchmark("benchmarks.busy", __doc__, report.ROOT / "docs" / "performance.md", "busy", title, text, verdicts, summary)
+PAGE = report.ROOT / "docs" / "performance.md"
+BENCHMARK = Benchmark("benchmarks.busy", __doc__, PAGE, "busy", title, text, verdicts, summary)
 
 
 def main(arguments: Sequence[str]) -> int:
