@@ -112,8 +112,9 @@ def test_setup_names_the_weights():
 
 @pytest.mark.slow
 def test_wheel_holds_the_package_and_nothing_else(built):
-    names = {name for name in zipfile.ZipFile(built[1]).namelist() if ".dist-info/" not in name}
-    assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h", ".inl") | {
+    names = {entry.filename for entry in zipfile.ZipFile(built[1]).infolist()
+             if ".dist-info/" not in entry.filename and not entry.is_dir()}
+    assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h", ".inl", ".txt") | {
         f"gluonops-{gops.__version__}.data/scripts/gluonops", "gluonops/native/libgluonops.so"}
     assert {"gluonops/models/__init__.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
 
