@@ -6,7 +6,6 @@ one line why ``import gluonops`` fails.
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import io
 import json
@@ -20,6 +19,7 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 
 from ..runtime import doctor, mxnet_wheel
+from ..runtime.near import near
 from ..version import __version__
 from . import export_arguments, image_arguments, kinds
 from .examples import EXAMPLES
@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code; see EXIT_CODES."""
     args, unknown = _parser().parse_known_args(argv)
     if unknown:
-        args.parser.error(f"there is no argument {unknown[0]!r}{_near(unknown[0], args.parser._option_string_actions)}")
+        args.parser.error(f"there is no argument {unknown[0]!r}{_hint(unknown[0], args.parser._option_string_actions)}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")   # the name of a file is printed as the system has it
     try:
@@ -60,12 +60,12 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> typing.NoReturn:
         mistyped = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
-        super().error(message + (_near(mistyped[1], re.findall(r"[\w-]+", mistyped[2])) if mistyped else ""))
+        super().error(message + (_hint(mistyped[1], re.findall(r"[\w-]+", mistyped[2])) if mistyped else ""))
 
 
-def _near(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; perhaps you mean {near[0]!r}" if near else ""
+def _hint(word: str, known: Iterable[str]) -> str:
+    meant = near(word, known)
+    return f"; perhaps you mean {meant!r}" if meant else ""
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,9 +15,10 @@ from typing import Any
 from mxnet.gluon import HybridBlock
 from mxnet.gluon.loss import Loss, _apply_weighting
 
+from ..runtime.near import near
 from .contract import Op
 from .emitter import Array
-from .errors import OpError, suggestion
+from .errors import OpError
 from .text import call_text
 
 __all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]
@@ -189,7 +190,8 @@ def _split(block: OperatorPage, arguments: Mapping[str, Any]) -> tuple[dict[str,
         if name not in attributes and name not in BLOCK_ARGUMENTS:
             known = [*inspect.signature(type(block).__init__).parameters, *attributes]
             known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
+            meant = near(name, known)
             raise OpError(type(block).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                          suggestion(name, known) or "Choose one of these")
+                          f"Perhaps you mean {meant!r}" if meant else "Choose one of these")
     options = {name: value for name, value in arguments.items() if name in attributes}
     return options, {name: value for name, value in arguments.items() if name not in options}

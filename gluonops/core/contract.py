@@ -131,7 +131,7 @@ class Arg:
     gradient : bool or str
         Whether it has a gradient, or the condition under which it has one.
     values : Indices or Rows, optional
-        The valid values. They are checked only with ``GLUONOPS_CHECK_LABELS=1``.
+        The valid values; :mod:`.labels` says when they are checked.
     """
     name: str
     dtype: str

@@ -8,19 +8,11 @@ from __future__ import annotations
 
 import atexit
 import collections
-import difflib
 import re
 import sys
 import threading
-from collections.abc import Iterable
 
 __all__ = ["OpError"]
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """The remedy for a name that may be mistyped: "Perhaps you mean 'smoothing'". It is empty if none is like it."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"Perhaps you mean {near[0]!r}" if near else ""
 
 
 class OpError(ValueError):

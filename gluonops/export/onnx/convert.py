@@ -85,7 +85,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
 
 def _output_names(graph: Graph, metadata: dict[str, Any]) -> list[str]:
     """``ids``, ``scores`` and ``boxes`` for a detector; for other nets the names that MXNet gives."""
-    if metadata.get("task") == "detection":
+    if metadata.get("task") == "detection" and len(graph.heads) == 3:
         return ["ids", "scores", "boxes"]
     return graph.symbol().list_outputs()
 

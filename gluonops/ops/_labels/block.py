@@ -7,7 +7,7 @@ from ...core.emitter import Array
 
 
 class LabelledLoss(OpLoss):
-    """A loss that checks shapes before MXNet does, and label values if ``GLUONOPS_CHECK_LABELS=1``.
+    """A loss that checks shapes before MXNet does, and label values as :mod:`gluonops.core.labels` says.
 
     The checks need NDArrays, and also run if the loss is hybridized.
     """
