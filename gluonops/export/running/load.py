@@ -186,7 +186,7 @@ def _loaded(path, found, classes, preprocessing, resize, device):
 
 
 def _preprocessing(path, found, given):
-    given = given or found.metadata.get("preprocessing")
+    given = found.metadata.get("preprocessing") if given is None else given
     if given is None:
         raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
                       "Export the net again with this gluonops; or pass preprocessing to gluonops.export.load, such "
