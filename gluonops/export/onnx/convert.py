@@ -82,6 +82,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     for head, name in zip(graph.heads, _output_names(graph, metadata)):
         outputs.append((_tensor(tensors, head), name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+    constant_values.clear()   # the model has them
     return model.finish(inputs, outputs, texts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mxnet as mx
 
@@ -18,9 +18,6 @@ from ..warning import ExportWarning
 from .convert import convert
 from .quantize import Quantization
 from .registry import opset_of, whole
-
-if TYPE_CHECKING:
-    import onnx as onnx_package
 
 __all__ = ["onnx"]
 
@@ -116,8 +113,10 @@ def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     """
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
     proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
-    _check_model(proto)
-    return proto.SerializeToString()
+    content = proto.SerializeToString()
+    del proto   # the largest part of the memory
+    _check_model(content)
+    return content
 
 
 def save(path: str, content: bytes) -> None:
@@ -149,11 +148,11 @@ def _check_opset(opset: int) -> None:
                       f"{defs.onnx_opset_version()}", "Run: pip install --upgrade onnx; or choose another opset")
 
 
-def _check_model(proto: onnx_package.ModelProto) -> None:
+def _check_model(content: bytes) -> None:
     """Raise an OpError if onnx.checker or its shape inference refuses the model."""
     from onnx import checker
     try:
-        checker.check_model(proto, full_check=True)
+        checker.check_model(content, full_check=True)
     except Exception as error:   # onnx raises several classes
         raise _refused(str(error)) from error
 
