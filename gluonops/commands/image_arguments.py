@@ -72,6 +72,10 @@ def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
                              help="write JSON into this file; without a file or with -, print JSON and nothing else")
         command.add_argument("--names", metavar="FILE", help="text file with one class name per line; exported files "
                              "usually have the names")
+        command.add_argument("--preprocessing", type=kinds.json_object, metavar="JSON", help="how images are prepared, "
+                             "for files that do not say it; docs/command_line.md has the table")
+        command.add_argument("--data-shape", type=kinds.sizes, metavar="1,3,300,300", help="shape of the input, for "
+                             "symbol JSON that does not say it")
     detect.add_argument("--cfg", help="Darknet's .cfg, instead of the net; then all arguments are images")
     detect.add_argument("--weights", help="the .weights of --cfg")
     _add_detection(detect)

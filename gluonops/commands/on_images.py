@@ -39,7 +39,8 @@ def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dic
     options = {name: getattr(args, name, None) for name in ("nms", "topk")}
     if weights:   # an exported detector has the boxes above another one; the command leaves out more
         options["threshold"] = getattr(args, "threshold", None)
-    net = export.load(path, weights, args.names, progress=layers, resize=getattr(args, "resize", None), **options)
+    net = export.load(path, weights, args.names, args.preprocessing, progress=layers,
+                      resize=getattr(args, "resize", None), data_shape=args.data_shape, **options)
     if not isinstance(net, kind):
         is_classifier = isinstance(net, export.LoadedClassifier)
         other, command = ("classifier", "classify") if is_classifier else ("detector", "detect")

@@ -11,10 +11,9 @@ import mxnet as mx
 from ...core.errors import OpError
 from ...core.files import check_target, replace
 from .. import passes
-from ..files import shapes_of_inputs
 from ..metadata import plain_metadata
 from ..model import ExportedModel
-from ..shapes import DataShape, type_name
+from ..shapes import DataShape
 from ..warning import ExportWarning
 from .convert import convert
 from .quantize import Quantization
@@ -77,7 +76,10 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     metadata = plain_metadata(WHERE, metadata)
     path = os.fspath(path)
     check_target(WHERE, path)
-    model = passes.inference(_read(net, data_shape, dtype, epoch))
+    if isinstance(net, mx.gluon.loss.Loss):
+        raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
+                      "Export the net without its loss")
+    model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype))
     model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
@@ -165,18 +167,3 @@ def _refused(complaint: str) -> OpError:
     return OpError(WHERE, f"the node {node!r} computes {op} of {kind}, which ONNX does not have",
                    "Cast its inputs to float32 in the net")
 
-
-def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, dtype: str | None,
-          epoch: int | None) -> ExportedModel:
-    """The model of a net or of files."""
-    if isinstance(net, mx.gluon.loss.Loss):
-        raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
-                      "Export the net without its loss")
-    if isinstance(net, (str, os.PathLike)):
-        model = ExportedModel.from_files(net, epoch, WHERE)
-        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
-        model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))
-        return model
-    if data_shape is None:
-        raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-    return ExportedModel.from_net(net, data_shape, dtype, where=WHERE)
