@@ -75,6 +75,9 @@ def test_own_classes(tmp_path):
     measured = json.loads(gluonops(tmp_path, "val", exported, "data", "--json")[0])
     assert measured["accuracy"] == trained["held_out_accuracy"] and measured["confusion"] == trained["confusion"]
     assert measured["accuracy_top5"] == 1 and (tmp_path / "out" / "evaluate" / "confusion.png").exists()
+    again = ("train", "data", *QUICK, "--model", "mlp", "--classes", "dark", "--resume", "auto")
+    said = gluonops(tmp_path, *again, fails=1)[1]
+    assert "classes is ['dark']; the run in out/finetune_classifier/last.checkpoint was started with None" in said
     said = gluonops(tmp_path, "train", "nowhere", fails=1)[1]
     assert said == "gluonops.data.recognize: there is no folder nowhere. Pass the folder of a data set.\n"
     assert "Traceback" in gluonops(tmp_path, "train", "nowhere", "--debug", fails=1)[1]
