@@ -15,7 +15,7 @@ from typing import Any
 from mxnet.gluon import HybridBlock
 from mxnet.gluon.loss import Loss, _apply_weighting
 
-from ..runtime.near import near
+from ..runtime.near import perhaps
 from .contract import Op
 from .emitter import Array
 from .errors import OpError
@@ -190,8 +190,7 @@ def _split(block: OperatorPage, arguments: Mapping[str, Any]) -> tuple[dict[str,
         if name not in attributes and name not in BLOCK_ARGUMENTS:
             known = [*inspect.signature(type(block).__init__).parameters, *attributes]
             known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
-            meant = near(name, known)
             raise OpError(type(block).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                          f"Perhaps you mean {meant!r}" if meant else "Choose one of these")
+                          perhaps(name, known) or "Choose one of these")
     options = {name: value for name, value in arguments.items() if name in attributes}
     return options, {name: value for name, value in arguments.items() if name not in options}
