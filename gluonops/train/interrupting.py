@@ -86,7 +86,8 @@ def how_to_resume() -> str:
 def command_to_resume() -> str:
     """The command that resumes the last checkpoint under --out, for a script that has the option ``--resume``."""
     program, *arguments = sys.argv
-    words = ["python", program] if program.endswith(".py") else shlex.split(program)
+    is_command = program.endswith((" train", " val"))    # which gluonops.commands.scripts has put there
+    words = shlex.split(program) if is_command else ["python", program]
     drop_value = False
     for word in arguments:
         name, equals, _ = word.partition("=")
