@@ -89,7 +89,7 @@ def test_op_bodies_never_wait():
 
 # Rooms and modules of the package, from the lowest floor to the highest. A file imports from its own room and from
 # floors below it.
-FLOORS = [{"version"}, {"runtime"}, {"core"}, {"native"}, {"ops", "legacy", "optimizer"}, {"nn", "loss"},
+FLOORS = [{"version"}, {"runtime"}, {"core"}, {"native"}, {"ops", "legacy", "optimizer", "convert"}, {"nn", "loss"},
           {"darknet", "data", "bench"}, {"export"}, {"train", "files"}, {"models", "commands"},
           {"__init__", "__main__"}]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

@@ -353,11 +353,3 @@ def box_nms(call: Call) -> str:
     values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
     options = "".join(f", {name}={value!r}" for name, (value, default) in values.items() if value != default)
     return f"box_nms({{0}}{options})"
-
-
-@converts("_contrib_ROIAlign")
-def roi_align(call: Call) -> str:
-    if call.flag("position_sensitive") or call.flag("aligned"):
-        raise call.refuse("is position-sensitive or aligned")
-    size, scale = call.ints("pooled_size", ()), Single(call.value("spatial_scale"))
-    return f"roi_align({{0}}, {{1}}, {size}, {scale!r}, <sample_ratio=-1>)"
