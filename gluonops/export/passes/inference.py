@@ -71,7 +71,7 @@ def _without_losses(model: ExportedModel) -> list[str]:
     graph.heads = predictions
 
     removed = sorted(set(before) - set(graph.variables()))
-    return notes + [f"the input {name!r}" for name in removed if name.endswith("label")]
+    return notes + [f"the input {name!r}" for name in removed if name not in model.parameters]
 
 
 def predictions(model: ExportedModel) -> list[int]:
