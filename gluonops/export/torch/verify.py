@@ -148,9 +148,11 @@ def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay:
                    "weight_decay": decay}]
     for group in groups:   # MXNet holds both as float32
         group.update({name: float(np.float32(group[name])) for name in ("lr", "weight_decay")})
+    for value in net.parameters():   # torch leaves out what no output depends on; MXNet lets it decay
+        value.grad = torch.zeros_like(value)
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM)
     for _ in range(STEPS):
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=False)
         outputs = _flat(net(*arrays))
         torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
         optimizer.step()

@@ -33,9 +33,9 @@ from .verify import compare
 __all__ = ["torch"]
 
 TEST = pathlib.Path(__file__).with_name("test_net.txt")
-# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer, and
-# smaller ones leave a batch norm nothing to normalize.
-BATCH, IMAGES, LEAST_IMAGE = 3, (12, 20, 40, 80, 112, 144), 80
+# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer. Where
+# smaller ones leave a batch norm fewer pixels, it divides by almost nothing, and doubles rounding differences.
+BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 3, (12, 20, 40, 80, 112, 144), 80, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
@@ -190,6 +190,7 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
     images = [size for shape in inputs.values() for size in shape[2:]]
+    free = None
     for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
         other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2], *[size or old for old in shape[2:]])
                  for name, shape in inputs.items()}
@@ -197,10 +198,12 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
         except OpError:
             continue
-        free = {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
-                for entry, shape in sizes.shape.items()}
-        return free, other
-    return {entry: set() for entry in sizes.shape}, inputs
+        free = free or {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
+                        for entry, shape in sizes.shape.items()}
+        norms = [node.inputs[0] for node in graph.nodes() if "BatchNorm" in node.op]
+        if all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:])) for entry in norms):
+            return free, other
+    return free or {entry: set() for entry in sizes.shape}, inputs
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
