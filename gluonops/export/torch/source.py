@@ -12,7 +12,7 @@ WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
+SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt")]
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, groups: str) -> str:
@@ -25,6 +25,8 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     snippets = _used_snippets(body)
     code = "\n\n\n".join([*snippets, body, *([groups] if groups else []), _snippets()["load"]])
     imports = ["import json", "from pathlib import Path", "", "import torch"]
+    if "math." in code:
+        imports.insert(1, "import math")
     if "F." in code:
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import nn")
@@ -33,7 +35,7 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
 
 def _snippets() -> dict[str, str]:
     """Name -> the source of a class or a function that a net may need."""
-    text = SNIPPETS.read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SNIPPETS)
     return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
@@ -286,7 +288,8 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
         elif is_generator and not whole.startswith("*"):
             result += _wrapped([whole], indent + 4)
         else:
-            result += _wrapped([f"{part}," for part in parts], indent + 4)
+            is_group = len(parts) == 1 and not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, a tuple
+            result += _wrapped(parts if is_group else [f"{part}," for part in parts], indent + 4)
         result.append(" " * indent + line[end:])
     return result
 

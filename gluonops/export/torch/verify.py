@@ -52,12 +52,12 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
             raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
         _check_outputs(outputs, expected, mode, tolerances[OUTPUTS])
         net.zero_grad()
-        torch.autograd.backward(outputs, [torch.from_numpy(head(array.shape)) for array in expected])
+        _backward(outputs)
         found = {key: value.grad for key, value in net.named_parameters() if value.requires_grad}
         results[mode] = expected, {key: gradients[keys[key]] for key in found}
         _check_gradients(found, results[mode][1], mode, tolerances[GRADIENTS])
-        _check_gradients({name: array.grad for name, array in zip(inputs, arrays)}, gradients, mode,
-                         tolerances[GRADIENTS])
+        _check_gradients({name: array.grad for name, array in zip(inputs, arrays) if name in gradients}, gradients,
+                         mode, tolerances[GRADIENTS])
         for array in arrays:
             array.grad = None
         net.load_state_dict(states)
@@ -92,12 +92,34 @@ def load(folder: pathlib.Path) -> types.ModuleType:
 
 
 def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Numbers of 8 bits for each input; indices where an embedding reads them."""
+    """Numbers of 8 bits for each input; indices where an embedding reads them; labels."""
     rng = np.random.RandomState(0)
     counts = {node.source().name: int(node.attrs["input_dim"]) for node in model.graph.nodes()
               if node.op == "Embedding"}
-    return {name: rng.randint(0, counts[name], shape).astype(np.float64) if name in counts
-            else rng.randint(-128, 128, shape) / 64 for name, shape in shapes.items()}
+    arrays = {}
+    for name, shape in shapes.items():
+        if name in counts:
+            arrays[name] = rng.randint(0, counts[name], shape).astype(np.float64)
+        elif name.endswith("label"):
+            arrays[name] = _labels(rng, shape)
+        else:
+            arrays[name] = rng.randint(-128, 128, shape) / 64
+    return arrays
+
+
+def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
+    """The classes 0 and 1, which every loss takes; behind the numbers of a box in rows of five."""
+    labels = rng.randint(0, 2, shape).astype(np.float64)
+    if len(shape) == 3 and shape[-1] == 5:
+        labels[..., :4] = rng.randint(8, 40, labels[..., :4].shape) / 64
+    return labels
+
+
+def _backward(outputs: list) -> None:
+    """Add the gradients of the outputs, but of those behind a BlockGrad."""
+    import torch
+    outputs = [value for value in outputs if value.requires_grad]
+    torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
 
 
 def _flat(outputs: Any) -> list:
@@ -142,7 +164,7 @@ def _check_training(net: Any, arrays: list, reference: Reference, inputs: dict[s
     for _ in range(STEPS):
         optimizer.zero_grad()
         outputs = _flat(net(*arrays))
-        torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
+        _backward(outputs)
         optimizer.step()
         reference.step(inputs, velocity, rate, {keys[key] for key in parameters})
     for key, value in net.state_dict().items():
