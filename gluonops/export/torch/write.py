@@ -23,6 +23,7 @@ from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
 from . import layers, losses, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
+from .images import images_source
 from .layers import DARKNET
 from .prepare import check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
 from .reference import rounds
@@ -45,7 +46,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
     ``names.json`` the name in MXNet of each of them, and ``test_net.py`` compares the net with recorded outputs and
-    gradients of MXNet's.
+    gradients of MXNet's. For a net that has ``classes`` and ``preprocessing``, as :func:`gluonops.export.load` needs them,
+    ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
     all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD.
@@ -92,7 +94,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     groups = groups_source([key for key, name in keys.items() if name in frozen],
                            {key: multipliers[name] for key, name in keys.items() if name in multipliers})
     inputs = [_argument(name) for name in model.inputs] if len(model.inputs) > 1 else ["x"]
-    source = net_source(block, classes, inputs, _docstring(net, model), groups)
+    functions = [groups, "" if training else images_source(model)]
+    source = net_source(block, classes, inputs, _docstring(net, model), functions)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
         written = _write(pathlib.Path(temporary), model, source, keys, compared)
         for path in written:
