@@ -46,8 +46,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
     ``names.json`` the name in MXNet of each of them, and ``test_net.py`` compares the net with recorded outputs and
-    gradients of MXNet's. If the net has the attributes ``classes`` and ``preprocessing``, or the file has them, ``net.py``
-    has ``preprocess``, and ``detect`` or ``classify``.
+    gradients of MXNet's. If the net has the attributes ``classes`` and ``preprocessing``, or the file has them,
+    ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
     all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD.
