@@ -49,7 +49,10 @@ EXTRAS = {
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
         "onnx>=1.15,<2",
-        # Neither has a wheel for Python 3.15 yet. scikit-image is for its photographs.
+        # None has a wheel for Python 3.15 yet. scikit-image is for its photographs, the first three run a notebook.
+        "ipykernel>=6; python_version < '3.15'",
+        "ipywidgets>=8; python_version < '3.15'",
+        "nbclient>=0.8; python_version < '3.15'",
         "onnxruntime>=1.17; python_version < '3.15'",
         "scikit-image>=0.19; python_version < '3.15'",
         "pycocotools>=2.0.6",
