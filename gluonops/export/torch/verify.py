@@ -56,10 +56,10 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         except Exception as error:   # the source is wrong, in whatever way
             raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
         _check_outputs(outputs, expected, mode)
-        torch.autograd.backward(outputs, [torch.from_numpy(head(array.shape)) for array in expected])
+        _backward(outputs)
         found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
-        largest = _check_gradients({**found, **{name: (array, gradients[name]) for name, array in zip(inputs, arrays)}},
-                                   mode)
+        data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
+        largest = _check_gradients({**found, **data}, mode)
         recorded.update({f"{mode}.output.{number}": sample(array) for number, array in enumerate(expected)})
         recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
         for array in (*arrays, *net.parameters()):
@@ -102,12 +102,34 @@ def load(folder: pathlib.Path) -> types.ModuleType:
 
 
 def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Numbers of 8 bits for each input; indices where an embedding reads them."""
+    """Numbers of 8 bits for each input; indices where an embedding reads them; labels."""
     rng = np.random.RandomState(0)
     counts = {node.source().name: int(node.attrs["input_dim"]) for node in model.graph.nodes()
               if node.op == "Embedding"}
-    return {name: rng.randint(0, counts[name], shape).astype(np.float64) if name in counts
-            else rng.randint(-128, 128, shape) / 64 for name, shape in shapes.items()}
+    arrays = {}
+    for name, shape in shapes.items():
+        if name in counts:
+            arrays[name] = rng.randint(0, counts[name], shape).astype(np.float64)
+        elif name.endswith("label"):
+            arrays[name] = _labels(rng, shape)
+        else:
+            arrays[name] = rng.randint(-128, 128, shape) / 64
+    return arrays
+
+
+def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
+    """The classes 0 and 1, which every loss takes; behind the numbers of a box in rows of five."""
+    labels = rng.randint(0, 2, shape).astype(np.float64)
+    if len(shape) == 3 and shape[-1] == 5:
+        labels[..., :4] = rng.randint(8, 40, labels[..., :4].shape) / 64
+    return labels
+
+
+def _backward(outputs: list) -> None:
+    """Add the gradients of the outputs, but of those behind a BlockGrad."""
+    import torch
+    outputs = [value for value in outputs if value.requires_grad]
+    torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
 
 
 def _flat(outputs: Any) -> list:
@@ -154,7 +176,7 @@ def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay:
     for _ in range(STEPS):
         optimizer.zero_grad(set_to_none=False)
         outputs = _flat(net(*arrays))
-        torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
+        _backward(outputs)
         optimizer.step()
 
 
