@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from ...core.arguments import Arguments, camel, enumeration_of, known_types
 from ...core.attributes import IntOrTuple, Optional, Pairs
-from ...core.contract import PLACE, Op, Refused, expression
-from ...core.expressions import Expression, dtype_of
+from ...core.contract import Op
+from ...core.declarations import Refused
+from ...core.expressions import PLACE, Expression, dtype_of, expression
 from .text import INDENT, indented, listed, quoted
 
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",

@@ -18,8 +18,8 @@ from ...core.contract import (
     Out,
     Refused,
     Shapes,
-    normalized_axis,
 )
+from ...core.shapes import normalized_axis
 
 MAX_COUNTS = 8           # of a tuple of repeat counts
 LOOPS = MAX_COUNTS + 1   # loops of the kernels: one per repeat count, and one for the axes in front of them
