@@ -139,7 +139,6 @@ import json, sys
 sys.path += ["tests", "tests/fuzz"]
 import gluonops as gops   # first: it makes mxnet importable
 import fuzz_contract, op_suite, oracles
-from benchmarks.gpu import cases as gpu
 from benchmarks.harness import cases as declared
 from gluonops.bench import cases
 name = "{NAME}"
@@ -152,8 +151,8 @@ known = {{
     "gluonops bench": cases.typical(name).op == name,
     "benchmarks.operators": name in {{case.op for case in declared.on_cpu([name])}},
     "benchmarks.before_after": name in {{case.op for case in declared.of_commits([name])}},
-    "benchmarks.gpu": name in {{case.op for case in gpu.cases()}},
-    "benchmarks.gpu --quick": name in {{case.op for case in gpu.cases(quick=True)}},
+    "benchmarks.gpu": name in {{case.op for case in declared.on_gpu([name])}},
+    "benchmarks.gpu --quick": name in {{case.op for case in declared.on_gpu([name], quick=True)}},
 }}
 print(json.dumps([thing for thing, knows in known.items() if not knows]))
 """
