@@ -48,7 +48,7 @@ __all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "B
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
 MAX_NDIM = 8
-PREFIX = "gluonops_"   # of the operators' names in graphs
+PREFIX = "gluonops_"   # operators' names in graphs begin with it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key

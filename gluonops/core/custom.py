@@ -248,7 +248,7 @@ def _vectors(arrays: Arrays) -> Arrays:
     """
     if all(array.shape for array in arrays):
         return arrays
-    with mx.util.np_shape(True):   # where an absent array has the shape None
+    with mx.util.np_shape(True):   # an absent array has the shape None there
         return [array.reshape((1,)) if array.shape == () else array for array in arrays]
 
 

@@ -23,7 +23,7 @@ FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstan
              "max": max, "cos": math.cos, "sin": math.sin}
 # All that an expression sees besides its values.
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
-PLACE = re.compile(r"\{([^{}]*)\}")   # of an expression in a text
+PLACE = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 
 
 class Expression:

@@ -16,7 +16,7 @@ from .contract import Op
 from .declarations import Arg, Rows
 from .expressions import expression, fill_in
 
-CHECKED_CALLS = 2   # of each block: a mistake in all labels shows in the first
+CHECKED_CALLS = 2   # a mistake in all labels shows in the first one
 
 
 def checking() -> bool:

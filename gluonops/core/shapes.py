@@ -284,7 +284,7 @@ def bare_name(term: Term) -> str | None:
 def sizes_of_terms(terms: tuple, attrs: tuple, shape: tuple) -> dict[str, int]:
     """The size of each term that has a name, from the shape of a tensor with this pattern."""
     at = next((getattr(attrs, term.axis) % len(shape) for term in terms if isinstance(term, At)), None)
-    left = len(shape)   # from here on, the terms behind have their sizes
+    left = len(shape)   # the dimensions from here on have been given to terms
     sizes = {}
     for i in reversed(range(len(terms))):
         is_group = isinstance(terms[i], Group)

@@ -119,7 +119,7 @@ class NumberTranslator(Translator):
     def __init__(self, op: Op):
         super().__init__(op)
         self.members = {*op.dims, *op.constants}
-        self.types = known_types(op)   # in expressions
+        self.types = known_types(op)   # name -> dtype
 
     def add(self, name: str, dtype: str) -> None:
         """From here on the record has this number."""

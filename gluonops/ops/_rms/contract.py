@@ -6,8 +6,8 @@ from .._softmax.contract import power_of_two, threads_per_row
 
 HELD = 32            # elements that a thread holds in registers
 WARP = 32            # threads
-THREADS = 256        # of a block
-MOST_BLOCKS = 512    # of backward; each has sums of its own for the gradient of the scale
+THREADS = 256        # threads per block
+MOST_BLOCKS = 512    # backward's; each has sums of its own for the gradient of the scale
 STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
 
 DATA = "batch..., channels@axis, inner..."

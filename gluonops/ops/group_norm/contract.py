@@ -5,7 +5,7 @@ from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch,
 
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads
-STEPS = ("CHANNELS", "GROUPS", "DATA")   # of backward; see kernel.cu
+STEPS = ("CHANNELS", "GROUPS", "DATA")   # backward's launches; see kernel.cu
 BOUNDS = "256, sizeof(T) < 8 ? 3 : 2"
 
 
@@ -47,7 +47,7 @@ OP = Op(
         backward_bounds=BOUNDS,
     ),
     accumulate_fp32=True,
-    derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # of a group
-    scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # of each channel of a sample
+    derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # elements per group
+    scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # per channel of a sample
              Array("unit_sums", "float64", "batch * channels", "backward")),
 )

@@ -89,7 +89,7 @@ def test_a_large_mean_costs_no_digits(backend, places, rng):
         found, _ = recorded(gops.ops.group_norm, data, np.ones(512, "float32"), np.zeros(512, "float32"), **TWO)
     groups = data.astype("float64").reshape(2, 2, -1)
     expected = (groups - groups.mean(-1, keepdims=True)) / groups.std(-1, keepdims=True)
-    half_a_place = 2.0 ** -10   # of the mean in float32
+    half_a_place = 2.0 ** -10   # half a place of the mean in float32
     np.testing.assert_allclose(found, expected.reshape(data.shape), 1e-5, 1.1 * half_a_place)
     np.testing.assert_allclose(found.reshape(2, 2, -1).std(-1), 1, 1e-5)
 
