@@ -28,14 +28,14 @@ OP = Op(
             Arg("beta", "T")),
     outputs=(Out("output", "T", "shape of data"),
              Out("mean", "A", "of each group, (batch, num_groups)"),
-             Out("inverse", "A", "1 / root of the variance plus eps, (batch, num_groups)")),
+             Out("rstd", "A", "1 / root of the variance plus eps, (batch, num_groups)")),
     attrs=(Attr("num_groups", Int(1), 32),
            Attr("eps", Float(low=1e-12, below=1), 1e-5)),
     types={"T": FLOATS},
     shapes=Shapes(data="batch, channels, inner...", gamma="channels", beta="channels",
-                  output="batch, channels, inner...", mean=GROUPS, inverse=GROUPS, whole="channels / num_groups"),
+                  output="batch, channels, inner...", mean=GROUPS, rstd=GROUPS, whole="channels / num_groups"),
     remedies={"channels": "Choose another num_groups"},
-    backward=("output_grad", "data", "gamma", "mean", "inverse"),
+    backward=("output_grad", "data", "gamma", "mean", "rstd"),
     cuda=Cuda(
         forward=forward,
         backward=backward,
@@ -49,5 +49,5 @@ OP = Op(
     accumulate_fp32=True,
     derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # elements per group
     scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # per channel of a sample
-             Array("unit_sums", "float64", "batch * channels", "backward")),
+             Array("x_hat_sums", "float64", "batch * channels", "backward")),
 )
