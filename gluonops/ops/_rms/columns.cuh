@@ -207,7 +207,7 @@ __device__ void scale_columns(const Args &args)
         if (part.length > 0 && block.first == 0)
 #pragma unroll
             for (int j = 0; j < COLUMNS; ++j)
-                store(args.inverse, block.row(r) + j, by_root.of[j], args.inverse_request);
+                store(args.rstd, block.row(r) + j, by_root.of[j], args.rstd_request);
         for (int64_t i = 0; i < part.length; i += block.chunk()) {
             const int channels = block.channels(part, i);
             if (part.length > block.chunk())
@@ -258,7 +258,7 @@ __device__ void scale_columns_backward(const Args &args, typename ScaleSums<type
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? block.row(r) : 0;
-            const Columns<A> by_root = *reinterpret_cast<const Columns<A> *>(args.inverse + row);
+            const Columns<A> by_root = *reinterpret_cast<const Columns<A> *>(args.rstd + row);
             Columns<A> dot = {{0, 0, 0, 0}};
             if (part.length > opaque(block.chunk()))   // opaque: no register holds a number for it
                 dot = dots_of_others(args.output_grad, args.data, args.scale, block, part, opaque(i));
@@ -327,7 +327,7 @@ template <typename Args>
 __device__ void normalize_backward(const Args &args)
 {
     const bool all_aligned = aligned(args.output_grad) && aligned(args.data) && aligned(args.data_grad)
-        && aligned(args.inverse);
+        && aligned(args.rstd);
     __shared__ typename ScaleSums<typename Args::Data>::Groups groups;
     if (args.step != args.SCALE && args.inner > 1 && args.inner % COLUMNS == 0 && all_aligned)
         scale_columns_backward(args, groups);

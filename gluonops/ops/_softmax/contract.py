@@ -11,7 +11,7 @@ MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
 BLOCK = 256            # threads
-MAX_PARTS = 4096       # of a row; CUDA allows 65,535
+MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
 AXIS = Attr("axis", Int(), -1)
 
