@@ -132,10 +132,10 @@ setup(
         *(f"Programming Language :: Python :: 3.{minor}" for minor in range(PYTHONS[0][1], PYTHONS[1][1] + 1)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
-    # models/ lies beside the package in the repository, and inside it once installed.
-    packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.models",
+    # models/ and examples/ lie beside the package in the repository, and inside it once installed.
+    packages=[*find_packages(include=["gluonops", "gluonops.*"]), "gluonops.examples", "gluonops.models",
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
-    package_dir={"gluonops.models": "models"},
+    package_dir={"gluonops.examples": "examples", "gluonops.models": "models"},
     package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h", "*.inl"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
                   "gluonops.export.torch": ["*.txt"], "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},

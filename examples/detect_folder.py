@@ -1,47 +1,40 @@
-"""Detect objects in the images of a folder: a picture with boxes for each image, and detections.json with all of them.
+"""Detect objects in the images of a folder, in a loop of your own: what `gluonops detect NET FOLDER` does.
 
-    python examples/detect_folder.py photographs --exported out/finetune_detector/detector
-    python examples/detect_folder.py photographs --cfg yolov2.cfg --weights yolov2.weights --names coco.names
-
-For single images there is the command: gluonops detect out/finetune_detector/detector street.jpg -o found.png
+    python examples/detect_folder.py photographs --net out/finetune_detector/detector
+    python examples/detect_folder.py photographs --net yolov2.cfg --weights yolov2.weights --names coco.names
 """
 import json
+import os
 import pathlib
 
 import gluonops as gops
 from gluonops import train
-from gluonops.data.images import EXTENSIONS, read_image
 from tqdm import tqdm
 
 
 def arguments():
     options = train.Options(__doc__)
-    options.add("data", "folder", type=pathlib.Path, help="folder of images, and of folders with images")
-    options.add_detector(threshold=0.25)
-    options.add("machine", "--ctx", default="cpu:0", help="the device")
+    options.add("data", "folder", help="folder of images, and of folders with images")
+    options.add_net(threshold=0.25)
+    options.add_device()
     options.add_run(out="out/detect_folder")
     return options.parse()
 
 
 def main(args):
-    device, *_ = train.devices(args.ctx)
-    net = train.load_detector(args.exported, args.cfg, args.weights, args.names, args.threshold, device)
-    if not args.folder.is_dir():
-        raise gops.OpError("examples", f"there is no folder {args.folder}", "Name a folder with images")
-    paths = sorted(path for path in args.folder.rglob("*") if path.suffix.lower() in EXTENSIONS)
+    device, *_ = train.devices(args.device)
+    net = train.load_net(args.net, args.weights, args.names, args.threshold, device)
     found = {}
-    for path in tqdm(paths, unit="image", disable=None):
-        image, name = read_image(str(path), "detect_folder"), path.relative_to(args.folder)
-        detections = net.detect(image, args.threshold)
-        found[str(name)] = [one.as_dict() for one in detections]
-        picture = net.draw(image, detections)
-        target = train.make_folder((args.out / name).parent) / f"{name.name}.png"
+    for path in tqdm(gops.data.image_files(args.folder), unit="image", disable=None):
+        name, detections = os.path.relpath(path, args.folder), net.detect(path, args.threshold)
+        found[name] = [one.as_dict() for one in detections]
+        picture = net.draw(path, detections)
+        target = train.make_folder((args.out / name).parent) / f"{os.path.basename(name)}.png"
         train.write(target, lambda temporary, picture=picture: picture.save(temporary, format="png"))
-    train.make_folder(args.out)
-    train.write(args.out / "detections.json",
+    train.write(train.make_folder(args.out) / "detections.json",
                 lambda temporary: pathlib.Path(temporary).write_text(json.dumps(found, indent=2) + "\n"))
     count = sum(map(len, found.values()))
-    print(f"There are {count} objects in {len(paths)} images. The pictures and detections.json are in {args.out}.")
+    print(f"There are {count} objects in {len(found)} images. The pictures and detections.json are in {args.out}.")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Train or fine-tune a classifier on digits, MNIST's files, folders of images or RecordIO; export and check it.
 
-    python examples/finetune_classifier.py                                   # digits, from nothing
-    python examples/finetune_classifier.py --dataset folder --root DIR       # a few dozen pictures are enough
-    python examples/finetune_classifier.py --dataset folder --root DIR --model resnet18_v1 --size 64 --flip 0.5
-    python examples/finetune_classifier.py --classes 5 6 7 --pretrained out/finetune_classifier/last.checkpoint
-    python examples/finetune_classifier.py --embedding 2 --center-loss 0.01  # classes drawn together; see embedding.png
-    python examples/finetune_classifier.py --loss arcface --classes 0 1 2 3 4 # compares the digits 5 to 9; see roc.png
+    gluonops train                                                  # digits, from nothing
+    gluonops train DIR                                              # a few dozen pictures are enough
+    gluonops train DIR --model resnet18_v1 --size 64 --flip 0.5
+    gluonops train --classes 5 6 7 --pretrained out/finetune_classifier/last.checkpoint
+    gluonops train --embedding 2 --center-loss 0.01                 # classes drawn together; see embedding.png
+    gluonops train --loss arcface --classes 0 1 2 3 4               # compares the digits 5 to 9; see roc.png
 
+The command runs this script for a data set of classes; the script takes --data DIR. Copy it to change something.
 Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
 """
 import time
@@ -31,7 +32,7 @@ MARGINS = {   # of cosines: the arguments of ArcFaceHead
 }
 
 
-def arguments():
+def make_options():
     options = train.Options(__doc__)
     options.add_data("classification", size=28)
     options.add("net", "--model", help="mlp, lenet_reorg, iresnet, darknet19, tiny_yolov2 for its backbone at half "
@@ -47,7 +48,11 @@ def arguments():
     options.add_training(epochs=30, batch_size=32, lr=0.03)
     options.add_run(out="out/finetune_classifier")
     options.defaults(size=None)
-    args = options.parse()
+    return options
+
+
+def arguments():
+    args = make_options().parse()
     is_digits = args.dataset in train.OF_DIGITS
     args.model = args.model or ("lenet_reorg" if is_digits else "tiny_yolov2")
     args.size = args.size or (28 if is_digits or args.model in ("lenet_reorg", "mlp") else 96)
@@ -154,10 +159,10 @@ def verify(net, images, args):
 def main(args):
     began = time.time()
     train.set_seeds(args.seed)
-    devices = train.devices(args.gpus or args.ctx)
+    devices = train.devices(args.device)
     train.check_dtype(args.dtype, devices)
     workers = train.join_workers(args.kvstore, len(devices))
-    images = train.classification_parts(args.dataset, args.root, args.classes, args.size, args.seed)
+    images = train.classification_parts(args.dataset, args.data, args.classes, args.size, args.seed)
     held_out = Letterboxed(images.held_out, args.size)
     net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
     args.pretrained = train.pretrained_source(args.pretrained, net, len(images.training))

@@ -1,16 +1,16 @@
 """Train or fine-tune YOLOv2, Tiny YOLOv2 or a Darknet cfg; measure mAP and AP after each epoch; export and check it.
 
-    python examples/finetune_detector.py                                          # scenes of digits, from nothing
-    python examples/finetune_detector.py --dataset voc --root VOCdevkit --model yolov2 --size 416 --multi-scale 320 608
-        --pretrained darknet19_448.conv.23 --flip 0.5 --epochs 160 --batch-size 16 --accumulate 4 --anchors voc
-        --lr 0.001 --box-loss mse --coord-scale 1 --anchor-images 12800                          # as Darknet
-    python examples/finetune_detector.py --dataset yolo --root DIR                # a few dozen pictures are enough
-    python examples/finetune_detector.py --dataset yolo --root DIR --size 416 --flip 0.5 --freeze 2
+    gluonops train --task detect                                    # scenes of digits, from nothing
+    gluonops train DIR                                              # a few dozen pictures are enough
+    gluonops train DIR --size 416 --flip 0.5 --freeze 2
         --pretrained yolov2-tiny-voc.weights --pretrained-names voc.names --width 1 --head-channels 1024 1024
-    python examples/finetune_detector.py --cfg yolov2-voc.cfg --backbone-layers 23 --dataset coco --root COCO --size 416
+    gluonops train VOCdevkit --model yolov2 --size 416 --multi-scale 320 608 --pretrained darknet19_448.conv.23
+        --flip 0.5 --epochs 160 --batch-size 16 --accumulate 4 --anchors voc --lr 0.001
+        --box-loss mse --coord-scale 1 --anchor-images 12800        # as Darknet
 
+The command runs this script for a data set with boxes; the script takes --data DIR. Copy it to change something.
 Ctrl-C saves, during the pretraining as well; --resume auto continues to the numbers of a run that was never stopped.
-A cfg has to end in [region]. For other cfgs gluonops.darknet.load(cfg).loss() is the loss of the heads.
+A --cfg has to end in [region]. Any other is for train_darknet.py, which gluonops train --cfg runs.
 """
 import time
 
@@ -26,7 +26,7 @@ ANCHOR_IMAGES, OBJECT_EPOCHS = 1000, 3   # of thousands of images
 SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall")
 
 
-def arguments():
+def make_options():
     options = train.Options(__doc__)
     options.add_data("detection", size=192)
     options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
@@ -58,7 +58,11 @@ def arguments():
     options.add_training(epochs=16, batch_size=16, lr=0.01)
     options.add_run(out="out/finetune_detector")
     options.defaults(threads=2, clip=None)
-    args = options.parse()
+    return options
+
+
+def arguments():
+    args = make_options().parse()
     train.check_input_sizes(args.size, args.multi_scale, 32)
     return args
 
@@ -144,10 +148,10 @@ def fit(net, training, validation, args, workers, device):
 def main(args):
     began = time.time()
     train.set_seeds(args.seed)
-    devices = train.devices(args.gpus or args.ctx)
+    devices = train.devices(args.device)
     train.check_dtype(args.dtype, devices)
     workers = train.join_workers(args.kvstore, len(devices))
-    training, validation = train.detection_parts(args.dataset, args.root, args.classes, args.size, args.seed,
+    training, validation = train.detection_parts(args.dataset, args.data, args.classes, args.size, args.seed,
                                                  args.count, args.hard)
     anchors = train.find_anchors(args.anchors, training, args.size, args.seed, args.cfg)
     net = make_net(args, training.classes, anchors)

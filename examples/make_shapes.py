@@ -2,8 +2,8 @@
 
     python examples/make_shapes.py                                           # 60 + 20 pictures under out/shapes
     python examples/make_shapes.py --count 300 100 --seed 1 --out shapes
-    python examples/finetune_detector.py --dataset yolo --root out/shapes/detection
-    python examples/finetune_classifier.py --dataset folder --root out/shapes/classification
+    gluonops train out/shapes/detection
+    gluonops train out/shapes/classification
 
 detection/       Darknet's: images/train/0.png, labels/train/0.txt with a line `class x y width height` per shape, and
                  the names of the classes in shapes.names

@@ -1,14 +1,16 @@
 """Train or fine-tune the net of a Darknet cfg as its [net] section says; measure it, and write Darknet's weights.
 
-    python examples/train_darknet.py --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --lr 0.004
+    gluonops train --cfg yolov3-tiny.cfg --width 0.5 --size 128 --batch 8 --lr 0.004
         --jitter 0.1 --epochs 20                                             # scenes of digits
-    python examples/train_darknet.py --cfg yolov4.cfg --data obj.data --weights yolov4.conv.137
-    python examples/train_darknet.py --cfg yolov4-tiny.cfg --data obj.data --weights yolov4-tiny.weights --layers 29
-    python examples/train_darknet.py --cfg yolov3.cfg --dataset voc --root VOCdevkit --weights darknet53.conv.74
-    python examples/train_darknet.py --cfg darknet19.cfg --dataset folder --root DIR --epochs 30
+    gluonops train obj.data --cfg yolov4.cfg --weights yolov4.conv.137
+    gluonops train obj.data --cfg yolov4-tiny.cfg --weights yolov4-tiny.weights --layers 29
+    gluonops train VOCdevkit --cfg yolov3.cfg --weights darknet53.conv.74
+    gluonops train DIR --cfg darknet19.cfg --epochs 30
 
-The cfg gets the classes of the data set and the anchors of its boxes. It is in --out, with the weights beside it, and
-Darknet reads both. Ctrl-C saves; --resume auto continues to the numbers of a run that was never stopped.
+The command runs this script, which takes --data DIR; copy it to change something. --data may be one of Darknet's .data
+files, whose backup is the default of --out. The cfg gets the classes of the data set and the anchors of its boxes. It
+is in --out, with the weights beside it, and Darknet reads both. Ctrl-C saves; --resume auto continues to the numbers of
+a run that was never stopped.
 """
 import hashlib
 import os
@@ -21,18 +23,12 @@ from gluonops import data, train
 from gluonops.darknet import adapt_cfg, read_training, save_weights
 from mxnet import autograd
 
-FORMATS = sorted({*data.format_names("detection"), *data.format_names("classification")})
-FOR_DATA_FILES = {"detection": "yolo", "classification": "folder"}
 OUT = "out/train_darknet"
 
 
-def arguments():
+def make_options():
     options = train.Options(__doc__)
-    options.add("data", "--dataset", choices=FORMATS, default="digits",
-                help="format of the data set; see docs/fine_tuning.md")
-    options.add("data", "--root", help="folder of the data set")
-    options.add("data", "--data", help="Darknet's .data file, instead of --dataset and --root; its backup is the "
-                "default of --out")
+    options.add_data()
     options.add("data", "--count", type=train.positive, nargs=2, default=(4000, 200), metavar=("TRAIN", "VAL"),
                 help="numbers of scenes of digits: for training, and held out")
     options.add("data", "--flip", type=int, choices=(0, 1), help="mirror images (default: the cfg's; digits: 0)")
@@ -57,11 +53,15 @@ def arguments():
     options.add_machine()
     options.add_run(OUT)
     options.defaults(threads=2, out=None)
-    args = options.parse()
+    return options
+
+
+def arguments():
+    args = make_options().parse()
     args.task = read_training(args.cfg, args.dialect).task
-    if args.data:
-        args.dataset, args.root = FOR_DATA_FILES[args.task], args.data
-    backup = data.read_data_file(args.data).backup if args.data else None
+    args.dataset = args.dataset or data.recognize(args.data, args.task).name
+    has_data_file = args.data and args.data.endswith(".data")
+    backup = data.read_data_file(args.data).backup if has_data_file else None
     args.out = args.out or pathlib.Path(backup or OUT)
     return args
 
@@ -70,9 +70,9 @@ def load_images(args):
     """(training images, held-out images, names of the classes)"""
     size = args.size or max(read_training(args.cfg).size)
     if args.task == "detection":
-        images = train.detection_parts(args.dataset, args.root, None, size, args.seed, args.count)
+        images = train.detection_parts(args.dataset, args.data, None, size, args.seed, args.count)
         return (*images, images[0].classes)
-    parts = train.classification_parts(args.dataset, args.root, None, size, args.seed)
+    parts = train.classification_parts(args.dataset, args.data, None, size, args.seed)
     return parts.training, parts.held_out, parts.classes
 
 
@@ -164,7 +164,7 @@ def main(args):
     began = time.time()
     train.set_seeds(args.seed)
     train.make_folder(args.out)
-    devices = train.devices(args.gpus or args.ctx)
+    devices = train.devices(args.device)
     workers = train.join_workers(args.kvstore, len(devices))
     if workers.rank == 0:
         train.lock_folder(args.out)

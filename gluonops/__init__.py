@@ -21,11 +21,11 @@ from .core.errors import OpError  # noqa: E402  (mxnet has to be imported first)
 from .runtime.doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
-__all__ = ["OpError", "__version__", "backend", "current_backend", "darknet", "data", "doctor", "export", "files",
-           "legacy", "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_memory",
+__all__ = ["OpError", "__version__", "backend", "convert", "current_backend", "darknet", "data", "doctor", "export",
+           "files", "legacy", "loss", "models", "native_library_path", "nn", "ops", "optimizer", "train", "tune_memory",
            "tune_threads"]
 # Imported when they are used first: a program that only runs a net does not need them.
-_LAZY = ("darknet", "data", "export", "files", "models", "train")
+_LAZY = ("convert", "darknet", "data", "export", "files", "models", "train")
 
 if _importing.is_imported():
     from .core import errors, native, retrace, tuning
@@ -47,7 +47,7 @@ else:
     _refuse = _importing.refuser(__name__, __all__)
     __all__, _LAZY = ["OpError", "__version__", "doctor", "files"], ("files",)
 if typing.TYPE_CHECKING:
-    from . import darknet, data, export, files, models, train
+    from . import convert, darknet, data, export, files, models, train
 
 
 def __getattr__(name: str):

@@ -99,7 +99,8 @@ def check_installed(environment, gluonops, models, cwd):
 def packaged(*suffixes):
     """Paths inside the installed package, as the repository has them."""
     found = {path.relative_to(ROOT).as_posix() for path in (ROOT / "gluonops").rglob("*") if path.suffix in suffixes}
-    return found | {f"gluonops/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "models").rglob("*")
+    return found | {f"gluonops/{path.relative_to(ROOT).as_posix()}"
+                    for path in (*(ROOT / "models").rglob("*"), *(ROOT / "examples").glob("*"))
                     if path.suffix in (".py", ".params")}
 
 

@@ -8,7 +8,7 @@ import re
 import fresh
 import gluonops as gops
 import pytest
-from gluonops.core import record, registry, rtc
+from gluonops.core import arguments, registry, rtc
 from mxnet.gluon import HybridBlock
 
 PACKAGE = pathlib.Path(gops.__file__).parent
@@ -61,7 +61,7 @@ class TestOperator:
         folder = registry.get(name).folder
         source = (folder / "kernel.cu").read_text()
         kernels = re.findall(r"__device__ void (forward|backward)\(const (\w+)<[TL, ]+> &args\)", source)
-        args = f"{record.camel(name)}Args"
+        args = f"{arguments.camel(name)}Args"
         assert kernels == [("forward", args), ("backward", args)] and "__global__" not in source
         included = re.findall(r'(?m)^#include "\.\./(_\w+)/\w+\.cuh"$', source)
         assert source.count("#include") == len(included)
@@ -89,7 +89,7 @@ def test_op_bodies_never_wait():
 
 # Rooms and modules of the package, from the lowest floor to the highest. A file imports from its own room and from
 # floors below it.
-FLOORS = [{"version"}, {"runtime"}, {"core"}, {"native"}, {"ops", "legacy", "optimizer"}, {"nn", "loss"},
+FLOORS = [{"version"}, {"runtime"}, {"core"}, {"native"}, {"ops", "legacy", "optimizer", "convert"}, {"nn", "loss"},
           {"darknet", "data", "bench"}, {"export"}, {"train", "files"}, {"models", "commands"},
           {"__init__", "__main__"}]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}

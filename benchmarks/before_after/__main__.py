@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import gluonops as gops
 import numpy as np
+from gluonops.bench.cases import required
 
 from ..harness import inputs
 from ..harness.cases import Case, of_commits
@@ -72,7 +73,7 @@ def draw(wanted: list[Case], folder: pathlib.Path) -> None:
         for position, array in enumerate(arrays.values()):
             is_label = position > 0 and array.dtype.kind == "i"   # which MXNet has in float32
             np.save(folder / str(number) / f"{position}.npy", array.astype("float32") if is_label else array)
-        described.append({"op": case.op, "attrs": case.attrs, "inputs": len(arrays)})
+        described.append({"op": case.op, "attrs": {**required(case.op), **case.attrs}, "inputs": len(arrays)})
     (folder / "cases.json").write_text(json.dumps(described), encoding="utf-8")
 
 

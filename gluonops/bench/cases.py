@@ -15,7 +15,7 @@ from ..core import registry
 from ..core.dims import Fixed
 from ..core.shapes import Group
 
-__all__ = ["Case", "draw", "typical"]
+__all__ = ["Case", "draw", "required", "typical"]
 
 # Feature maps, and rows of a classifier. A dimension without a name is that of an image at the same place.
 SIZES = {"batch": 16, "channels": 256, "height": 26, "width": 26, "classes": 1000, "features": 256, "truths": 30,
@@ -56,7 +56,7 @@ def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
         The operator refuses the shape.
     """
     contract = registry.get(op).op
-    attrs = {**_required(op), **_ATTRIBUTES.get(op, {})}
+    attrs = {**required(op), **_ATTRIBUTES.get(op, {})}
     values = contract.parse(attrs)
     first = contract.inputs[0].name
     ndim = _typical_ndim(contract) if shape is None else len(shape)
@@ -70,8 +70,8 @@ def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
     return Case(op, shapes, attrs)
 
 
-def _required(op):
-    """The attributes that the function has no default for."""
+def required(op: str) -> dict:
+    """The attributes that the function has no default for, with the contract's."""
     parameters = inspect.signature(getattr(ops, op)).parameters
     return {attr.name: attr.default for attr in registry.get(op).op.attrs
             if parameters[attr.name].default is inspect.Parameter.empty}

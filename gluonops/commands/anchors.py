@@ -10,8 +10,10 @@ import numpy as np
 from ..core import files
 from ..core.errors import OpError
 from ..core.optional import require
-from ..data import detection
+from ..data import recognize
 from ..data.anchors import anchors_of
+from ..data.base import class_words
+from ..train.images import detection_split
 
 __all__ = ["plot", "run"]
 
@@ -20,8 +22,9 @@ def run(args: argparse.Namespace) -> int:
     """Compute the anchors, print them, and plot them into ``args.output``. Return the exit code."""
     if args.output:
         files.check_target("anchors", args.output)
-    options = {} if args.classes is None else {"classes": args.classes}
-    dataset = detection(args.dataset, args.root, args.split, **options)
+    classes = class_words(args.classes, "anchors") if args.classes else None
+    name = args.dataset or recognize(args.data, "detection").name
+    dataset = detection_split(name, args.data, args.split, classes)
     anchors, iou, sizes = anchors_of(dataset, args.k, args.input, args.stride, args.seed)
     if args.json:
         result = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..export import LoadedClassifier, Prediction
 from .on_images import as_json, load_net, output_paths, write
+from .progress import over
 
 __all__ = ["run"]
 
@@ -18,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     """Classify the images. Return the exit code."""
     classifier, images = load_net(args, WHERE, LoadedClassifier)
     paths = output_paths(args.output, images, WHERE)
-    guessed = {image: classifier.classify(image, args.top) for image in images}
+    guessed = {image: classifier.classify(image, args.top) for image in over(images, "classifying", "image")}
     rows = [_row(image, paths.get(image), predictions) for image, predictions in guessed.items()]
     pictures = {path: functools.partial(classifier.draw, image, guessed[image]) for image, path in paths.items()}
     write(WHERE, pictures, args.json, rows)

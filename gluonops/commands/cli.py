@@ -11,17 +11,15 @@ import io
 import json
 import os
 import pathlib
-import re
 import runpy
 import sys
 import textwrap
-import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ..runtime import doctor, mxnet_wheel
-from ..runtime.near import near
+from ..runtime.near import Parser
 from ..version import __version__
-from . import export_arguments, image_arguments, kinds
+from . import completion, export_arguments, image_arguments, kinds
 from .examples import EXAMPLES
 
 # The command runs it as a file, because importing its package needs MXNet.
@@ -33,9 +31,11 @@ exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code; see EXIT_CODES."""
-    args, unknown = _parser().parse_known_args(argv)
-    if unknown:
-        args.parser.error(f"there is no argument {unknown[0]!r}{_hint(unknown[0], args.parser._option_string_actions)}")
+    args, rest = _parser().parse_known_args(argv)
+    if hasattr(args, "rest"):
+        args.rest = rest
+    elif rest:
+        args.parser.error(f"unrecognized arguments: {rest[0]}")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="surrogateescape")   # the name of a file is printed as the system has it
     try:
@@ -55,25 +55,12 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that names the command that a mistyped one is like."""
-
-    def error(self, message: str) -> typing.NoReturn:
-        mistyped = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
-        super().error(message + (_hint(mistyped[1], re.findall(r"[\w-]+", mistyped[2])) if mistyped else ""))
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    meant = near(word, known)
-    return f"; perhaps you mean {meant!r}" if meant else ""
-
-
 def _parser() -> argparse.ArgumentParser:
     debug = argparse.ArgumentParser(add_help=False)
     debug.add_argument("--debug", action="store_true", help="show the traceback of an error")
     common = argparse.ArgumentParser(add_help=False, parents=[debug])
     common.add_argument("--json", action="store_true", help="print JSON, for other programs")
-    parser = _Parser(
+    parser = Parser(
         prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.",
         epilog=f"examples:\n  gluonops doctor\n  gluonops bench --help\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,11 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def add(name: str, help: str, description: str, run: Callable | None = None,
-            parents: Sequence[argparse.ArgumentParser] = (common,)) -> argparse.ArgumentParser:
+            parents: Sequence[argparse.ArgumentParser] = (common,), **options) -> argparse.ArgumentParser:
         command = commands.add_parser(
             name, parents=list(parents), help=help, description=textwrap.fill(description, 79),
-            epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter)
-        command.set_defaults(run=run or _run, command=name, parser=command)
+            epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter,
+            **options)
+        command.set_defaults(run=run or _run, command=name, module=name, parser=command)
         return command
 
     add("doctor", "what is installed, what is missing, and what to do about it",
@@ -98,12 +86,14 @@ def _parser() -> argparse.ArgumentParser:
               "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
     _add_files(add)
+    _add_scripts(add, debug)
     image_arguments.add_convert(add)
     image_arguments.add_on_images(add, debug)
     _add_anchors(add)
     export_arguments.add_export(add)
     export_arguments.add_viz(add)
     _add_bench(add)
+    completion.add(add, parser)
     return parser
 
 
@@ -125,16 +115,31 @@ def _check_files(args: argparse.Namespace) -> None:
         args.parser.error("convert takes a PATH and a TARGET, and the other actions a PATH")
 
 
+def _add_scripts(add: Callable, debug: argparse.ArgumentParser) -> None:
+    train = add("train", "a detector or a classifier on your images", "Train on DATA, and export and check what was "
+                "trained. DATA is a folder whose layout tells what it is: VOC, COCO, YOLO, RecordIO, a folder for each "
+                "class, or MNIST; by default it is digits, which are part of scikit-learn. With --cfg FILE the net of "
+                "a Darknet cfg is trained.", parents=(debug,), add_help=False, allow_abbrev=False)
+    train.usage = "gluonops train [DATA] [options]"
+    train.add_argument("--task", choices=("detect", "classify"), help="what to do with digits (default: classify)")
+    val = add("val", "how good a net is on your images", "Measure a net: mAP and COCO's AP of a detector, the accuracy "
+              "of a classifier, and a confusion matrix. DATA is as of `gluonops train`.", parents=(debug,),
+              add_help=False, allow_abbrev=False)
+    val.usage = "gluonops val NET [DATA] [options]\n       gluonops val CFG WEIGHTS [DATA] [options]"
+    for command, more in ((train, "DATA, --task or --cfg"), (val, "NET")):
+        command.add_argument("-h", "--help", action="store_true", help=f"this text; with {more}, all options")
+        command.set_defaults(module="scripts", rest=[])
+
+
 def _add_anchors(add: Callable) -> None:
     formats = runpy.run_path(str(FORMATS))["names"]("detection")
     anchors = add("anchors", "anchors for a data set, by k-means on 1 - IoU",
                   "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
-    anchors.add_argument("--dataset", choices=formats, default=formats[0],
-                         help=f"format of the data set (default: {formats[0]})")
-    anchors.add_argument("--root", help="folder of the data set; not for digits")
+    anchors.add_argument("data", nargs="?", help="folder of the data set (default: the scenes of digits)")
+    anchors.add_argument("--dataset", choices=formats, help="its format (default: as its layout tells)")
     anchors.add_argument("--split", choices=("train", "val"), default="train",
                          help="part of the data set (default: train)")
-    anchors.add_argument("--classes", help="file with a class name per line, if the data set has no names")
+    anchors.add_argument("--classes", nargs="+", metavar="NAME", help="the classes: names, or a file with one per line")
     anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
     anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")
@@ -166,7 +171,7 @@ def _run(args: argparse.Namespace) -> int:
     """Check the arguments, then import the package and run the command."""
     if hasattr(args, "check"):
         args.check(args)
-    return importlib.import_module(f"gluonops.commands.{args.command}").run(args)
+    return importlib.import_module(f"gluonops.commands.{args.module}").run(args)
 
 
 def _run_doctor(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..export import Detection, LoadedDetector
 from .on_images import as_json, load_net, output_paths, write
+from .progress import over
 
 __all__ = ["run"]
 
@@ -18,7 +19,7 @@ def run(args: argparse.Namespace) -> int:
     """Detect the objects in the images. Return the exit code."""
     detector, images = load_net(args, WHERE, LoadedDetector)
     paths = output_paths(args.output, images, WHERE)
-    found = {image: detector.detect(image, args.threshold) for image in images}
+    found = {image: detector.detect(image, args.threshold) for image in over(images, "detecting", "image")}
     rows = [_row(image, paths.get(image), detections) for image, detections in found.items()]
     pictures = {path: functools.partial(detector.draw, image, found[image]) for image, path in paths.items()}
     write(WHERE, pictures, args.json, rows)

@@ -18,6 +18,19 @@ EXAMPLES = {
   gluonops files check model.tar.gz               whether it is whole and fits together
   gluonops files convert net net.safetensors      the arrays, for other programs
   gluonops files convert train.rec pictures       a file for each record, and their labels""",
+    "train": """\
+  gluonops train                                  digits, as an example; two minutes
+  gluonops train photographs                      with boxes or classes, as the folder says
+  gluonops train VOCdevkit --model yolov2 --size 416 --flip 0.5 --epochs 100
+  gluonops train obj.data --cfg yolov4-tiny.cfg --weights yolov4-tiny.weights --layers 29
+  gluonops train photographs --resume             continues after Ctrl-C""",
+    "val": """\
+  gluonops val out/finetune_detector/detector photographs
+  gluonops val classifier.onnx photographs --json
+  gluonops val yolov2-voc.cfg yolov2-voc.weights VOCdevkit --names voc.names""",
+    "completion": """\
+  gluonops completion > ~/.local/share/bash-completion/completions/gluonops
+  gluonops completion >> ~/.zshrc""",
     "convert": """\
   gluonops convert yolov2.cfg yolov2.weights out/yolov2
   gluonops convert yolov2.cfg yolov2.weights out/yolov2 --detections --threshold 0.5
@@ -26,14 +39,14 @@ EXAMPLES = {
   gluonops detect out/detector street.jpg -o found.png        of out/detector-symbol.json
   gluonops detect detector.onnx a.jpg b.jpg -o found --json found.json
   gluonops detect yolov2.cfg yolov2.weights dog.jpg --names coco.names -o found.png
-  gluonops detect yolov3.cfg yolov3.weights dog.jpg --resize""",
+  gluonops detect out/detector photographs -o found           of all images in the folder""",
     "classify": """\
   gluonops classify out/classifier cat.jpg                    of out/classifier-symbol.json
   gluonops classify classifier.onnx a.jpg b.jpg --top 1 --json -
   gluonops classify darknet19.cfg darknet19.weights dog.jpg --names imagenet.names""",
     "anchors": """\
   gluonops anchors                                for the scenes of digits
-  gluonops anchors --dataset voc --root VOCdevkit/VOC2007 -k 9 -o anchors.png""",
+  gluonops anchors VOCdevkit/VOC2007 -k 9 -o anchors.png""",
     "export": """\
   gluonops export net deploy                      nodes of gluonops become MXNet's own operators
   gluonops export old-symbol.json --out new       files of any version, as MXNet 1.9.1 writes them

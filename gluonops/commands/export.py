@@ -2,14 +2,18 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import functools
 import json
+import os
+import tempfile
 import warnings
 from typing import Any
 
 from .. import export
 from ..core.errors import OpError
-from ..core.files import make_folder
+from ..core.files import check_target, make_folder, replace
 from ..export.files import shapes_of_inputs
 from . import calibration
 
@@ -19,36 +23,60 @@ QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "sto
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the files. Print their paths, and the warnings of the export as notes. Return the exit code."""
+    """Write the files. Print their paths, what the comparison shows, and warnings as notes. Return the exit code."""
     for path in (args.target, args.onnx, args.torch):
         if path is not None:
             make_folder("export", path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", export.ExportWarning)
         result = _quantize(args) if args.int8 else None
-        written = _write(args) if result is None else list(result.paths)
+        written, differences = _write(args) if result is None else (list(result.paths), [])
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, export.ExportWarning)]
     if args.json:
-        print(json.dumps({"written": written, "notes": notes, **_plain(result)}, indent=2))
+        print(json.dumps({"written": written, "notes": notes, **_plain(result), "differences": [
+            {"file": name, **difference._asdict()} for name, difference in differences]}, indent=2))
         return 0
     if result is not None:
         print(result)
-    print("\n".join([*written, *(f"note: {note}" for note in notes)]))
+    found = [f"{name}, {difference}" for name, difference in differences]
+    print("\n".join([*written, *found, *(f"note: {note}" for note in notes)]))
     return 0
 
 
 def _write(args):
-    """Write symbol JSON and parameters to ``args.target``, and the other formats. Return the paths."""
-    written = []
-    if args.target is not None:
-        written += export.rewrite(args.source, args.target, args.backend, args.fold_batch_norm, args.inference,
-                                  args.epoch, args.pad_channels, args.split_channels)
-    if args.onnx is not None:
-        written.append(export.onnx(args.source, args.onnx, args.data_shape, False if args.fixed_batch else None,
-                                   fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset))
-    if args.torch is not None:
-        written += export.torch(args.source, args.torch, args.data_shape, args.epoch)
-    return written
+    """Write symbol JSON and parameters to ``args.target``, and the other formats, all that agree with MXNet or none.
+
+    Returns the paths, and each difference with the name of the file.
+    """
+    made, differences = {}, []   # path -> where it is until all are compared
+    with contextlib.ExitStack() as stack:
+        if args.target is not None:
+            beside = _beside(stack, args.target)
+            written = export.rewrite(args.source, beside, args.backend, args.fold_batch_norm, args.inference,
+                                     args.epoch, args.pad_channels, args.split_channels, args.data_shape)
+            targets = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
+            check_target("export.rewrite", *targets)
+            made.update(targets)
+            differences += _compared(args, beside)
+        if args.onnx is not None:
+            check_target("export.onnx", args.onnx)
+            made[args.onnx] = beside = _beside(stack, args.onnx)
+            export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
+                        fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset)
+            differences += _compared(args, beside)
+        ported = [] if args.torch is None else export.torch(args.source, args.torch, args.data_shape, args.epoch)
+        replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
+    return [*made, *ported], differences
+
+
+def _compared(args, path):
+    return [(os.path.basename(path), one) for one in export.compare(args.source, path, args.data_shape, args.epoch)]
+
+
+def _beside(stack, path):
+    """The path of a file of this name in a folder beside it, which is removed when the stack is left."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(dir=os.path.dirname(path) or ".", prefix=".export-"))
+    return os.path.join(folder, os.path.basename(path))
 
 
 def _quantize(args):

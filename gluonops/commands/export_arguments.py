@@ -30,8 +30,8 @@ def add_export(add: Callable) -> None:
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--torch", metavar="DIR", help="write PyTorch source, weights and a test")
     export.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
-                        help="for --onnx, --torch and --int8: shape of the input, if the file does not store it, or "
-                        "another one to export for; name it if there are several inputs")
+                        help="shape of the input, if the file does not store it, or another one to export for; "
+                        "name it if there are several inputs")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: accept only this batch size")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
                         "(default: 17, or what the net needs)")
@@ -69,8 +69,6 @@ def _check_export(args: argparse.Namespace) -> None:
     if args.target is None and args.onnx is None and args.torch is None:
         args.parser.error("nothing to write: give OUT, --onnx FILE, --torch DIR, or several of them")
     _check_int8(args)
-    if args.data_shape and args.onnx is None and args.torch is None and not args.int8:
-        args.parser.error("--data-shape goes with --onnx, --torch and --int8")
     if args.onnx is None and (args.fixed_batch or args.opset is not None):
         args.parser.error("--fixed-batch and --opset go with --onnx")
     _name_shapes(args)

@@ -66,12 +66,16 @@ def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     for command in (detect, classify):
         command.usage = (f"{command.prog} [options] PREFIX IMAGE ...\n"
                          f"       {command.prog} [options] CFG WEIGHTS IMAGE ...")
-        command.add_argument("words", nargs="+", metavar="NET, IMAGE", help="the net, and the images")
+        command.add_argument("words", nargs="+", metavar="NET, IMAGE", help="the net, and images or folders of them")
         command.add_argument("-o", "--output", metavar="FILE", help="picture to draw into; a folder for several images")
         command.add_argument("--json", nargs="?", const="-", type=kinds.json_file, metavar="FILE.json",
                              help="write JSON into this file; without a file or with -, print JSON and nothing else")
         command.add_argument("--names", metavar="FILE", help="text file with one class name per line; exported files "
                              "usually have the names")
+        command.add_argument("--preprocessing", type=kinds.json_object, metavar="JSON", help="how images are prepared, "
+                             "for files that do not say it; docs/command_line.md has the table")
+        command.add_argument("--data-shape", type=kinds.sizes, metavar="1,3,300,300", help="shape of the input, for "
+                             "symbol JSON that does not say it")
     detect.add_argument("--cfg", help="Darknet's .cfg, instead of the net; then all arguments are images")
     detect.add_argument("--weights", help="the .weights of --cfg")
     _add_detection(detect)

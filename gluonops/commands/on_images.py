@@ -5,35 +5,42 @@ import argparse
 import json
 import os
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..core.optional import require
+from ..data import image_files
 from ..export.running.load import is_exported
 from .progress import layers
 
 __all__ = ["as_json", "load_net", "output_paths", "write"]
 
-def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, list[str]]:
-    """The net that the arguments name, and the images.
+
+def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
+    """The net that the arguments name, and the images: the path of each, and its path in a folder of pictures.
 
     The net is exported, or Darknet's: the first argument tells which.
 
     - ``args``: ``words`` are the positional arguments.
     - ``kind``: ``LoadedDetector`` or ``LoadedClassifier``.
 
-    An OpError if the first argument is neither, the net cannot be loaded, or it is for the other command.
+    An OpError if the first argument is neither, the net cannot be loaded, it is for the other command, or a folder has
+    no images.
     """
-    path, weights, images = _split(args, where)
-    if not images:
+    path, weights, sources = _split(args, where)
+    if not sources:
         args.parser.error("no image is given")
+    images = _images(sources)
+    if args.output and any(map(os.path.isdir, sources)):
+        args.output = os.path.join(args.output, "")   # a folder, however many images there are
     options = {name: getattr(args, name, None) for name in ("nms", "topk")}
     if weights:   # an exported detector has the boxes above another one; the command leaves out more
         options["threshold"] = getattr(args, "threshold", None)
-    net = export.load(path, weights, args.names, progress=layers, resize=getattr(args, "resize", None), **options)
+    net = export.load(path, weights, args.names, args.preprocessing, progress=layers,
+                      resize=getattr(args, "resize", None), data_shape=args.data_shape, **options)
     if not isinstance(net, kind):
         is_classifier = isinstance(net, export.LoadedClassifier)
         other, command = ("classifier", "classify") if is_classifier else ("detector", "detect")
@@ -60,21 +67,41 @@ def _split(args, where):
                   f"Write gluonops {where} PREFIX IMAGE ..., or gluonops {where} CFG WEIGHTS IMAGE ...")
 
 
-def output_paths(output: str | None, images: Sequence[str], where: str) -> dict[str, str]:
+def _images(sources: Sequence[str]) -> dict[str, str]:
+    """The images that files and folders are: the path of each, and its path in a folder of pictures.
+
+    The second is the path in the folder that was named. Where two images would share it, it is that in the folder which
+    all have in common.
+    """
+    names = {}
+    for source in sources:
+        inside = image_files(source) if os.path.isdir(source) else [source]
+        folder = source if os.path.isdir(source) else os.path.dirname(source)
+        names.update((image, os.path.relpath(image, folder or os.curdir)) for image in inside)
+    if len(set(map(_picture_name, names.values()))) < len(names):
+        common = os.path.commonpath([os.path.dirname(os.path.abspath(image)) for image in names])
+        names = {image: os.path.relpath(image, common) for image in names}
+    return names
+
+
+def output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
     """The picture to write for each image; empty without ``output``.
 
-    ``output``: a picture for one image, or a folder. An OpError if a picture has no format, would replace an image or
-    another picture, or ``output`` is one for several images.
+    - ``output``: a picture for one image, or a folder.
+    - ``images``: as :func:`load_net` returns them.
+
+    An OpError if a picture has no format, would replace an image or another picture, or ``output`` is one for several
+    images.
     """
     if output is None:
         return {}
     is_folder = len(images) > 1 or os.path.isdir(output) or output.endswith(os.sep)
     if not is_folder:
-        paths = {images[0]: output}
+        paths = dict.fromkeys(images, output)
     elif os.path.isfile(output) or _format(output):
         raise OpError(where, f"-o {output} is one picture, and there are {len(images)} images", "Name a folder")
     else:
-        paths = {image: os.path.join(output, _picture_name(image)) for image in images}
+        paths = {image: os.path.join(output, _picture_name(name)) for image, name in images.items()}
     for image, path in paths.items():
         if _format(path) is None:
             suffix = pathlib.Path(path).suffix.lower()
@@ -85,12 +112,11 @@ def output_paths(output: str | None, images: Sequence[str], where: str) -> dict[
     if len(set(paths.values())) < len(paths):
         names = sorted(paths.values())
         twice = next(name for name, other in zip(names, names[1:]) if name == other)
-        raise OpError(where, f"two images would be drawn into {twice}", "Draw the folders one after the other")
+        raise OpError(where, f"two images would be drawn into {twice}", "Name one of them")
     return paths
 
 
-def _picture_name(image):
-    name = os.path.basename(image)
+def _picture_name(name):
     return name if _format(name) else f"{name}.png"
 
 

@@ -19,7 +19,8 @@ def over(items: Iterable, what: str, unit: str) -> Iterable:
     """
     if tqdm is None:
         return items
-    return tqdm(items, desc=what, unit=unit, disable=None)
+    is_one = hasattr(items, "__len__") and len(items) < 2
+    return tqdm(items, desc=what, unit=unit, disable=True if is_one else None)
 
 
 def layers(items: Iterable) -> Iterable:

@@ -15,7 +15,7 @@ from typing import Any
 from mxnet.gluon import HybridBlock
 from mxnet.gluon.loss import Loss, _apply_weighting
 
-from ..runtime.near import near
+from ..runtime.near import perhaps
 from .contract import Op
 from .emitter import Array
 from .errors import OpError
@@ -133,7 +133,16 @@ def _item(name: str, text: str) -> str:
 
 
 class OpBlock(OperatorPage, HybridBlock):
-    """A layer that is one operator. Its keyword arguments are the operator's attributes, ``prefix`` and ``params``."""
+    """A layer that is one operator.
+
+    Its arguments are the operator's attributes, in the order and with the defaults of the function, ``prefix`` and
+    ``params``. A subclass with other arguments has a constructor of its own.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any):
+        if "_function" in vars(cls) and "__init__" not in vars(cls):
+            cls.__init__ = _constructor(cls)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, **kwargs: Any):
         options, others = _split(self, kwargs)
@@ -146,6 +155,24 @@ class OpBlock(OperatorPage, HybridBlock):
 
     def __repr__(self):
         return call_text(self, self._options)
+
+
+def _constructor(cls: type[OpBlock]) -> Callable:
+    """The constructor whose arguments are the operator's attributes."""
+    arguments = inspect.signature(cls._function).parameters.values()
+    attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
+    signature = inspect.Signature([
+        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *attributes,
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD, annotation="Any")])
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        bound = signature.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        given = {name: value for name, value in bound.arguments.items() if name not in ("self", "kwargs")}
+        super(cls, self).__init__(**given, **bound.arguments["kwargs"])
+
+    __init__.__signature__ = signature
+    return __init__
 
 
 class OpLoss(OperatorPage, Loss):
@@ -190,8 +217,7 @@ def _split(block: OperatorPage, arguments: Mapping[str, Any]) -> tuple[dict[str,
         if name not in attributes and name not in BLOCK_ARGUMENTS:
             known = [*inspect.signature(type(block).__init__).parameters, *attributes]
             known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
-            meant = near(name, known)
             raise OpError(type(block).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                          f"Perhaps you mean {meant!r}" if meant else "Choose one of these")
+                          perhaps(name, known) or "Choose one of these")
     options = {name: value for name, value in arguments.items() if name in attributes}
     return options, {name: value for name, value in arguments.items() if name not in options}

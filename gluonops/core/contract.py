@@ -1,8 +1,8 @@
 """The declaration of an operator, :class:`Op`, and everything that follows from it alone.
 
 The contract is the only source of an operator's names, types, attributes, shapes and error conditions. From it follow
-the CustomOpProp, the CUDA kernels' arguments (:mod:`gluonops.core.record`), the C++ operator
-(``gluonops/native/generate.py``), validation, the support table and the test suite. This module needs neither MXNet nor
+the CustomOpProp, the CUDA kernels' arguments (:mod:`gluonops.core.arguments`), the C++ operator
+(``gluonops/native/writing``), validation, the support table and the test suite. This module needs neither MXNet nor
 NumPy, because a build reads contracts without them.
 
 Each tensor has a type variable (``"T"`` for the data, ``"A"`` for the accumulator of T, ``"L"`` for labels), so that
@@ -275,12 +275,12 @@ def expression(text: str) -> Expression:
     return Expression(text)
 
 
-_PLACE = re.compile(r"\{([^{}]*)\}")
+PLACE = re.compile(r"\{([^{}]*)\}")
 
 
 def fill_in(text: str, values: dict) -> str:
     """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
-    return _PLACE.sub(lambda match: str(expression(match[1])(values)), text)
+    return PLACE.sub(lambda match: str(expression(match[1])(values)), text)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key

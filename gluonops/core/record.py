@@ -1,12 +1,8 @@
-"""The record of a CUDA kernel's arguments, which follows from the contract: its text, and what fills it.
+"""What a CUDA kernel is launched with, which follows from the contract: its record, its parameters, and their values.
 
-The record is ``struct <Op>Args``, with the names of the contract: tensors, their requests, dimensions, attributes,
-derived numbers and memory. ``mx.rtc`` passes pointers and numbers only. So each kernel that it launches,
-``<op>_forward``, has them as its parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &args)``
-of ``kernel.cu``.
-
-``gluonops/native/generate.py`` writes the record for C++, from the same functions. So this module needs neither MXNet
-nor NumPy.
+``mx.rtc`` passes pointers and numbers only. So each kernel that it launches, ``<op>_forward``, has them as its
+parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &args)`` of ``kernel.cu``. Besides what
+:mod:`.arguments` has, CUDA's record has the tensors' requests.
 """
 from __future__ import annotations
 
@@ -19,76 +15,12 @@ import types
 import typing
 from collections.abc import Iterator
 
-from .attributes import Attr, Choice, Float, Int, IntOrTuple, Optional, Pairs
+from .arguments import Arguments, attribute_type, attributes, dtypes_of_derived, enumerations, expression_of, written
+from .attributes import Attr, Choice, IntOrTuple
 from .contract import Array, Launch, Number, Op, accumulator, expression
-from .expressions import dtype_of
 
-C_TYPES = {"float16": "__half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
-           "int32": "int32_t", "int64": "int64_t"}
+C_TYPES = {**Arguments.C_TYPES, "float16": "__half"}
 MEMORY_TYPES = {"uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long", **C_TYPES}
-
-
-def camel(name: str) -> str:
-    """``softmax_output`` -> ``SoftmaxOutput``."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-def enumeration_of(op_name: str, attr: Attr) -> str:
-    """The name of the enumeration of an attribute that is a choice."""
-    return camel(f"{op_name}_{attr.name}")
-
-
-def enumeration(op_name: str, attr: Attr) -> str:
-    """Its text. CUDA's C++03 has no ``enum class``."""
-    words = ", ".join(camel(word) for word in attr.kind.words)
-    return f"struct {enumeration_of(op_name, attr)} {{ enum Value {{ {words} }}; }};"
-
-
-def attribute_type(op: Op, attr: Attr) -> str:
-    """The C++ type of an attribute's member."""
-    if attr.name in op.counts:
-        return "Weights<A>"
-    if isinstance(attr.kind, Choice):
-        return f"{enumeration_of(op.name, attr)}::Value"
-    if isinstance(attr.kind, IntOrTuple):
-        return "List<int64_t>"
-    kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
-    if isinstance(kind, Pairs):
-        return "List<double>"
-    item = {Int: "int64_t", Float: "double"}.get(type(kind), "bool")
-    return f"Optional<{item}>" if isinstance(attr.kind, Optional) else item
-
-
-def attributes(op: Op) -> list[Attr]:
-    """The attributes that kernels have: not one that says whether functions return an output of this name."""
-    tensors = [tensor.name for tensor in op.tensors]
-    return [attr for attr in op.attrs if attr.name not in tensors]
-
-
-def known_types(op: Op) -> dict[str, str]:
-    """The dtype, in expressions, of each dimension, constant and attribute."""
-    found = {}
-    for attr in attributes(op):
-        kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
-        found[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
-    shared = op.cuda.constants if op.cuda else ()
-    return {**found, **dict.fromkeys([*op.dims, *op.constants, *shared], "int64")}
-
-
-def dtypes_of_derived(op: Op, derived: dict[str, str | Number]) -> dict[str, str]:
-    """Name -> dtype, as in :class:`.contract.Array`, of derived numbers."""
-    found, known = {}, known_types(op)
-    for name, given in derived.items():
-        if isinstance(given, Number):
-            found[name] = given.dtype
-        else:
-            try:
-                dtype = dtype_of(expression(given).tree, known)
-            except ValueError as error:
-                raise ValueError(f"{op.name}: {error}") from None
-            found[name] = "A" if dtype == "float64" else dtype
-        known[name] = found[name] if found[name] in ("bool", "int64") else "float64"
-    return found
 
 
 # -- the members ---------------------------------------------------------------------------------------------------
@@ -98,58 +30,48 @@ class Member:
 
     Parameters
     ----------
-    type, name : str
-        Of the member.
+    name : str
     parameters : tuple of (str, str)
         (type, name) of the kernel's parameters that it comes from. Types have the type variables.
     values : dict of str to str
         What the member, or its members, are set to.
     arguments : callable
         The value of each parameter, a number or a tuple of floats, from the value in Python.
-    origin : str, default ""
-        Where its value comes from, if it is no attribute or dimension.
     """
-    type: str
     name: str
     parameters: tuple
     values: dict
     arguments: typing.Callable[[typing.Any], tuple]
-    origin: str = ""
-
-    @property
-    def length(self) -> str:
-        """``[9]`` of an array."""
-        return f"[{len(self.values)}]" if "[0]" in self.values else ""
 
 
-def _integer(name: str, c_type: str = "int64_t", value: str = "{}", origin: str = "") -> Member:
-    return Member(c_type, name, (("int64_t", name),), {"": value.format(name)}, lambda given: (int(given),), origin)
+def _integer(name: str, value: str = "{}") -> Member:
+    return Member(name, (("int64_t", name),), {"": value.format(name)}, lambda given: (int(given),))
 
 
 def _member_of_attribute(op: Op, attr: Attr) -> Member:
     name, c_type = attr.name, attribute_type(op, attr)
     if c_type == "bool":
-        return _integer(name, c_type, "{} != 0")
+        return _integer(name, "{} != 0")
     if c_type == "int64_t":
         return _integer(name)
     if c_type == "double":
-        return Member(c_type, name, ((c_type, name),), {"": name}, lambda given: (float(given),))
+        return Member(name, ((c_type, name),), {"": name}, lambda given: (float(given),))
     if isinstance(attr.kind, Choice):
-        return Member(c_type, name, (("int64_t", name),), {"": f"{c_type}({name})"},
+        return Member(name, (("int64_t", name),), {"": f"{c_type}({name})"},
                       lambda given: (attr.kind.words.index(given),))
     if c_type.startswith("Optional"):
         item = c_type[len("Optional<"):-1]
         convert = float if item == "double" else int
-        return Member(c_type, name, (("int64_t", f"{name}_given"), (item, name)),
+        return Member(name, (("int64_t", f"{name}_given"), (item, name)),
                       {".given": f"{name}_given != 0", ".value": name},
                       lambda given: (int(given is not None), convert(given or 0)))
     if c_type.startswith("List"):
-        return Member(c_type, name, (("const double *", name), ("int64_t", f"{name}_count")),
+        return Member(name, (("const double *", name), ("int64_t", f"{name}_count")),
                       {".values": name, ".count": f"{name}_count"},
                       lambda given: (given or (0.0,), len(given or ())))
     parameters = ("const A *", name), ("double", f"{name}_sum"), ("int64_t", f"{name}_given")
     values = {".values": f"{name}_given ? {name} : 0", ".sum": f"{name}_sum"}
-    return Member(c_type, name, parameters, values, _weights)
+    return Member(name, parameters, values, _weights)
 
 
 def _weights(given: tuple | None) -> tuple:
@@ -157,40 +79,34 @@ def _weights(given: tuple | None) -> tuple:
 
 
 def _member_of_number(name: str, given: str | Number, dtype: str) -> Member:
-    is_expression = isinstance(given, str) or given.expression is not None
-    origin = (given if isinstance(given, str) else given.expression) if is_expression else "from derive()"
     if dtype == "bool":
-        return _integer(name, "bool", "{} != 0", origin)
+        return _integer(name, "{} != 0")
     if isinstance(given, Number) and given.count:
         parameters = tuple(("int64_t", f"{name}{i}") for i in range(given.count))
-        values = {f"[{i}]": f"{name}{i}" for i in range(given.count)}
-        return Member("int64_t", name, parameters, values, tuple, origin)
+        return Member(name, parameters, {f"[{i}]": f"{name}{i}" for i in range(given.count)}, tuple)
     if dtype == "int64":
-        return _integer(name, origin=origin)
+        return _integer(name)
     value = f"A({name})" if dtype == "A" else name
-    return Member("A" if dtype == "A" else "double", name, (("double", name),), {"": value},
-                  lambda number: (float(number),), origin)
+    return Member(name, (("double", name),), {"": value}, lambda number: (float(number),))
 
 
 def _derived(op: Op) -> dict[str, str | Number]:
     """The derived numbers of CUDA's record. Another one is C++'s alone."""
-    of_both = {name: given for name, given in op.derived.items() if isinstance(given, str) or given.expression}
-    return {**of_both, **op.cuda.derived}
+    return {**{name: given for name, given in op.derived.items() if expression_of(given)}, **op.cuda.derived}
+
+
+def _attributes(op: Op) -> list[Attr]:
+    """The attributes of CUDA's record. What a tuple of repeat counts means for a kernel, derived numbers say."""
+    return [attr for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
 
 
 @functools.cache
 def members(op: Op) -> tuple[Member, ...]:
     """The dimensions, attributes and derived numbers of CUDA's record."""
-    found = [_integer(name) for name in op.dims]
-    # What a tuple of repeat counts means for a kernel, derived numbers say.
-    found += [_member_of_attribute(op, attr) for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
     dtypes = dtypes_of_derived(op, _derived(op))
-    return (*found, *(_member_of_number(name, given, dtypes[name]) for name, given in _derived(op).items()))
-
-
-def written(op: Op, direction: str) -> tuple:
-    """The tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
-    return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
+    return (*[_integer(name) for name in op.dims],
+            *[_member_of_attribute(op, attr) for attr in _attributes(op)],
+            *[_member_of_number(name, given, dtypes[name]) for name, given in _derived(op).items()])
 
 
 def read(op: Op, direction: str) -> list[str]:
@@ -208,19 +124,23 @@ def scratch(op: Op, direction: str) -> list[Array]:
     return [array for array in op.cuda.scratch if array.direction in (None, direction)]
 
 
-def _variable(op: Op, name: str) -> str:
+def _variable(dtype: str) -> str:
     """The type of a tensor's elements. Where it may have two, both are the dtype of the one that is not T."""
-    tensor = next(tensor for tensor in op.tensors if name in (tensor.name, f"{tensor.name}_grad"))
-    tree = expression(tensor.dtype).tree
+    tree = expression(dtype).tree
     return tree.id if isinstance(tree, ast.Name) else tree.body.id
+
+
+def _variable_of(op: Op, name: str) -> str:
+    """The type of the elements of a tensor or of its gradient."""
+    return _variable(next(tensor.dtype for tensor in op.tensors if name in (tensor.name, f"{tensor.name}_grad")))
 
 
 # -- the text ------------------------------------------------------------------------------------------------------
 def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
     """(type, name) of each parameter of a kernel, in order. Types have the type variables."""
     targets = written(op, direction)
-    found = [(f"const {_variable(op, name)} *", name) for name in read(op, direction)]
-    found += [(f"{_variable(op, tensor.name)} *", target(tensor, direction)) for tensor in targets]
+    found = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
+    found += [(f"{_variable(tensor.dtype)} *", target(tensor, direction)) for tensor in targets]
     found += [("double *", array.name) for array in scratch(op, direction)]
     found += [("int", f"{target(tensor, direction)}_request") for tensor in targets]
     if op.cuda.steps:
@@ -234,50 +154,45 @@ def constants(op: Op) -> str:
     return f"enum {{ {values} }};\n" if values else ""
 
 
+class CudaArguments(Arguments):
+    """The record in CUDA: a template over all type variables, with the words of launches and the tensors' requests."""
+
+    C_TYPES = MEMORY_TYPES
+
+    def __init__(self, op: Op):
+        super().__init__(op)
+        self.variables = tuple(op.types)
+        self.attributes = _attributes(op)
+        self.derived = _derived(op)
+        self.scratch = op.cuda.scratch
+
+    @property
+    def type(self) -> str:
+        """The struct, with its template parameters."""
+        return f"{self.name}<{', '.join(self.variables)}>"
+
+    def _own(self) -> Iterator[str]:
+        yield "typedef T Data;"
+        if self.op.cuda.steps:
+            yield f"enum Step {{ {', '.join(self.op.cuda.steps)} }};"
+            yield "int64_t step;"
+        targets = [target(tensor, direction) for direction in ("forward", "backward")
+                   for tensor in written(self.op, direction)]
+        yield f"int {', '.join(f'{name}_request' for name in targets)};"
+
+    def _pointer(self, name: str, dtype: str, const: str = "") -> str:
+        return f"{const}{_variable(dtype)} *{name};"
+
+    def _gradient_dtype(self, dtype: str) -> str:
+        return dtype
+
+
 def declaration(op: Op) -> str:
-    """The text of the record, with the enumerations of the attributes."""
-    lines = [enumeration(op.name, attr) for attr in attributes(op) if isinstance(attr.kind, Choice)]
-    lines += _structs(op)
-    lines += ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
-              _template(op), f"struct {_struct(op)} {{",
-              "    typedef T Data;", "    typedef typename Accumulator<T>::type A;"]
-    if op.cuda.steps:
-        lines += [f"    enum Step {{ {', '.join(op.cuda.steps)} }};", "    int64_t step;"]
-    lines += [f"    {line}" for line in _declared(op)]
-    return "\n".join([*lines, "};", ""])
-
-
-def _structs(op: Op) -> list[str]:
-    """The declarations of the structs in scratch memory."""
+    """The text of the record, with the enumerations of the attributes and the declarations of the structs in memory."""
     names = dict.fromkeys(array.dtype for array in op.cuda.scratch if array.dtype not in ("T", "A", *MEMORY_TYPES))
-    return [f"{'template <typename A> ' if name.endswith('<A>') else ''}struct {name.replace('<A>', '')};"
-            for name in names]
-
-
-def _declared(op: Op) -> Iterator[str]:
-    for arg in op.inputs:
-        yield f"const {_variable(op, arg.name)} *{arg.name};"
-    for out in op.outputs:
-        yield f"{_variable(op, out.name)} *{out.name};   // {out.doc}"
-    for out in op.outputs:
-        if f"{out.name}_grad" in op.backward:
-            yield f"const {_variable(op, out.name)} *{out.name}_grad;"
-    for arg in written(op, "backward"):
-        yield f"{_variable(op, arg.name)} *{arg.name}_grad;"
-    names = [target(tensor, direction) for direction in ("forward", "backward") for tensor in written(op, direction)]
-    yield f"int {', '.join(f'{name}_request' for name in names)};"
-    for member in members(op):
-        yield f"{member.type} {member.name}{member.length};{f'   // {member.origin}' if member.origin else ''}"
-    for array in {array.name: array for array in op.cuda.scratch}.values():
-        yield f"{MEMORY_TYPES.get(array.dtype, array.dtype)} *{array.name};   // {array.size}"
-
-
-def _template(op: Op) -> str:
-    return f"template <{', '.join(f'typename {variable}' for variable in op.types)}>"
-
-
-def _struct(op: Op) -> str:
-    return f"{camel(op.name)}Args"
+    structs = [f"{'template <typename A> ' if name.endswith('<A>') else ''}struct {name.replace('<A>', '')};"
+               for name in names]
+    return "\n".join([*enumerations(op), *structs, *CudaArguments(op).declaration(), ""])
 
 
 def kernels(op: Op) -> str:
@@ -289,25 +204,26 @@ def _kernel(op: Op, direction: str) -> list[str]:
     bounds = getattr(op.cuda, f"{direction}_bounds")
     given = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
              for c_type, name in parameters(op, direction)]
-    record = f"{_struct(op)}<{', '.join(op.types)}>"
+    record = CudaArguments(op)
     lines = [f"args.{name} = {value};" for name, value in _values(op, direction, record)]
-    return [_template(op), f"__global__ void {f'__launch_bounds__({bounds}) ' if bounds else ''}{op.name}_{direction}(",
-            *[f"    {parameter}," for parameter in given[:-1]], f"    {given[-1]})", "{", f"    {record} args = {{}};",
-            *[f"    {line}" for line in lines], f"    {direction}(args);", "}", ""]
+    return [record.template(),
+            f"__global__ void {f'__launch_bounds__({bounds}) ' if bounds else ''}{op.name}_{direction}(",
+            *[f"    {parameter}," for parameter in given[:-1]], f"    {given[-1]})", "{",
+            f"    {record.type} args = {{}};", *[f"    {line}" for line in lines], f"    {direction}(args);", "}", ""]
 
 
-def _values(op: Op, direction: str, record: str) -> Iterator[tuple[str, str]]:
+def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str, str]]:
     """(member, value) of what a pass has."""
     outputs = [out.name for out in op.outputs]
     for name in read(op, direction):
         is_written_in_forward = name in outputs
-        yield name, f"const_cast<{_text(_variable(op, name))} *>({name})" if is_written_in_forward else name
+        yield name, f"const_cast<{_text(_variable_of(op, name))} *>({name})" if is_written_in_forward else name
     for tensor in written(op, direction):
         name = target(tensor, direction)
         yield name, name
         yield f"{name}_request", f"{name}_request"
     for array in scratch(op, direction):
-        c_type = _text(MEMORY_TYPES.get(array.dtype, array.dtype)).replace(f"<{_text('A')}>", f"<typename {record}::A>")
+        c_type = _text(record.c_type(array.dtype)).replace(f"<{_text('A')}>", f"<typename {record.type}::A>")
         yield array.name, f"reinterpret_cast<{c_type} *>({array.name})"
     if op.cuda.steps:
         yield "step", "step"
@@ -385,7 +301,7 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
     known = {**tensors, **op.constants, **op.cuda.constants, **numbers}
     for name, given in _derived(op).items():
-        text = given if isinstance(given, str) else given.expression
+        text = expression_of(given)
         known[name] = numbers[name] = expression(text)(known) if text else computed[name]
     return numbers
 

@@ -7,6 +7,7 @@ import pathlib
 import types
 from collections.abc import Collection
 
+from ..runtime.near import perhaps
 from .contract import Op
 from .errors import OpError
 
@@ -56,7 +57,7 @@ def get(name: str) -> Entry:
     """The entry of an operator by name."""
     if name not in _ops:
         raise OpError("ops", f"there is no operator {name!r}; there are {', '.join(sorted(_ops))}",
-                      "Check the spelling")
+                      perhaps(name, _ops) or "Check the spelling")
     return _ops[name]
 
 

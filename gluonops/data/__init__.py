@@ -12,7 +12,8 @@ from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
 from .datasets.scenes import DigitScenes
 from .datasets.shapes import ShapeScenes
-from .load import classification, detection, format_names
+from .images import image_files
+from .load import classification, detection, format_names, recognize
 from .transforms.augment import Augment
 from .transforms.cropping import Crop, Turn
 from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes
@@ -29,5 +30,5 @@ from .transforms.pipeline import (
 __all__ = ["Augment", "Augmented", "Batches", "Crop", "DataFile", "DetectionDataset", "DigitScenes", "ImageFolder",
            "Letterbox", "Letterboxed", "Resize", "SampleKey", "ShapeScenes", "Split", "Stretched", "Turn", "anchors_of",
            "classification", "coco_average_precision", "detection", "detection_batch", "digits", "format_names",
-           "kmeans", "letterbox", "letterbox_boxes", "read_data_file", "resize", "unletterbox_boxes",
-           "validation_batch"]
+           "image_files", "kmeans", "letterbox", "letterbox_boxes", "read_data_file", "recognize", "resize",
+           "unletterbox_boxes", "validation_batch"]

@@ -12,7 +12,8 @@ from ..core.errors import OpError
 from ..core.files import read_lines
 from .images import image_size, read_image
 
-__all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "about_image", "class_names"]
+__all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "about_image", "class_names",
+           "class_words"]
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
@@ -124,6 +125,12 @@ def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
         except AttributeError:   # gluoncv's data sets and data sets in memory have no names
             name = f"image {index}"
         raise error.about(name) from error
+
+
+def class_words(words: Sequence[str], where: str) -> tuple[str, ...]:
+    """What the option ``--classes`` means: names of classes, or a file with one per line."""
+    is_file = len(words) == 1 and os.path.isfile(words[0])
+    return class_names(words[0] if is_file else words, where)
 
 
 def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ class Format(NamedTuple):
     - ``rooted``: whether the user passes a root. If not, the data is part of a package.
     - ``classes``: whether the option ``classes`` is allowed. If not, the classes are fixed.
     - ``options``: names of further options.
+    - ``marks``: what of it tells that a folder has this layout: patterns of paths in the folder.
+    - ``ending``: how the name of a file ends that may be in the place of the folder.
     """
     name: str
     task: str
@@ -28,24 +30,29 @@ class Format(NamedTuple):
     rooted: bool = True
     classes: bool = True
     options: tuple = ()
+    marks: tuple = ()
+    ending: str = ""
 
 
 RECORD_FILES = "a folder with `train.rec` and `val.rec` in MXNet's RecordIO format, or one `.rec` file"
+RECORDS = ("train.rec", "val.rec", "valid.rec", "test.rec")
 FORMATS = (
     Format("digits", "detection", "scenes:DigitScenes", "not used: the scenes are composed of scikit-learn's digits",
            rooted=False, classes=False, options=("size", "count", "objects", "seed")),
-    Format("voc", "detection", "voc:VOC", "a folder in the layout of Pascal VOC", options=("splits",)),
-    Format("coco", "detection", "coco:COCO", "a folder in the layout of COCO, with `annotations/`"),
+    Format("voc", "detection", "voc:VOC", "a folder in the layout of Pascal VOC", options=("splits",),
+           marks=("ImageSets/Main", "VOC2007/ImageSets/Main", "VOC2012/ImageSets/Main")),
+    Format("coco", "detection", "coco:COCO", "a folder in the layout of COCO, with `annotations/`",
+           marks=("annotations/*.json",)),
     Format("yolo", "detection", "yolo:Yolo", "a folder in the layout of Darknet: per image one `.txt` file, with a "
-           "line `class x y w h` per object"),
-    Format("rec", "detection", "records:DetectionRecords", RECORD_FILES),
+           "line `class x y w h` per object", marks=("labels", "train/labels", "train.txt", "*.names"), ending=".data"),
+    Format("rec", "detection", "records:DetectionRecords", RECORD_FILES, marks=RECORDS, ending=".rec"),
     Format("digits", "classification", "digits:digit_images", "not used: the digits are part of scikit-learn",
            rooted=False, options=("size", "seed")),
     Format("mnist", "classification", "digits:mnist_images", "a folder with the four files of MNIST",
-           options=("size", "seed")),
+           options=("size", "seed"), marks=("train-images-idx3-ubyte*",)),
     Format("folder", "classification", "image_folder:ImageFolder", "a folder with `train` and `val`, which have one "
-           "folder of images per class"),
-    Format("rec", "classification", "records:ClassificationRecords", RECORD_FILES),
+           "folder of images per class", marks=("train/*/", "val/*/", "valid/*/", "test/*/"), ending=".data"),
+    Format("rec", "classification", "records:ClassificationRecords", RECORD_FILES, marks=RECORDS, ending=".rec"),
 )
 
 
@@ -64,7 +71,7 @@ def find(task: str, name: str) -> Format:
 
 def table(task: str) -> str:
     """The formats of a task as a Markdown table, for the documentation."""
-    lines = ["| `--dataset` | `--root` |", "|---|---|"]
+    lines = ["| `--dataset` | `--data` |", "|---|---|"]
     entries = [entry for entry in FORMATS if entry.task == task]
     for entry in entries:
         default = " (default)" if entry is entries[0] else ""

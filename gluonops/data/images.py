@@ -19,7 +19,8 @@ from ..core.files import check_regular
 from ..core.optional import require
 from .limits import check_size
 
-__all__ = ["EXTENSIONS", "FORMATS", "decode_image", "encoded_size", "image_size", "progress", "read_image"]
+__all__ = ["EXTENSIONS", "FORMATS", "decode_image", "encoded_size", "image_files", "image_size", "progress",
+           "read_image"]
 
 CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
@@ -46,6 +47,29 @@ def progress(items: Sequence, what: str) -> Iterable:
         return items
     disable = True if len(items) < PROGRESS_FROM else None   # None: disabled if stderr is not a terminal
     return tqdm(items, desc=what, leave=False, disable=disable)
+
+
+def image_files(folder: str | os.PathLike) -> list[str]:
+    """The paths of the images in a folder and in the folders inside it, in alphabetical order.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+
+    Raises
+    ------
+    OpError
+        There is no such folder, or there is no image in it.
+    """
+    where = "data.image_files"
+    folder = os.fspath(folder)
+    if not os.path.isdir(folder):
+        raise OpError(where, f"there is no folder {folder}", "Name a folder with images")
+    paths = sorted(os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names
+                   if name.lower().endswith(EXTENSIONS))
+    if not paths:
+        raise OpError(where, f"{folder} has no images ({', '.join(EXTENSIONS)})", "Name a folder with images")
+    return paths
 
 
 def read_image(path: str, where: str, formats: Sequence[str] | None = FORMATS) -> np.ndarray:

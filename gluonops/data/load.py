@@ -1,4 +1,5 @@
 """Data sets by name: ``detection("voc", root)``, ``classification("folder", root)``."""
+import glob
 import importlib
 import os
 from typing import Callable, Optional, Union
@@ -8,8 +9,9 @@ from mxnet import gluon
 from ..core.errors import OpError
 from . import formats
 from .base import SPLITS, DetectionDataset
+from .datasets.records import Records
 
-__all__ = ["classification", "detection", "format_names"]
+__all__ = ["classification", "detection", "format_names", "recognize"]
 
 Path = Union[str, os.PathLike]
 
@@ -107,6 +109,49 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
     if not entry.rooted and root is not None:
         raise OpError(where, f"{name} got a root", "Leave root out: digits are part of scikit-learn")
     return _read(entry, root, split, options)
+
+
+def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Format:
+    """The format of a data set, as the layout of its folder tells it. Its ``name`` is what the other functions take.
+
+    Parameters
+    ----------
+    path : str or os.PathLike, optional
+        The folder; or a .rec file, or one of Darknet's .data files. None: the digits, which are part of scikit-learn.
+    task : {"detection", "classification"}, optional
+        What the data set shall be for. By default what its labels are for.
+
+    Raises
+    ------
+    OpError
+        There is no such folder, no format has its layout, or the format is for the other task.
+    """
+    where = "data.recognize"
+    entries = [entry for entry in formats.FORMATS if task in (None, entry.task)]
+    if path is None:
+        return entries[0]
+    path = os.path.expanduser(os.fspath(path))
+    if not os.path.exists(path):
+        raise OpError(where, f"there is no folder {path}", "Pass the folder of a data set")
+    found = [entry for entry in formats.FORMATS if _has_layout(entry, path)]
+    if not found:
+        marks = ", ".join(mark for entry in formats.FORMATS for mark in entry.marks[:1])
+        raise OpError(where, f"{path} has the layout of no data set; expected one of {marks}",
+                      "See docs/fine_tuning.md for the layouts")
+    fitting = [entry for entry in found if entry in entries]
+    if not fitting:
+        raise OpError(where, f"{path} has the layout {found[0].name}, which is for {found[0].task}; expected one for "
+                      f"{task}", f"Run: gluonops train {path}")
+    if len(fitting) > 1 and fitting[0].name == fitting[-1].name:   # RecordIO has both kinds of labels
+        has_boxes = len(Records(path, "train", where).labels[0]) > 1
+        return fitting[0 if has_boxes else -1]
+    return fitting[0]
+
+
+def _has_layout(entry: formats.Format, path: str) -> bool:
+    if os.path.isfile(path):
+        return bool(entry.ending) and path.endswith(entry.ending)
+    return any(glob.glob(os.path.join(glob.escape(path), mark)) for mark in entry.marks)
 
 
 def _find(task: str, name: str, where: str) -> formats.Format:

@@ -8,6 +8,7 @@ An export is a pipeline. An :class:`ExportedModel` is made from a net or from fi
 from ..runtime import importing
 
 if importing.is_imported():   # gluonops.files reads graphs without MXNet
+    from .compare import Difference, compare
     from .model import ExportedModel
     from .onnx import onnx
     from .picture import picture
@@ -18,9 +19,9 @@ if importing.is_imported():   # gluonops.files reads graphs without MXNet
     from .torch import torch
     from .warning import ExportWarning
 
-__all__ = ["Detection", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector", "Prediction",
-           "Preprocessing", "Quantized", "QuantizedLayer", "load", "onnx", "picture", "quantize", "rewrite", "symbol",
-           "torch"]
+__all__ = ["Detection", "Difference", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector",
+           "Prediction", "Preprocessing", "Quantized", "QuantizedLayer", "compare", "load", "onnx", "picture",
+           "quantize", "rewrite", "symbol", "torch"]
 
 if not importing.is_imported():
     __getattr__ = importing.refuser(__name__, __all__)

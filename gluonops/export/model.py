@@ -10,11 +10,11 @@ import numpy as np
 
 from ..core import params
 from ..core.errors import OpError
-from .files import load, write
+from .files import load, shapes_of_inputs, write
 from .graph import Graph
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
-from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch
+from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch, type_name
 from .trace import trace
 
 WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # these metadata are made when a file is saved
@@ -97,6 +97,27 @@ class ExportedModel:
         if any(value.dtype == np.float16 for value in parameters.values()):
             metadata.setdefault("dtype", "float16")
         return cls(graph, parameters, inputs, metadata, epoch=epoch)
+
+    @classmethod
+    def of(cls, where: str, net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None = None,
+           epoch: int | None = None, dtype: str | None = None) -> ExportedModel:
+        """The model of a net or of files, with the shapes of all inputs and their ``dtype``.
+
+        Parameters
+        ----------
+        where : str
+            The caller, for errors.
+        net, data_shape, epoch, dtype
+            As in :func:`gluonops.export.onnx`.
+        """
+        if isinstance(net, (str, os.PathLike)):
+            model = cls.from_files(net, epoch, where)
+            model.inputs = shapes_of_inputs(where, model.graph, model.parameters, model.inputs, data_shape)
+            model.metadata["dtype"] = type_name(where, dtype or model.metadata.get("dtype", "float32"))
+            return model
+        if data_shape is None:
+            raise OpError(where, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
+        return cls.from_net(net, data_shape, dtype, where=where)
 
     def save(self, prefix: str | os.PathLike, epoch: int = 0) -> tuple[str, str]:
         """Write ``prefix-symbol.json`` and ``prefix-NNNN.params``, both or none.

@@ -10,13 +10,12 @@ from ..core.errors import OpError
 from ..core.files import check_target, replace
 from .constants import parameter_only
 from .drawing import Box, draw
-from .files import shapes_of_inputs
 from .graph import Graph, Node
 from .layers import Layer, layers
 from .layout import arrange
 from .model import ExportedModel
 from .onnx.sizes import Sizes
-from .shapes import Arrays, DataShape, type_name
+from .shapes import Arrays, DataShape
 
 __all__ = ["picture"]
 
@@ -70,7 +69,7 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     ending = _ending(path)
     check_target(WHERE, path)
     _check_libraries()
-    model = _read(net, data_shape, epoch, dtype)
+    model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype)
     dtype = model.metadata["dtype"]
     sizes = Sizes(model.graph, model.inputs, model.parameters, dtype, dynamic_batch=False, where=WHERE)
 
@@ -97,18 +96,6 @@ def _check_libraries() -> None:
     except ImportError as error:
         raise OpError(WHERE, f"the package {error.name} is not installed",
                       "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
-
-
-def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
-          dtype: str | None) -> ExportedModel:
-    """The model of a net or of files."""
-    if isinstance(net, mx.gluon.HybridBlock):
-        shape = () if data_shape is None else data_shape
-        return ExportedModel.from_net(net, shape, dtype, where=WHERE)
-    model = ExportedModel.from_files(net, epoch, WHERE)
-    model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
-    model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))
-    return model
 
 
 def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[Box], list[tuple[Box, Box]]]:

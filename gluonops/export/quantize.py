@@ -13,7 +13,6 @@ from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
 from .files import shapes_of_inputs
-from .graph import Graph
 from .locate import paths_of
 from .model import ExportedModel
 from .onnx.quantize import Quantization
@@ -31,6 +30,7 @@ from .quantization import (
     relative_error,
     run,
     simulated,
+    steady,
 )
 from .quantization.batches import as_arrays, named, split
 from .quantization.targets import ForMXNet, ForONNX
@@ -42,7 +42,6 @@ WHERE = "export.quantize"
 MXNET, ONNX = "MXNet", "ONNX"
 STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # that the error of each layer is measured on
-UNSTEADY = ("_contrib_box_nms", "_contrib_MultiBoxDetection", "argmax", "argmin", "argsort", "topk", "one_hot")
 Predict = Callable[[Any], Union[np.ndarray, list]]
 
 
@@ -118,7 +117,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     given, held = split(as_arrays("calibration", calibration), held_out)
     model = _float_model(net, given[0], epoch)
     given, held = named(given, model), named(held, model)
-    measured, tried = _measured(model), given[:SENSITIVITY_BATCHES]
+    measured, tried = steady(model), given[:SENSITIVITY_BATCHES]
     expected = run(measured, held)
 
     able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
@@ -183,21 +182,6 @@ def _check_float(model):
     dtype = model.metadata.setdefault("dtype", "float32")
     if dtype != "float32":
         raise OpError(WHERE, f"the net computes in {dtype}; expected float32", "Cast it: net.cast('float32')")
-
-
-def _measured(model):
-    """The model whose outputs are compared: the last layers', where the outputs jump from one value to another."""
-    if not any(node.op in UNSTEADY for node in model.graph.nodes()):
-        return model
-    model = model.copy()
-    layers = layers_of(model)
-    model.graph.heads = [(layer, 0) for layer in layers if not _feeds_another(layer, layers)]
-    return model
-
-
-def _feeds_another(layer, layers):
-    """Whether another layer is computed from a layer."""
-    return any(layer in Graph([(other, 0)], {}).nodes() for other in layers if other is not layer)
 
 
 def _calibrate(model, measured, layers, batches, method, percentile):

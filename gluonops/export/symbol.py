@@ -101,7 +101,8 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
 
 def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str = "builtin",
             fold_batch_norm: bool = False, inference: bool = False, epoch: int | None = None,
-            pad_channels: bool = False, split_channels: bool = False) -> tuple[str, str]:
+            pad_channels: bool = False, split_channels: bool = False,
+            data_shape: DataShape | None = None) -> tuple[str, str]:
     """Write exported files again, for another backend or with folded batch norms. The net's source is not needed.
 
     Nodes of gluonops become those of the backend. Names, attributes, parameters and all other nodes stay.
@@ -118,6 +119,8 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
         Remove losses and labels, as :func:`symbol` does without ``training``.
     epoch : int, optional
         Number of the parameter file, read and written. The default is the highest number.
+    data_shape : tuple of int, or dict of str to tuple of int, optional
+        As in :func:`gluonops.export.onnx`; the files store it.
 
     Returns
     -------
@@ -135,7 +138,10 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     prefix = os.fspath(prefix)
     check_target(where, prefix + "-symbol.json")
     _check_options(where, backend, training=False)
-    model = ExportedModel.from_files(source, epoch, where)
+    if data_shape is None:
+        model = ExportedModel.from_files(source, epoch, where)
+    else:
+        model = ExportedModel.of(where, source, data_shape, epoch)
     check_target(where, *paths_of(prefix, model.epoch))
 
     if inference:

@@ -119,7 +119,9 @@ class Operator(mx.operator.CustomOp):
         except OpError:
             raise
         except Exception as error:
+            is_old_rtc = str(error) == "'module' object is not callable"   # mx.rtc is a module since MXNet 1.0
             raise OpError(self.where, f"{method} raised {type(error).__name__}: {error}",
+                          "Write gluonops.legacy.Rtc where mx.rtc is called" if is_old_rtc else
                           "The traceback above says where") from error
         for i, (request, target, value) in enumerate(zip(requests, targets, blank)):
             if lists[written][i] is not value:

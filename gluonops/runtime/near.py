@@ -1,12 +1,31 @@
 """The name that a mistyped one is like. It uses nothing of gluonops, as all that the command imports at its start."""
 from __future__ import annotations
 
+import argparse
 import difflib
+import re
+import typing
 from collections.abc import Iterable
 
-__all__ = ["near"]
+__all__ = ["Parser", "perhaps"]
 
 
-def near(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one; None if none is."""
-    return next(iter(difflib.get_close_matches(name, list(known), 1)), None)
+def perhaps(name: str, known: Iterable[str]) -> str:
+    """``Perhaps you mean 'x'``, where x is the known name that is most like this one. Empty if none is."""
+    for meant in difflib.get_close_matches(name, list(known), 1):
+        return f"Perhaps you mean {meant!r}"
+    return ""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that names the command or the option that a mistyped one is like."""
+
+    def error(self, message: str) -> typing.NoReturn:
+        choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        option = re.search(r"unrecognized arguments: (-\S*)", message)
+        meant = ""
+        if choice:
+            meant = perhaps(choice[1], re.findall(r"[\w-]+", choice[2]))
+        elif option:
+            meant = perhaps(option[1], self._option_string_actions)
+        super().error(f"{message}. {meant}" if meant else message)

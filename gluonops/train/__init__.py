@@ -54,6 +54,7 @@ from .images import (
     Cached,
     Classification,
     ClassSubset,
+    DetectionSubset,
     Repeated,
     classification_batch,
     classification_parts,
@@ -62,7 +63,7 @@ from .images import (
     detection_parts,
     find_anchors,
 )
-from .inference import load_detector
+from .inference import load_net
 from .interrupting import command_to_resume, run_script
 from .metrics import (
     DetectionMetrics,
@@ -133,10 +134,10 @@ from .usage import how_to_run, save_example
 
 __all__ = [
     "DETECTIONS", "DTYPES", "KVSTORES", "OF_DIGITS", "OPTIMIZERS", "OUTPUTS", "SCHEDULES", "Cached", "ClassSubset",
-    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "EpochTable", "EventWriter",
-    "Exponential", "LaterSchedule", "MixedPrecision", "Options", "ParameterAverage", "Polynomial", "Random",
-    "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "Verification", "WarmRestarts", "Workers",
-    "accumulate_gradients", "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
+    "Classification", "Comparison", "Constant", "Cosine", "Cutouts", "DetectionMetrics", "DetectionSubset",
+    "EpochTable", "EventWriter", "Exponential", "LaterSchedule", "MixedPrecision", "Options", "ParameterAverage",
+    "Polynomial", "Random", "Repeated", "Run", "Schedule", "Sigmoid", "Step", "Steps", "Verification", "WarmRestarts",
+    "Workers", "accumulate_gradients", "accuracy", "anchor_images", "check_dtype", "check_input_sizes", "class_spread",
     "classification_batch", "classification_parts", "clear_graphs", "clip_gradients", "command_to_resume",
     "confusion_matrix", "cut_symbol", "darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
     "darknet_schedule", "darknet_schedule_from", "darknet_scorer", "default_augment", "describe_images",
@@ -144,11 +145,11 @@ __all__ = [
     "draw_detections", "draw_embedding", "draw_predictions", "draw_roc", "evaluate_detector", "export_and_check",
     "find_anchors", "find_checkpoint", "fit_batch_norm", "fit_classifier", "fits", "fraction", "freeze",
     "gradient_limit", "hint_for_classifier", "hint_for_detector", "how_to_run", "initialize_darknet", "is_small",
-    "join_workers", "keep_statistics", "load_detector", "load_first_layers", "load_module",
-    "load_pretrained_classifier", "load_pretrained_detector", "lock_folder", "make_folder", "make_trainer", "natural",
-    "net_tensors", "non_negative", "passes_over_objects", "plan", "positive", "predict_logits", "pretrain_backbone",
-    "pretrained_source", "read_checkpoint", "read_parameters", "repeats", "reproducible", "restore_checkpoint",
-    "restore_net", "run_arguments", "run_script", "save_checkpoint", "save_example", "save_figure", "save_tensors",
-    "schedule", "schedule_of", "set_seeds", "shorten_cfg", "split_batches", "total", "updates_per_epoch",
-    "verification", "warning_of_few_updates", "write", "write_history", "write_results", "zero_gradients",
+    "join_workers", "keep_statistics", "load_net", "load_first_layers", "load_module", "load_pretrained_classifier",
+    "load_pretrained_detector", "lock_folder", "make_folder", "make_trainer", "natural", "net_tensors", "non_negative",
+    "passes_over_objects", "plan", "positive", "predict_logits", "pretrain_backbone", "pretrained_source",
+    "read_checkpoint", "read_parameters", "repeats", "reproducible", "restore_checkpoint", "restore_net",
+    "run_arguments", "run_script", "save_checkpoint", "save_example", "save_figure", "save_tensors", "schedule",
+    "schedule_of", "set_seeds", "shorten_cfg", "split_batches", "total", "updates_per_epoch", "verification",
+    "warning_of_few_updates", "write", "write_history", "write_results", "zero_gradients",
 ]

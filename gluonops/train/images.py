@@ -15,10 +15,13 @@ from ..core.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names, listed
 from ..data.datasets.data_file import is_data_file
+from ..data.datasets.yolo import names_files
 from ..data.images import progress
+from ..runtime.near import perhaps
 
-__all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "Repeated", "classification_batch",
-           "classification_parts", "default_augment", "describe_images", "detection_parts", "find_anchors"]
+__all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "DetectionSubset", "Repeated",
+           "classification_batch", "classification_parts", "default_augment", "describe_images", "detection_parts",
+           "find_anchors"]
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
@@ -72,6 +75,57 @@ class ClassSubset(gluon.data.Dataset):
         return self.dataset.name(int(self.indices[index]))
 
 
+class DetectionSubset(gluon.data.Dataset):
+    """A data set for detection with the objects of some classes. An image without any of them is one of background.
+
+    Parameters
+    ----------
+    dataset : gluonops.data.DetectionDataset
+    classes : sequence of str
+        Names of the classes, in the order of their class ids.
+
+    Raises
+    ------
+    OpError
+        The data set has no such class.
+    """
+
+    def __init__(self, dataset: data.DetectionDataset, classes: Sequence[str]):
+        check_classes(classes, dataset.classes, "train.DetectionSubset")
+        self.dataset, self.classes = dataset, tuple(classes)
+        self._numbers = np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
+
+    def __len__(self):
+        return len(self.dataset)
+
+    def __getitem__(self, index):
+        image, label = self.dataset[index]
+        return image, self._chosen(label)
+
+    def label(self, index: int) -> np.ndarray:
+        """The boxes of the classes in an image."""
+        return self._chosen(self.dataset.label(index))
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image."""
+        return self.dataset.size(index)
+
+    def name(self, index: int) -> str:
+        """What an error calls the image."""
+        return self.dataset.name(index)
+
+    def fingerprint(self) -> str:
+        """A hash of the data set and the classes."""
+        text = "\0".join([self.dataset.fingerprint(), *self.classes])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _chosen(self, label):
+        numbers = self._numbers[label[:, 4].astype(int)]
+        label = label[numbers >= 0]
+        label[:, 4] = numbers[numbers >= 0]
+        return label
+
+
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                          size: int = 28, seed: int = 0) -> Classification:
     """A data set for classification, in three parts.
@@ -108,10 +162,7 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
         options["classes"] = train.classes
     val = data.classification(name, root, "val", **options)
     names = list(class_names(classes or train.classes, where))
-    unknown = [name for name in names if name not in train.classes]
-    if unknown:
-        raise OpError(where, f"there is no class {unknown[0]!r}; there are {', '.join(train.classes)}",
-                      "Choose other --classes")
+    check_classes(names, train.classes, where)
     training, held_out = ClassSubset(train, names), ClassSubset(val, names)
     for part, minimum, kind in ((training, 2, "to train on"), (held_out, 1, "held out")):
         if len(part) < minimum:   # one of two training images is for validation
@@ -137,7 +188,8 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
     name, root
         As :func:`gluonops.data.detection` takes them.
     classes : sequence of str, optional
-        Names of the classes; not for scenes of digits.
+        The classes to train on, in order; all of them if left out. A data set that names none has these. Not for scenes
+        of digits.
     size : int, default 416
         Height and width of the net's input.
     seed, count, hard
@@ -159,12 +211,33 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
             data.detection(name, root, split, count=number, seed=seed, size=size, hard=hard)
             for split, number in zip(("train", "val"), counts))
         return Cached(training), validation   # painting a scene costs more than keeping it
-    options = {"classes": classes} if classes else {}
-    training = data.detection(name, root, "train", **options)
+    training = detection_split(name, root, "train", classes)
     # Numbers mean what they mean in training, whatever order the held-out labels name their classes in.
-    validation = data.detection(name, root, "val", classes=training.classes)
+    if isinstance(training, DetectionSubset):
+        every = training.dataset.classes
+        validation = DetectionSubset(data.detection(name, root, "val", classes=every), training.classes)
+    else:
+        validation = data.detection(name, root, "val", classes=training.classes)
     box_sizes(validation, size)   # refuses what does not fit, by the headers of the files
     return training, validation
+
+
+def detection_split(name: str, root: str | os.PathLike, split: str, classes: Sequence[str] | None = None,
+                    ) -> data.DetectionDataset | DetectionSubset:
+    """A part of a data set for detection, with ``classes`` as in :func:`detection_parts`."""
+    if not classes:
+        return data.detection(name, root, split)
+    if name in ("voc", "coco") or name == "yolo" and (is_data_file(root) or names_files(root)):   # it names them
+        return DetectionSubset(data.detection(name, root, split), classes)
+    return data.detection(name, root, split, classes=classes)
+
+
+def check_classes(chosen: Sequence[str], known: Sequence[str], where: str) -> None:
+    """Raise an OpError for a class that a data set does not have."""
+    for name in chosen:
+        if name not in known:
+            raise OpError(where, f"there is no class {name!r}; there are {', '.join(known)}",
+                          perhaps(name, known) or "Choose other --classes")
 
 
 def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
@@ -328,7 +401,7 @@ def describe_images(training: Repeated, validation: gluon.data.Dataset) -> dict[
 def check_root(root: str | os.PathLike | None, where: str) -> None:
     """Raise an OpError for a file in the place of a folder, but for a ``.data`` file: it has not both parts."""
     if root is not None and os.path.isfile(root) and not is_data_file(root):
-        raise OpError(where, f"--root {root} is a file; expected the folder that has the images to train on and those "
+        raise OpError(where, f"--data {root} is a file; expected the folder that has the images to train on and those "
                       "held out", "Name its folder, for rec that of train.rec and val.rec")
 
 

@@ -46,6 +46,8 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
         before = {path: _time_of_change(path) for path in paths}
         main(args)
     except OpError as error:
+        if "--debug" in sys.argv:
+            raise
         sys.exit(str(error))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)   # a second one while Python exits ends it at once, silently
@@ -83,15 +85,18 @@ def how_to_resume() -> str:
 
 def command_to_resume() -> str:
     """The command that resumes the last checkpoint under --out, for a script that has the option ``--resume``."""
-    words, drop_value = [], False
-    for word in sys.argv:
+    program, *arguments = sys.argv
+    is_command = program.endswith((" train", " val"))    # which gluonops.commands.scripts has put there
+    words = shlex.split(program) if is_command else ["python", program]
+    drop_value = False
+    for word in arguments:
         name, equals, _ = word.partition("=")
         is_resume = name == "--resume"
         if not is_resume and not (drop_value and not word.startswith("-")):
             words.append(word)
         drop_value = is_resume and not equals
     launcher = os.environ.get(LAUNCHER)
-    return " ".join(filter(None, [launcher, shlex.join(["python", *words, "--resume", "auto"])]))
+    return " ".join(filter(None, [launcher, shlex.join([*words, "--resume", "auto"])]))
 
 
 def _time_of_change(path):

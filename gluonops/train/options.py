@@ -12,7 +12,9 @@ from typing import Any
 
 from ..core.errors import OpError
 from ..core.optional import require
-from ..data import format_names
+from ..data import format_names, recognize
+from ..data.base import class_words
+from ..runtime.near import Parser
 from .devices import KVSTORES
 from .optimizers import OPTIMIZERS
 from .precision import DTYPES
@@ -26,9 +28,9 @@ WHERE = "train.Options"
 MOST_JSON = 1 << 26   # bytes of a config: results.json has the confusion of all classes
 MOST_YAML = 1 << 20   # its parser is in Python and slow; the one in C dies of deep nesting
 # Options that a resumed run may change, and that --config does not take over: they do not change the numbers.
-WITHOUT_EFFECT = ("config", "ctx", "gpus", "out", "pretrained", "resume", "save_every", "tensorboard", "threads")
+WITHOUT_EFFECT = ("config", "debug", "device", "out", "pretrained", "resume", "save_every", "tensorboard", "threads")
 # Options of the machine that --config takes over nevertheless, because a split of batches rounds in another way.
-IN_CONFIG = ("ctx", "gpus", "pretrained", "threads", "save_every", "tensorboard")
+IN_CONFIG = ("device", "pretrained", "threads", "save_every", "tensorboard")
 
 
 def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
@@ -80,8 +82,10 @@ class Options:
     """
 
     def __init__(self, description: str):
-        self.parser = argparse.ArgumentParser(description=description, formatter_class=_Help, allow_abbrev=False)
+        self.parser = Parser(usage="%(prog)s [options]", description=description, formatter_class=_Help,
+                             allow_abbrev=False)
         self._groups: dict[str, Any] = {}
+        self._task: str | None = None     # what the data set is for, if its layout tells its format
         self._epochs: int | None = None   # the default of --epochs, if it is one that the images may stretch
 
     def add(self, group: str, *names: str, **settings) -> None:
@@ -91,7 +95,7 @@ class Options:
         self._groups[group].add_argument(*names, **settings)
 
     def add_run(self, out: str) -> None:
-        """``--seed``, ``--out`` and ``--config``.
+        """``--seed``, ``--out``, ``--config`` and ``--debug``.
 
         Parameters
         ----------
@@ -103,23 +107,28 @@ class Options:
         self.add("run", "--out", type=pathlib.Path, default=pathlib.Path(out), help="folder for the results")
         self.add("run", "--config", metavar="FILE", help="JSON or YAML with options, such as another run's "
                  "results.json; the command line takes precedence")
+        self.add("run", "--debug", action="store_true", help="show the traceback of an error")
 
-    def add_data(self, task: str, size: int | None = None) -> None:
-        """``--dataset`` and ``--root``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
+    def add_data(self, task: str | None = None, size: int | None = None) -> None:
+        """``--data`` and ``--dataset``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
 
         Parameters
         ----------
-        task : {"detection", "classification"}
+        task : {"detection", "classification"}, optional
+            Then the layout of the data tells ``dataset``. Without a task it is None if the option is left out.
         size : int, optional
             Default of ``--size``, for scripts that train.
         """
-        formats = format_names(task)
-        self.add("data", "--dataset", choices=formats, default=formats[0],
-                 help="format of the data set; see docs/fine_tuning.md")
-        self.add("data", "--root", help="folder of the data set")
+        self._task = task
+        formats = format_names(task) if task else sorted({*format_names("detection"), *format_names("classification")})
+        self.add("data", "--data", "--root", metavar="FOLDER", help="the data set (default: digits)")
+        self.add("data", "--dataset", choices=formats,
+                 help="format of the data set (default: as its layout tells); see docs/fine_tuning.md")
         if size is not None:
-            self.add("data", "--classes", nargs="+", help="names of the classes to train on")
-            self.add("data", "--size", type=positive, default=size, help="height and width of the net's input")
+            self.add("data", "--classes", nargs="+", metavar="NAME",
+                     help="the classes to train on: names, or a file with one per line")
+            self.add("data", "--size", "--imgsz", type=positive, default=size,
+                     help="height and width of the net's input")
             self.add("data", "--flip", type=fraction, default=0,
                      help="probability of mirroring an image; 0.5 except for digits and letters")
 
@@ -131,18 +140,18 @@ class Options:
         self.add("net", "--pretrained-names",
                  help="file with the class names of a .params or .weights file, one per line")
 
-    def add_detector(self, threshold: float) -> None:
-        """``--exported``, ``--cfg``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_detector`.
+    def add_net(self, threshold: float) -> None:
+        """``--net``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_net`.
 
         Parameters
         ----------
         threshold : float
             Default of ``--threshold``.
         """
-        self.add("net", "--exported", help="exported detector, without -symbol.json")
-        self.add("net", "--cfg", help="a Darknet cfg, instead of --exported")
-        self.add("net", "--weights", help="the weights of --cfg")
-        self.add("net", "--names", help="file with one class name per line; exported detectors contain them")
+        self.add("net", "--net", required=True,
+                 help="exported net, without -symbol.json; an .onnx file; or a Darknet cfg")
+        self.add("net", "--weights", help="the weights of a Darknet cfg")
+        self.add("net", "--names", help="file with one class name per line; exported nets contain them")
         self.add("net", "--threshold", type=fraction, default=threshold, help="least probability of a detection")
 
     def add_training(self, epochs: int, batch_size: int, lr: float) -> None:
@@ -152,7 +161,8 @@ class Options:
         self.add(group, "--epochs", type=positive, help=f"passes over the training images (default: {epochs})")
         self.add(group, "--repeat", type=natural, metavar="TIMES", help="how often an epoch shows each image; 0: as "
                  f"often as makes {LEAST_UPDATES} updates in all (default: 0, and 1 with --epochs)")
-        self.add(group, "--batch-size", type=positive, default=batch_size, help="images of a batch on each worker")
+        self.add(group, "--batch-size", "--batch", type=positive, default=batch_size,
+                 help="images of a batch on each worker")
         self.add(group, "--lr", type=non_negative, default=lr, help="highest learning rate")
         self.add(group, "--optimizer", choices=OPTIMIZERS, default="sgd", help="optimizer; sgd uses a momentum of 0.9")
         self.add(group, "--wd", type=non_negative, default=5e-4, help="weight decay")
@@ -178,8 +188,7 @@ class Options:
     def add_machine(self) -> None:
         """The options of :class:`gluonops.train.Run` that do not concern what is trained: devices, checkpoints."""
         group = "machine"
-        self.add(group, "--ctx", default="cpu:0", help="devices, for instance cpu:0,cpu:1; a batch is split among them")
-        self.add(group, "--gpus", help="GPUs, for instance 0,1; replaces --ctx")
+        self.add_device()
         self.add(group, "--kvstore", choices=KVSTORES, default="device", help="dist_*: see docs/several_machines.md")
         self.add(group, "--threads", type=natural, default=0, help="threads that read images ahead")
         group = "run"
@@ -188,6 +197,11 @@ class Options:
         self.add(group, "--save-every", type=natural, default=0, metavar="BATCHES",
                  help="batches between two checkpoints; 0: checkpoints after epochs only")
         self.add(group, "--tensorboard", action="store_true", help="write losses and metrics for TensorBoard, too")
+
+    def add_device(self) -> None:
+        """``--device``: see :func:`devices`."""
+        self.add("machine", "--device", "--ctx", "--gpus", default="cpu:0", metavar="DEVICES",
+                 help="for instance cpu:0,cpu:1, or the GPUs 0,1; a batch is split among them")
 
     def add_digits(self, epochs: int, batch_size: int = 32) -> None:
         """``--data-dir``, ``--epochs`` and ``--batch-size``, for scripts on :func:`gluonops.data.digits`."""
@@ -218,6 +232,10 @@ class Options:
         first.add_argument("--config", nargs="?")
         config = first.parse_known_args(words)[0].config
         args = self.parser.parse_args([*(self._config_words(config) if config else []), *words])
+        if self._task and args.dataset is None:
+            args.dataset = recognize(args.data, self._task).name
+        if getattr(args, "classes", None):
+            args.classes = [*class_words(args.classes, WHERE)]
         if self._epochs is not None:
             if args.repeat is None:
                 args.repeat = 0 if args.epochs is None else 1
@@ -226,7 +244,8 @@ class Options:
 
     def _config_words(self, path):
         """The options of a config as words of a command line, so that argparse checks them."""
-        actions = {action.dest: action for action in self.parser._actions if action.option_strings}
+        actions = {option.lstrip("-").replace("-", "_"): action for option, action
+                   in self.parser._option_string_actions.items()}
         words = []
         for name, value in _read_config(path).items():
             name = name.replace("-", "_")

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.optional import require
 from .files import write
 
-__all__ = ["how_to_run", "save_example"]
+__all__ = ["how_to_run", "program", "save_example"]
 
 SNIPPETS = {
     "detect": """\
@@ -47,7 +47,7 @@ def how_to_run(command: str, prefix: str | os.PathLike, image: str | os.PathLike
     """
     prefix, image = os.fspath(prefix), os.fspath(image)
     quoted = {"prefix": json.dumps(prefix), "image": json.dumps(image)}
-    words = shlex.join([*_program(), command, prefix, image, "-o", OUTPUTS[command]])
+    words = shlex.join([*program(), command, prefix, image, "-o", OUTPUTS[command]])
     return (f"Run the net on a picture, such as {image}:\n\n{words}\n\nThe same in Python:\n\n"
             + SNIPPETS[command].format(**quoted))
 
@@ -75,7 +75,7 @@ def save_example(image: np.ndarray | mx.nd.NDArray, folder: str | os.PathLike) -
     return path
 
 
-def _program():
+def program() -> list[str]:
     """How this user starts the command ``gluonops``: its folder is not on the PATH of every shell."""
     if shutil.which("gluonops"):
         return ["gluonops"]

@@ -1,8 +1,12 @@
 """The comparison of two commits: cases, turns and the table. No times are asserted."""
+import inspect
+import json
+
 import gluonops as gops
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import measure
 from benchmarks.harness import cases, suites
+from gluonops.core import registry
 
 
 def test_every_operator_has_a_call_and_a_larger_case():
@@ -10,6 +14,15 @@ def test_every_operator_has_a_call_and_a_larger_case():
         sizes = [case.shape for case in cases.of_commits([op])]
         assert len(sizes) >= 2 and sizes[0] != sizes[1]
         assert sizes[0] == suites.get(op).cases[0].shapes[0]
+
+
+def test_every_case_is_a_call_of_its_function(monkeypatch, tmp_path):
+    """A row may leave out an attribute that the contract has a default for, and the function has not."""
+    monkeypatch.setattr(before_after.inputs, "of_case", lambda case: {})
+    before_after.draw(list(cases.of_commits(gops.ops.list())), tmp_path)
+    for case in json.loads((tmp_path / "cases.json").read_text()):
+        arrays = [None] * len(registry.get(case["op"]).op.inputs)
+        inspect.signature(getattr(gops.ops, case["op"])).bind(*arrays, **case["attrs"])
 
 
 def test_ratios_are_of_medians_and_quartiles_of_rounds():

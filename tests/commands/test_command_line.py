@@ -9,12 +9,12 @@ from gluonops.commands import bench, cli
 from gluonops.core import registry
 
 COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "viz",
-            "bench"]
+            "bench", "train", "val", "completion"]
 FAILS = {"install-mxnet": ["--wheel", "no.whl", "-o", "wheels"], "ops": ["nope"],
          "files": ["convert", "nowhere", "net.params"], "convert": ["no.cfg", "no.weights", "net"],
          "detect": ["no.png", "--cfg", "no.cfg", "--weights", "no.weights", "-o", "out.png"],
          "classify": ["nowhere", "no.png"],
-         "anchors": ["--dataset", "voc", "--root", "nowhere"], "export": ["nowhere", "out"],
+         "anchors": ["nowhere"], "export": ["nowhere", "out"],
          "viz": ["nowhere", "-o", "out.svg"], "bench": ["--op", "nope"]}
 
 
@@ -31,7 +31,7 @@ def test_help_teaches(command, capsys):
     printed = capsys.readouterr().out
     assert caught.value.code == 0
     assert re.search(rf"\nexamples:\n  gluonops {command}\b", printed) and cli.EXIT_CODES in printed
-    assert all(option in printed for option in ("--json", "--debug"))
+    assert "--debug" in printed and ("--json" in printed or command == "train")
     assert all(len(line) <= 100 for line in printed.splitlines())
 
 
@@ -40,7 +40,7 @@ def test_the_examples_can_be_typed(command):
     """Every example line is one that the parser takes."""
     for line in cli.EXAMPLES[command].splitlines():
         words = re.split(r"\s{2,}|[|>]", line.strip().split("gluonops ", 1)[1])[0].split()
-        assert cli._parser().parse_args(words).run
+        assert cli._parser().parse_known_args(words)[0].run
 
 
 @pytest.mark.parametrize("words, meant", [
@@ -49,7 +49,7 @@ def test_the_examples_can_be_typed(command):
 def test_a_mistyped_word(words, meant, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
-    assert caught.value.code == 2 and f"perhaps you mean '{meant}'" in capsys.readouterr().err
+    assert caught.value.code == 2 and f"Perhaps you mean '{meant}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", FAILS)

@@ -97,16 +97,16 @@ def test_a_bad_image_is_named(tmp_path, rng):
 class TestCommand:
     def test_prints_what_a_cfg_file_wants(self, tmp_path, rng, capsys):
         make_yolo(tmp_path, rng)
-        assert cli.main(["anchors", "--dataset", "yolo", "--root", str(tmp_path), "-k", "3", "--input", "128"]) == 0
+        assert cli.main(["anchors", str(tmp_path), "-k", "3", "--input", "128"]) == 0
         assert capsys.readouterr().out == ("anchors = 1.0000,1.5000, 1.0000,2.0000, 2.0000,2.2500\nnum = 3\n"
                                            "# mean IoU 1.0000 over 3 boxes, input 128, stride 32\n")
 
     def test_json_and_plot(self, tmp_path, rng, capsys):
         make_yolo(tmp_path, rng)
         names = tmp_path / "names.txt"
-        names.write_text("a\nb\n")
+        names.write_text("dog\ncat\n")
         plot = tmp_path / "plot.PNG"
-        assert cli.main(["anchors", "--dataset", "yolo", "--root", str(tmp_path), "-k", "2", "--stride", "16", "--json",
+        assert cli.main(["anchors", str(tmp_path), "-k", "2", "--stride", "16", "--json",
                          "--classes", str(names), "--split", "val", "-o", str(plot)]) == 0
         found = json.loads(capsys.readouterr().out)
         assert np.shape(found["anchors"]) == (2, 2) and found["boxes"] == 3 and found["stride"] == 16
@@ -128,7 +128,7 @@ class TestCommand:
         assert cli.main(["anchors", "--dataset", "yolo"]) == 1
         assert "gluonops.data.detection: yolo needs a root, the folder of the data set" in capsys.readouterr().err
         make_yolo(tmp_path, rng)
-        root = ["anchors", "--dataset", "yolo", "--root", str(tmp_path)]
+        root = ["anchors", str(tmp_path)]
         assert cli.main(root) == 1
         assert "there are 3 different sizes of boxes; expected at least k, 5" in capsys.readouterr().err
         assert cli.main([*root, "-k", "2", "-o", str(tmp_path / "plot.bmpp")]) == 1

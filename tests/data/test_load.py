@@ -10,6 +10,8 @@ from folders import (
     MAKERS,
     NAMES,
     OTHERS,
+    check,
+    make_records,
     make_yolo,
     picture,
     refused,
@@ -70,6 +72,45 @@ def test_bad_names():
     refused("split is 'test'; expected 'train' or 'val'", "digits", split="test")
     refused("digits got root '/x'; they are part of scikit-learn", "digits", "/x")
     refused("voc needs a root", "voc")
+
+
+class TestLayouts:
+    @pytest.mark.parametrize("name", MAKERS)
+    def test_a_folder_tells_its_format(self, tmp_path, rng, name):
+        MAKERS[name](tmp_path / "[set]", rng)
+        found = gops.data.recognize(tmp_path / "[set]")
+        assert (found.name, found.task) == (name, "detection")
+        assert gops.data.recognize(tmp_path / "[set]", "detection") is found
+        if name != "rec":   # whose labels tell what it is for
+            with pytest.raises(gops.OpError, match=f"has the layout {name}, which is for detection; expected one for"):
+                gops.data.recognize(tmp_path / "[set]", "classification")
+
+    def test_others(self, tmp_path, rng):
+        for parts in ("VOC2007/ImageSets/Main", "train/images", "train/labels"):
+            (tmp_path / parts.replace("/", "-") / parts).mkdir(parents=True)
+        (tmp_path / "train-labels" / "train" / "images").mkdir()
+        save(tmp_path / "folders" / "val" / "cat" / "a.png", picture((8, 8), [], rng))
+        make_records(tmp_path / "records", rng, labels=[0, 1, 0])
+        (tmp_path / "obj.data").touch()
+        for name, task, path in (("voc", "detection", "VOC2007-ImageSets-Main"), ("yolo", "detection", "train-labels"),
+                                 ("folder", "classification", "folders"), ("rec", "classification", "records"),
+                                 ("rec", "classification", "records/train.rec"), ("yolo", "detection", "obj.data")):
+            found = gops.data.recognize(tmp_path / path)
+            assert (found.name, found.task) == (name, task), path
+        assert gops.data.recognize(tmp_path / "obj.data", "classification").name == "folder"
+        assert gops.data.recognize(None, "classification").name == "digits"
+        with pytest.raises(gops.OpError, match="there is no folder nowhere"):
+            gops.data.recognize("nowhere")
+        with pytest.raises(gops.OpError, match=r"has the layout of no data set; expected one of ImageSets/Main, ann"):
+            gops.data.recognize(tmp_path)
+
+    def test_images_and_labels_of_a_split_in_its_folder(self, tmp_path, rng):
+        make_yolo(tmp_path, rng, lists=False)
+        for kind in ("images", "labels"):
+            (tmp_path / "train").mkdir(exist_ok=True)
+            (tmp_path / kind / "train").rename(tmp_path / "train" / kind)
+            (tmp_path / kind).rmdir()
+        check(detection(gops.data.recognize(tmp_path).name, tmp_path))
 
 
 class TestRegistry:

@@ -49,7 +49,7 @@ def same(one, other):
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {*SCRIPTS, *TESTED_ELSEWHERE}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"__init__.py", *SCRIPTS, *TESTED_ELSEWHERE}
     for script, test in TESTED_ELSEWHERE.items():
         assert script[:-3] in (pathlib.Path(__file__).parent / test).read_text()
 
@@ -79,9 +79,9 @@ def test_help(script, tmp_path, monkeypatch, capsys):
     signal.signal(signal.SIGTERM, handler)
     out = capsys.readouterr().out
     assert end.value.code == 0
-    options = ("--epochs", "--batch-size", "--data-dir") if script in SCRIPTS else ("--dataset", "--root")
-    for option in ("--seed", "--out", "--config", *(options if script != "detect_folder.py" else ("--exported",))):
-        assert re.search(rf"^  {option} ", out, re.M)
+    options = ("--epochs", "--batch-size", "--data-dir") if script in SCRIPTS else ("--data", "--dataset")
+    for option in ("--seed", "--out", "--config", *(options if script != "detect_folder.py" else ("--net",))):
+        assert re.search(rf"^  {option}\b", out, re.M)
     assert "\nrun:\n" in out and f"(default: out/{script[:-3]})" in " ".join(out.split())
     assert not list(tmp_path.iterdir())
 

@@ -91,14 +91,14 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
         np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-4, atol=1e-3)
 
     capsys.readouterr()
-    script("evaluate", "--exported", exported, "--count", "6", "--threads", "0")
+    script("evaluate", "--net", exported, "--count", "6", "--threads", "0")
     evaluated, said = results(tmp_path / "out" / "evaluate"), capsys.readouterr().out
     assert f"the mAP at IoU 0.5 is {evaluated['mAP']:.4f}" in said and len(evaluated["mAP_per_class"]) == 10
     assert np.shape(evaluated["confusion"]) == (11, 11)
     (tmp_path / "photographs" / "deep").mkdir(parents=True)
     for name in ("a.png", "deep/b.jpg"):
         Image.new("RGB", (90, 60), "red").save(tmp_path / "photographs" / name)
-    script("detect_folder", "photographs", "--exported", exported, "--threshold", "0.01")
+    script("detect_folder", "photographs", "--net", exported, "--threshold", "0.01")
     detected = json.loads((tmp_path / "out" / "detect_folder" / "detections.json").read_text())
     assert set(detected) == {"a.png", "deep/b.jpg"}
     assert all(0 <= row["box"][0] <= row["box"][2] <= 90 for rows in detected.values() for row in rows)

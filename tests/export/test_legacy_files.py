@@ -66,3 +66,14 @@ def test_repaired(legacy):
     assert len(kept) == len(folded.list_outputs()) >= 1
     for run in (others.in_module, others.in_gluon):
         others.close(run(small, arrays, shapes), kept, 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:exported for inference")
+def test_onnx(legacy):
+    """In onnxruntime, for the batch of the shapes at least."""
+    pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet
+    prefix, symbol, _, shapes = legacy
+    images = {name: shape for name, shape in shapes.items() if not name.endswith("label")}
+    gops.export.onnx(prefix, prefix.parent / "net.onnx", images)
+    found = gops.export.compare(prefix, prefix.parent / "net.onnx", images)
+    assert found and {one.output for one in found[-1:]} <= set(symbol.list_outputs())

@@ -343,7 +343,7 @@ def test_a_detector_is_measured_before_its_suppression(tmp_path):
     alone = np.linalg.norm([layer.error for layer in result.layers])   # errors of rounding add up like this
     assert 0.2 * alone < result.errors["MXNet"] < 1.5 * alone
     expected = module_outputs(tmp_path / "net", mx.nd.array(data))
-    loaded = gops.train.load_detector(tmp_path / "net").detector(mx.nd.array(data))
+    loaded = gops.train.load_net(tmp_path / "net").detector(mx.nd.array(data))
     assert len(expected) == 3
     for ours, theirs in zip(loaded, expected):
         np.testing.assert_allclose(ours.asnumpy(), theirs, rtol=1e-5, atol=1e-5)

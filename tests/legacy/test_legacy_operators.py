@@ -253,6 +253,8 @@ def replace(in_data, out_data):
     *[(lambda names=names: Bad(outputs=names), None, "list_outputs returned .*; expected a list of different names")
       for names in (["a", "a"], "output", [None], None, [])],
     (lambda: Bad(lambda s: s[7]), None, "IndexError: list index out of range"),
+    (lambda: Bad(forward=lambda i, o: mx.rtc("a", [], [], "")), None,
+     "'module' object is not callable. Write gluonops.legacy.Rtc where mx.rtc is called."),
     (lambda: Bad(forward=lambda i, o: 1 / 0), None, "legacy.Bad: forward raised ZeroDivisionError: division by zero"),
     (lambda: Bad(forward=replace), None, r"another array into out_data\[0\], which is not used. Write into the array"),
     (NumpySoftmax, lambda op, x: op(x), "data is NDArray, label is NoneType; expected NDArrays or Symbols"),

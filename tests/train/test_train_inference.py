@@ -20,15 +20,15 @@ def weights(tmp_path):
 
 def test_both_ways_find_the_same(tmp_path, weights):
     cfg = DARKNET / "mini-yolov2.cfg"
-    from_darknet = train.load_detector(cfg=cfg, weights=weights, names=["cat", "dog"])
+    from_darknet = train.load_net(cfg, weights, names=["cat", "dog"])
     width, height = from_darknet.size
     gops.export.symbol(from_darknet.detector, tmp_path / "net", (1, 3, height, width))
-    exported = train.load_detector(tmp_path / "net", names=["cat", "dog"])
+    exported = train.load_net(tmp_path / "net", names=["cat", "dog"])
     assert exported.size == from_darknet.size and exported.classes == from_darknet.classes == ("cat", "dog")
     images = mx.nd.random.uniform(shape=(2, 3, height, width))
     for one, other in zip(exported.detector(images), from_darknet.detector(images)):
         np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-4, atol=1e-4)
-    assert train.load_detector(cfg=cfg, weights=weights).classes == ("0", "1")
+    assert train.load_net(cfg, weights).classes == ("0", "1")
 
 
 def test_refused(tmp_path, weights):
@@ -36,17 +36,13 @@ def test_refused(tmp_path, weights):
     net = mx.gluon.nn.Dense(2, in_units=3)
     net.initialize()
     gops.export.symbol(net, tmp_path / "dense", (1, 3))
-    gops.export.symbol(gops.models.classifier("mlp", "ab", (3, 8, 8)), tmp_path / "classifier", (1, 3, 8, 8))
-    detector = train.load_detector(cfg=cfg, weights=weights).detector
+    detector = train.load_net(cfg, weights).detector
     gops.export.symbol(detector, tmp_path / "blue", (1, 3, 64, 96), metadata={"preprocessing": {"colours": "BGR"}})
     for text, options in (
-            ("neither exported nor cfg is given", {}),
-            ("exported and cfg are both given", {"exported": "a", "cfg": cfg}),
-            ("mini-yolov2.cfg has no weights", {"cfg": cfg}), ("there is no file", {"exported": tmp_path / "none"}),
-            ("takes data of shape (1, 3), and is neither", {"exported": tmp_path / "dense"}),
-            ("classifier is a classifier; expected a detector", {"exported": tmp_path / "classifier"}),
-            ("blue takes images prepared as {'colours': 'BGR'", {"exported": tmp_path / "blue"}),
-            ("there are 1 names; the net has 2 classes", {"cfg": cfg, "weights": weights, "names": ["a"]})):
+            ("mini-yolov2.cfg has no weights", {"path": cfg}), ("there is no file", {"path": tmp_path / "none"}),
+            ("takes data of shape (1, 3), and is neither", {"path": tmp_path / "dense"}),
+            ("blue takes images prepared as {'colours': 'BGR'", {"path": tmp_path / "blue"}),
+            ("there are 1 names; the net has 2 classes", {"path": cfg, "weights": weights, "names": ["a"]})):
         with pytest.raises(gops.OpError) as caught:
-            train.load_detector(**options)
+            train.load_net(**options)
         assert text in str(caught.value)

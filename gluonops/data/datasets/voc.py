@@ -19,7 +19,7 @@ from ...core.optional import require
 from ..base import Classes, DetectionDataset, class_names
 from ..images import progress
 
-__all__ = ["VOC", "check_annotation"]
+__all__ = ["VOC"]
 
 WHERE = "data.voc"
 YEARS = {"train": ((2007, "trainval"), (2012, "trainval")), "val": ((2007, "test"),)}
@@ -33,8 +33,8 @@ class VOC(DetectionDataset):
 
     - ``root``: the folder.
     - ``split``: "train" or "val"; the split.
-    - ``classes``: names in lower case, because gluoncv compares them in lower case, or a file with one name per line.
-      The default is VOC's twenty classes.
+    - ``classes``: names, compared without regard to case as gluoncv does, or a file with one name per line. The default
+      is VOC's twenty classes, or if the labels have others, the classes of the labels in alphabetical order.
     - ``splits``: pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
 
     An OpError if a file is missing or malformed, a class is unknown, or a package is not installed.
@@ -43,18 +43,24 @@ class VOC(DetectionDataset):
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
                  splits: Sequence[tuple] | None = None):
         reader = require("gluoncv.data", WHERE).VOCDetection
-        names = reader.CLASSES if classes is None else class_names(classes, WHERE)
-        if any(name != name.lower() for name in names):
-            raise OpError(WHERE, f"classes are {names!r}; expected names in lower case",
-                          "Write them in lower case, in which gluoncv compares them")
+        known = None if classes is None else _by_lower_case(class_names(classes, WHERE))
         splits = _splits(root, split) if splits is None else tuple(splits)
-        expected_sizes = []
+        expected_sizes, written = [], {}
         for folder, name in splits:
             folder = f"VOC{folder}" if isinstance(folder, int) else folder
-            expected_sizes += _check_list(root, folder, name, names)
-        self._source = type("VOCDetection", (reader,), {"CLASSES": names})(root=root, splits=splits)
+            expected_sizes += _check_list(root, folder, name, known, written)
+        if known is None:
+            known = {name: name for name in reader.CLASSES}
+            if not known.keys() >= written.keys():
+                known = dict(sorted(written.items()))
+        self._source = type("VOCDetection", (reader,), {"CLASSES": [*known]})(root=root, splits=splits)
         paths = [os.path.normpath(self._source._image_path.format(*item)) for item in self._source._items]
-        super().__init__(WHERE, names, paths, self._source._label_cache, expected_sizes)
+        super().__init__(WHERE, class_names(known.values(), WHERE), paths, self._source._label_cache, expected_sizes)
+
+
+def _by_lower_case(names):
+    """The names by those in lower case, of which no two may be equal: gluoncv reads labels in lower case."""
+    return dict(zip(class_names([name.lower() for name in names], WHERE), names))
 
 
 def _splits(root, split):
@@ -78,7 +84,7 @@ def _list(root, folder, name):
     return os.path.join(root, folder, "ImageSets", "Main", f"{name}.txt")
 
 
-def _check_list(root, folder, name, names):
+def _check_list(root, folder, name, known, written):
     """((width, height) in its label, path of the label) for each image of a list."""
     path = _list(root, folder, name)
     try:
@@ -93,7 +99,7 @@ def _check_list(root, folder, name, names):
         if not line or line != line.split()[0] or not os.path.isfile(image):
             raise OpError(WHERE, f"{path}, line {number}: {line!r} names no image; expected {image}", REMEDY)
         label = os.path.join(root, folder, "Annotations", f"{line}.xml")
-        expected_sizes.append((check_annotation(label, names), label))
+        expected_sizes.append((_check_annotation(label, known, written), label))
     return expected_sizes
 
 
@@ -172,11 +178,11 @@ def _number(path, parent, tag):
     return value
 
 
-def check_annotation(path: str, names: Sequence[str]) -> tuple[float, float]:
-    """Check an XML label, and return the (width, height) that it states.
+def _check_annotation(path, known, written):
+    """The (width, height) that an XML label states.
 
-    - ``path``: the label.
-    - ``names``: names of the classes, in lower case.
+    - ``known``: the names of the classes by those in lower case; None: any.
+    - ``written``: the same of the classes that labels have. Those of this label are added.
 
     An OpError if gluoncv cannot read an object, or would leave it out without a warning.
     """
@@ -185,14 +191,17 @@ def check_annotation(path: str, names: Sequence[str]) -> tuple[float, float]:
     width, height = _number(path, size, "width"), _number(path, size, "height")
     for item in root.children:
         if item.tag == "object":
-            _check_object(path, item, names, width, height)
+            _check_object(path, item, known, written, width, height)
     return width, height
 
 
-def _check_object(path, item, names, width, height):
+def _check_object(path, item, known, written, width, height):
     name = _section(path, item, "name")
-    if name.text.strip().lower() not in names:
-        raise _bad(path, name.line, f"the class is {name.text.strip()!r}", f"one of {', '.join(names)}")
+    text = name.text.strip()
+    if not text or known is not None and text.lower() not in known:
+        expected = f"one of {', '.join(known.values())}" if known else "a name"
+        raise _bad(path, name.line, f"the class is {text!r}", expected)
+    written.setdefault(text.lower(), text)
     difficult = _section(path, item, "difficult")
     if difficult.text.strip() not in ("0", "1"):
         raise _bad(path, difficult.line, f"<difficult> is {difficult.text.strip()!r}", "0 or 1")

@@ -3,10 +3,11 @@
 x and y are the centre of the box. All four are fractions of the image's width and height. Class ids start at 0.
 
 ``root`` has ``train.txt`` and ``val.txt`` (or valid.txt, or test.txt) with an image path per line, relative to ``root``
-or to its parent folder. Or it has the folders ``images/train`` and ``images/val``. The path of a label is that of its
-image with the ending ``.txt``, and with the folder ``labels`` instead of ``images`` (or ``JPEGImages``). The names of
-the classes are in ``*.names`` or classes.txt. Instead of a folder there may be one of Darknet's ``.data`` files, which
-names the lists and the classes: see :mod:`gluonops.data.datasets.data_file`.
+or to its parent folder. Or it has the folders ``images/train`` and ``images/val``, or ``train/images`` and
+``val/images``. The path of a label is that of its image with the ending ``.txt``, and with the folder ``labels``
+instead of ``images`` (or ``JPEGImages``). The names of the classes are in ``*.names`` or classes.txt. Instead of a
+folder there may be one of Darknet's ``.data`` files, which names the lists and the classes: see
+:mod:`gluonops.data.datasets.data_file`.
 """
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names
 from ..images import EXTENSIONS, progress
 from .data_file import is_data_file, read_data_file
 
-__all__ = ["Yolo", "read_label"]
+__all__ = ["Yolo", "names_files", "read_label"]
 
 WHERE = "data.yolo"
 LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
@@ -109,10 +110,15 @@ def _bad(path, number, got, expected):
     return OpError(WHERE, f"{path}, line {number}: {got}; expected {expected}", "Correct the line")
 
 
-def _names_file(root):
+def names_files(root: str) -> list[str]:
+    """The files in a folder that name the classes."""
     if not os.path.isdir(root):
         raise OpError(WHERE, f"there is no folder {root}", "Pass another root")
-    files = sorted(name for name in os.listdir(root) if name.endswith(".names") or name == "classes.txt")
+    return sorted(name for name in os.listdir(root) if name.endswith(".names") or name == "classes.txt")
+
+
+def _names_file(root):
+    files = names_files(root)
     if len(files) != 1:
         got = " and ".join(files) or "no *.names and no classes.txt"
         raise OpError(WHERE, f"{root} has {got}; expected one file with the classes' names",
@@ -126,7 +132,7 @@ def _images(root, split):
         path = os.path.join(root, f"{name}.txt")
         if os.path.isfile(path):
             return _listed(root, path)
-    folders = [os.path.join(root, "images", name) for name in LISTS[split]]
+    folders = [os.path.join(root, *parts) for name in LISTS[split] for parts in (("images", name), (name, "images"))]
     for folder in folders:
         if os.path.isdir(folder):
             images = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))

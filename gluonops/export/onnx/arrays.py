@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .constants import is_random
 from .model import Call, Model
 from .registry import converts
 
@@ -13,6 +14,8 @@ FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no b
 
 @converts("_copy", "BlockGrad", "make_loss", "MakeLoss", "Dropout", "_NoGradient", "_identity_with_attr_like_rhs")
 def same(model: Model, call: Call) -> str:
+    if is_random(call.node):
+        raise call.refuse("drops numbers at inference, too")
     return call.inputs[0]
 
 

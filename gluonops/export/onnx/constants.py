@@ -6,7 +6,6 @@ import re
 import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
 from ..constants import evaluate
 from ..graph import VARIABLE, Entry, Graph, Node
 from ..shapes import Arrays
@@ -26,8 +25,7 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
       instead.
     - ``values``: Parameters and states.
 
-    Returns the constant nodes, and the values of those outputs that other nodes or heads read. An OpError if a node
-    draws random numbers.
+    Returns the constant nodes, and the values of those outputs that other nodes or heads read.
     """
     constant = set()
     placeholders = {}
@@ -35,10 +33,7 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
         if node.is_variable:
             if node.name in values:
                 constant.add(node)
-        elif _is_random(node):
-            raise OpError("export.onnx", f"the node {node.name!r} draws random numbers ({node.op})",
-                          "Export a net that computes the same every time")
-        elif _is_constant(node, constant, sizes):
+        elif not is_random(node) and _is_constant(node, constant, sizes):
             constant.add(node)
             for position in _shape_inputs(node):
                 _read_placeholder(node, position, placeholders, sizes)
@@ -55,7 +50,8 @@ def _outputs_read(graph: Graph, constant: set[Node]) -> list[Entry]:
     return sorted(outputs, key=lambda entry: (entry[0].name, entry[1]))
 
 
-def _is_random(node: Node) -> bool:
+def is_random(node: Node) -> bool:
+    """Whether a node draws random numbers, at inference too."""
     return node.op.startswith(RANDOM) or (node.op == "Dropout" and node.attrs.get("mode") == "always")
 
 

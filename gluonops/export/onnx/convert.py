@@ -18,12 +18,13 @@ from . import (  # noqa: F401  (each fills the table)
     deformable,
     detection,
     layers,
+    random,
     recurrent,
     regions,
     sequences,
 )
 from .constants import SHAPE_READERS, constants
-from .loops import unroll
+from .loops import unroll, without_branches
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS, operator
@@ -51,6 +52,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     """
     exported = exported.copy()
     graph = exported.graph
+    without_branches(graph)
     variables = graph.variables()
     values = {name: value for name, value in exported.parameters.items() if name in variables}
     shapes = _input_shapes(exported, [name for name in variables if name not in values])
@@ -80,6 +82,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     for head, name in zip(graph.heads, _output_names(graph, metadata)):
         outputs.append((_tensor(tensors, head), name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+    constant_values.clear()   # the model has them
     return model.finish(inputs, outputs, texts)
 
 

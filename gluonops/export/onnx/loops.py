@@ -1,4 +1,4 @@
-"""Unrolls loops whose number of steps is known."""
+"""Replaces loops whose number of steps is known by their steps, and branches by a choice between their results."""
 from __future__ import annotations
 
 import ast
@@ -7,7 +7,20 @@ from ..graph import Entry, Graph, Node
 from .model import refusal
 from .sizes import Sizes
 
-LOOP = "_foreach"
+MOST_STEPS = 1000   # of a while loop, all of which are written
+
+
+def without_branches(graph: Graph) -> None:
+    """Replace while loops and branches by nodes without one, in place.
+
+    MXNet does not infer their shapes, and fails on those in loops over data. An OpError if there may be very many
+    steps.
+    """
+    while True:
+        node = next((node for node in graph.nodes() if node.op in WITH_CONDITION), None)
+        if node is None:
+            return
+        graph.replace({(node, i): entry for i, entry in enumerate(WITH_CONDITION[node.op](node))})
 
 
 def unroll(graph: Graph, sizes: Sizes) -> bool:
@@ -15,10 +28,10 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
 
     An OpError if the number of steps depends on the batch.
     """
-    loop = next((node for node in graph.nodes() if node.op == LOOP), None)
+    loop = next((node for node in graph.nodes() if node.op == "_foreach"), None)
     if loop is None:
         return False
-    of_data, of_states, of_others = (ast.literal_eval(loop.attrs[name]) for name in (
+    of_data, of_states, of_others = (_places(loop, name) for name in (
         "in_data_locs", "in_state_locs", "remain_locs"))
     data = loop.inputs[:len(of_data)]
     states = loop.inputs[len(of_data):len(of_data) + len(of_states)]
@@ -28,33 +41,82 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
         raise refusal(loop, "has as many steps as the batch has images")
 
     slices = [_split(f"{loop.name}_data{i}", entry, count) for i, entry in enumerate(data)]
+    places = of_data + of_states + of_others
     made = []   # the outputs of each step that are no states
     returned = int(loop.attrs["num_out_data"])
     for number in range(count):
         entries = [(each, number) for each in slices] + states + others
-        variables = dict(zip(of_data + of_states + of_others, entries))
-        heads = _step(loop, number, variables)
+        heads = _part(loop, 0, f"step{number}", [entries[places.index(i)] for i in range(len(places))])
         made.append(heads[:returned])
         states = heads[returned:]
-    stacked = [(_stack(f"{loop.name}_output{i}", parts), 0) for i, parts in enumerate(zip(*made))]
-    graph.replace({(loop, i): entry for i, entry in enumerate(stacked + states)})
+    graph.replace({(loop, i): entry for i, entry in enumerate(_stacked(loop, made) + states)})
     return True
 
 
-def _step(loop: Node, number: int, variables: dict[int, Entry]) -> list[Entry]:
-    """The outputs of one step. ``variables``: what to read in place of each variable of the loop's graph."""
-    step = loop.subgraphs[0].copy()
-    nodes = step.nodes()
-    positions = {node: i for i, node in enumerate(node for node in nodes if node.is_variable)}
+def _while_loop(loop: Node) -> list[Entry]:
+    """All steps that there may be. Those behind the end give zeros, and leave the variables as they are."""
+    count, returned = int(loop.attrs["max_iterations"]), int(loop.attrs["num_out_data"])
+    if count > MOST_STEPS:
+        raise refusal(loop, f"has up to {count} steps; expected at most {MOST_STEPS}, because each is written")
+    of_condition, of_step = _places(loop, "cond_input_locs"), _places(loop, "func_input_locs")
+    variables = [of_step[place] for place in _places(loop, "func_var_locs")]
+    inputs, goes_on, made = list(loop.inputs), None, []
+    for number in range(count):
+        label = f"step{number}"
+        holds, = _part(loop, 0, f"condition{number}", [inputs[i] for i in of_condition])
+        goes_on = holds if goes_on is None else _node(loop, f"{label}_goes_on", "broadcast_logical_and",
+                                                      [goes_on, holds])
+        heads = _part(loop, 1, label, [inputs[i] for i in of_step])
+        zeros = [_node(loop, f"{label}_zeros{i}", "zeros_like", [head]) for i, head in enumerate(heads[:returned])]
+        before = zeros + [inputs[i] for i in variables]
+        heads = [_chosen(loop, f"{label}_{i}", goes_on, *pair) for i, pair in enumerate(zip(heads, before))]
+        made.append(heads[:returned])
+        for place, head in zip(variables, heads[returned:]):
+            inputs[place] = head
+    return _stacked(loop, made) + [inputs[i] for i in variables]
+
+
+def _cond(branch: Node) -> list[Entry]:
+    """Both results are computed, and one is chosen."""
+    (holds,), ones, others = (
+        _part(branch, i, name, [branch.inputs[place] for place in _places(branch, f"{name}_input_locs")])
+        for i, name in enumerate(("cond", "then", "else")))
+    return [_chosen(branch, f"output{i}", holds, *pair) for i, pair in enumerate(zip(ones, others))]
+
+
+WITH_CONDITION = {"_while_loop": _while_loop, "_cond": _cond}
+
+
+def _places(node: Node, name: str) -> list[int]:
+    return list(ast.literal_eval(node.attrs[name]))
+
+
+def _part(owner: Node, number: int, label: str, entries: list[Entry]) -> list[Entry]:
+    """The outputs of a copy of a graph inside of a node. ``entries``: what to read in place of its variables."""
+    part = owner.subgraphs[number].copy()
+    nodes = part.nodes()
     for node in nodes:
-        node.name = f"{loop.name}_step{number}_{node.name}"
-    step.replace({(node, 0): variables[i] for node, i in positions.items()})
-    return step.heads
+        node.name = f"{owner.name}_{label}_{node.name}"
+    part.replace({(node, 0): entry for node, entry in zip([node for node in nodes if node.is_variable], entries)})
+    return part.heads
+
+
+def _node(owner: Node, label: str, op: str, inputs: list[Entry], **attrs: str) -> Entry:
+    return Node(op, f"{owner.name}_{label}", attrs, inputs), 0
+
+
+def _chosen(owner: Node, label: str, holds: Entry, one: Entry, other: Entry) -> Entry:
+    """``one`` where a condition of one number holds, or else ``other``."""
+    flag = _node(owner, f"{label}_flag", "Reshape", [holds], shape="(-1,)")
+    of_rows = _node(owner, f"{label}_flags", "broadcast_like", [flag, one], lhs_axes="(0,)", rhs_axes="(0,)")
+    return _node(owner, label, "where", [of_rows, one, other])
 
 
 def _split(name: str, entry: Entry, count: int) -> Node:
     return Node("SliceChannel", name, {"num_outputs": str(count), "axis": "0", "squeeze_axis": "True"}, [entry])
 
 
-def _stack(name: str, parts: tuple[Entry, ...]) -> Node:
-    return Node("stack", name, {"axis": "0", "num_args": str(len(parts))}, parts)
+def _stacked(loop: Node, made: list[list[Entry]]) -> list[Entry]:
+    """The outputs of all steps, one behind the other."""
+    return [_node(loop, f"output{i}", "stack", list(parts), axis="0", num_args=str(len(parts)))
+            for i, parts in enumerate(zip(*made))]

@@ -144,27 +144,31 @@ class Model:
         return self.cast(self.add("Range", self.scalar(0, np.int64), count, self.scalar(1, np.int64)), dtype)
 
     def finish(self, inputs: list[tuple], outputs: list[tuple], metadata: dict[str, str]) -> onnx.ModelProto:
-        """The complete model.
+        """The complete model. It takes the constants with it, so that large ones are in memory once.
 
         - ``inputs``: tensor, shape and type.
         - ``outputs``: tensor, its name in the file, shape and type.
         """
-        from onnx import helper, numpy_helper
+        from onnx import helper
 
         from ...version import __version__
         self.source = "outputs"
         results = [self._named(tensor, name) for tensor, name, _, _ in outputs]
         nodes = self._needed_nodes(results)
         read = {tensor for node in nodes for tensor in node.input}.union(results)
-        constants = [numpy_helper.from_array(array, name) for name, array in self._constants.values() if name in read]
         input_infos = [_info(name, shape, dtype) for name, shape, dtype in inputs]
         output_infos = [_info(name, shape, dtype) for name, (_, _, shape, dtype) in zip(results, outputs)]
-        graph = helper.make_graph(nodes, "gluonops", input_infos, output_infos, constants)
+        graph = helper.make_graph(nodes, "gluonops", input_infos, output_infos)
 
         opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets),
                                   producer_name="gluonops", producer_version=__version__)
         helper.set_model_props(model, metadata)
+        while self._constants:
+            name, array = self._constants.pop(next(iter(self._constants)))
+            if name in read:
+                model.graph.initializer.add(name=name, dims=array.shape, data_type=onnx_type(array.dtype),
+                                            raw_data=array.tobytes())
         return model
 
     def _needed_nodes(self, results: list[str]) -> list[onnx.NodeProto]:

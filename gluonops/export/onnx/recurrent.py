@@ -43,7 +43,7 @@ def recurrent(model: Model, call: Call) -> list[str]:
 def _check(call: Call) -> None:
     """Raise an OpError for what ONNX lacks."""
     if call.value("projection_size") is not None:
-        raise call.refuse("projects its states (projection_size)")
+        raise call.refuse("has projection_size, which MXNet computes on a GPU only, and ONNX does not have")
     if call.value("lstm_state_clip_min") is not None:
         raise call.refuse("clips its states (lstm_state_clip_min)")
     if call.flag("use_sequence_length"):

@@ -4,24 +4,20 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mxnet as mx
 
 from ...core.errors import OpError
 from ...core.files import check_target, replace
 from .. import passes
-from ..files import shapes_of_inputs
 from ..metadata import plain_metadata
 from ..model import ExportedModel
-from ..shapes import DataShape, type_name
+from ..shapes import DataShape
 from ..warning import ExportWarning
 from .convert import convert
 from .quantize import Quantization
 from .registry import opset_of, whole
-
-if TYPE_CHECKING:
-    import onnx as onnx_package
 
 __all__ = ["onnx"]
 
@@ -77,7 +73,10 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     metadata = plain_metadata(WHERE, metadata)
     path = os.fspath(path)
     check_target(WHERE, path)
-    model = passes.inference(_read(net, data_shape, dtype, epoch))
+    if isinstance(net, mx.gluon.loss.Loss):
+        raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
+                      "Export the net without its loss")
+    model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype))
     model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
@@ -114,8 +113,10 @@ def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     """
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
     proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
-    _check_model(proto)
-    return proto.SerializeToString()
+    content = proto.SerializeToString()
+    del proto   # the largest part of the memory
+    _check_model(content)
+    return content
 
 
 def save(path: str, content: bytes) -> None:
@@ -147,11 +148,11 @@ def _check_opset(opset: int) -> None:
                       f"{defs.onnx_opset_version()}", "Run: pip install --upgrade onnx; or choose another opset")
 
 
-def _check_model(proto: onnx_package.ModelProto) -> None:
+def _check_model(content: bytes) -> None:
     """Raise an OpError if onnx.checker or its shape inference refuses the model."""
     from onnx import checker
     try:
-        checker.check_model(proto, full_check=True)
+        checker.check_model(content, full_check=True)
     except Exception as error:   # onnx raises several classes
         raise _refused(str(error)) from error
 
@@ -165,18 +166,3 @@ def _refused(complaint: str) -> OpError:
     return OpError(WHERE, f"the node {node!r} computes {op} of {kind}, which ONNX does not have",
                    "Cast its inputs to float32 in the net")
 
-
-def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, dtype: str | None,
-          epoch: int | None) -> ExportedModel:
-    """The model of a net or of files."""
-    if isinstance(net, mx.gluon.loss.Loss):
-        raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
-                      "Export the net without its loss")
-    if isinstance(net, (str, os.PathLike)):
-        model = ExportedModel.from_files(net, epoch, WHERE)
-        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
-        model.metadata["dtype"] = type_name(WHERE, dtype or model.metadata.get("dtype", "float32"))
-        return model
-    if data_shape is None:
-        raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-    return ExportedModel.from_net(net, data_shape, dtype, where=WHERE)

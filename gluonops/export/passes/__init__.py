@@ -5,13 +5,14 @@ by the nodes of a backend, so it comes after the other passes. Only ``prepare_fo
 """
 from .canonicalize import canonicalize
 from .describe import describe
+from .detections import detections
 from .fold_batch_norm import fold_batch_norm
 from .fusion import prepare_for_fusion
-from .inference import inference
+from .inference import inference, predictions
 from .lower import lower
 from .pad_channels import pad_channels
 from .quantize import quantize
 from .split_channels import split_channels
 
-__all__ = ["canonicalize", "describe", "fold_batch_norm", "inference", "lower", "pad_channels", "prepare_for_fusion",
-           "quantize", "split_channels"]
+__all__ = ["canonicalize", "describe", "detections", "fold_batch_norm", "inference", "lower", "pad_channels",
+           "predictions", "prepare_for_fusion", "quantize", "split_channels"]

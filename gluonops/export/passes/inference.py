@@ -73,6 +73,15 @@ def _without_losses(model: ExportedModel) -> list[str]:
     return notes + [f"the input {name!r}" for name in removed if name.endswith("label")]
 
 
+def predictions(model: ExportedModel) -> list[int]:
+    """The positions of the outputs that :func:`inference` keeps."""
+    model = model.copy()
+    for node in model.graph.nodes():
+        _replace_head(model, node)
+    reasons = _training_only(model.graph)
+    return [position for position, (node, _) in enumerate(model.graph.heads) if node not in reasons]
+
+
 def loss_names() -> set[str]:
     """The operators of gluonops that are losses, by their contracts."""
     return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}

@@ -10,6 +10,9 @@ CHANNELS_FIRST = ("None", "NCHW")
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
 LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
 LARGEST = 127   # the largest integer of a weight
+# Operators whose outputs jump from one value to another.
+JUMPS = ("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", "_contrib_box_nms", "argmax",
+         "argmin", "argsort", "one_hot", "topk")
 
 
 def layers_of(model: ExportedModel) -> list[Node]:
@@ -38,6 +41,22 @@ def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
         if model.parameters[variable.name].dtype != np.float32:
             return "its weight is not float32"
     return None
+
+
+def steady(model: ExportedModel) -> ExportedModel:
+    """The model; where its outputs jump from one value to another, one whose outputs are those of the last layers."""
+    layers = layers_of(model)
+    if not layers or not any(node.op in JUMPS for node in model.graph.nodes()):
+        return model
+    model = model.copy()
+    layers = layers_of(model)
+    model.graph.heads = [(layer, 0) for layer in layers if not _feeds_another(layer, layers)]
+    return model
+
+
+def _feeds_another(layer: Node, layers: list[Node]) -> bool:
+    """Whether another layer is computed from a layer."""
+    return any(layer in Graph([(other, 0)], {}).nodes() for other in layers if other is not layer)
 
 
 def tensor_names(graph: Graph) -> dict[tuple[str, int], str]:

@@ -14,6 +14,7 @@ from ... import darknet
 from ...core.errors import OpError
 from ...data.base import class_names
 from .. import passes
+from ..files import shapes_of_inputs
 from ..graph import ends_in_softmax
 from ..locate import ARCHIVES, SYMBOL, split
 from ..metadata import classes_of, metadata_of
@@ -33,7 +34,7 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
          preprocessing: Mapping[str, Any] | Preprocessing | None = None, epoch: int | None = None,
          device: mx.Context | None = None, threshold: float | None = None, nms: float | None = None,
          topk: int | None = None, progress: Callable[[Iterable], Iterable] | None = None, resize: str | None = None,
-         ) -> LoadedDetector | LoadedClassifier:
+         data_shape: tuple[int, ...] | None = None) -> LoadedDetector | LoadedClassifier:
     """Load a net that is ready to run on images.
 
     Parameters
@@ -58,6 +59,9 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     resize : {"letterbox", "stretch", "crop"}, optional
         How images get the net's size; see :class:`gluonops.export.Preprocessing`. By default as the file says. A cfg of
         AlexeyAB's Darknet says ``stretch``, unless it has ``letter_box=1``. Others say ``letterbox``.
+    data_shape : tuple of int, optional
+        For symbol JSON that does not have it, or to take images of another size: the shape of the input, batch
+        included.
 
     Returns
     -------
@@ -71,6 +75,8 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
         needed to run it.
     """
     path, device = os.fspath(path), device or mx.cpu()
+    if data_shape is not None and path.endswith((".cfg", ".onnx")):
+        raise OpError(WHERE, f"data_shape is given for {path}, where it is fixed", "Leave it out")
     detection = {name: value for name, value in (("threshold", threshold), ("nms", nms), ("topk", topk))
                  if value is not None}
     if path.endswith(".cfg"):
@@ -83,7 +89,7 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
             name = next(iter(detection))
             raise OpError(WHERE, f"{name} is given for the exported net {path}, where it is fixed",
                           f"Leave it out, or export net.detector({name}=...)")
-        found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device)
+        found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape)
     return _loaded(path, found, classes, preprocessing, resize, device)
 
 
@@ -102,19 +108,21 @@ def is_exported(path: str) -> bool:
     return os.path.isfile(path if path.endswith((".onnx", *ARCHIVES)) else f"{split(path)[0]}{SYMBOL}")
 
 
-def _from_symbol(path, epoch, device):
+def _from_symbol(path, epoch, device, data_shape):
     model = ExportedModel.from_files(path, epoch, WHERE)
     prefix, _ = split(path)
+    if data_shape is not None:
+        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
     if model.has_label():
         model = passes.inference(model)
-    model = passes.describe(model)   # older files have less metadata
+    model = passes.describe(passes.detections(model))   # older files have less metadata
     inputs = [name for name in model.graph.variables() if name not in model.parameters]
     if len(inputs) != 1:
         raise OpError(WHERE, f"{prefix}-symbol.json has the inputs {', '.join(inputs) or 'none'}; expected one, the "
                       "images", "Export a net that takes images alone")
     if inputs[0] not in model.inputs:
         raise OpError(WHERE, f"{prefix}-symbol.json does not have the shape of its input: {OLDER}",
-                      "Export the net with gluonops.export.symbol")
+                      "Pass data_shape, or --data-shape; or export the net with gluonops.export.symbol")
     outputs = passes.lower(model, "auto").graph.symbol()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")   # that MXNet cannot decide the type of the data
@@ -178,7 +186,7 @@ def _loaded(path, found, classes, preprocessing, resize, device):
 
 
 def _preprocessing(path, found, given):
-    given = given or found.metadata.get("preprocessing")
+    given = found.metadata.get("preprocessing") if given is None else given
     if given is None:
         raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
                       "Export the net again with this gluonops; or pass preprocessing to gluonops.export.load, such "

@@ -3,14 +3,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 import numpy as np
 
 from ...core.errors import OpError
 
-__all__ = ["OnnxNet"]
+if TYPE_CHECKING:
+    import onnxruntime
+
+__all__ = ["OnnxNet", "session"]
 
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
 
@@ -27,7 +30,7 @@ class OnnxNet:
     """
 
     def __init__(self, path: str, where: str):
-        self._session = _session(path, where)
+        self._session = session(path, where)
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in DTYPES:
             given = ", ".join(f"{one.name} ({one.type})" for one in inputs)
@@ -61,8 +64,10 @@ class OnnxNet:
         return [mx.nd.array(np.concatenate(parts)) for parts in zip(*results)]
 
 
-def _session(path, where):
-    if not os.path.isfile(path):
+def session(path: str | bytes, where: str) -> onnxruntime.InferenceSession:
+    """A file, or the content of one, in onnxruntime. An OpError if that is not installed or cannot read it."""
+    name = path if isinstance(path, str) else "the model"
+    if path is name and not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of an exported net")
     try:
         import onnxruntime
@@ -76,7 +81,7 @@ def _session(path, where):
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:   # onnxruntime raises several classes
         reason, *_ = str(error).splitlines() or [type(error).__name__]   # some have no message
-        raise OpError(where, f"onnxruntime cannot read {path}: {reason}", "Export the net again") from error
+        raise OpError(where, f"onnxruntime cannot read {name}: {reason}", "Export the net again") from error
 
 
 def _value(text: str) -> Any:

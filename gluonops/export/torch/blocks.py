@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..graph import Entry, Graph, Node
-from .registry import Form, signature
+from .registry import Form, default_of
 from .scopes import Scope, in_order
 
 SEQUENTIAL = "nn.Sequential"
@@ -212,7 +212,7 @@ class Class:
         while parameter in vectors:
             parameter += "_"
         vectors[parameter] = list(values)
-        self.parameters[parameter] = signature(module.kind).get(name) if module.block is None else None
+        self.parameters[parameter] = default_of(module.kind, name) if module.block is None else None
         return parameter
 
 

@@ -2,14 +2,21 @@
 from __future__ import annotations
 
 from ..graph import our_name
-from .registry import Call, Form, Single, converts, one
+from .registry import CONVERTERS, Call, Form, Single, converts, one
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
-ACTIVATIONS = {"relu": ("nn.ReLU", "F.relu({0})"), "sigmoid": ("nn.Sigmoid", "torch.sigmoid({0})"),
-               "tanh": ("nn.Tanh", "torch.tanh({0})"), "softrelu": ("nn.Softplus", "F.softplus({0})"),
-               "softsign": ("nn.Softsign", "F.softsign({0})"), "log_sigmoid": ("nn.LogSigmoid", "F.logsigmoid({0})"),
-               "mish": ("nn.Mish", "F.mish({0})"), "gelu": ("nn.GELU", "F.gelu({0})")}
+ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
+               "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
+               "softsign": Form("F.softsign({0})", "nn.Softsign"), "mish": Form("F.mish({0})", "nn.Mish"),
+               "log_sigmoid": Form("F.logsigmoid({0})", "nn.LogSigmoid"), "gelu": Form("F.gelu({0})", "nn.GELU")}
+CONVERTERS.update({
+    **{name: ACTIVATIONS[name] for name in ("relu", "sigmoid", "tanh", "softsign")},
+    "gluonops.mish": ACTIVATIONS["mish"],
+    "gluonops.hard_swish": Form("F.hardswish({0})", "nn.Hardswish"),
+    "gluonops.swiglu": "F.silu({0}.chunk(2, <axis=-1>)[0]) * {0}.chunk(2, <axis=-1>)[1]",
+    "Activation": lambda call: ACTIVATIONS[call.text("act_type")],
+})
 
 
 def _check_layout(call: Call) -> None:
@@ -162,41 +169,10 @@ def adaptive_average(call: Call) -> Form:
     return Form(f"F.adaptive_avg_pool2d({{0}}, {size})", "nn.AdaptiveAvgPool2d", {"output_size": size})
 
 
-@converts("Activation")
-def activation(call: Call) -> Form:
-    module, function = ACTIVATIONS[call.text("act_type")]
-    return Form(function, module)
-
-
-def _enter_activation(act_type: str, *names: str) -> None:
-    @converts(*names)
-    def convert(call: Call) -> Form:
-        module, function = ACTIVATIONS[act_type]
-        return Form(function, module)
-
-
-_enter_activation("relu", "relu")
-_enter_activation("sigmoid", "sigmoid")
-_enter_activation("tanh", "tanh")
-_enter_activation("softsign", "softsign")
-_enter_activation("mish", "gluonops.mish")
-
-
-@converts("gluonops.hard_swish")
-def hard_swish(call: Call) -> Form:
-    return Form("F.hardswish({0})", "nn.Hardswish")
-
-
 @converts("gluonops.gelu")
 def gelu(call: Call) -> Form:
-    if call.text("approximation", "erf") != "erf":
-        return Form("F.gelu({0}, approximate='tanh')")
-    return Form("F.gelu({0})", "nn.GELU")
-
-
-@converts("gluonops.swiglu")
-def swiglu(call: Call) -> Form:
-    return Form(f"F.silu({{0}}.chunk(2, {call.value('axis', -1)})[0]) * {{0}}.chunk(2, {call.value('axis', -1)})[1]")
+    is_exact = call.text("approximation", "erf") == "erf"
+    return ACTIVATIONS["gelu"] if is_exact else Form("F.gelu({0}, approximate='tanh')")
 
 
 @converts("LeakyReLU")

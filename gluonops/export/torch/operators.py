@@ -1,79 +1,72 @@
 """Converters of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
 from __future__ import annotations
 
-from .registry import Call, Form, Single, converts
+from .registry import CONVERTERS, Call, Form, Single, converts, number
 
-# Operator -> the function of torch. `round` and `fix` differ from torch's for halves; see below.
-UNARY = {"abs": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-         "arctanh": "atanh", "ceil": "ceil", "cos": "cos", "cosh": "cosh", "erf": "erf", "exp": "exp",
-         "expm1": "expm1", "fix": "trunc", "floor": "floor", "log": "log", "log10": "log10", "log1p": "log1p",
-         "log2": "log2", "negative": "neg", "ones_like": "ones_like", "reciprocal": "reciprocal", "rint": "round",
-         "rsqrt": "rsqrt", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "square": "square",
-         "tan": "tan", "trunc": "trunc", "zeros_like": "zeros_like", "gluonops.abs": "abs"}
+# MXNet's name and torch's, where `torch.<name>` computes the operator. `round` differs from torch's for halves.
+SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
+        "log1p", "log2", "negative", "ones_like", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan",
+        "trunc", "zeros_like")
+UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
+         "rint": "round", "gluonops.abs": "abs"}
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
-SAME = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div", "power": "_power"}
+ELEMENTWISE = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div",
+               "power": "_power"}
 SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
           "power": "_power_scalar"}
-REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
                "lesser_equal": "<="}
-
-
-def number(value: object) -> str:
-    """A scalar as an engineer writes it: 2, and not 2.0."""
-    value = value if isinstance(value, float) else float(value)
-    return str(int(value)) if value == int(value) and abs(value) < 1e6 else repr(value)
-
-
-def _enter_text(text: str, *names: str) -> None:
-    @converts(*names)
-    def convert(call: Call) -> str:
-        return text
-
-
-def _enter_scalar(name: str, pattern: str) -> None:
-    @converts(name)
-    def convert(call: Call) -> str:
-        return pattern.format("{0}", number(call.value("scalar", 0.0)))
-
+# Not torch.maximum, which halves the gradient between equal numbers: MXNet's first input gets it.
+LARGER, SMALLER = "torch.where({0} >= {1}, {0}, {1})", "torch.where({0} <= {1}, {0}, {1})"
 
 for _name, _function in UNARY.items():
-    _enter_text(f"torch.{_function}({{0}})", _name)
+    CONVERTERS[_name] = f"torch.{_function}({{0}})"
 for _name, _symbol in SYMBOLS.items():
-    _enter_text(f"{{0}} {_symbol} {{1}}", SAME[_name], f"broadcast_{_name}")
-    _enter_scalar(SCALAR[_name], f"{{0}} {_symbol} {{1}}")
-    if _name in REVERSED:
-        _enter_scalar(REVERSED[_name], f"{{1}} {_symbol} {{0}}")
-# Not torch.maximum, which halves the gradient between equal numbers: MXNet's first input gets it.
-_enter_text("torch.where({0} >= {1}, {0}, {1})", "_maximum", "broadcast_maximum")
-_enter_text("torch.where({0} <= {1}, {0}, {1})", "_minimum", "broadcast_minimum")
-_enter_scalar("_maximum_scalar", "{0}.clamp(min={1})")
-_enter_scalar("_minimum_scalar", "{0}.clamp(max={1})")
+    CONVERTERS[ELEMENTWISE[_name]] = CONVERTERS[f"broadcast_{_name}"] = f"{{0}} {_symbol} {{1}}"
+    CONVERTERS[SCALAR[_name]] = f"{{0}} {_symbol} <scalar>"
+    CONVERTERS[f"_r{SCALAR[_name][1:]}"] = f"<scalar> {_symbol} {{0}}"
 for _name, _symbol in COMPARISONS.items():
-    _enter_text(f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)", f"_{_name}", f"broadcast_{_name}")
-    _enter_scalar(f"_{_name}_scalar", f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)")
-_enter_text("{0}", "_copy", "_identity_with_attr_like_rhs")
-_enter_text("{0}.detach()", "BlockGrad")
-_enter_text("torch.where({0} != 0, {1}, {2})", "where")
+    CONVERTERS[f"_{_name}"] = CONVERTERS[f"broadcast_{_name}"] = f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)"
+    CONVERTERS[f"_{_name}_scalar"] = f"({{0}} {_symbol} <scalar>).to({{0}}.dtype)"
+CONVERTERS.update({
+    "_copy": "{0}",
+    "_identity_with_attr_like_rhs": "{0}",
+    "BlockGrad": "{0}.detach()",
+    "MakeLoss": "{0}.detach()",   # with a grad_scale of 0; others are removed before
+    "make_loss": "{0}.detach()",
+    "where": "torch.where({0} != 0, {1}, {2})",
+    "_maximum": LARGER,
+    "_minimum": SMALLER,
+    "broadcast_maximum": LARGER,
+    "broadcast_minimum": SMALLER,
+    "_maximum_scalar": "{0}.clamp(min=<scalar>)",
+    "_minimum_scalar": "{0}.clamp(max=<scalar>)",
+    "_mod": "torch.remainder({0}, {1})",
+    "broadcast_mod": "torch.remainder({0}, {1})",
+    "_mod_scalar": "torch.remainder({0}, <scalar>)",
+    "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
+    "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
+    "Flatten": Form("{0}.flatten(1)", "nn.Flatten"),
+    "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
+    "broadcast_like": "{0}.expand_as({1})",
+    "expand_dims": "{0}.unsqueeze(<axis>)",
+    "gather_nd": "{0}[tuple({1}.long())]",
+    "reshape_like": "{0}.reshape_as({1})",
+    "reverse": "{0}.flip(<axis>)",
+    "shape_array": "torch.tensor({0}.shape, device={0}.device)",
+    "tile": "{0}.tile(<reps>)",
+    "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
+})
+
+
+def _single(call: Call, name: str, default: float) -> str:
+    return number(Single(call.value(name, default)))
 
 
 @converts("gluonops.swish")
-def swish(call: Call) -> Form:
+def swish(call: Call) -> Form | str:
     beta = float(call.value("beta", 1.0))
-    if beta == 1:
-        return Form("F.silu({0})", "nn.SiLU")
-    return Form(f"{{0}} * torch.sigmoid({number(beta)} * {{0}})")
-
-
-@converts("MakeLoss", "make_loss")
-def make_loss(call: Call) -> str:
-    """A MakeLoss with a grad_scale of 0 passes its data on, without a gradient. Others are removed before."""
-    return "{0}.detach()"
-
-
-@converts("add_n")
-def add_n(call: Call) -> str:
-    return " + ".join(f"{{{position}}}" for position in range(len(call.node.inputs)))
+    return Form("F.silu({0})", "nn.SiLU") if beta == 1 else f"{{0}} * torch.sigmoid({number(beta)} * {{0}})"
 
 
 @converts("clip")
@@ -82,12 +75,6 @@ def clip(call: Call) -> Form:
     lowest, highest = Single(call.value("a_min")), Single(call.value("a_max"))
     text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
     return Form(text, "Clip", {"low": lowest, "high": highest})
-
-
-@converts("hard_sigmoid")
-def hard_sigmoid(call: Call) -> str:
-    alpha, beta = Single(call.value("alpha", 0.2)), Single(call.value("beta", 0.5))
-    return f"({number(alpha)} * {{0}} + {number(beta)}).clamp(0, 1)"
 
 
 @converts("smooth_l1")
@@ -104,18 +91,16 @@ def _axes(call: Call) -> tuple[int, ...]:
     return tuple(sorted(named)) or tuple(range(call.ndim))
 
 
-def _enter_reduction(name: str, function: str) -> None:
-    @converts(name)
-    def convert(call: Call) -> str:
-        axes = _axes(call)
-        if len(axes) == call.ndim and not call.flag("keepdims"):   # MXNet returns a vector of one element
-            return f"{{0}}.{function}().reshape(1)"
-        keep = ", keepdim=True" if call.flag("keepdims") else ""
-        return f"{{0}}.{function}({axes[0] if len(axes) == 1 else axes}{keep})"
-
-
-for _name, _function in (("sum", "sum"), ("mean", "mean"), ("max", "amax"), ("min", "amin")):
-    _enter_reduction(_name, _function)
+@converts("sum", "mean", "max", "min", "prod")
+def reduction(call: Call) -> str:
+    axes = _axes(call)
+    function = {"max": "amax", "min": "amin"}.get(call.node.op, call.node.op)
+    if len(axes) == call.ndim and not call.flag("keepdims"):   # MXNet returns a vector of one element
+        return f"{{0}}.{function}().reshape(1)"
+    if function == "prod" and len(axes) > 1:
+        raise call.refuse("multiplies along several axes")
+    keep = ", keepdim=True" if call.flag("keepdims") else ""
+    return f"{{0}}.{function}({axes[0] if len(axes) == 1 else axes}{keep})"
 
 
 @converts("norm")
@@ -133,6 +118,31 @@ def arg_extreme(call: Call) -> str:
     return f"{{0}}.{call.node.op}({axis}{keep}).to({{0}}.dtype)"
 
 
+@converts("topk", "argsort", "sort")
+def top(call: Call) -> Form | str:
+    """A stable sort: torch.topk orders equal numbers in any way."""
+    kind = {"argsort": "indices", "sort": "value"}.get(call.node.op) or call.text("ret_typ", "indices")
+    axis = call.axis()
+    is_ascending = call.flag("is_ascend", call.node.op != "topk")
+    count = int(call.value("k", 1)) if call.node.op == "topk" else 0
+    part = "[" + ":, " * axis + f":{count}]" if count else ""
+    order = f"{{0}}.sort({axis}, {not is_ascending}, stable=True)"
+    if kind == "value":
+        return f"{order}[0]{part}"
+    if kind not in ("indices", "both"):
+        raise call.refuse(f"has ret_typ {kind}; expected indices, value or both")
+    indices = f"{order}[1]{part}.to({{0}}.dtype)"
+    return indices if kind == "indices" else Form(f"{order}[0]{part}, {indices}", outputs=2)
+
+
+@converts("one_hot")
+def one_hot(call: Call) -> str:
+    depth = call.value("depth")
+    if (call.value("on_value", 1.0), call.value("off_value", 0.0)) != (1.0, 0.0):
+        raise call.refuse("has other values than 1 and 0")
+    return f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({{0}}.dtype)"
+
+
 @converts("batch_dot", "_linalg_gemm2", "dot")
 def product(call: Call) -> str:
     if call.node.op == "dot" and max(map(len, call.shapes)) > 2:
@@ -145,33 +155,17 @@ def product(call: Call) -> str:
 
 @converts("Cast", "amp_cast")
 def cast(call: Call) -> str:
-    return "{0}" if call.dtype == call.dtypes[0] else f"{{0}}.to(torch.{call.dtype.name})"
-
-
-@converts("Flatten")
-def flatten(call: Call) -> Form:
-    return Form("{0}.flatten(1)", "nn.Flatten")
-
-
-@converts("expand_dims")
-def expand_dims(call: Call) -> str:
-    return f"{{0}}.unsqueeze({call.value('axis')})"
+    """To a type of floats: the net's own, which the user chooses."""
+    kind = call.dtype
+    if kind == call.dtypes[0] or (kind.kind == "f" and call.dtypes[0].kind == "f"):
+        return "{0}"
+    return f"{{0}}.to(torch.{kind.name})"
 
 
 @converts("squeeze")
 def squeeze(call: Call) -> str:
     axes = call.ints("axis", tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1))
     return f"{{0}}.squeeze({axes[0] if len(axes) == 1 else axes})"
-
-
-@converts("transpose")
-def transpose(call: Call) -> str:
-    return f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}"
-
-
-@converts("SwapAxis")
-def swap_axes(call: Call) -> str:
-    return f"{{0}}.transpose({call.value('dim1', 0)}, {call.value('dim2', 0)})"
 
 
 @converts("Reshape", "_npx_reshape")
@@ -217,19 +211,10 @@ def _coded_sizes(call: Call) -> list:
     return sizes
 
 
-@converts("reshape_like")
-def reshape_like(call: Call) -> str:
-    if any(call.value(name) is not None for name in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")):
-        raise call.refuse("takes some axes only")
-    return "{0}.reshape_as({1})"
-
-
 @converts("Concat", "stack")
 def concat(call: Call) -> str:
     parts = ", ".join(f"{{{position}}}" for position in range(len(call.node.inputs)))
-    if call.node.op == "stack":
-        return f"torch.stack([{parts}], {call.value('axis', 0)})"
-    return f"torch.cat([{parts}], {call.value('dim', 1)})"
+    return f"torch.stack([{parts}], <axis=0>)" if call.node.op == "stack" else f"torch.cat([{parts}], <dim=1>)"
 
 
 @converts("SliceChannel")
@@ -239,10 +224,9 @@ def split(call: Call) -> Form:
     return Form(f"{{0}}.{method}" if count > 1 else f"{{0}}.{method}[0]", outputs=count)
 
 
-def _index(ndim: int, parts: dict[int, str]) -> str:
+def _index(parts: dict[int, str]) -> str:
     """The index that takes a part along some axes, such as ``[:, 2:4]``."""
-    last = max(parts)
-    return "[" + ", ".join(parts.get(axis, ":") for axis in range(last + 1)) + "]"
+    return "[" + ", ".join(parts.get(axis, ":") for axis in range(max(parts) + 1)) + "]"
 
 
 def _part(begin: object, end: object, step: object = 1) -> str:
@@ -253,7 +237,7 @@ def _part(begin: object, end: object, step: object = 1) -> str:
 
 @converts("slice_axis")
 def slice_axis(call: Call) -> str:
-    return "{0}" + _index(call.ndim, {call.axis(): _part(call.value("begin"), call.value("end"))})
+    return "{0}" + _index({call.axis(): _part(call.value("begin"), call.value("end"))})
 
 
 @converts("slice")
@@ -263,8 +247,7 @@ def slice_(call: Call) -> str:
     if any(step is not None and step < 0 for step in steps):
         raise call.refuse("has a negative step")
     bounds = {axis: each for axis, each in enumerate(zip(begins, ends, steps)) if each != (None, None, 1)}
-    parts = {axis: _part(*each) for axis, each in bounds.items()}
-    return "{0}" + _index(call.ndim, parts) if parts else "{0}"
+    return "{0}" + _index({axis: _part(*each) for axis, each in bounds.items()}) if bounds else "{0}"
 
 
 @converts("slice_like", "Crop")
@@ -275,17 +258,7 @@ def slice_like(call: Call) -> str:
         axes = (2, 3)
     else:
         axes = [axis % call.ndim for axis in call.ints("axes", tuple(range(call.ndim)))]
-    return "{0}" + _index(call.ndim, {axis: f":{{1}}.shape[{axis}]" for axis in axes})
-
-
-@converts("reverse")
-def reverse(call: Call) -> str:
-    return f"{{0}}.flip({call.ints('axis', ())})"
-
-
-@converts("tile")
-def tile(call: Call) -> str:
-    return f"{{0}}.tile({call.ints('reps', ())})"
+    return "{0}" + _index({axis: f":{{1}}.shape[{axis}]" for axis in axes})
 
 
 @converts("gluonops.tile")
@@ -302,12 +275,7 @@ def our_tile(call: Call) -> str:
 def repeat(call: Call) -> str:
     if call.value("axis") is None:
         raise call.refuse("repeats the flattened data; expected an axis")
-    return f"{{0}}.repeat_interleave({call.value('repeats')}, {call.value('axis')})"
-
-
-@converts("broadcast_like")
-def broadcast_like(call: Call) -> str:
-    return "{0}.expand_as({1})"
+    return "{0}.repeat_interleave(<repeats>, <axis>)"
 
 
 @converts("broadcast_to", "broadcast_axis")
@@ -326,8 +294,8 @@ def pad(call: Call) -> str:
     mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}[call.text("mode", "constant")]
     if mode != "constant":
         return f"F.pad({{0}}, {sizes}, mode='{mode}')"
-    value = float(call.value("constant_value", 0))
-    return f"F.pad({{0}}, {sizes})" if value == 0 else f"F.pad({{0}}, {sizes}, value={number(value)})"
+    value = ", value=<constant_value>" if call.value("constant_value") else ""
+    return f"F.pad({{0}}, {sizes}{value})"
 
 
 @converts("space_to_depth", "depth_to_space", "gluonops.reorg")
@@ -340,8 +308,7 @@ def reorg(call: Call) -> str:
         return f"F.pixel_{'' if is_reverse else 'un'}shuffle({{0}}, {size})"
     if is_reverse:
         return f"depth_to_space({{0}}, {size})"
-    function = "space_to_depth" if mode == "DCR" else "darknet_reorg"
-    return f"{function}({{0}}, {size})"
+    return f"{'space_to_depth' if mode == 'DCR' else 'darknet_reorg'}({{0}}, {size})"
 
 
 @converts("_contrib_arange_like")
@@ -349,28 +316,30 @@ def arange_like(call: Call) -> str:
     axis = call.value("axis")
     if axis is None or call.value("repeat", 1) != 1:
         raise call.refuse("counts the elements of all axes")
-    start, step = number(call.value("start", 0.0)), float(call.value("step", 1.0))
+    start, step = number(call.value("start", 0.0)), number(float(call.value("step", 1.0)))
     count = f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
-    if step != 1:
-        count = f"{number(step)} * {count}"
+    count = count if step == "1" else f"{step} * {count}"
     return count if start == "0" else f"{start} + {count}"
 
 
-@converts("take")
+@converts("take", "pick", "batch_take")
 def take(call: Call) -> str:
-    axis = call.axis(default=0)
-    indices = "{1}.long()"
+    is_take = call.node.op == "take"
+    axis = call.axis(default=0 if is_take else -1)
     if call.text("mode", "clip") != "clip" or axis in call.free[0]:
         raise call.refuse("wraps its indices, or takes from an axis of any size")
-    indices += f".clamp(0, {call.shapes[0][axis] - 1})"
-    return "{0}[" + ":, " * axis + indices + "]"
+    indices = f"{{1}}.long().clamp(0, {call.shapes[0][axis] - 1})"
+    if is_take:
+        return "{0}[" + ":, " * axis + indices + "]"
+    picked = f"{{0}}.gather({axis}, {indices}.unsqueeze({axis}))"
+    return picked if call.flag("keepdims") else f"{picked}.squeeze({axis})"
 
 
 @converts("_contrib_box_decode")
 def box_decode(call: Call) -> str:
     deviations = tuple(Single(call.value(f"std{place}", 1.0)) for place in range(4))
     is_corner = call.text("format", "center") == "corner"
-    return f"box_decode({{0}}, {{1}}, {deviations}, {is_corner}, {call.value('clip', -1.0)})"
+    return f"box_decode({{0}}, {{1}}, {deviations}, {is_corner}, <clip=-1.0>)"
 
 
 @converts("_contrib_box_nms")
@@ -384,14 +353,3 @@ def box_nms(call: Call) -> str:
     values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
     options = "".join(f", {name}={value!r}" for name, (value, default) in values.items() if value != default)
     return f"box_nms({{0}}{options})"
-
-
-@converts("pick")
-def pick(call: Call) -> str:
-    axis = call.axis()
-    if call.text("mode", "clip") != "clip":
-        raise call.refuse("wraps its indices; expected mode='clip'")
-    picked = f"{{0}}.gather({axis}, {{1}}.long().clamp(0, {call.shapes[0][axis] - 1}).unsqueeze({axis}))"
-    return picked if call.flag("keepdims") else f"{picked}.squeeze({axis})"
-
-

@@ -13,12 +13,10 @@ from ..graph import VARIABLE, Graph, Node, is_ours, our_name
 from ..onnx.sizes import Sizes
 from ..warning import ExportWarning
 from .layers import DARKNET
-from .registry import converter_of, refusal
+from .registry import WHERE, converter_of, refusal
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
-
-WHERE = "export.torch"
 
 
 def prepared(model: ExportedModel) -> ExportedModel:

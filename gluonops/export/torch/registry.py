@@ -12,50 +12,28 @@ from ...core.errors import OpError
 from ..graph import Node, is_ours, our_name
 from ..onnx.model import Call as NodeValues
 
-CONVERTERS = {}   # operator -> function
-
-# The classes of torch in use: their parameters in order, and the defaults of those that have one.
-SIGNATURES = {
-    "BatchNorm": {"channels": None, "eps": 1e-5, "momentum": 0.1, "fix_gamma": False, "use_global_stats": False},
-    "DarknetBatchNorm": {"channels": None, "eps": 1e-12, "momentum": 0.01},
-    "Clip": {"low": None, "high": None},
-    "nn.AdaptiveAvgPool": {"output_size": None},
-    "nn.AdaptiveMaxPool": {"output_size": None},
-    "nn.AvgPool": {"kernel_size": None, "stride": None, "padding": 0, "ceil_mode": False, "count_include_pad": True},
-    "nn.Conv": {"in_channels": None, "out_channels": None, "kernel_size": None, "stride": 1, "padding": 0,
-                "dilation": 1, "groups": 1, "bias": True},
-    "nn.ConvTranspose": {"in_channels": None, "out_channels": None, "kernel_size": None, "stride": 1, "padding": 0,
-                         "output_padding": 0, "groups": 1, "bias": True, "dilation": 1},
-    "nn.Dropout": {"p": None},
-    "SharedDropout": {"p": None, "axes": None},
-    "nn.ELU": {"alpha": 1.0},
-    "nn.Embedding": {"num_embeddings": None, "embedding_dim": None},
-    "nn.GroupNorm": {"num_groups": None, "num_channels": None, "eps": 1e-5},
-    "nn.InstanceNorm": {"num_features": None, "eps": 1e-5, "momentum": 0.1, "affine": False},
-    "nn.LayerNorm": {"normalized_shape": None, "eps": 1e-5},
-    "nn.LeakyReLU": {"negative_slope": 0.01},
-    "nn.Linear": {"in_features": None, "out_features": None, "bias": True},
-    "nn.LocalResponseNorm": {"size": None, "alpha": 1e-4, "beta": 0.75, "k": 1.0},
-    "nn.LogSoftmax": {"dim": None},
-    "nn.MaxPool": {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "return_indices": False,
-                   "ceil_mode": False},
-    "nn.PReLU": {"num_parameters": 1},
-    "nn.Softmax": {"dim": None},
-    "nn.Upsample": {"size": None, "scale_factor": None},
+WHERE = "export.torch"
+# The defaults of the arguments of torch's classes and of those in snippets.txt, by class where they differ. An argument
+# without a default is written by its position.
+DEFAULTS = {
+    "affine": False, "bias": True, "bidirectional": False, "ceil_mode": False, "count_include_pad": True, "dilation": 1,
+    "dropout": 0.0, "eps": 1e-5, "fix_gamma": False, "groups": 1, "momentum": 0.1, "negative_slope": 0.01,
+    "nonlinearity": "tanh", "num_layers": 1, "num_parameters": 1, "output_padding": 0, "padding": 0, "stride": 1,
+    "use_global_stats": False,
+    "nn.ELU.alpha": 1.0, "nn.LocalResponseNorm.alpha": 1e-4, "nn.LocalResponseNorm.beta": 0.75,
+    "nn.LocalResponseNorm.k": 1.0, "nn.MaxPool.stride": None, "nn.AvgPool.stride": None, "nn.Upsample.scale_factor": 0,
+    "DarknetBatchNorm.eps": 1e-12, "DarknetBatchNorm.momentum": 0.01,
 }
-
-
-_RECURRENT = {"input_size": None, "hidden_size": None, "num_layers": 1, "dropout": 0.0, "bidirectional": False}
-SIGNATURES.update({"nn.LSTM": _RECURRENT, "nn.GRU": _RECURRENT, "nn.RNN": {**_RECURRENT, "nonlinearity": "tanh"}})
 
 
 @dataclasses.dataclass
 class Form:
     """What a node is in torch.
 
-    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ...; None if only a module computes it.
+    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ...; None if only a module computes it. ``<name>`` and
+      ``<name=default>`` are attributes of the node.
     - ``module``: the class of a module that computes it from its data; None if there is none.
-    - ``args``: the arguments of the module, all that SIGNATURES lists and whose value may differ from the default.
+    - ``args``: the arguments of the module, all whose value may differ from the default.
     - ``state``: the module's parameters and buffers -> the position of the variable among the node's inputs.
     - ``call``: how the module is called.
     - ``data``: the positions of the inputs that the expression or the call reads.
@@ -70,6 +48,9 @@ class Form:
     outputs: int = 1
 
 
+CONVERTERS: dict[str, str | Form | Callable] = {}   # those of our operators are entered as gluonops.<name>
+
+
 class Call(NodeValues):
     """A node to convert, with its attributes as values.
 
@@ -80,7 +61,7 @@ class Call(NodeValues):
     def __init__(self, node: Node, sizes: Any, free: dict):
         super().__init__(node, [], sizes)
         self.free = [free[entry] for entry in node.inputs]
-        self.free_output = free[node, 0]
+        self.free_output = free.get((node, 0), set())
 
     @property
     def ndim(self) -> int:
@@ -88,6 +69,21 @@ class Call(NodeValues):
 
     def refuse(self, what: str) -> OpError:
         return refusal(self.node, what)
+
+    def form(self) -> Form:
+        """What the node is in torch, from its converter."""
+        found = converter_of(self.node)
+        form = found(self) if callable(found) else found
+        form = Form(form) if isinstance(form, str) else form
+        if form.text is None:
+            return form
+        return dataclasses.replace(form, text=re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, form.text))
+
+    def _attribute(self, match: re.Match) -> str:
+        name, default = match.groups()
+        if default is not None and self.value(name) is None:
+            return default
+        return number(self.value(name))
 
 
 class Single(float):
@@ -110,6 +106,14 @@ def exact(text: str) -> str:
     return re.sub(r"single\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
 
 
+def number(value: object) -> str:
+    """An attribute as an engineer writes it: 2, and not 2.0."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float('{value}')"
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e6
+    return str(int(value)) if is_whole else repr(value)
+
+
 def converts(*names: str) -> Callable:
     """Enter the decorated function for these operators: ``convert(call)`` returns a Form, or its text."""
     def enter(function: Callable) -> Callable:
@@ -118,22 +122,20 @@ def converts(*names: str) -> Callable:
     return enter
 
 
-def converter_of(node: Node) -> Callable | None:
-    """The converter of a node; those of our operators are entered as ``gluonops.<name>``."""
-    name = f"gluonops.{our_name(node)}" if is_ours(node) else node.op
-    return CONVERTERS.get(name)
+def converter_of(node: Node) -> str | Form | Callable | None:
+    return CONVERTERS.get(f"gluonops.{our_name(node)}" if is_ours(node) else node.op)
 
 
-def signature(module: str) -> dict[str, Any]:
-    """The parameters of a class and their defaults. ``nn.Conv2d`` and its like are entered without the dimensions."""
-    return SIGNATURES.get(module) or SIGNATURES.get(module.rstrip("d").rstrip("123"), {})
+def default_of(module: str, name: str) -> Any:
+    """The default of an argument of a class; None if it has none."""
+    module = re.sub(r"\dd$", "", module)
+    return DEFAULTS.get(f"{module}.{name}", DEFAULTS.get(name))
 
 
 def refusal(node: Node, what: str) -> OpError:
     """An OpError for a node that has no converter, or that its converter does not support."""
     op = our_name(node) if is_ours(node) else node.op
-    return OpError("export.torch", f"the node {node.name!r} ({op}) {what}",
-                   "Replace it in the net, or export ONNX")
+    return OpError(WHERE, f"the node {node.name!r} ({op}) {what}", "Replace it in the net, or export ONNX")
 
 
 def one(values: tuple) -> Any:

@@ -6,7 +6,7 @@ import pathlib
 import re
 
 from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Module, Ref
-from .registry import plain, signature
+from .registry import default_of, plain
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
@@ -106,19 +106,14 @@ def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> st
         return f"nn.Parameter(torch.empty({shape}){is_trained})"
     if module.kind == SEQUENTIAL:
         return f"{SEQUENTIAL}({', '.join(_children(module.children, expressions))})"
-    defaults = module.block.owner.parameters if module.block else signature(module.kind)
-    texts, is_positional = [], True
-    for name in defaults:
-        if name not in module.args:
-            is_positional = False
-            continue
-        text = expressions.get((id(module), name), repr(module.args[name]))
-        if defaults[name] is None and is_positional:
+    texts = []
+    for name, value in module.args.items():
+        default = module.block.owner.parameters[name] if module.block else default_of(module.kind, name)
+        text = expressions.get((id(module), name), repr(value))
+        if default is None:
             texts.append(text)
-        elif text != repr(defaults[name]):
+        elif text != repr(default):
             texts.append(f"{name}={text}")
-        else:
-            is_positional = False
     return f"{module.kind}({', '.join(texts)})"
 
 

@@ -24,9 +24,9 @@ from ..warning import ExportWarning
 from . import layers, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
 from .layers import DARKNET
-from .prepare import WHERE, check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
+from .prepare import check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
 from .reference import rounds
-from .registry import Call, Form, converter_of, exact, plain, refusal
+from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
 from .verify import compare, record
@@ -176,8 +176,7 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     forms = {}
     for node in graph.nodes():
         if not node.is_variable:
-            form = converter_of(node)(Call(node, sizes, free))
-            forms[node] = form = Form(form) if isinstance(form, str) else form
+            forms[node] = form = Call(node, sizes, free).form()
             for position in form.state.values():
                 if node.source(position).name not in values:
                     raise refusal(node, f"computes its input {position}, a parameter; expected one that is stored")

@@ -1,6 +1,4 @@
 """The layer ``gluonops.nn.Reorg``."""
-from __future__ import annotations
-
 from ...core.block import OpBlock
 from .. import reorg as _reorg
 from .contract import OP
@@ -10,6 +8,3 @@ class Reorg(OpBlock):
     """Space to depth or depth to space. The default mode is Darknet's, for YOLOv2."""
 
     _op, _function = OP, staticmethod(_reorg)
-
-    def __init__(self, stride: int = 2, mode: str = "darknet", reverse: bool = False, **kwargs):
-        super().__init__(stride=stride, mode=mode, reverse=reverse, **kwargs)

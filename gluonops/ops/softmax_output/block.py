@@ -17,11 +17,6 @@ class SoftmaxOutput(OpBlock):
 
     _op, _function = OP, staticmethod(_softmax_output)
 
-    def __init__(self, axis: int = -1, ignore_label: int | None = None, normalization: str = "null",
-                 grad_scale: float = 1.0, **kwargs):
-        super().__init__(axis=axis, ignore_label=ignore_label, normalization=normalization, grad_scale=grad_scale,
-                         **kwargs)
-
     def forward(self, data: Array, label: Array) -> Array:
         labels.check_call(self, OP, self._attrs, {"data": data, "label": label})
         return super().forward(data, label)

@@ -4,14 +4,13 @@ import re
 
 import gluonops as gops
 import mxnet as mx
+import numpy as np
 import onnx_oracle
 import pytest
 from gluonops.core import native
 from gluonops.export.onnx.registry import CONVERTERS
 from mxnet.gluon import nn
 
-RANDOM = "draws random numbers, so that no file computes the same as the net"
-REFUSED = dict.fromkeys(("_random_normal", "_random_uniform", "_random_uniform_like", "_sample_multinomial"), RANDOM)
 LOSS_HEADS = {"LogisticRegressionOutput", "SoftmaxOutput"}   # they become what they predict
 VARIABLE = "null"
 
@@ -29,7 +28,7 @@ def test_nothing_that_mxnet_converts_is_missing():
     names = of_mxnet()
     assert {"Convolution", "RNN", "SoftmaxOutput", "_random_uniform"} <= names and len(names) > 120
     missing = {name for name in names if native.operator_name(name) not in {*CONVERTERS, *LOSS_HEADS, VARIABLE}}
-    assert missing == set(REFUSED)
+    assert missing == set()
 
 
 @pytest.mark.filterwarnings("ignore::gluonops.export.ExportWarning")
@@ -39,11 +38,17 @@ def test_loss_heads(name, tmp_path, rng):
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3,)}, rng=rng)
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_the_refusals_say_why(name, tmp_path):
-    draw = {"_random_normal": lambda F, x: F.random.normal(shape=(2, 3)) + x,
-            "_random_uniform": lambda F, x: F.random.uniform(shape=(2, 3)) + x,
-            "_random_uniform_like": lambda F, x: F.random.uniform_like(x),
-            "_sample_multinomial": lambda F, x: F.sample_multinomial(F.softmax(x))}[name]
-    with pytest.raises(gops.OpError, match=rf"draws random numbers \({name}\)"):
-        gops.export.onnx(nn.HybridLambda(draw), tmp_path / "net.onnx", (2, 3))
+@pytest.mark.parametrize("draw, mean, deviation", [
+    (lambda F, x: F.random.normal(3, 2, shape=(1, 20000)) + 0 * x, 3, 2),
+    (lambda F, x: F.random.normal_like(x, loc=-1), -1, 1),
+    (lambda F, x: F.random.uniform(1, 4, shape=(1, 20000)) + 0 * x, 2.5, 3 / 12 ** 0.5),
+    (lambda F, x: F.random.uniform_like(x), 0.5, 1 / 12 ** 0.5),
+    (lambda F, x: F.sample_multinomial(F.slice_axis(F.softmax(x * 0), axis=1, begin=0, end=4), shape=20000), 1.5,
+     (5 / 4) ** 0.5)], ids=["normal", "normal_like", "uniform", "uniform_like", "multinomial"])
+def test_random_numbers(draw, mean, deviation, tmp_path):
+    """Other ones, of the same distribution."""
+    gops.export.onnx(nn.HybridLambda(draw), tmp_path / "net.onnx", (1, 20000), dynamic_batch=False)
+    runner = onnx_oracle.session(tmp_path / "net.onnx")
+    one, other = (runner.run(None, {"data": np.ones((1, 20000), np.float32)})[0] for _ in range(2))
+    assert one.shape == (1, 20000) and (one != other).any()
+    assert abs(one.mean() - mean) < 0.1 and abs(one.std() - deviation) < 0.1

@@ -59,7 +59,7 @@ def test_any_number_of_steps(tmp_path, rng):
 
 
 @pytest.mark.parametrize("options, text", [
-    ({"projection_size": 2}, r"\(RNN\) projects its states"),
+    ({"projection_size": 2}, r"\(RNN\) has projection_size, which MXNet computes on a GPU only"),
     ({"lstm_state_clip_min": -1, "lstm_state_clip_max": 1}, r"\(RNN\) clips its states")])
 def test_what_onnx_has_no_layer_for(options, text, tmp_path):
     data, parameters, states = mx.sym.var("data"), mx.sym.var("w"), [mx.sym.zeros((1, 0, size)) for size in (2, HIDDEN)]
@@ -246,3 +246,31 @@ def test_a_loop_over_the_batch(tmp_path):
     with pytest.raises(gops.OpError, match=r"\(_foreach\) has as many steps as the batch has images"):
         gops.export.onnx(net, tmp_path / "net.onnx", (2, 3), dynamic_batch=True)
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3,)}, batches=(4,))
+
+
+class Until(gluon.HybridBlock):
+    """A loop that ends when a sum is reached, with branches and a loop inside of it."""
+
+    def hybrid_forward(self, F, data):
+        def step(count, total):
+            grown = F.contrib.cond(count < 1.5, lambda: total * 2, lambda: total - F.abs(data))
+            rows, last = F.contrib.foreach(lambda row, state: (row + state, state * 3 + row),
+                                           F.arange(0, 3).reshape((3, 1)), count - 2)
+            return [grown, rows.reshape((1, 3))], [count + 1, F.broadcast_add(grown, last.reshape((1, 1)))]
+
+        outputs, states = F.contrib.while_loop(lambda count, total: count < 4, step, [F.zeros((1,)), data],
+                                               max_iterations=6)
+        return [*(F.slice_axis(output, 0, 0, 4) for output in outputs), *states]   # behind them MXNet writes nothing
+
+
+def test_a_while_loop_and_branches(tmp_path, rng):
+    net = Until()
+    net.hybridize()
+    onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3,)}, batches=(2, 1, 5), rng=rng)
+
+
+def test_a_very_long_while_loop(tmp_path):
+    net = nn.HybridLambda(lambda F, x: F.contrib.while_loop(lambda y: F.sum(y) < 9, lambda y: ([], [y + 1]), [x],
+                                                            max_iterations=2000)[1][0])
+    with pytest.raises(gops.OpError, match=r"\(_while_loop\) has up to 2000 steps; expected at most 1000"):
+        gops.export.onnx(net, tmp_path / "net.onnx", (2, 3))

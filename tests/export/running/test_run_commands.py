@@ -32,6 +32,28 @@ def test_detect(form, detector, export, picture, tmp_path, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out) == [{"image": one, "detections": rows[0]["detections"][:1]}]
 
 
+def test_folders(detector, means, export, picture, tmp_path, capsys, monkeypatch):
+    """Images of one name in several folders are several pictures, in a folder of the same layout."""
+    export(detector, "symbol", (1, 3, 96, 96))
+    export(means(), "onnx", (1, 3, 8, 8))
+    monkeypatch.chdir(tmp_path)
+    for name in ("photos/a.png", "photos/deep/a.png", "photos/deep/b.jpg", "others/a.png"):
+        pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
+        picture(96, 64, name)
+    pathlib.Path("photos/notes.txt").write_text("no image")
+
+    def drawn(folder, *words):
+        assert cli.main([*words, "-o", folder]) == 0
+        return {path.relative_to(folder).as_posix() for path in pathlib.Path(folder).rglob("*.*")}
+
+    assert drawn("one", "detect", "net", "photos") == {"a.png", "deep/a.png", "deep/b.jpg"}
+    assert "photos/deep/b.jpg: 1 found\n" in capsys.readouterr().out
+    assert drawn("two", "classify", "net.onnx", "others") == {"a.png"}
+    assert drawn("three", "detect", "net", "photos", "others") == {
+        "photos/a.png", "photos/deep/a.png", "photos/deep/b.jpg", "others/a.png"}
+    assert drawn("four", "detect", "net", "photos/a.png", "photos/deep/a.png") == {"a.png", "deep/a.png"}
+
+
 @pytest.mark.parametrize("form", ["symbol", "onnx"])
 def test_classify(form, means, export, picture, tmp_path, capsys, monkeypatch):
     net = export(means(), form, (1, 3, 8, 8))
@@ -55,6 +77,7 @@ def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch
     picture(96, 64, "a.png"), picture(96, 64, "b.png")
     pathlib.Path("deep").mkdir()
     picture(96, 64, "deep/a.png")
+    pathlib.Path("empty").mkdir()
     before = sorted(tmp_path.rglob("*"))
     for words, text in (
             (["detect", "a.png", "net"],
@@ -68,7 +91,7 @@ def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch
             (["detect", "net", "a.png", "-o", "new"], "cannot write new: no extension is not an image format"),
             (["detect", "net", "a.png", "-o", "a.png"], "a.png is one of the images, and would be replaced"),
             (["detect", "net", "a.png", "b.png", "-o", "."], "a.png is one of the images, and would be replaced"),
-            (["detect", "net", "a.png", "deep/a.png", "-o", "new"], "two images would be drawn into new/a.png")):
+            (["detect", "net", "empty"], "empty has no images (.jpg, .jpeg, .png, .bmp)")):
         assert cli.main(words) == 1, words
         printed = capsys.readouterr()
         assert printed.out == "" and len(printed.err.splitlines()) == 1 and text in printed.err

@@ -1,0 +1,1 @@
+"""The scripts, installed as ``gluonops.examples``: ``gluonops train`` and ``gluonops val`` run some of them."""

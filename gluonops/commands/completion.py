@@ -1,0 +1,53 @@
+"""``gluonops completion``: a script for the shell. Like all that the command imports at its start it needs no MXNet."""
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from collections.abc import Callable
+
+__all__ = ["add", "run"]
+
+SCRIPTS = {"train": ("finetune_detector", "finetune_classifier", "train_darknet"), "val": ("evaluate",)}
+SHELL = """\
+_gluonops() {{
+    local words
+    case "${{COMP_WORDS[1]}}" in
+{cases}
+    esac
+    [ "$COMP_CWORD" -eq 1 ] && words="{commands}"
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+[ -z "$ZSH_VERSION" ] || {{ autoload -U +X compinit bashcompinit && compinit && bashcompinit; }}
+complete -o default -F _gluonops gluonops"""
+
+
+def add(add_command: Callable, parser: argparse.ArgumentParser) -> None:
+    command = add_command("completion", "a script for bash or zsh that completes commands and options",
+                          "Print a script that makes the key Tab complete the commands and options of gluonops. Write "
+                          "it into a file that your shell reads at its start.", run)
+    command.set_defaults(whole=parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the script. Return the exit code."""
+    words = {name: sorted([*command._option_string_actions, *_options_of_scripts(name)])
+             for name, command in args.whole._subparsers._group_actions[0].choices.items()}
+    if args.json:
+        print(json.dumps(words))
+    else:
+        cases = "\n".join(f'        {name}) words="{" ".join(options)}";;' for name, options in words.items())
+        print(SHELL.format(cases=cases, commands=" ".join(words)))
+    return 0
+
+
+def _options_of_scripts(command):
+    """The options of the scripts that a command runs; none where MXNet is not installed."""
+    options = set()
+    for name in SCRIPTS.get(command, ()):
+        try:
+            script = importlib.import_module(f"gluonops.examples.{name}")
+        except ImportError:
+            return ()
+        options |= script.make_options().parser._option_string_actions.keys()
+    return options

@@ -1,0 +1,63 @@
+"""``gluonops train`` and ``gluonops val``: they run the scripts of ``gluonops.examples``, whose options they take."""
+from __future__ import annotations
+
+import argparse
+import itertools
+import runpy
+import shlex
+import sys
+from collections.abc import Sequence
+
+from .. import data
+from ..train.usage import program
+
+__all__ = ["run"]
+
+SCRIPTS = {"detection": "finetune_detector", "classification": "finetune_classifier"}
+TASKS = {"detect": "detection", "classify": "classification"}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the script. It ends the process itself if something is wrong. Return the exit code."""
+    script, words = (_training if args.command == "train" else _validation)(args)
+    if args.help:
+        if not args.rest and not getattr(args, "task", None):
+            args.parser.print_help()
+            args.parser.exit()
+        words = ["--help"]
+    if args.debug:
+        words.append("--debug")
+    sys.argv = [shlex.join([*program(), args.command]), *words]
+    runpy.run_module(f"gluonops.examples.{script}", run_name="__main__")
+    return 0
+
+
+def _training(args: argparse.Namespace) -> tuple[str, list[str]]:
+    """The script that trains what the arguments describe, and its arguments."""
+    words = ["--data", *args.rest] if _leading(args.rest) else args.rest
+    if _value(words, "--cfg"):
+        return "train_darknet", words
+    folder = _value(words, "--data") or _value(words, "--root")
+    task = TASKS[args.task] if args.task else data.recognize(folder).task if folder else "classification"
+    return SCRIPTS[task], words
+
+
+def _validation(args: argparse.Namespace) -> tuple[str, list[str]]:
+    """The script that measures a net, and its arguments: NET [DATA], or CFG WEIGHTS [DATA]."""
+    given = _leading(args.rest)
+    names = ["--net", *(["--weights"] if given and given[0].endswith(".cfg") else []), "--data"]
+    if len(given) > len(names):
+        args.parser.error(f"unrecognized arguments: {given[len(names)]}")
+    return "evaluate", [*itertools.chain.from_iterable(zip(names, given)), *args.rest[len(given):]]
+
+
+def _leading(words: Sequence[str]) -> list[str]:
+    """The words before the first option."""
+    return [*itertools.takewhile(lambda word: not word.startswith("-"), words)]
+
+
+def _value(words: Sequence[str], option: str) -> str | None:
+    """The value of an option."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(option, dest="value", nargs="?")
+    return parser.parse_known_args(words)[0].value

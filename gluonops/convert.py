@@ -1,0 +1,306 @@
+"""Fills Gluon nets with weights of PyTorch. :func:`gluonops.export.torch` goes the other way."""
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Union
+
+import mxnet as mx
+import numpy as np
+
+from .core.errors import OpError
+
+__all__ = ["from_torch"]
+
+WHERE = "convert.from_torch"
+NOT_WEIGHTS = "num_batches_tracked"   # a counter, which MXNet's batch norm does not have
+# Gluon's names of a layer's parameters -> torch's. Those of recurrent layers are l0_i2h_weight and weight_ih_l0.
+NAMES = {"gamma": "weight", "beta": "bias", "alpha": "weight"}
+RECURRENT = re.compile(r"([lr])(\d+)_([ih])2h_(weight|bias)")
+ROLES = ("weight", "bias", "running_mean", "running_var")
+MOST_NAMES = 4   # in a message
+
+
+class Weight(NamedTuple):
+    """An array of the state dict, or a parameter of the net: its full name, its name in its layer, and its shape."""
+    name: str
+    role: str
+    shape: tuple[int, ...]
+
+
+Tree = Union[Weight, dict]   # name -> tree, in the order of registration
+
+
+def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, str]:
+    """Fill a net with the weights of a PyTorch net of the same architecture, such as torchvision's or timm's.
+
+    Where names differ, blocks and layers are matched by the shapes in them, and equal ones by their order. A dense
+    layer may be a convolution of 1x1 in the other net. Compare an output: two layers of one shape may be registered in
+    one order and called in another.
+
+    Parameters
+    ----------
+    state_dict : mapping of str to torch.Tensor or numpy.ndarray
+        As ``model.state_dict()`` returns it.
+    net : Block
+        Initialized, with known shapes. It is filled wholly, or not changed.
+
+    Returns
+    -------
+    dict of str to str
+        What was matched: the names in ``state_dict``, and those of the net's parameters.
+
+    Raises
+    ------
+    OpError
+        Weights have no counterpart, or equal ones come in another order; the message names them. Or a batch norm with
+        ``scale=False`` would get a gamma that is not 1.
+
+    Examples
+    --------
+    >>> import mxnet as mx
+    >>> net = mx.gluon.nn.Dense(1, in_units=2)
+    >>> net.initialize()
+    >>> gops.convert.from_torch({"fc.weight": np.array([[3, 4]]), "fc.bias": np.array([5])}, net)
+    {'fc.weight': 'dense0_weight', 'fc.bias': 'dense0_bias'}
+    """
+    arrays = _arrays(state_dict)
+    parameters = _parameters(net)
+    pairs = _pairs([_weight(name, value.shape) for name, value in arrays.items()],
+                   [_weight(name, parameter.shape) for name, parameter in parameters.items()])
+    _check_fixed_gammas(net, {our.name: arrays[their.name] for their, our in pairs})
+    for their, our in pairs:
+        parameter = parameters[our.name]
+        parameter.set_data(mx.nd.array(arrays[their.name].reshape(parameter.shape), dtype=parameter.dtype))
+    return {their.name: parameters[our.name].name for their, our in pairs}
+
+
+def _arrays(state_dict: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays by name. An OpError if there is something else among them."""
+    if not isinstance(state_dict, Mapping):
+        raise OpError(WHERE, f"state_dict is {type(state_dict).__name__}; expected a dict of tensors",
+                      "Pass model.state_dict(), or what torch.load returns")
+    arrays = {}
+    for name, value in state_dict.items():
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().double().numpy()   # NumPy has no bfloat16
+        if not isinstance(value, np.ndarray):
+            raise OpError(WHERE, f"state_dict[{name!r}] is {type(value).__name__}; expected a tensor",
+                          "Pass the dict that has the tensors")
+        if not name.endswith(NOT_WEIGHTS):
+            arrays[name] = value
+    return arrays
+
+
+def _parameters(net: mx.gluon.Block) -> dict[str, mx.gluon.Parameter]:
+    """The parameters by the names of their blocks. An OpError if a shape or a value is missing."""
+    if not isinstance(net, mx.gluon.Block):
+        raise OpError(WHERE, f"net is {type(net).__name__}; expected a Block", "Pass a net of Gluon")
+    parameters = dict(_named_parameters(net, ""))
+    for parameter in parameters.values():
+        if parameter._data is None:
+            raise OpError(WHERE, f"the parameter {parameter.name} of {type(net).__name__} has no values yet",
+                          "Call net.initialize(), and the net once: net(data)")
+    return parameters
+
+
+def _named_parameters(block: mx.gluon.Block, prefix: str) -> Iterator[tuple[str, mx.gluon.Parameter]]:
+    """The parameters that are no constants. Gluon's own function has other names for recurrent layers."""
+    for name, parameter in block._reg_params.items():
+        if not isinstance(parameter, mx.gluon.Constant):
+            yield prefix + name, parameter
+    for name, child in block._children.items():
+        yield from _named_parameters(child, f"{prefix}{name}.")
+
+
+def _weight(name: str, shape: tuple[int, ...]) -> Weight:
+    role = name.split(".")[-1]
+    recurrent = RECURRENT.fullmatch(role)
+    if recurrent:
+        direction, layer, source, kind = recurrent.groups()
+        role = f"{kind}_{source}h_l{layer}{'_reverse' if direction == 'r' else ''}"
+    while len(shape) > 2 and shape[-1] == 1:   # a convolution of 1x1 is a dense layer
+        shape = shape[:-1]
+    return Weight(name, NAMES.get(role, role), tuple(shape))
+
+
+def _tree(weights: Iterable[Weight]) -> dict[str, Tree]:
+    root = {}
+    for weight in weights:
+        *blocks, last = weight.name.split(".")
+        owner = root
+        for block in blocks:
+            owner = owner.setdefault(block, {})
+        owner[last] = weight
+    return root
+
+
+def _weights(tree: Tree) -> Iterator[Weight]:
+    """The weights in a tree."""
+    if isinstance(tree, Weight):
+        yield tree
+    else:
+        for part in tree.values():
+            yield from _weights(part)
+
+
+def _signature(tree: Tree) -> tuple:
+    """Equal for trees whose weights can be matched. The name of a parameter that is no layer's does not count."""
+    known = [weight.role if weight.role in ROLES or weight.role[-1].isdigit() else "" for weight in _weights(tree)]
+    return tuple(sorted(zip(known, (weight.shape for weight in _weights(tree)))))
+
+
+Named = list[tuple[str, Tree]]
+
+
+def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weight]]:
+    """The pairs of weights: by name if all names agree, by order if all layers are alike, and else by blocks.
+
+    An OpError if weights are left, or if equal layers of the two nets come in different orders.
+    """
+    names = {_full_name(weight): weight for weight in ours}
+    if {(_full_name(weight), weight.shape) for weight in theirs} == {(name, names[name].shape) for name in names}:
+        return [(weight, names[_full_name(weight)]) for weight in theirs]
+    pairs = []
+    layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
+    if len(layers[0]) == len(layers[1]) and all(map(_are_alike, *layers)):
+        for their, our in zip(*layers):
+            _match([("", their)], [("", our)], pairs)
+        return pairs
+    unmatched = _match([("", _tree(theirs))], [("", _tree(ours))], pairs)
+    if any(unmatched):
+        raise _differ(*unmatched)
+    _check_order(sorted(pairs, key=lambda pair: theirs.index(pair[0])), ours)
+    return pairs
+
+
+def _full_name(weight: Weight) -> str:
+    """Its name, with torch's name of the parameter."""
+    return ".".join([*weight.name.split(".")[:-1], weight.role])
+
+
+def _layers(tree: dict) -> list[Tree]:
+    """The layers in a tree, in the order of registration."""
+    if _is_layer(tree):
+        return [tree]
+    return [layer for part in tree.values() for layer in _layers(part)]
+
+
+def _are_alike(their: Tree, our: Tree) -> bool:
+    return _signature(their) == _signature(our)
+
+
+def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None:
+    """Raise an OpError if weights of one shape, matched by what is around them, are in another order in the net.
+
+    ``pairs``: in the order of the state dict.
+    """
+    place = {weight.name: number for number, weight in enumerate(ours)}
+    groups = {}
+    for pair in pairs:
+        groups.setdefault((pair[0].role, pair[0].shape), []).append(pair)
+    for group in groups.values():
+        for (first, one), (second, other) in zip(group, group[1:]):
+            if place[one.name] > place[other.name]:
+                raise OpError(WHERE, f"{first.name} and {second.name} have one shape, and the net has such layers in "
+                              "another order", "Give the layers of the net the names of those in state_dict")
+
+
+def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]]) -> tuple[Named, Named]:
+    """Match trees with equal signatures, those of the same name first. Returns what has no counterpart.
+
+    A name that is a number counts the layers of a Sequential, activations included, and says nothing. Equal trees are
+    told apart by what is in front of them, and else by their order. The largest trees without a counterpart are
+    replaced by their parts.
+    """
+    alike = []
+    for key in (_name_key, functools.partial(_place_key, 2), functools.partial(_place_key, 1),
+                functools.partial(_place_key, 0)):
+        theirs, ours = _take_alike(theirs, ours, key, alike)
+    left = [], []
+    for their, our in alike:
+        if isinstance(their, Weight) and isinstance(our, Weight):
+            pairs.append((their, our))
+        else:
+            _extend(left, _match(_children(their), _children(our), pairs))
+    blocks = [len(_signature(tree)) for _, tree in theirs + ours if not _is_layer(tree)]
+    _extend(left, _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs) if blocks
+            else (theirs, ours))
+    return left
+
+
+def _name_key(trees: Named, place: int) -> tuple | None:
+    name, tree = trees[place]
+    return None if name.isdigit() else (name, _signature(tree))
+
+
+def _place_key(before: int, trees: Named, place: int) -> tuple:
+    """The signatures of a tree, and of some in front of it."""
+    return tuple(_signature(tree) for _, tree in trees[max(0, place - before):place + 1])
+
+
+def _take_alike(theirs: Named, ours: Named, key: Callable, alike: list[tuple[Tree, Tree]]) -> tuple[Named, Named]:
+    """Append the pairs of trees with the same key, in order. Returns the others. A key may be None, like no other."""
+    waiting = {}
+    for place, tree in enumerate(ours):
+        waiting.setdefault(key(ours, place), []).append(tree)
+    waiting.pop(None, None)
+    rest, taken = [], set()
+    for place, (name, tree) in enumerate(theirs):
+        found = waiting.get(key(theirs, place))
+        if found:
+            other = found.pop(0)[1]
+            alike.append((tree, other))
+            taken.add(id(other))
+        else:
+            rest.append((name, tree))
+    return rest, [(name, tree) for name, tree in ours if id(tree) not in taken]
+
+
+def _extend(left: tuple[Named, Named], more: tuple[Named, Named]) -> None:
+    for names, others in zip(left, more):
+        names += others
+
+
+def _children(tree: Tree) -> Named:
+    while not isinstance(tree, Weight) and len(tree) == 1:   # a container of one
+        tree, = tree.values()
+    if isinstance(tree, Weight):
+        return [(tree.role, tree)]
+    return [(part.role if isinstance(part, Weight) else name, part) for name, part in tree.items()]
+
+
+def _is_layer(tree: Tree) -> bool:
+    return isinstance(tree, Weight) or all(isinstance(part, Weight) for part in tree.values())
+
+
+def _parts(trees: Named, size: int) -> Named:
+    """The trees, and the parts of those with so many weights."""
+    parts = []
+    for name, tree in trees:
+        is_whole = _is_layer(tree) or len(_signature(tree)) < size
+        parts += [(name, tree)] if is_whole else _children(tree)
+    return parts
+
+
+def _differ(theirs: Named, ours: Named) -> OpError:
+    def listed(trees: Named) -> str:
+        weights = [weight for _, tree in trees for weight in _weights(tree)]
+        more = f" and {len(weights) - MOST_NAMES} more" if len(weights) > MOST_NAMES else ""
+        return ", ".join(f"{weight.name} {weight.shape}" for weight in weights[:MOST_NAMES]) + more or "nothing"
+
+    return OpError(WHERE, f"state_dict has {listed(theirs)} without a counterpart, and the net {listed(ours)}",
+                   "Pass a net of the same architecture, and remove what it does not have from state_dict")
+
+
+def _check_fixed_gammas(net: mx.gluon.Block, values: dict[str, np.ndarray]) -> None:
+    """Raise an OpError if a batch norm does not read a gamma that is not 1. ``values``: by the net's names."""
+    def check(block: mx.gluon.Block, prefix: str) -> None:
+        gamma = values.get(f"{prefix}gamma")
+        if gamma is not None and getattr(block, "_kwargs", {}).get("fix_gamma") and (gamma != 1).any():
+            raise OpError(WHERE, f"{prefix}gamma is fixed at 1, and gets other values", "Make it with scale=True")
+        for name, child in block._children.items():
+            check(child, f"{prefix}{name}.")
+
+    check(net, "")

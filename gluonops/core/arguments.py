@@ -1,0 +1,170 @@
+"""The record of a kernel's arguments, ``struct <Op>Args``, which follows from the contract.
+
+It has the names of the contract: tensors, dimensions, attributes, derived numbers and memory. :class:`Arguments` is the
+record in C++, which ``gluonops/native/writing`` fills; :class:`.record.CudaArguments` is the one in CUDA. A build reads
+this module, so it needs neither MXNet nor NumPy.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .attributes import Attr, Choice, Float, Int, IntOrTuple, Optional, Pairs
+from .contract import Array, Number, Op, expression
+from .expressions import dtype_of
+
+
+def camel(name: str) -> str:
+    """``softmax_output`` -> ``SoftmaxOutput``."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def enumeration_of(op_name: str, attr: Attr) -> str:
+    """The name of the enumeration of an attribute that is a choice."""
+    return camel(f"{op_name}_{attr.name}")
+
+
+def enumerations(op: Op) -> list[str]:
+    """The enumerations of the attributes that are choices. CUDA's C++03 has no ``enum class``."""
+    return [f"struct {enumeration_of(op.name, attr)} {{ enum Value {{ {', '.join(map(camel, attr.kind.words))} }}; }};"
+            for attr in op.attrs if isinstance(attr.kind, Choice)]
+
+
+def attribute_type(op: Op, attr: Attr) -> str:
+    """The C++ type of an attribute's member."""
+    if attr.name in op.counts:
+        return "Weights<A>"
+    if isinstance(attr.kind, Choice):
+        return f"{enumeration_of(op.name, attr)}::Value"
+    if isinstance(attr.kind, IntOrTuple):
+        return "List<int64_t>"
+    kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
+    if isinstance(kind, Pairs):
+        return "List<double>"
+    item = {Int: "int64_t", Float: "double"}.get(type(kind), "bool")
+    return f"Optional<{item}>" if isinstance(attr.kind, Optional) else item
+
+
+def attributes(op: Op) -> list[Attr]:
+    """The attributes that kernels have: not one that says whether functions return an output of this name."""
+    tensors = [tensor.name for tensor in op.tensors]
+    return [attr for attr in op.attrs if attr.name not in tensors]
+
+
+def known_types(op: Op) -> dict[str, str]:
+    """The dtype, in expressions, of each dimension, constant and attribute."""
+    found = {}
+    for attr in attributes(op):
+        kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
+        found[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
+    shared = op.cuda.constants if op.cuda else ()
+    return {**found, **dict.fromkeys([*op.dims, *op.constants, *shared], "int64")}
+
+
+def dtypes_of_derived(op: Op, derived: dict[str, str | Number]) -> dict[str, str]:
+    """Name -> dtype, as in :class:`.contract.Array`, of derived numbers."""
+    found, known = {}, known_types(op)
+    for name, given in derived.items():
+        if isinstance(given, Number):
+            found[name] = given.dtype
+        else:
+            try:
+                dtype = dtype_of(expression(given).tree, known)
+            except ValueError as error:
+                raise ValueError(f"{op.name}: {error}") from None
+            found[name] = "A" if dtype == "float64" else dtype
+        known[name] = found[name] if found[name] in ("bool", "int64") else "float64"
+    return found
+
+
+def expression_of(given: str | Number) -> str | None:
+    """The expression of a derived number, if it is one."""
+    return given if isinstance(given, str) else given.expression
+
+
+def written(op: Op, direction: str) -> tuple:
+    """The tensors that a kernel writes: the outputs, or in backward the inputs that can have a gradient."""
+    return op.outputs if direction == "forward" else tuple(arg for arg in op.inputs if arg.gradient)
+
+
+class Arguments:
+    """The record of an operator's kernels in C++.
+
+    Parameters
+    ----------
+    op : Op
+
+    Attributes
+    ----------
+    name : str
+        Of the struct, which is a template over ``variables``.
+    attributes : list of Attr
+    derived : dict of str to (str or Number)
+    scratch : tuple of Array
+        What the record has of the contract.
+    """
+
+    C_TYPES = {"float16": "Half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",
+               "int32": "int32_t", "int64": "int64_t"}
+
+    def __init__(self, op: Op):
+        self.op = op
+        self.name = f"{camel(op.name)}Args"
+        self.variables: tuple[str, ...] = ("T",)
+        self.attributes = attributes(op)
+        self.derived: dict[str, str | Number] = op.derived
+        self.scratch: tuple[Array, ...] = op.scratch
+
+    @classmethod
+    def c_type(cls, dtype: str) -> str:
+        """The type of a dtype. Other names stand for themselves."""
+        return cls.C_TYPES.get(dtype, dtype)
+
+    def template(self) -> str:
+        """The first line of the declaration, and of what depends on the same types."""
+        return f"template <{', '.join(f'typename {variable}' for variable in self.variables)}>"
+
+    def declaration(self) -> list[str]:
+        """The struct."""
+        members = ["typedef typename Accumulator<T>::type A;", *self._own(), *self._tensors(), *self._numbers(),
+                   *self._memory()]
+        return ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
+                self.template(), f"struct {self.name} {{", *[f"    {member}" for member in members], "};"]
+
+    def _own(self) -> Iterator[str]:
+        """What only one language has."""
+        for name, value in self.op.constants.items():
+            yield f"static const int64_t {name} = {value};"
+
+    def _tensors(self) -> Iterator[str]:
+        for arg in self.op.inputs:
+            yield self._pointer(arg.name, arg.dtype, "const ")
+        for out in self.op.outputs:
+            yield f"{self._pointer(out.name, out.dtype)}   // {out.doc}"
+        for out in self.op.outputs:
+            if f"{out.name}_grad" in self.op.backward:
+                yield f"{self._pointer(f'{out.name}_grad', out.dtype, 'const ')}   // backward reads it"
+        for arg in written(self.op, "backward"):
+            yield f"{self._pointer(f'{arg.name}_grad', self._gradient_dtype(arg.dtype))}   // backward writes it"
+
+    def _pointer(self, name: str, dtype: str, const: str = "") -> str:
+        """The member of a tensor. Only the data's type and A are known when the kernels are compiled."""
+        return f"{const}{dtype} *{name};" if dtype in ("T", "A") else f"AnyArray {name};"
+
+    def _gradient_dtype(self, dtype: str) -> str:
+        """The dtype of a gradient, from that of its input."""
+        return "T"
+
+    def _numbers(self) -> Iterator[str]:
+        """Dimensions, attributes and derived numbers."""
+        if self.op.dims:
+            yield f"int64_t {', '.join(self.op.dims)};"
+        for attr in self.attributes:
+            yield f"{attribute_type(self.op, attr)} {attr.name};"
+        for name, dtype in dtypes_of_derived(self.op, self.derived).items():
+            given = self.derived[name]
+            length = f"[{given.count}]" if isinstance(given, Number) and given.count else ""
+            yield f"{self.c_type(dtype)} {name}{length};   // {expression_of(given) or 'from derive()'}"
+
+    def _memory(self) -> Iterator[str]:
+        for array in {array.name: array for array in self.scratch}.values():
+            yield f"{self.c_type(array.dtype)} *{array.name};   // {array.size}"

@@ -1,0 +1,82 @@
+"""Gives a net in SSD's style the outputs of a detector."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import mxnet as mx
+
+from ..graph import SOFTMAXES, Entry, Graph, Node
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+
+DETECTION, PRIOR = "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior"
+PASSES_ON = ("BlockGrad", "MakeLoss", "_copy")
+IMAGES = 2   # anchors have another first size
+
+
+def detections(model: ExportedModel) -> ExportedModel:
+    """Give a net in SSD's style the outputs ids, scores and boxes in pixels, instead of all others.
+
+    They are the columns of MultiBoxDetection. A net that returns anchors, scores and offsets gets that operator. The
+    number of classes is noted, unless their names are. Other nets stay as they are.
+
+    Parameters
+    ----------
+    model : ExportedModel
+        For inference. The shape of its input is known.
+    """
+    shapes = [shape for shape in model.inputs.values() if len(shape) == 4]
+    found = next((node for node in map(_origin, model.graph.heads) if node.op == DETECTION), None)
+    if not shapes or (found is None and not any(node.op == PRIOR for node in model.graph.nodes())):
+        return model
+    model = model.copy()
+    graph = model.graph
+    entry = _added(model) if found is None else (next(node for node in graph.nodes() if node.name == found.name), 0)
+    if entry is None:
+        return model
+    height, width = shapes[0][2:]
+    columns = [mx.sym.slice_axis(mx.sym.var("rows"), axis=2, begin=i, end=i + 1) for i in range(6)]
+    sides = [column * side for column, side in zip(columns[2:], (width, height) * 2)]
+    graph.heads = graph.splice(mx.sym.Group([*columns[:2], mx.sym.concat(*sides, dim=2)]), {"rows": entry})
+    scores, = _shapes(model, [entry[0].inputs[0]])
+    model.metadata = {"classes": scores[1] - 1, **model.metadata}
+    return model
+
+
+def _origin(head: Entry) -> Node:
+    node, _ = head
+    while node.op in PASSES_ON:
+        node = node.source()
+    return node
+
+
+def _added(model: ExportedModel) -> Entry | None:
+    """The rows of a MultiBoxDetection of the net's anchors, scores and offsets; None if it does not return them."""
+    heads = dict(zip(model.graph.heads, _shapes(model, model.graph.heads)))
+    anchors = [head for head, shape in heads.items() if len(shape) == 3 and shape[0] == 1 and shape[2] == 4]
+    if len(anchors) != 1:
+        return None
+    count = heads[anchors[0]][1]
+    offsets = [head for head, shape in heads.items() if shape in ((IMAGES, 4 * count), (IMAGES, count, 4))]
+    scores = [head for head, shape in heads.items() if len(shape) == 3 and count in shape[1:] and head not in (
+        *anchors, *offsets)]
+    if len(offsets) != 1 or len(scores) != 1:
+        return None
+    rows = mx.sym.var("scores")
+    if heads[scores[0]][1] == count:
+        rows = mx.sym.transpose(rows, axes=(0, 2, 1))
+    if _origin(scores[0]).op not in SOFTMAXES:
+        rows = mx.sym.softmax(rows, axis=1)
+    rows = mx.sym.contrib.MultiBoxDetection(rows, mx.sym.flatten(mx.sym.var("offsets")), mx.sym.var("anchors"))
+    made, = model.graph.splice(rows, {"scores": scores[0], "offsets": offsets[0], "anchors": anchors[0]})
+    return made
+
+
+def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]:
+    """The shapes of outputs for several images."""
+    graph = Graph(entries, model.graph.attrs)
+    known = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
+    names = set(graph.variables())
+    shapes = {name: shape for name, shape in known.items() if name in names}
+    return [tuple(shape or ()) for shape in graph.symbol().infer_shape_partial(**shapes)[1]]

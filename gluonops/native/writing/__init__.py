@@ -1,0 +1,5 @@
+"""Writes the C++ of an operator from its contract: the operator as MXNet sees it, and what calls its kernels."""
+from .kernels import Kernels
+from .registration import Registration
+
+__all__ = ["Kernels", "Registration"]

@@ -1,0 +1,191 @@
+"""What calls the kernels of an operator: its record, and the dispatch over dtypes and instruction sets."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...core.arguments import Arguments, attribute_type, camel, dtypes_of_derived, enumerations, expression_of
+from ...core.attributes import Attr, IntOrTuple
+from ...core.contract import Op
+from ...core.shapes import At
+from .attributes import attribute
+from .expressions import NumberTranslator, Translator
+from .registration import TYPES
+from .shapes import size_of
+from .text import INDENT, function, indented, listed
+
+DIRECTIONS = ("forward", "backward")
+ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "outputs", "results")}
+
+
+class Kernels:
+    """Writes ``<op>.h`` and ``<op>.cc``.
+
+    Parameters
+    ----------
+    op : Op
+    has_structs : bool
+        Whether ``record.inl`` has structs of the operator's own.
+    """
+
+    def __init__(self, op: Op, has_structs: bool):
+        self.op = op
+        self.has_structs = has_structs
+        self.camel = camel(op.name)
+        self.record = Arguments(op)
+        self.args = f"{self.record.name}<T>"
+        self.number = NumberTranslator(op)
+        self.derived = {}   # name -> C++ or None
+        for name, dtype in dtypes_of_derived(op, op.derived).items():
+            text = expression_of(op.derived[name])
+            value = text and self.number(text)
+            self.derived[name] = f"A({value})" if value and dtype == "A" else value
+            self.number.add(name, dtype)
+        self.sizes = {array: self.number(array.size) for array in op.scratch}
+
+    # The header: the types that kernel.cc takes.
+    def header(self) -> str:
+        """The text of ``<op>.h``."""
+        guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
+        structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
+        return self._text([
+            f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
+            '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
+            *[line for enumeration in enumerations(self.op) for line in (enumeration, "")],
+            "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
+            *indented([attribute(self.op.name, attr).declaration for attr in self.op.attrs]), "};", "",
+            *structs, *self.record.declaration(), "", *[f"{self._entry(direction)};" for direction in DIRECTIONS],
+            "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
+
+    def _text(self, lines: Iterable[str]) -> str:
+        origin = f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."
+        return "\n".join([origin, *lines, ""])
+
+    def _entry(self, direction: str) -> str:
+        """The signature of the function that calls the kernel of a pass for the type of the data."""
+        given = listed([f"Arrays {name}" for name in ARRAYS[direction]])
+        return f"void {self.op.name}_{direction}(const {self.camel}Attrs &attrs, {given})"
+
+    # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
+    def source(self) -> str:
+        """The text of ``<op>.cc``."""
+        lines = [f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
+                 "// The kernels for this instruction set.", "namespace GLUONOPS_TARGET {", ""]
+        for direction in DIRECTIONS:
+            name = f"{self.op.name}_{direction}"
+            lines += ["template <typename T>", f"void {name}(const {self.args} &args) {{ {direction}<T>(args); }}",
+                      *self._per_type(f"template void {name}(const {self.record.name}<{{}}> &);"), ""]
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY", "#ifdef GLUONOPS_ALL_TARGETS"]
+        for target in ("avx2", "avx512"):
+            for direction in DIRECTIONS:
+                signature = f"void {self.op.name}_{direction}(const {self.args} &)"
+                lines.append(f"namespace {target} {{ template <typename T> {signature}; }}")
+        lines += ["#endif", "", *self._filling(), ""]
+        for direction in DIRECTIONS:
+            lines += [*self._target_dispatch(direction), "", *self._call(direction), "",
+                      *self._type_dispatch(direction), ""]
+        return self._text([*lines, "#endif", "}  // namespace gluonops"])
+
+    def _per_type(self, line: str) -> list[str]:
+        """A line for the C++ type of each dtype of the data. Some units are for float32 alone: see build.py."""
+        others = [line.format(name) for _, name in self._c_types() if name != "float"]
+        return [line.format("float"), *(["#ifndef GLUONOPS_FLOAT32_ALONE", *others, "#endif"] if others else [])]
+
+    def _c_types(self) -> list[tuple[str, str]]:
+        """(MXNet's label, C++ type) of each dtype of the data."""
+        return [TYPES[dtype] for dtype in self.op.types["T"]]
+
+    def _target_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernel of the best instruction set that this processor has."""
+        name = f"{self.op.name}_{direction}"
+        return ["template <typename T>", f"inline void {name}(const {self.args} &args)", "{",
+                "#ifdef GLUONOPS_ALL_TARGETS",
+                *indented(["if constexpr (std::is_same<T, float>::value)", f"{INDENT}if (target() == AVX512)",
+                           f"{INDENT * 2}return avx512::{name}(args);",
+                           "if (target() != BASE)", f"{INDENT}return avx2::{name}(args);"]),
+                "#endif", f"{INDENT}GLUONOPS_TARGET::{name}(args);", "}"]
+
+    def _type_dispatch(self, direction: str) -> list[str]:
+        """The function that calls the kernel for the type of the data."""
+        given = listed(["attrs", *ARRAYS[direction]])
+        cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({given});"
+                 for label, name in self._c_types()]
+        return function(self._entry(direction), ["switch (inputs[0].type) {", *cases, "}"])
+
+    # What fills the record.
+    def _filling(self) -> list[str]:
+        """The function that sets what follows from the attributes and the shapes."""
+        body = [f"{self.args} args = {{}};", *self._sizes()]
+        body += [f"args.{attr.name} = {self._attribute(attr)};" for attr in self.record.attributes]
+        body += [f"args.{name} = {value};" for name, value in self.derived.items() if value]
+        if not all(self.derived.values()):
+            body.append("derive(attrs, inputs, args);")
+        body = self._with_accumulator([*body, *self._allocated(None)])
+        signature = f"{self.args} {self.op.name}_args(const {self.camel}Attrs &attrs, Arrays inputs, Workspace &memory)"
+        return ["template <typename T>", *function(signature, [*body, "return args;"])]
+
+    def _with_accumulator(self, body: list[str]) -> list[str]:
+        """The lines, behind a declaration of A if they use it."""
+        uses_it = any(text in line for line in body for text in ("A(", "<A>", "<const A>"))
+        return [f"typedef typename {self.args}::A A;", *body] if uses_it else body
+
+    def _sizes(self) -> list[str]:
+        """The lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
+        op, lines = self.op, []
+        per_rule = [[f"args.{name} = {size_of(op, rule, name)};" for name in op.dims] for rule in op.rules]
+        if any("(0, axis)" in line or "(axis + 1" in line for rule in per_rule for line in rule):
+            axis = next(term.axis for term in op.rules[0].first if isinstance(term, At))
+            lines.append(f"const int64_t axis = inputs[0].axis(attrs.{axis});")
+        if all(rule == per_rule[0] for rule in per_rule):
+            return lines + per_rule[0]
+        lines += [f"const int {arg.name}_ndim = int(inputs[{i}].ndim());" for i, arg in enumerate(op.inputs)
+                  if any(rule.when and f"{arg.name}.ndim" in rule.when.text for rule in op.rules)]
+        condition = Translator(op)
+        for i, (rule, sizes) in enumerate(zip(op.rules, per_rule)):
+            when = f"if ({condition(rule.when)}) " if rule.when else ""
+            lines += [f"{'} else ' if i else ''}{when}{{", *indented(sizes)]
+        return [*lines, "}"]
+
+    def _attribute(self, attr: Attr) -> str:
+        """The value of an attribute's member."""
+        name, c_type = f"attrs.{attr.name}", attribute_type(self.op, attr)
+        if attr.name in self.op.counts:
+            return f"weights_of<A>({name}, args.{self.op.counts[attr.name]}, memory)"
+        if c_type.startswith("Optional"):
+            return f"{{{name}.has_value(), {name}.value_or(0)}}"
+        if c_type.startswith("List"):
+            values = f"{name}.values" if isinstance(attr.kind, IntOrTuple) else name
+            return f"{{{values}.data(), int64_t({values}.size())}}"
+        return name
+
+    def _allocated(self, direction: str | None) -> list[str]:
+        return [f"args.{array.name} = memory.zeros<{self.record.c_type(array.dtype)}>({size});"
+                for array, size in self.sizes.items() if array.direction == direction]
+
+    def _call(self, direction: str) -> list[str]:
+        """The function that fills the arguments of a pass and calls its kernel."""
+        body = [f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
+                *[f"args.{name} = {value};" for name, value in self._tensors_of(direction)],
+                *self._allocated(direction)]
+        return ["template <typename T>", *function(self._entry(direction), [
+            "Workspace memory;", *self._with_accumulator(body), f"{self.op.name}_{direction}(args);"])]
+
+    def _tensors_of(self, direction: str) -> Iterator[tuple[str, str]]:
+        """(member, value) of the tensors of a pass."""
+        op, is_forward = self.op, direction == "forward"
+        read = [tensor.name for tensor in op.tensors] if is_forward else op.backward
+        for i, out in enumerate(op.outputs):
+            if f"{out.name}_grad" in read:
+                yield f"{out.name}_grad", _value(f"grads[{i}]", out.dtype, "const ")
+        for i, arg in enumerate(op.inputs):
+            if arg.name in read:
+                yield arg.name, _value(f"inputs[{i}]", arg.dtype, "const ")
+        for i, out in enumerate(op.outputs):
+            if out.name in read:
+                yield out.name, _value(f"outputs[{i}]", out.dtype)
+        for i, arg in enumerate(op.inputs):
+            if arg.gradient and not is_forward:
+                yield f"{arg.name}_grad", _value(f"results[{i}]", "T")
+
+
+def _value(view: str, dtype: str, const: str = "") -> str:
+    return f"{view}.as<{const}{dtype}>()" if dtype in ("T", "A") else f"{view}.any()"

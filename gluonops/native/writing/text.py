@@ -1,0 +1,45 @@
+"""Lines of C++: literals, lists and functions."""
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+INDENT = "    "
+WIDTH = 116
+
+
+def quoted(text: str) -> str:
+    """A C++ string literal."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def listed(items: Iterable[str]) -> str:
+    """Items separated by commas."""
+    return ", ".join(items)
+
+
+def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
+    """Lines with an indent, except for empty ones."""
+    return [INDENT * levels + line if line else "" for line in lines]
+
+
+def function(signature: str, body: Iterable[str]) -> list[str]:
+    """A C++ function."""
+    return [signature, "{", *indented(body), "}"]
+
+
+def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
+    """``opening item, item, ... closing``, on several lines if it does not fit on one."""
+    line = opening + listed(items) + closing
+    if len(line) <= WIDTH:
+        return [line]
+    body = textwrap.wrap(listed(items), WIDTH - 8, break_long_words=False, break_on_hyphens=False)
+    return [opening, *indented(body, 2), closing]
+
+
+def itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
+    """As :func:`wrapped`, but with one item per line if they do not fit on one line."""
+    line = opening + listed(items) + closing
+    if len(line) <= WIDTH:
+        return [line]
+    return [opening, *indented([f"{item}," for item in items]), closing]

@@ -1,0 +1,187 @@
+"""gops.export.compare, and what gluonops export does with it."""
+import json
+import pathlib
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import onnx
+import pytest
+from gluonops.commands import cli
+from gluonops.export.onnx.registry import CONVERTERS
+from mxnet.gluon import nn
+
+pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet
+pytestmark = pytest.mark.filterwarnings("ignore:Please import `csr_matrix`")   # mx.nd.array, with today's SciPy
+SHAPE = (2, 3, 8, 8)
+data = mx.sym.var("data")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def net(rng):
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Conv2D(4, 3, padding=1), nn.BatchNorm(scale=False), nn.PReLU(), nn.AvgPool2D(2, ceil_mode=True),
+                nn.GlobalAvgPool2D(), nn.Dense(5))
+    net.initialize()
+    net(mx.nd.zeros(SHAPE))
+    for parameter in net.collect_params().values():
+        parameter.set_data(mx.nd.array(rng.uniform(0.3, 2, parameter.shape)))
+    return net
+
+
+def saved(prefix, symbol, **values):
+    """Files of others."""
+    symbol.save(f"{prefix}-symbol.json")
+    mx.nd.save(f"{prefix}-0000.params", {f"arg:{name}": mx.nd.array(value) for name, value in values.items()})
+    return prefix
+
+
+def test_files_that_agree(net):
+    gops.export.symbol(net, "net", SHAPE, fold_batch_norm=True)
+    gops.export.onnx(net, "net.onnx", SHAPE)
+    for source in (net, "net"):
+        for path in ("net", "net.onnx"):
+            found, = gops.export.compare(source, path, SHAPE)
+            assert found.output == "net_dense0_fwd_output" and found.relative < 1e-6
+            assert str(found) == (f"{found.output}: differs by at most {found.absolute:.2g}, {found.relative:.2g} of "
+                                  "the largest number")
+
+
+def change_epsilon(model):
+    norm, = (node for node in model.graph.node if node.op_type == "BatchNormalization")
+    next(one for one in norm.attribute if one.name == "epsilon").f = 0.1
+
+
+def scale(operator, position):
+    """A function that scales a constant of the only node of an operator."""
+    def change(model):
+        reshaped = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "Reshape"}
+        name, = (node.input[position] for node in model.graph.node if node.op_type == operator)
+        name = reshaped.get(name, name)
+        tensor, = (one for one in model.graph.initializer if one.name == name)
+        tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor) * np.float32(1.01), name))
+    return change
+
+
+@pytest.mark.parametrize("change", [change_epsilon, scale("BatchNormalization", 1), scale("BatchNormalization", 4),
+                                    scale("PRelu", 1), scale("Gemm", 2)],
+                         ids=["epsilon", "gamma", "variance", "slope", "bias"])
+def test_a_silent_error_is_found(change, net):
+    gops.export.onnx(net, "net.onnx", SHAPE)
+    model = onnx.load("net.onnx")
+    change(model)
+    onnx.save(model, "wrong.onnx")
+    with pytest.raises(gops.OpError, match=r"wrong.onnx does not compute what MXNet does for inputs of \(1, 3, 8, 8\): "
+                       "net_dense0_fwd_output: differs by at most .* of the largest number; expected at most 0.0001"):
+        gops.export.compare(net, "wrong.onnx", SHAPE)
+
+
+@pytest.mark.parametrize("right, wrong, shape", [
+    (mx.sym.mean(data, axis=(2, 3)), mx.sym.sum(data, axis=(2, 3)) / 64, "(1, 3, 40, 40)"),
+    (mx.sym.broadcast_sub(data, mx.sym.mean(data, axis=0, keepdims=True)), data * 0, "(3, 3, 8, 8)")],
+    ids=["images", "batches"])
+def test_other_sizes_are_compared(right, wrong, shape):
+    saved("right", right), saved("wrong", wrong)
+    with pytest.raises(gops.OpError, match=f"for inputs of {shape.replace('(', '.').replace(')', '.')}:"):
+        gops.export.compare("right", "wrong", (1, 3, 8, 8))
+
+
+def test_another_shape_or_number_of_outputs():
+    saved("right", data * 2), saved("wrong", mx.sym.expand_dims(data, 0) * 2)
+    with pytest.raises(gops.OpError, match=r"wrong has outputs of the shapes \[\(1, 1, 4\)\]; MXNet's have \[\(1, 4\)"):
+        gops.export.compare("right", "wrong", (1, 4))
+
+
+def test_nan_and_infinity_have_to_agree():
+    saved("right", mx.sym.Group([mx.sym.log(data), 1 / (data * 0)]))
+    saved("wrong", mx.sym.Group([mx.sym.log(mx.sym.abs(data)), 1 / (data * 0)]))
+    assert [one.absolute for one in gops.export.compare("right", "right", (1, 4))] == [0, 0]
+    with pytest.raises(gops.OpError, match="differs by at most inf"):
+        gops.export.compare("right", "wrong", (1, 4))
+
+
+def test_heads_and_losses():
+    """The label is unknown, and the loss is not in the file."""
+    scores = mx.sym.FullyConnected(data, num_hidden=3, name="fc")
+    label = mx.sym.var("softmax_label")
+    head = mx.sym.SoftmaxOutput(scores, label, name="softmax")
+    saved("net", mx.sym.Group([mx.sym.MakeLoss(mx.sym.mean(scores)), head]), fc_weight=np.eye(3, 4), fc_bias=[1, 2, 3])
+    with pytest.warns(gops.export.ExportWarning, match="exported for inference"):
+        gops.export.onnx("net", "net.onnx", (1, 4))
+        gops.export.rewrite("net", "out", inference=True)
+    for path in ("net.onnx", "out", "net"):
+        found, = gops.export.compare("net", path, (1, 4))
+        assert found.output == "softmax_output" and found.relative < 1e-6
+    saved("wrong", mx.sym.softmax(scores, axis=0, name="softmax"), fc_weight=np.eye(3, 4), fc_bias=[1, 2, 3])
+    with pytest.raises(gops.OpError, match="softmax_output: differs"):
+        gops.export.compare("net", "wrong", (1, 4))
+
+
+def test_outputs_that_jump_everywhere():
+    """The sign of what is 0 but for rounding."""
+    rest = data - mx.sym.round(data * 64) / 64
+    saved("right", mx.sym.sign(rest)), saved("other", mx.sym.sign(rest + 1e-30))
+    with pytest.warns(gops.export.ExportWarning, match="other is not compared with MXNet: its outputs jump where"):
+        assert gops.export.compare("right", "other", (1, 4)) == []
+
+
+def test_layers_in_front_of_what_jumps(rng):
+    """They are compared too: a detector finds nothing in noise."""
+    net = gops.models.tiny_yolov2(classes=2, width=0.125)
+    net.initialize(mx.init.Xavier())
+    detector = net.detector(threshold=0.9)
+    gops.export.onnx(detector, "net.onnx", (1, 3, 64, 64))
+    layer, *found = gops.export.compare(detector, "net.onnx", (1, 3, 64, 64))
+    assert "conv" in layer.output and layer.relative < 1e-5
+    assert [one.output for one in found] == ["ids", "scores", "boxes"]
+
+
+@pytest.mark.parametrize("symbol, shape, reason", [
+    (data * 2, None, "the shape of the input data is not known"),
+    (data + mx.sym.random.uniform(shape=(1, 4)), (1, 4), "draws random numbers"),
+    (mx.sym.RNN(data, mx.sym.var("w"), mx.sym.zeros((1, 1, 2)), mx.sym.zeros((1, 1, 4)), state_size=4, num_layers=1,
+                mode="lstm", projection_size=2), (2, 1, 3), "has projection_size, which MXNet computes on a GPU only")])
+def test_what_is_not_compared(symbol, shape, reason):
+    values = {} if symbol.list_arguments() == ["data"] else {"w": np.ones(120)}
+    saved("net", symbol, **values)
+    with pytest.warns(gops.export.ExportWarning, match=f"net is not compared with MXNet: .*{reason}"):
+        assert gops.export.compare("net", "net", shape) == []
+
+
+def test_without_onnxruntime(net, monkeypatch):
+    gops.export.onnx(net, "net.onnx", SHAPE)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.warns(gops.export.ExportWarning, match=r"net.onnx is not compared .* onnxruntime, .* is not installed"):
+        assert gops.export.compare(net, "net.onnx", SHAPE) == []
+
+
+def test_the_command(net, capsys):
+    gops.export.symbol(net, "net", SHAPE)
+    assert cli.main(["export", "net", "out", "--fold-batch-norm", "--onnx", "net.onnx"]) == 0
+    *paths, first, second = capsys.readouterr().out.splitlines()
+    assert paths == ["out-symbol.json", "out-0000.params", "net.onnx"]
+    assert first.startswith("out, net_dense0_fwd_output: differs by at most ")
+    assert second.startswith("net.onnx, net_dense0_fwd_output: differs by at most ")
+    assert cli.main(["export", "net", "net", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["differences"] == [{"file": "net", "output": "net_dense0_fwd_output", "absolute": 0,
+                                      "relative": 0}]
+
+
+def test_the_command_refuses(net, monkeypatch, folder, capsys):
+    """What was there stays, and nothing else."""
+    gops.export.symbol(net, "net", SHAPE)
+    pathlib.Path("net.onnx").write_text("old")
+    before = sorted(folder.iterdir())
+    monkeypatch.setitem(CONVERTERS, "BatchNorm", lambda model, call: call.inputs[0])
+    assert cli.main(["export", "net", "out", "--onnx", "net.onnx"]) == 1
+    assert "gluonops.export.compare: net.onnx does not compute what MXNet does" in capsys.readouterr().err
+    assert sorted(folder.iterdir()) == before and pathlib.Path("net.onnx").read_text() == "old"
