@@ -28,7 +28,6 @@ ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
-KEYWORDS = ("ignore_label", "class_weight")   # attributes that a loss takes by name only, behind its own arguments
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
 RAISES = "Raises\n------\nOpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 
@@ -198,9 +197,11 @@ class OpLoss(OperatorPage, Loss):
         - **loss**: (batch_size,), the dtype of ``pred``.
     """
 
+    _keywords: tuple[str, ...] = ()   # attributes that are taken by name only
+
     def __init_subclass__(cls, **kwargs: Any):
         if "_function" in vars(cls) and "__init__" not in vars(cls):
-            cls.__init__ = _constructor(cls, KEYWORDS)
+            cls.__init__ = _constructor(cls, cls._keywords)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):

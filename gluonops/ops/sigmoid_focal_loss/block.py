@@ -13,3 +13,4 @@ class SigmoidFocalLoss(OpLoss):
     """
 
     _op, _function = OP, staticmethod(_sigmoid_focal_loss)
+    _keywords = ("ignore_label",)
