@@ -56,7 +56,7 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         except Exception as error:   # the source is wrong, in whatever way
             raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
         _check_outputs(outputs, expected, mode)
-        torch.autograd.backward(outputs, [torch.from_numpy(head(array.shape)) for array in expected])
+        _backward(outputs)
         found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
         largest = _check_gradients({**found, **{name: (array, gradients[name]) for name, array in zip(inputs, arrays)}},
                                    mode)
@@ -114,6 +114,13 @@ def _flat(outputs: Any) -> list:
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
+def _backward(outputs: list) -> None:
+    """Compute the gradients of what the outputs depend on. An index depends on nothing."""
+    import torch
+    outputs = [output for output in outputs if output.requires_grad]
+    torch.autograd.backward(outputs, [torch.from_numpy(head(output.shape)) for output in outputs])
+
+
 def _check_outputs(outputs: list, expected: list[np.ndarray], mode: str) -> None:
     for number, (ours, theirs) in enumerate(zip(outputs, expected)):
         if tuple(ours.shape) != theirs.shape:
@@ -153,8 +160,7 @@ def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay:
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM)
     for _ in range(STEPS):
         optimizer.zero_grad(set_to_none=False)
-        outputs = _flat(net(*arrays))
-        torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
+        _backward(_flat(net(*arrays)))
         optimizer.step()
 
 
