@@ -9,7 +9,7 @@ SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "e
         "trunc", "zeros_like")
 UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
          "gluonops.abs": "abs"}
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}   # see :func:`divide` for integers
 ELEMENTWISE = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div",
                "power": "_power"}
 SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
@@ -62,6 +62,12 @@ CONVERTERS.update({
 
 def _single(call: Call, name: str, default: float) -> str:
     return number(Single(call.value(name, default)))
+
+
+@converts("elemwise_div", "broadcast_div")
+def divide(call: Call) -> str:
+    is_integer = call.dtype.kind in "iu"
+    return "torch.div({0}, {1}, rounding_mode='trunc')" if is_integer else "{0} / {1}"
 
 
 @converts("gluonops.swish")

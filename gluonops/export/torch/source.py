@@ -2,17 +2,15 @@
 from __future__ import annotations
 
 import ast
-import pathlib
 import re
 
 from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Module, Ref
-from .registry import default_of, plain
+from .registry import default_of, plain, snippets
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, groups: str) -> str:
@@ -22,20 +20,12 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     - ``groups``: the source of ``parameter_groups``; empty if all parameters are trained alike.
     """
     body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
-    snippets = _used_snippets(body)
-    code = "\n\n\n".join([*snippets, body, *([groups] if groups else []), _snippets()["load"]])
+    code = "\n\n\n".join([*_used_snippets(body), body, *([groups] if groups else []), snippets()["load"]])
     imports = ["import json", "from pathlib import Path", "", "import torch"]
     if "F." in code:
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import nn")
     return f'"""{docstring}"""\n\n' + "\n".join(imports) + "\n\n\n" + code + "\n"
-
-
-def _snippets() -> dict[str, str]:
-    """Name -> the source of a class or a function that a net may need."""
-    text = SNIPPETS.read_text(encoding="utf-8")
-    return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
 def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:
@@ -49,13 +39,13 @@ def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]
     entries = ", ".join(f'"{key}": {pair}' for key, pair in multipliers.items())
     names = ", ".join(f'"{key}"' for key in frozen)
     lines = [f"FROZEN = [{names}]", f"MULTIPLIERS = {{{entries}}}"]
-    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + _snippets()["parameter_groups"]
+    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + snippets()["parameter_groups"]
 
 
 def _used_snippets(body: str) -> list[str]:
     """The sources of what a text uses, and of what these use."""
     found, words = [], set(re.findall(r"\w+", body))
-    for name, text in reversed(_snippets().items()):   # a snippet uses those in front of it
+    for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
         if name in words and name not in ("load", "parameter_groups"):
             found.insert(0, text)
             words.update(re.findall(r"\w+", text))

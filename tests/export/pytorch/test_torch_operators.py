@@ -103,6 +103,8 @@ CASES = {
     "gemm": lambda F, x: F.linalg.gemm2(x, x, transpose_a=True, alpha=0.5),
     "dot": lambda F, x: F.dot(F.reshape(x, (0, -1)), F.reshape(x, (0, -1)), transpose_b=True),
     "cast": lambda F, x: x + F.cast(F.cast(F.BlockGrad(3 * x), "int32"), "float32"),
+    "integers": lambda F, x: F.cast(F.broadcast_div(F.cast(F.BlockGrad(9 * x), "int64"),
+                                                    F.ones_like(F.cast(F.BlockGrad(x), "int64")) * 4), "float32"),
     "amp_cast": lambda F, x: F.amp_cast(x, dtype="float32"),
     "stack": lambda F, x: F.stack(x, x * x, axis=1),
     "splits": lambda F, x: F.concat(*F.split(x, 2, axis=1), F.split(x, 4, axis=1, squeeze_axis=True)[0].expand_dims(1),
