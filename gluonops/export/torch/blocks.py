@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..graph import Entry, Graph, Node
-from .registry import Form, default_of
+from .registry import Form, default_of, snippets
 from .scopes import Scope, in_order
 
 SEQUENTIAL = "nn.Sequential"
@@ -448,7 +448,7 @@ def classes_of(net: Block) -> list[Class]:
                     block.become_sequential()
             else:
                 classes.append(Class(group))
-    taken = {"Net"}
+    taken = {"Net", *snippets()}
     for owner in classes:
         owner.name = "Net" if net in owner.blocks else _class_name(owner.template.kind, taken)
         for block in owner.blocks:

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from .registry import CONVERTERS, Call, Form, Single, converts, number
 
-# MXNet's name and torch's, where `torch.<name>` computes the operator. `round` differs from torch's for halves.
+# MXNet's name and torch's, where `torch.<name>` computes the operator.
 SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
         "log1p", "log2", "negative", "ones_like", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan",
         "trunc", "zeros_like")
 UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
-         "rint": "round", "gluonops.abs": "abs"}
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
+         "gluonops.abs": "abs"}
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}   # see :func:`divide` for integers
 ELEMENTWISE = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div",
                "power": "_power"}
 SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
@@ -30,6 +30,8 @@ for _name, _symbol in COMPARISONS.items():
     CONVERTERS[f"_{_name}_scalar"] = f"({{0}} {_symbol} <scalar>).to({{0}}.dtype)"
 CONVERTERS.update({
     "_copy": "{0}",
+    "rint": "torch.ceil({0} - 0.5)",   # of a half the number below; torch.round returns the even one
+    "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # of a half the number farther from 0
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
     "where": "torch.where({0} != 0, {1}, {2})",
@@ -48,7 +50,6 @@ CONVERTERS.update({
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "broadcast_like": "{0}.expand_as({1})",
     "expand_dims": "{0}.unsqueeze(<axis>)",
-    "gather_nd": "{0}[tuple({1}.long())]",
     "reshape_like": "{0}.reshape_as({1})",
     "reverse": "{0}.flip(<axis>)",
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
@@ -59,6 +60,12 @@ CONVERTERS.update({
 
 def _single(call: Call, name: str, default: float) -> str:
     return number(Single(call.value(name, default)))
+
+
+@converts("elemwise_div", "broadcast_div")
+def divide(call: Call) -> str:
+    is_integer = call.dtype.kind in "iu"
+    return "torch.div({0}, {1}, rounding_mode='trunc')" if is_integer else "{0} / {1}"
 
 
 @converts("gluonops.swish")
@@ -103,8 +110,9 @@ def reduction(call: Call) -> str:
 
 @converts("norm")
 def norm(call: Call) -> str:
-    order, axes = call.value("ord", 2), _axes(call)
-    return f"torch.linalg.vector_norm({{0}}, {order}, {axes}, keepdim={call.flag('keepdims')})"
+    order, axes, keeps = call.value("ord", 2), _axes(call), call.flag("keepdims")
+    text = f"torch.linalg.vector_norm({{0}}, {order}, {axes}, keepdim={keeps})"
+    return text if keeps or len(axes) < call.ndim else f"{text}.reshape(1)"
 
 
 @converts("argmax", "argmin")
@@ -116,6 +124,12 @@ def arg_extreme(call: Call) -> str:
     return f"{{0}}.{call.node.op}({axis}{keep}).to({{0}}.dtype)"
 
 
+def _chosen_type(call: Call) -> str:
+    """The type that an attribute chooses: the net's own for one of floats."""
+    kind = call.text("dtype", "float32")
+    return "{0}.dtype" if kind.startswith("float") else f"torch.{kind}"
+
+
 @converts("topk", "argsort", "sort")
 def top(call: Call) -> Form | str:
     """A stable sort: torch.topk orders equal numbers in any way."""
@@ -124,12 +138,12 @@ def top(call: Call) -> Form | str:
     is_ascending = call.flag("is_ascend", call.node.op != "topk")
     count = int(call.value("k", 1)) if call.node.op == "topk" else 0
     part = "[" + ":, " * axis + f":{count}]" if count else ""
-    order = f"{{0}}.sort({axis}, {not is_ascending}, stable=True)"
+    order = f"{{0}}.sort(dim={axis}, descending={not is_ascending}, stable=True)"
     if kind == "value":
         return f"{order}[0]{part}"
     if kind not in ("indices", "both"):
         raise call.refuse(f"has ret_typ {kind}; expected indices, value or both")
-    indices = f"{order}[1]{part}.to({{0}}.dtype)"
+    indices = f"{order}[1]{part}.to({_chosen_type(call)})"
     return indices if kind == "indices" else Form(f"{order}[0]{part}, {indices}", outputs=2)
 
 
@@ -138,7 +152,7 @@ def one_hot(call: Call) -> str:
     depth = call.value("depth")
     if (call.value("on_value", 1.0), call.value("off_value", 0.0)) != (1.0, 0.0):
         raise call.refuse("has other values than 1 and 0")
-    return f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({{0}}.dtype)"
+    return f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
 
 
 @converts("batch_dot", "_linalg_gemm2", "dot")
@@ -333,6 +347,18 @@ def take(call: Call) -> str:
     return picked if call.flag("keepdims") else f"{picked}.squeeze({axis})"
 
 
+@converts("gather_nd")
+def gather(call: Call) -> str:
+    _check_computed(call, "indices")
+    return "{0}[tuple({1}.long())]"
+
+
+def _check_computed(call: Call, what: str) -> None:
+    """MXNet reads beyond its data for wrong numbers, such as those with which the comparison would fill an input."""
+    if call.node.source(1).is_variable:
+        raise call.refuse(f"has an input or a parameter for its {what}; expected computed ones")
+
+
 @converts("_contrib_box_decode")
 def box_decode(call: Call) -> str:
     deviations = tuple(Single(call.value(f"std{place}", 1.0)) for place in range(4))
@@ -351,3 +377,14 @@ def box_nms(call: Call) -> str:
     values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
     options = "".join(f", {name}={value!r}" for name, (value, default) in values.items() if value != default)
     return f"box_nms({{0}}{options})"
+
+
+@converts("_contrib_ROIAlign")
+def roi_align(call: Call) -> str:
+    if call.flag("position_sensitive"):
+        raise call.refuse("takes other channels for each bin")
+    _check_computed(call, "regions")
+    options = {"samples": (call.value("sample_ratio", -1), -1), "aligned": (call.flag("aligned"), False)}
+    texts = "".join(f", {name}={value!r}" for name, (value, default) in options.items() if value != default)
+    scale = number(Single(call.value("spatial_scale")))
+    return f"roi_align({{0}}, {{1}}, {call.ints('pooled_size', ())}, {scale}{texts})"

@@ -12,6 +12,7 @@ from ..graph import Graph, Node
 from ..model import ExportedModel
 
 MOMENTUM = float(np.float32(0.9))   # of SGD, as MXNet holds it
+TYPED = ("Cast", "amp_cast", "_zeros", "_ones", "topk", "argsort", "one_hot")   # an attribute chooses their type
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
@@ -30,8 +31,11 @@ class Reference:
                 node.attrs = {}
             elif node.op in ("Dropout", "RNN"):
                 node.attrs["p"] = "0"
-            elif node.op in ("_zeros", "_ones"):
+            elif node.op in TYPED and node.attrs.get("dtype", "float32").startswith("float"):
                 node.attrs["dtype"] = "float64"
+            elif node.op == "_contrib_SyncBatchNorm":   # on one device it is a batch norm, and in float32 only
+                node.op = "BatchNorm"
+                node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
         _compute_in_double(graph)
         symbol = graph.symbol()
         self._names = symbol.list_inputs()
@@ -103,6 +107,8 @@ def _formula(node: Node) -> Callable | None:
     if node.op == "InstanceNorm":
         eps = float(node.attrs.get("eps", 1e-3))
         return lambda x, gamma, beta: _standardized(F, x, gamma, beta, eps)
+    if node.op == "LRN":
+        return lambda x: _across_neighbours(F, x, node.attrs)
     if node.op == "SoftmaxActivation":
         axis = 1 if node.attrs.get("mode") == "channel" else -1
         return lambda x: F.softmax(x, axis=axis)
@@ -115,6 +121,12 @@ def _formula(node: Node) -> Callable | None:
         return lambda x, *like: _resized(F, x, node, *like)
     if node.op == "RNN" and node.attrs["mode"] == "rnn_relu":
         return lambda *read: _recurrent(F, int(node.attrs["state_size"]), node.flag("bidirectional"), *read)
+    if node.op == "_contrib_ROIAlign":
+        return lambda x, regions: _aligned(F, x, regions, node.attrs)
+    if node.op == "amp_cast":
+        return lambda x: F.cast(x, dtype=node.attrs["dtype"])
+    if node.op == "batch_take":   # it has no gradient in MXNet, not even one of 0
+        return lambda x, indices: F.pick(x, indices)
     if node.op == "erf":
         return lambda x: gelu.erf(F, x)
     if node.op != "LeakyReLU":
@@ -166,6 +178,24 @@ def _standardized(F, x, gamma, beta, eps):
     scale = F.rsqrt(F.mean(F.square(centred), axis=2, keepdims=True) + eps)
     result = F.reshape_like(F.broadcast_mul(centred, scale), x)
     return _across_channels(F, F.broadcast_add, _across_channels(F, F.broadcast_mul, result, gamma), beta)
+
+
+def _across_neighbours(F, x, attrs):
+    """Data divided by a power of the mean of the squares in neighbouring channels. MXNet fails in float64."""
+    alpha, beta, least = (float(np.float32(attrs.get(name, default)))
+                          for name, default in (("alpha", 1e-4), ("beta", 0.75), ("knorm", 2)))
+    count = int(attrs["nsize"])
+    rows = F.swapaxes(F.square(x), dim1=1, dim2=2)
+    mean = F.Pooling(rows, kernel=(count, 1), pad=(count // 2, 0), pool_type="avg", stride=(1, 1))
+    return x * (least + alpha * F.swapaxes(mean, dim1=1, dim2=2)) ** -beta
+
+
+def _aligned(F, x, regions, attrs):
+    """MXNet does not write what it returns for a region of no image, and writes a 0 in another one's."""
+    image = F.slice_axis(regions, axis=1, begin=0, end=1)
+    known = F.concat(F.maximum(image, 0), F.slice_axis(regions, axis=1, begin=1, end=None), dim=1)
+    pooled = F.contrib.ROIAlign(x, known, **attrs)
+    return F.broadcast_mul(pooled, F.reshape(image >= 0, (-1, 1, 1, 1)))
 
 
 def _resized(F, x, node, like=None):

@@ -1,7 +1,9 @@
 """The table of converters: what each operator is in torch."""
 from __future__ import annotations
 
+import ast
 import dataclasses
+import pathlib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +15,7 @@ from ..graph import Node, is_ours, our_name
 from ..onnx.model import Call as NodeValues
 
 WHERE = "export.torch"
+SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
 # The defaults of the arguments of torch's classes and of those in snippets.txt, by class where they differ. An argument
 # without a default is written by its position.
 DEFAULTS = {
@@ -124,6 +127,13 @@ def converts(*names: str) -> Callable:
 
 def converter_of(node: Node) -> str | Form | Callable | None:
     return CONVERTERS.get(f"gluonops.{our_name(node)}" if is_ours(node) else node.op)
+
+
+def snippets() -> dict[str, str]:
+    """Name -> the source of a class or a function that a net may need."""
+    text = SNIPPETS.read_text(encoding="utf-8")
+    return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
 def default_of(module: str, name: str) -> Any:

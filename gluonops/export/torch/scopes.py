@@ -113,7 +113,7 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str]) -> Sc
     _simplify(root)
     readers = graph.readers()
     for scope in [root, *root.scopes()]:
-        _group_layers(scope, readers)
+        _group_layers(scope, readers, parameters)
     return root
 
 
@@ -223,7 +223,7 @@ def _only(item: Scope | Node) -> Scope | Node:
     return item
 
 
-def _group_layers(scope: Scope, readers: dict) -> None:
+def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
     """Make a scope of each convolution and the layers behind it, where enough of them are alike."""
     groups = []
     for item in scope.items:
@@ -237,12 +237,10 @@ def _group_layers(scope: Scope, readers: dict) -> None:
         return
     scope.items = []
     for kind, group in zip(kinds, groups):
-        if len(group) > 1 and kinds.count(kind) >= FEWEST:
-            block = Scope("conv", "ConvBlock")
-            block.items = group
-            scope.items.append(block)
-        else:
-            scope.items += group
+        block = Scope("conv", "ConvBlock")
+        block.items = group
+        is_block = len(group) > 1 and kinds.count(kind) >= FEWEST and _can_be_a_module(block, readers, parameters)
+        scope.items += [block] if is_block else group
 
 
 def _is_behind(item: Scope | Node, group: list, readers: dict) -> bool:

@@ -51,6 +51,20 @@ class Functions(nn.HybridBlock):
         return F.concat(pooled, F.expand_dims(F.sum(F.BlockGrad(scaled) * right, axis=(1, 2, 3)), 1), dim=1)
 
 
+class Twice(nn.HybridBlock):
+    """A row of layers that is used twice, with one set of parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.HybridSequential()
+        for _ in range(3):
+            self.rows.add(nn.Conv2D(4, 3, padding=1, in_channels=4), nn.BatchNorm(use_global_stats=True),
+                          nn.Activation("relu"))
+
+    def hybrid_forward(self, F, x):
+        return self.rows(F.sin(self.rows(x)))
+
+
 class Gauss(nn.HybridBlock):
     def __init__(self):
         super().__init__()
@@ -84,11 +98,13 @@ NETS = {
     "residual": residual,
     "functions": Functions,
     "parameter": lambda: sequence(nn.Conv2D(4, 3), Gauss(), nn.Dense(2)),
+    "twice": Twice,
     "fixed_size": lambda: sequence(nn.Conv2D(3, 3, activation="relu"), nn.Dense(4, activation="tanh"), nn.Dropout(0.5)),
     "poolings": lambda: sequence(nn.MaxPool2D(3, 2, ceil_mode=True), nn.AvgPool2D(3, 2, 1, count_include_pad=False),
                                  nn.AvgPool2D(2, 2, ceil_mode=True), nn.GlobalMaxPool2D()),
     "norms": lambda: sequence(nn.InstanceNorm(), gops.nn.GroupNorm(2), nn.LayerNorm(), nn.BatchNorm(momentum=0.8),
-                              nn.BatchNorm(use_global_stats=True)),
+                              nn.BatchNorm(use_global_stats=True), gops.nn.L2Normalize(), gops.nn.RMSNorm(axis=1),
+                              gluon.contrib.nn.SyncBatchNorm()),
     "activations": lambda: sequence(nn.LeakyReLU(0.1), nn.PReLU(), nn.ELU(0.7), nn.SELU(), nn.GELU(), nn.Swish(),
                                     gops.nn.Mish(), gops.nn.HardSwish(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(axis=1)),
     "deconvolutions": lambda: sequence(nn.Conv2DTranspose(6, 3, 2, 1, 1),

@@ -1,0 +1,166 @@
+"""gops.export.torch: every operator that has a converter; the export itself compares each with MXNet."""
+import gluonops as gops
+import pytest
+from gluonops.export.graph import is_ours, our_name
+from gluonops.export.torch.prepare import prepared
+from gluonops.export.torch.registry import CONVERTERS
+from mxnet.gluon import nn
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+# Converters of layers, which test_torch.py tests, of operators that a pass makes, and of old names of others.
+ELSEWHERE = {
+    "Activation", "BatchNorm", "BatchNorm_v1", "Convolution", "Convolution_v1", "Deconvolution", "Dropout", "Embedding",
+    "FullyConnected", "GroupNorm", "InstanceNorm", "LayerNorm", "LeakyReLU", "MakeLoss", "Pooling_v1", "RNN",
+    "_contrib_BilinearResize2D", "_contrib_SyncBatchNorm", "_identity_with_attr_like_rhs", "_npx_reshape",
+    "_rmul_scalar", "_rplus_scalar", "clip", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
+    "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
+    "gluonops.swish", "make_loss", "reshape_like"}
+SHAPE = (2, 4, 6, 6)
+
+
+def each(*names, apply=lambda function, x: function(x)):
+    """A case for each of some operators of one input."""
+    return {name: lambda F, x, name=name: apply(getattr(F, name), x) for name in names}
+
+
+def pairs(*names):
+    """A case for each of some operators of two inputs, with equal numbers among them."""
+    return {name: lambda F, x, name=name: getattr(F, name)(F.floor(2 * x), F.floor(F.reverse(2 * x, axis=1)))
+            for name in names}
+
+
+def distinct(F, x):
+    """Torch and MXNet share a gradient between equal numbers, and order them, each in its own way."""
+    return F.broadcast_add(x, F.reshape(F.arange(144), (1, 4, 6, 6)) * 1e-4)
+
+
+def positive(function, x):
+    return function(x * x + 1.5)
+
+
+def small(function, x):
+    return function(x / 2.5)
+
+
+def indices(F, x, count):
+    """Numbers below a count, for each image."""
+    return F.argmax(F.slice_axis(F.reshape(x, (0, -1)), axis=1, begin=0, end=count), axis=1)
+
+
+def regions(F, x):
+    """Regions of the images 0 and 1, and those of no image that fill a batch."""
+    rows = F.reshape(x, (-1, 6))
+    image, corner = F.sign(F.slice_axis(rows, axis=1, begin=0, end=1)), 3 * F.slice_axis(rows, axis=1, begin=1, end=3)
+    return F.concat(image, corner, corner + 2.5 + F.slice_axis(rows, axis=1, begin=3, end=5), dim=1)
+
+
+CASES = {
+    **each("abs", "arctan", "arcsinh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "fix", "floor", "negative",
+           "ones_like", "rint", "round", "sign", "sin", "sinh", "square", "tan", "tanh", "trunc", "zeros_like",
+           "sigmoid", "relu", "softsign", "hard_sigmoid", "identity", "BlockGrad", "softmax", "log_softmax",
+           "softmin", "flatten", "sum", "mean", "norm", "smooth_l1", "SoftmaxActivation"),
+    **each("log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "sqrt", "arccosh", apply=positive),
+    **each("arccos", "arcsin", "arctanh", apply=small),
+    **pairs("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_maximum", "broadcast_minimum",
+            "broadcast_equal", "broadcast_not_equal", "broadcast_greater", "broadcast_greater_equal",
+            "broadcast_lesser", "broadcast_lesser_equal", "elemwise_add", "elemwise_sub", "elemwise_mul"),
+    "divisions": lambda F, x: F.broadcast_div(x, x * x + 1) + x / (F.exp(x) + 1) + 1 / (x * x + 2) + x / 3,
+    "powers": lambda F, x: F.broadcast_power(x * x + 1, x) + (x * x + 1) ** 1.5 + 1.5 ** x + (x * x + 1) ** x,
+    "scalars": lambda F, x: (x + 2) * 3 - 1 + (1 - x) + F.maximum(x, 0.5) + F.minimum(x, 0.25) + (2 + x),
+    "comparisons": lambda F, x: (x > 0.5) + 2 * (x >= 0.5) + 4 * (x < 0.5) + 8 * (x <= 0.5) + 16 * (x == 0.5)
+    + 32 * (x != 0.5),
+    "symbols": lambda F, x: (x > 2 * x) + 2 * (x >= 2 * x) + 4 * (x < 2 * x) + 8 * (x <= 2 * x) + 16 * (x == 2 * x)
+    + 32 * (x != 2 * x) + F.maximum(x, 2 * x) + F.minimum(x, 2 * x),
+    "mod": lambda F, x: F.broadcast_mod(x, x * x + 0.3) + x % 0.7,
+    "mod_symbol": lambda F, x: x % (x * x + 0.3),
+    "box_nms": lambda F, x: F.contrib.box_nms(
+        F.concat(F.reshape(distinct(F, x), (0, -1, 4)), F.reshape(x + 2, (0, -1, 4)), dim=2), 0.3, -1.0, coord_start=2,
+        score_index=1, topk=9),
+    "where": lambda F, x: F.where(x > 0, x, x * x),
+    "add_n": lambda F, x: F.add_n(x, x * x, F.sin(x)),
+    "hard_sigmoid_of": lambda F, x: F.hard_sigmoid(x, alpha=0.3, beta=0.4),
+    "axes": lambda F, x: F.swapaxes(F.transpose(F.expand_dims(x, axis=1), (0, 3, 4, 1, 2)), dim1=1, dim2=3),
+    "squeeze": lambda F, x: F.squeeze(F.expand_dims(x, axis=2), axis=2),
+    "reverse": lambda F, x: F.reverse(x, axis=1),
+    "tile": lambda F, x: F.tile(x, (1, 2, 1, 3)),
+    "repeat": lambda F, x: F.repeat(x, 3, axis=2),
+    "broadcasts": lambda F, x: F.broadcast_like(F.sum(x, axis=1, keepdims=True), x)
+    + F.broadcast_axis(F.mean(x, axis=1, keepdims=True), axis=1, size=4),
+    "broadcast_to": lambda F, x: F.broadcast_to(F.sum(x, axis=1, keepdims=True), (0, 4, 0, 0)),
+    "reductions": lambda F, x: F.sum(x, axis=(1, 3)) + F.max(distinct(F, x), axis=(1, 3))
+    + F.mean(x, axis=(0, 2), exclude=True) + F.min(distinct(F, x), axis=(1, 2)),
+    "prod_of_axis": lambda F, x: F.prod(x * x + 1, axis=1) + F.norm(x, ord=1, axis=1),
+    "prod_of_all": lambda F, x: F.prod(F.exp(0.01 * x)),
+    "extremes": lambda F, x: F.argmax(x, axis=1) + 10 * F.argmin(x, axis=1, keepdims=False),
+    "top_both": lambda F, x: F.concat(*F.topk(distinct(F, x), axis=1, k=3, ret_typ="both"), dim=1),
+    "top_value": lambda F, x: F.topk(x, axis=1, k=2, ret_typ="value", is_ascend=True),
+    "top_indices": lambda F, x: F.topk(F.reshape(distinct(F, x), (0, -1)), k=5, dtype="int32").astype("float32"),
+    "sorts": lambda F, x: F.sort(distinct(F, x), axis=1) + 7 * F.argsort(distinct(F, x), axis=1, is_ascend=False),
+    "one_hot": lambda F, x: F.one_hot(indices(F, x, 5), 5),
+    "dots": lambda F, x: F.batch_dot(F.reshape(x, (0, 4, -1)), F.reshape(x, (0, 4, -1)), transpose_b=True),
+    "gemm": lambda F, x: F.linalg.gemm2(x, x, transpose_a=True, alpha=0.5),
+    "dot": lambda F, x: F.dot(F.reshape(x, (0, -1)), F.reshape(x, (0, -1)), transpose_b=True),
+    "cast": lambda F, x: x + F.cast(F.cast(F.BlockGrad(3 * x), "int32"), "float32"),
+    "integers": lambda F, x: F.cast(F.broadcast_div(F.cast(F.BlockGrad(9 * x), "int64"),
+                                                    F.ones_like(F.cast(F.BlockGrad(x), "int64")) * 4), "float32"),
+    "amp_cast": lambda F, x: F.amp_cast(x, dtype="float32"),
+    "stack": lambda F, x: F.stack(x, x * x, axis=1),
+    "splits": lambda F, x: F.concat(*F.split(x, 2, axis=1), F.split(x, 4, axis=1, squeeze_axis=True)[0].expand_dims(1),
+                                    dim=1),
+    "slices": lambda F, x: F.slice_axis(F.slice(x, begin=(None, 1), end=(None, 4), step=(1, 2)), axis=3, begin=-3,
+                                        end=None),
+    "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=1, begin=0, end=2), axes=(1,)),
+    "crop": lambda F, x: F.Crop(x, F.Pooling(x, kernel=(2, 2))),
+    "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1)),
+    "blocks": lambda F, x: F.depth_to_space(F.space_to_depth(x, 2) * 2, 2),
+    "arange_like": lambda F, x: F.broadcast_mul(F.contrib.arange_like(x, axis=3, start=1, step=0.5), x),
+    "shape_array": lambda F, x: F.broadcast_mul(x, F.cast(F.slice_axis(F.shape_array(x), axis=0, begin=1, end=2),
+                                                          "float32")),
+    "take": lambda F, x: F.take(F.swapaxes(x, dim1=0, dim2=1), indices(F, x, 6), axis=0),
+    "pick": lambda F, x: F.pick(F.mean(x, axis=(2, 3)), indices(F, x, 6), axis=1)
+    + F.batch_take(F.mean(x, axis=(2, 3)), indices(F, x, 4).astype("int32")),
+    "gather_nd": lambda F, x: F.gather_nd(F.swapaxes(x, dim1=0, dim2=1), F.expand_dims(indices(F, x, 3), axis=0)),
+    "box_decode": lambda F, x: F.contrib.box_decode(
+        F.reshape(x, (0, -1, 4)), F.slice_axis(F.reshape(F.abs(x), (0, -1, 4)), axis=0, begin=0, end=1), 0.1, 0.1, 0.2,
+        0.2, clip=2.0, format="corner"),
+    "roi_align": lambda F, x: F.contrib.ROIAlign(x, regions(F, x), (2, 3), 0.7),
+    "roi_align_aligned": lambda F, x: F.contrib.ROIAlign(x, regions(F, x), (2, 3), 0.3, 2, aligned=True),
+    "lengths": lambda F, x: F.L2Normalization(x) + F.L2Normalization(x, mode="channel")
+    + F.L2Normalization(x, mode="spatial"),
+    "lrn": lambda F, x: F.LRN(x, nsize=3),
+    "upsampling": lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest"),
+    "adaptive": lambda F, x: F.contrib.AdaptiveAvgPooling2D(x, output_size=(3, 2)),
+    "swiglu": lambda F, x: F.broadcast_add(gops.ops.swiglu(x, axis=1), F.sum(gops.ops.abs(x), axis=1, keepdims=True)),
+    "our_softmax": lambda F, x: gops.ops.softmax(x, axis=1),
+    "our_tile": lambda F, x: gops.ops.tile(x, 2, axis=1),
+}
+
+
+class Function(nn.HybridBlock):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F, x):
+        return self.function(F, x)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_operator(name, tmp_path):
+    net = Function(CASES[name])
+    net.initialize()
+    gops.export.torch(net, tmp_path, SHAPE)
+    assert (tmp_path / "net.py").exists()
+
+
+def test_every_converter_has_a_case():
+    """Those of layers with parameters are in test_torch.py."""
+    used = set()
+    for function in CASES.values():
+        net = Function(function)
+        net.initialize()
+        nodes = prepared(gops.export.ExportedModel.from_net(net, SHAPE)).graph.nodes()
+        used.update(f"gluonops.{our_name(node)}" if is_ours(node) else node.op for node in nodes)
+    assert sorted(CONVERTERS.keys() - used - ELSEWHERE) == []
