@@ -23,7 +23,8 @@ def test_a_net(tmp_path):
     (code, printed), = blocks("python")
     assert len([line for line in code.splitlines() if line.strip()]) == 11
     done = fresh.python("-c", code, cwd=tmp_path)
-    assert done.returncode == 0 and done.stdout.split() == printed.split()
+    assert done.returncode == 0, done.stderr
+    assert all(0 <= float(difference) < 1e-5 for difference in (done.stdout, printed))
     assert (tmp_path / "digits-symbol.json").is_file() and (tmp_path / "digits-0000.params").is_file()
 
 

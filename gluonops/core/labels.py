@@ -64,13 +64,14 @@ def _check_indices(op: Op, attrs: tuple, arg: Arg, label: np.ndarray, size: int)
     ignore = arg.values.ignore
     with np.errstate(invalid="ignore"):
         good = (values >= 0) & (values < size) & (values == np.floor(values))
+        lowest = float(values.min(initial=math.inf, where=values >= 0))
     if ignore and getattr(attrs, ignore) is not None:
         good |= values == getattr(attrs, ignore)
     wrong = np.argwhere(~good)
     if not len(wrong):
-        return float(values.min(initial=math.inf, where=values >= 0))
+        return lowest
     position = ", ".join(str(i) for i in wrong[0])
-    begins_at_1 = values[~good].min() == size and values.min(initial=size, where=values >= 0) >= 1
+    begins_at_1 = values[~good].min() == size and lowest >= 1
     remedy = "Labels start at 0: subtract 1 from them" if begins_at_1 else "Correct the labels"
     skip = f", or name the value to skip with {ignore}" if ignore else ""
     raise op.error(f"{arg.name}[{position}] is {label[tuple(wrong[0])]:g}{_more(wrong)}; expected a whole number from "
