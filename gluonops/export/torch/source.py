@@ -11,10 +11,6 @@ WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-<<<<<<< HEAD
-SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
-=======
->>>>>>> 7f5796f3adaf2943d19ba2b07fb49c56cd08dc15
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
@@ -24,12 +20,8 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     - ``functions``: sources that come behind the classes; some may be empty.
     """
     body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
-<<<<<<< HEAD
     code = "\n\n\n".join([body, *filter(None, functions)])
     code = "\n\n\n".join([*_used_snippets(code), code, snippets()["load"]])
-=======
-    code = "\n\n\n".join([*_used_snippets(body), body, *([groups] if groups else []), snippets()["load"]])
->>>>>>> 7f5796f3adaf2943d19ba2b07fb49c56cd08dc15
     imports = ["import json", "from pathlib import Path", "", "import torch"]
     if "math." in code:
         imports.insert(1, "import math")
@@ -39,16 +31,6 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     return f'"""{docstring}"""\n\n' + "\n".join(imports) + "\n\n\n" + code + "\n"
 
 
-<<<<<<< HEAD
-def snippets() -> dict[str, str]:
-    """Name -> the source of a class or a function that a net may need."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in SNIPPETS)
-    return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
-
-
-=======
->>>>>>> 7f5796f3adaf2943d19ba2b07fb49c56cd08dc15
 def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:
     """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
 
@@ -67,11 +49,7 @@ def _used_snippets(body: str) -> list[str]:
     """The sources of what a text uses, and of what these use."""
     found, words = [], set(re.findall(r"\w+", body))
     for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
-<<<<<<< HEAD
         if name in words and f"def {name}(" not in body and name != "load":
-=======
-        if name in words and name not in ("load", "parameter_groups"):
->>>>>>> 7f5796f3adaf2943d19ba2b07fb49c56cd08dc15
             found.insert(0, text)
             words.update(re.findall(r"\w+", text))
     return found

@@ -125,19 +125,12 @@ def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
     return labels
 
 
-def _backward(outputs: list) -> None:
-    """Add the gradients of the outputs, but of those behind a BlockGrad."""
-    import torch
-    outputs = [value for value in outputs if value.requires_grad]
-    torch.autograd.backward(outputs, [torch.from_numpy(head(value.shape)) for value in outputs])
-
-
 def _flat(outputs: Any) -> list:
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
 def _backward(outputs: list) -> None:
-    """Compute the gradients of what the outputs depend on. An index depends on nothing."""
+    """Compute the gradients of what the outputs depend on. An index depends on nothing, nor what is behind BlockGrad."""
     import torch
     outputs = [output for output in outputs if output.requires_grad]
     torch.autograd.backward(outputs, [torch.from_numpy(head(output.shape)) for output in outputs])
