@@ -130,7 +130,7 @@ def _flat(outputs: Any) -> list:
 
 
 def _backward(outputs: list) -> None:
-    """Compute the gradients of what the outputs depend on. An index depends on nothing, nor what is behind BlockGrad."""
+    """Compute the gradients of what the outputs depend on: not of indices, nor of what is behind a BlockGrad."""
     import torch
     outputs = [output for output in outputs if output.requires_grad]
     torch.autograd.backward(outputs, [torch.from_numpy(head(output.shape)) for output in outputs])
