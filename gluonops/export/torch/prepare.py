@@ -13,6 +13,7 @@ from ..graph import VARIABLE, Graph, Node, is_ours, our_name
 from ..onnx.sizes import Sizes
 from ..warning import ExportWarning
 from .layers import DARKNET
+from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=4)
-    ours = frozenset(our_name(node) for node in model.graph.nodes() if is_ours(node) and converter_of(node))
-    model = passes.lower(model, "builtin", ours)
+    ours = [node for node in model.graph.nodes() if is_ours(node)]
+    lowered = {our_name(node) for node in ours if not converter_of(node) or lacks_arguments(node)}
+    model = passes.lower(model, "builtin", {our_name(node) for node in ours} - lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     flatten_explicitly(model)
