@@ -19,7 +19,7 @@ def function(call: Call) -> str:
     """A call of the function of the operator's name, which has its arguments."""
     name, defaults = our_name(call.node), _defaults(our_name(call.node))
     given = [f"{key}={value!r}" for key, value in _attributes(call.node).items()
-             if key in defaults and value != defaults[key]]
+             if key in defaults and value is not None and value != defaults[key]]
     inputs = [f"{{{place}}}" for place in range(len(call.node.inputs))]
     return f"{name}({', '.join([*inputs, *given])})"
 
@@ -31,7 +31,8 @@ def lacks_arguments(node: Node) -> bool:
         return False
     op, defaults = registry.get(name).op, _defaults(name)
     values = _attributes(node)
-    return any(attr.name not in defaults and values[attr.name] != attr.default for attr in op.attrs)
+    return any(attr.name not in defaults and values[attr.name] != attr.default for attr in op.attrs
+               if attr.name != "parts")   # that is a second output, which may be read by nothing
 
 
 def _attributes(node: Node) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import mxnet as mx
 
 from .. import passes
 from ..constants import evaluate, parameter_only
-from ..graph import VARIABLE, Graph, Node, is_ours, our_name
+from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..onnx.sizes import Sizes
 from ..warning import ExportWarning
 from .layers import DARKNET
@@ -30,7 +30,9 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=4)
     ours = [node for node in model.graph.nodes() if is_ours(node)]
-    lowered = {our_name(node) for node in ours if not converter_of(node) or lacks_arguments(node)}
+    further = {source for source, index in _reads(model.graph) if index > 0}
+    lowered = {our_name(node) for node in ours
+               if not converter_of(node) or node in further or lacks_arguments(node)}
     model = passes.lower(model, "builtin", {our_name(node) for node in ours} - lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
@@ -44,10 +46,14 @@ def check_converters(graph: Graph) -> None:
     if missing:
         others = sorted({node.op for node in missing[1:]} - {missing[0].op})
         raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
-    for inputs in (graph.heads, *(node.inputs for node in graph.nodes())):
-        for source, index in inputs:
-            if index > 0 and ("BatchNorm" in source.op or source.op == "RNN"):
-                raise refusal(source, "has its statistics or its last states read")
+    for source, index in _reads(graph):
+        if index > 0 and ("BatchNorm" in source.op or source.op == "RNN"):
+            raise refusal(source, "has its statistics or its last states read")
+
+
+def _reads(graph: Graph) -> list[Entry]:
+    """The outputs that are read, by nodes and as heads."""
+    return [*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)]
 
 
 def flatten_explicitly(model: ExportedModel) -> None:
