@@ -35,7 +35,7 @@ EXTRAS = {
     "examples": ["scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60", "pillow>=9"],
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
-                  "pillow>=9"],
+                  "pillow>=9", "scikit-image>=0.19; python_version < '3.15'"],
     "onnx": ["onnx>=1.15,<2"],
     "safetensors": ["safetensors>=0.4"],
     "torch": ["torch>=2.1", "safetensors>=0.4"],

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from .contract import Arg, Op, Rows, expression, fill_in
+from .contract import Op
+from .declarations import Arg, Rows
+from .expressions import expression, fill_in
 
 CHECKED_CALLS = 2   # of each block: a mistake in all labels shows in the first
 MOST_CALLS = 1000   # that are checked where no label is 0

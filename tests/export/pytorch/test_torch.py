@@ -228,7 +228,8 @@ def test_the_written_test_passes_with_torch_alone(tmp_path):
             "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_net.py']))")
 
     def run():
-        return subprocess.run([sys.executable, "-Wignore", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     ran = run()
     assert ran.returncode == 0 and "2 passed" in ran.stdout, ran.stdout + ran.stderr
