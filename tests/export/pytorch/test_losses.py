@@ -76,7 +76,9 @@ CASES = {
         x, label, per_sample=True, present_only=False, ignore_label=1, class_weight=(1, 2, 3, 4))),
     "ohem": maps(lambda F, x, label: ops.ohem(ops.softmax_cross_entropy(x, label, axis=1))),
     "ohem_per_sample": maps(lambda F, x, label: ops.ohem(
-        ops.softmax_cross_entropy(x, label, axis=1), keep=3, threshold=1.5, per_sample=True)),
+        ops.softmax_cross_entropy(x, label, axis=1), keep=3, per_sample=True)),
+    "ohem_with_threshold": maps(lambda F, x, label: ops.ohem(
+        ops.softmax_cross_entropy(x, label, axis=1), keep=1, threshold=1.5)),
     **{f"{kind}_loss": rows(lambda F, x, label, kind=kind: ops.iou_loss(
         F.concat(x, x + F.exp(x), dim=1), F.concat(label, label + 0.7, dim=1), kind=kind), 2, (5, 2))
        for kind in ("iou", "giou", "diou", "ciou")},
