@@ -1,6 +1,7 @@
 """The functions of net.py that take an image: ``preprocess``, and ``detect`` or ``classify``."""
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ def images_source(model: ExportedModel) -> str:
 
 
 def _classes(names: tuple[str, ...]) -> str:
-    texts = [f"{name!r},".replace(" ", "\0") for name in names]   # a line is not broken inside a name
+    texts = [json.dumps(name, ensure_ascii=False).replace(" ", "\0") + "," for name in names]   # to be kept whole
     lines = textwrap.wrap(" ".join(texts), WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     return "\n".join(["CLASSES = [", *(f"    {line}" for line in lines), "]"]).replace("\0", " ")
 
@@ -57,6 +58,5 @@ def _preprocess(preprocessing: Preprocessing, width: int, height: int) -> str:
     for text, values, default in (("x - ", preprocessing.mean, 0), ("x / ", preprocessing.std, 1)):
         if set(values) != {default}:
             lines.append(f"x = {text}torch.tensor({list(values)}).reshape(-1, 1, 1)")
-    lines[-1] = lines[-1].replace("x = ", "return (", 1) + ").unsqueeze(0)"
     docstring = '"""A batch of one image: uint8 (3, rows, columns), RGB, as torchvision.io.read_image has it."""'
-    return "\n    ".join(["def preprocess(image):", docstring, *lines])
+    return "\n    ".join(["def preprocess(image):", docstring, *lines, "return x.unsqueeze(0)"])

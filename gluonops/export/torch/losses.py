@@ -1,23 +1,51 @@
 """Converters of losses, whose torch code is in ``losses.txt``. A net has them if it is written for training."""
 from __future__ import annotations
 
+import ast
+from typing import Any
+
 from ...core import registry
-from ..graph import our_name
+from ..graph import Node, our_name
 from .registry import Call, Single, converts, number
+from .source import snippets
 
 FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
-             "margin_softmax_cross_entropy", "ohem", "sigmoid_cross_entropy", "sigmoid_focal_loss",
-             "softmax_focal_loss", "softmax_output")
+             "margin_softmax_cross_entropy", "ohem", "region_loss", "sigmoid_cross_entropy", "sigmoid_focal_loss",
+             "softmax_focal_loss", "softmax_output", "yolo_loss")
 
 
 @converts(*(f"gluonops.{name}" for name in FUNCTIONS))
 def function(call: Call) -> str:
-    """A call of the function of the operator's name, which has its arguments and their defaults."""
-    op = registry.get(our_name(call.node)).op
-    values = op.parse({attr.name: call.text(attr.name) for attr in op.attrs if attr.name in call.node.attrs})
-    options = [f"{attr.name}={value!r}" for attr, value in zip(op.attrs, values) if value != attr.default]
+    """A call of the function of the operator's name, which has its arguments."""
+    name, defaults = our_name(call.node), _defaults(our_name(call.node))
+    given = [f"{key}={value!r}" for key, value in _attributes(call.node).items()
+             if key in defaults and value is not None and value != defaults[key]]
     inputs = [f"{{{place}}}" for place in range(len(call.node.inputs))]
-    return f"{op.name}({', '.join([*inputs, *options])})"
+    return f"{name}({', '.join([*inputs, *given])})"
+
+
+def lacks_arguments(node: Node) -> bool:
+    """Whether the function of a node's operator does not have an argument that the node needs."""
+    name = our_name(node)
+    if name not in FUNCTIONS:
+        return False
+    op, defaults = registry.get(name).op, _defaults(name)
+    values = _attributes(node)
+    return any(attr.name not in defaults and values[attr.name] != attr.default for attr in op.attrs
+               if attr.name != "parts")   # that is a second output, which may be read by nothing
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    op = registry.get(our_name(node)).op
+    return op.parse({attr.name: node.attrs[attr.name] for attr in op.attrs if attr.name in node.attrs})._asdict()
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The arguments of a function of losses.txt, and their defaults; those without one are always given."""
+    arguments = ast.parse(snippets()[name]).body[0].args
+    names = [argument.arg for argument in arguments.args]
+    values = [ast.literal_eval(default) for default in arguments.defaults]
+    return {**dict.fromkeys(names), **dict(zip(names[len(names) - len(values):], values))}
 
 
 @converts("gluonops.softmax_cross_entropy")

@@ -13,6 +13,9 @@ pytest.importorskip("safetensors")
 ops = gops.ops
 
 
+ANCHORS, BOXES = (1, 1, 2, 3), (2, 3, 5)
+
+
 class Net(nn.HybridBlock):
     """A dense layer, or a convolution of images, and a loss."""
 
@@ -73,7 +76,9 @@ CASES = {
         x, label, per_sample=True, present_only=False, ignore_label=1, class_weight=(1, 2, 3, 4))),
     "ohem": maps(lambda F, x, label: ops.ohem(ops.softmax_cross_entropy(x, label, axis=1))),
     "ohem_per_sample": maps(lambda F, x, label: ops.ohem(
-        ops.softmax_cross_entropy(x, label, axis=1), keep=3, threshold=1.5, per_sample=True)),
+        ops.softmax_cross_entropy(x, label, axis=1), keep=3, per_sample=True)),
+    "ohem_with_threshold": maps(lambda F, x, label: ops.ohem(
+        ops.softmax_cross_entropy(x, label, axis=1), keep=1, threshold=1.5)),
     **{f"{kind}_loss": rows(lambda F, x, label, kind=kind: ops.iou_loss(
         F.concat(x, x + F.exp(x), dim=1), F.concat(label, label + 0.7, dim=1), kind=kind), 2, (5, 2))
        for kind in ("iou", "giou", "diou", "ciou")},
@@ -100,12 +105,20 @@ CASES = {
     "MakeLoss_valid": rows(lambda F, x, label: F.MakeLoss(
         F.square(x - label), normalization="valid", valid_thresh=0.3), label=(5, 4)),
     "two_heads": rows(lambda F, x, label: [F.BlockGrad(x), F.make_loss(F.abs(x)), F.softmax_cross_entropy(x, label)]),
-    "region_loss": maps(lambda F, x, label: ops.region_loss(x, label, anchors=(1, 1, 2, 3), classes=3), 16, (2, 3, 5)),
-    "yolo_loss": maps(lambda F, x, label: ops.yolo_loss(x, label, anchors=(1, 1, 2, 3), classes=3), 16, (2, 3, 5)),
+    "region_loss": maps(lambda F, x, label: ops.region_loss(x, label, anchors=ANCHORS, classes=3), 16, BOXES),
+    "region_loss_in_warmup": maps(lambda F, x, label: ops.region_loss(
+        x, label, F.ones((1,)), anchors=ANCHORS, classes=3, rescore=False, thresh=0.1, object_scale=2, noobject_scale=3,
+        coord_scale=0.5, class_scale=4), 16, BOXES),
+    "region_loss_of_sigmoids": maps(lambda F, x, label: ops.region_loss(
+        x, label, anchors=ANCHORS, classes=3, softmax=False, bias_match=False), 16, BOXES),
+    "yolo_loss": maps(lambda F, x, label: ops.yolo_loss(
+        x, label, anchors=ANCHORS, classes=3, ignore_thresh=0.1), 16, BOXES),
+    "yolo_loss_of_several_heads": maps(lambda F, x, label: ops.yolo_loss(
+        x, label, anchors=ANCHORS, other_anchors=(3, 3, 4, 2), classes=3), 16, (2, 30, 5)),
     "yolo_loss_ciou": maps(lambda F, x, label: ops.yolo_loss(
-        x, label, anchors=(1, 1, 2, 3), classes=3, dialect="alexeyab", box_loss="ciou", iou_thresh=0.2), 16, (2, 3, 5)),
+        x, label, anchors=ANCHORS, classes=3, dialect="alexeyab", box_loss="ciou", iou_thresh=0.2), 16, BOXES),
     "gaussian": maps(lambda F, x, label: ops.gaussian_yolo_loss(
-        x, label, anchors=(1, 1, 2, 3), classes=3), 24, (2, 3, 5)),
+        x, label, anchors=ANCHORS, classes=3), 24, BOXES),
     **{type(loss).__name__: rows(lambda F, x, label, loss=loss: loss(x, label), label=label) for loss, label in (
         (gluon.loss.SoftmaxCELoss(), (5,)), (gluon.loss.SigmoidBCELoss(), (5, 4)), (gluon.loss.L2Loss(), (5, 4)),
         (gluon.loss.L1Loss(), (5, 4)), (gluon.loss.HuberLoss(), (5, 4)), (gluon.loss.HingeLoss(), (5, 4)),
@@ -149,3 +162,50 @@ def test_dense_labels_with_a_normalization_are_refused(tmp_path):
     function, outputs, data, _ = rows(lambda F, x, label: F.SoftmaxOutput(x, label, normalization="batch"))
     with pytest.raises(gops.OpError, match="has dense labels with multi_output or a normalization"):
         export(Net(function, data, outputs), tmp_path, data, (5, 4))
+
+
+class WithLoss(nn.HybridBlock):
+    """A net of a cfg with its loss."""
+
+    def __init__(self, loss):
+        super().__init__()
+        with self.name_scope():
+            self.inputs, self.loss = loss.inputs, loss.loss
+
+    def hybrid_forward(self, F, data, label):
+        return self.loss(self.inputs(data), label)
+
+
+CFG = """[net]
+width=64
+height=64
+channels=3
+[convolutional]
+batch_normalize=1
+filters=8
+size=3
+stride=8
+pad=1
+activation=leaky
+[convolutional]
+filters=16
+size=1
+stride=1
+activation=linear
+[yolo]
+mask=0,1
+anchors=5,7, 12,20, 30,30
+classes=3
+num=3
+ignore_thresh=.5
+truth_thresh=1
+"""
+
+
+def test_a_cfg_trains_on_with_its_loss(tmp_path):
+    (tmp_path / "net.cfg").write_text(CFG)
+    net = gops.darknet.load(tmp_path / "net.cfg")
+    net.initialize(mx.init.Normal(0.3))
+    gops.export.torch(WithLoss(net.loss()), tmp_path, {"data": (2, 3, 64, 64), "label": (2, 4, 5)}, training=True)
+    source = (tmp_path / "net.py").read_text()
+    assert "def yolo_loss(" in source and "DarknetBatchNorm(8)" in source
