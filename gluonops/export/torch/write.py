@@ -22,7 +22,8 @@ from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
 from . import layers, losses, operators  # noqa: F401  (each fills the table)
-from .blocks import Block, Builder, Module
+from .blocks import Block, Module
+from .build import Builder
 from .images import images_source
 from .layers import DARKNET
 from .prepare import check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
