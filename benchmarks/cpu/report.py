@@ -17,28 +17,8 @@ def limit(record: dict) -> float:
 
 
 def text(record: dict) -> str:
-    """A record as lines of text: times; ours over those of the copy, and how many times as long the others take."""
-    lines = [["", *PASSES], ["copy", report.milliseconds(limit(record)), "", ""]]
-    for peer in record["peers"]:
-        problem = record["notes"].get(peer) or record["mismatches"].get(peer)
-        if peer in record["mismatches"]:
-            problem = f"MISMATCH {problem}"
-        lines.append([peer, problem, "", ""] if problem else [peer, *(_cell(record, peer, part) for part in PASSES)])
-    return "\n".join([f"{title(record)}, {report.amount(record['bytes'])}",
-                      *(f"  {line}" for line in report.aligned(lines))])
-
-
-def _cell(record, peer, part):
-    time = report.of(record, peer, **{"pass": part})
-    if peer == OURS:
-        ratio = time / limit(record)
-        return f"{report.milliseconds(time)} ({f'{ratio:.2f} x copy' if time > 0 else 'within noise'})"
-    return f"{report.milliseconds(time)} ({_speedup(record, peer, part)})"
-
-
-def _speedup(record, peer, part):
-    ratio = report.speedup(record, OURS, peer, **{"pass": part})
-    return "within noise" if ratio is None or ratio <= 0 else f"{ratio:.1f}x"
+    """A record as lines of text."""
+    return report.text(f"{title(record)}, {report.amount(record['bytes'])}", record, OURS, PASSES)
 
 
 def verdicts(records: Iterable[dict]) -> list[dict]:
