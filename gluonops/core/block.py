@@ -28,7 +28,6 @@ ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
-KEYWORDS = ("ignore_label", "class_weight")   # attributes that a loss takes by name only, behind its own arguments
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
 RAISES = "Raises\n------\nOpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 
@@ -56,7 +55,8 @@ class OperatorPage:
     """A block of one operator, whose docstring is completed with that of the operator's function.
 
     A subclass sets ``_op``, the :class:`gluonops.core.contract.Op`, and ``_function``, the operator's function.
-    ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block.
+    ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block, and ``_by_name`` the
+    attributes that the constructor takes by name only.
 
     Attributes
     ----------
@@ -67,6 +67,7 @@ class OperatorPage:
     _op: Op
     _function: Callable
     _learned: tuple[str, ...] = ()
+    _by_name: tuple[str, ...] = ()
     own_page = ""
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -158,18 +159,15 @@ class OpBlock(OperatorPage, HybridBlock):
         return call_text(self, self._options)
 
 
-def _constructor(cls: type[OperatorPage], keywords: tuple[str, ...] = ()) -> Callable:
-    """The constructor whose arguments are the operator's attributes, and those that the base class names.
-
-    The attributes of these ``keywords`` are taken by name only.
-    """
+def _constructor(cls: type[OperatorPage]) -> Callable:
+    """The constructor whose arguments are the operator's attributes, and those that the base class names."""
     arguments = inspect.signature(cls._function).parameters.values()
     attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
     block, *others, kwargs = inspect.signature(cls.__init__).parameters.values()
     signature = inspect.Signature([
-        block, *[argument for argument in attributes if argument.name not in keywords], *others,
+        block, *[argument for argument in attributes if argument.name not in cls._by_name], *others,
         *[argument.replace(kind=inspect.Parameter.KEYWORD_ONLY) for argument in attributes
-          if argument.name in keywords], kwargs])
+          if argument.name in cls._by_name], kwargs])
 
     def __init__(self, *args: Any, **kwargs: Any):
         bound = signature.bind(self, *args, **kwargs)
@@ -200,7 +198,7 @@ class OpLoss(OperatorPage, Loss):
 
     def __init_subclass__(cls, **kwargs: Any):
         if "_function" in vars(cls) and "__init__" not in vars(cls):
-            cls.__init__ = _constructor(cls, KEYWORDS)
+            cls.__init__ = _constructor(cls)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
