@@ -137,6 +137,15 @@ def test_pictures_of_a_net_before_and_after_folding(docs, tmp_path):
     assert before.count("Convolution") == after.count("Convolution") == 2
 
 
+def test_pictures_of_a_net_before_and_after_replacing(docs, tmp_path):
+    import guide_pictures
+    guide_pictures.draw_replacing(tmp_path)
+    before, after = ((tmp_path / name).read_text(encoding="utf-8").lower() for name in ("net-relu.svg", "net-mish.svg"))
+    assert "relu" in before and "mish" not in before
+    assert "relu" not in after and after.count("mish") >= 2
+    assert before.count("convolution") == after.count("convolution") == 2
+
+
 def test_the_reference_has_every_public_name(docs, tmp_path):
     """An entry on its module's page; or for an operator's function and block, on the operator's page."""
     import operator_pages

@@ -55,8 +55,7 @@ class OperatorPage:
     """A block of one operator, whose docstring is completed with that of the operator's function.
 
     A subclass sets ``_op``, the :class:`gluonops.core.contract.Op`, and ``_function``, the operator's function.
-    ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block, and ``_by_name`` the
-    attributes that the constructor takes by name only.
+    ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block.
 
     Attributes
     ----------
@@ -67,7 +66,6 @@ class OperatorPage:
     _op: Op
     _function: Callable
     _learned: tuple[str, ...] = ()
-    _by_name: tuple[str, ...] = ()
     own_page = ""
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -159,15 +157,18 @@ class OpBlock(OperatorPage, HybridBlock):
         return call_text(self, self._options)
 
 
-def _constructor(cls: type[OperatorPage]) -> Callable:
-    """The constructor whose arguments are the operator's attributes, and those that the base class names."""
+def _constructor(cls: type[OperatorPage], keywords: tuple[str, ...] = ()) -> Callable:
+    """The constructor whose arguments are the operator's attributes, and those that the base class names.
+
+    The attributes of these ``keywords`` are taken by name only.
+    """
     arguments = inspect.signature(cls._function).parameters.values()
     attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
     block, *others, kwargs = inspect.signature(cls.__init__).parameters.values()
     signature = inspect.Signature([
-        block, *[argument for argument in attributes if argument.name not in cls._by_name], *others,
+        block, *[argument for argument in attributes if argument.name not in keywords], *others,
         *[argument.replace(kind=inspect.Parameter.KEYWORD_ONLY) for argument in attributes
-          if argument.name in cls._by_name], kwargs])
+          if argument.name in keywords], kwargs])
 
     def __init__(self, *args: Any, **kwargs: Any):
         bound = signature.bind(self, *args, **kwargs)
@@ -196,9 +197,11 @@ class OpLoss(OperatorPage, Loss):
         - **loss**: (batch_size,), the dtype of ``pred``.
     """
 
+    _keywords: tuple[str, ...] = ()   # attributes that are taken by name only
+
     def __init_subclass__(cls, **kwargs: Any):
         if "_function" in vars(cls) and "__init__" not in vars(cls):
-            cls.__init__ = _constructor(cls)
+            cls.__init__ = _constructor(cls, cls._keywords)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):

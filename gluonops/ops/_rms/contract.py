@@ -34,7 +34,7 @@ def backward(args) -> Launch:
     return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, STEPS[1:] if parts == 1 else STEPS)
 
 
-def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, backward_bounds: str) -> Op:
+def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
     """The contract of ``rms_norm`` or of ``l2_normalize``.
 
     Parameters
@@ -44,8 +44,6 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, b
         Whether rows are divided by the root of the mean, or of the sum, of their squares.
     axis, eps : int, float
         The defaults.
-    backward_bounds : str
-        As of :class:`gluonops.core.contract.Cuda`.
     """
     return Op(
         name=name,
@@ -73,7 +71,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, b
             scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
                      Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),
             forward_bounds="256, 2",
-            backward_bounds=backward_bounds,
+            backward_bounds="256, sizeof(T) < 8 ? 2 : 1",
         ),
         accumulate_fp32=True,
     )

@@ -4,7 +4,7 @@
 //     GROUPS    the sums of each group, and the gradients of gamma and beta;
 //     DATA      the gradient of the data, the last channels first: the cache may still hold them.
 // Bytes moved: forward 2 times the data's, backward 5 times; fewer where the cache holds what is read again.
-#include "../_softmax/softmax.cuh"
+#include "../_softmax/rows.cuh"
 
 enum { BYTES = 64 };   // of a row, that a thread holds
 

@@ -10,4 +10,4 @@ class SigmoidCELoss(OpLoss):
     """Binary cross-entropy of every element, fused with the sigmoid. Ignored elements count in the mean."""
 
     _op, _function = OP, staticmethod(_sigmoid_cross_entropy)
-    _by_name = ("ignore_label",)
+    _keywords = ("ignore_label",)

@@ -13,4 +13,4 @@ class SigmoidFocalLoss(OpLoss):
     """
 
     _op, _function = OP, staticmethod(_sigmoid_focal_loss)
-    _by_name = ("ignore_label",)
+    _keywords = ("ignore_label",)
