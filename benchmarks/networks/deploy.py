@@ -44,18 +44,7 @@ def title(record: dict) -> str:
 
 def text(record: dict) -> str:
     """One record as lines of text."""
-    lines = [[f"  {peer}", _cell(record, peer)] for peer in PEERS if _cell(record, peer)]
-    return "\n".join([f"{title(record)}: for each image, and times the fastest of ours", *report.aligned(lines)])
-
-
-def _cell(record, peer):
-    time = report.of(record, peer)
-    if peer in record["mismatches"]:
-        return f"MISMATCH {record['mismatches'][peer]}"
-    if time is None:
-        return record["notes"].get(peer, "")
-    ratio = best(record) and report.speedup(record, best(record), peer)
-    return f"{time:.3g} ms" + (f" ({ratio:.2f})" if ratio else "")
+    return report.text(f"{title(record)}: for each image", record, best(record))
 
 
 def verdicts(records: Iterable[dict]) -> list[dict]:
