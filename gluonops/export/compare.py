@@ -14,10 +14,11 @@ from . import passes
 from .model import ExportedModel
 from .onnx.constants import is_random
 from .onnx.registry import opset_of
+from .onnx.sizes import fits
 from .onnx.write import serialized
 from .quantization import Runner, steady
 from .running.onnx_net import session
-from .shapes import DataShape, Shapes, last_line, mismatch_reason
+from .shapes import DataShape, Shapes, last_line
 from .warning import ExportWarning
 
 __all__ = ["Difference", "compare"]
@@ -157,8 +158,8 @@ class _InMXNet:
 
     def takes(self, shapes: Shapes) -> bool:
         parameters = {name: value.shape for name, value in self._model.parameters.items()}
-        known = {name: shape for name, shape in {**parameters, **shapes}.items() if name in self._symbol.list_inputs()}
-        return mismatch_reason(self._symbol, known) is None
+        known = {**parameters, **_labels(self._model, shapes), **shapes}
+        return fits(self._model.graph, {name: known[name] for name in self._symbol.list_inputs() if known.get(name)})
 
     def __call__(self, values: Values) -> list[np.ndarray]:
         dtype = self._model.metadata.get("dtype", "float32")
@@ -188,6 +189,7 @@ class _InOnnxruntime:
     """An ONNX file, or the content of one, run by onnxruntime."""
 
     def __init__(self, source: str | bytes):
+        self._path = source if isinstance(source, str) else "the part of the file in front of its outputs"
         try:
             self._session = session(source, WHERE)
         except OpError as error:
@@ -202,7 +204,11 @@ class _InOnnxruntime:
                    for size, given in zip(sizes, shapes[name]))
 
     def __call__(self, values: Values) -> list[np.ndarray]:
-        return self._session.run(None, {name: values[name] for name in self._inputs})
+        try:
+            return self._session.run(None, {name: values[name] for name in self._inputs})
+        except Exception as error:   # onnxruntime raises several classes
+            raise OpError(WHERE, f"onnxruntime fails to run {self._path}: {last_line(error)}",
+                          "Report it with the net; nothing was written") from error
 
 
 def _differences(model, theirs, ours, path, in_front):
