@@ -226,3 +226,27 @@ def test_a_layer_takes_the_attributes_of_its_function():
     for wrong in ((), (2, 0, 1)):
         with pytest.raises(TypeError, match="argument"):
             gops.nn.Tile(*wrong)
+
+
+class _CallsOurs(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        out_data[0][:] = mx.nd.gluonops_softmax_cross_entropy(*in_data)[0]
+
+
+@mx.operator.register("calls_ours")
+class _CallsOursProp(mx.operator.CustomOpProp):
+    def list_arguments(self):
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[1]], []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _CallsOurs()
+
+
+@pytest.mark.skipif(not native.load(), reason="needs the native library")
+def test_an_error_of_the_library_inside_a_users_custom_op_does_not_hang(monkeypatch):
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
+    with pytest.raises(gops.OpError, match=r"label\[0\] is 99"):
+        mx.nd.Custom(mx.nd.ones((20, 3)), mx.nd.ones((20,)) * 99, op_type="calls_ours").asnumpy()
