@@ -19,4 +19,5 @@ OP = Op(
     cuda=Cuda(forward=held_rows, backward=held_rows, scratch=(*exchanged("forward", 2), *exchanged("backward", 1)),
               forward_bounds=BOUNDS, backward_bounds=BOUNDS),
     accumulate_fp32=True,
+    avx512=("float32", "float16"),
 )
