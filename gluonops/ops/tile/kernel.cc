@@ -97,8 +97,8 @@ void repeat(char *to, const char *from, int64_t segment, int64_t row_bytes)
     }
 }
 
-// Rows of segments that a vector or two hold. A vector is filled with copies of a segment, and where rows are short too, with
-// several rows, if it can be permuted.
+// Rows of segments that a vector or two hold. A vector is filled with copies of a segment, and where rows are short too,
+// with several rows, if it can be permuted.
 struct RowFiller {
     int64_t segment, row_bytes;
     int64_t step = segment;     // from a vector to the next one of its row
