@@ -99,6 +99,8 @@ class Op:
         What a loss head becomes in a graph that is exported for inference.
     unsupported : dict
         File of the op's folder -> the reason why this op has none.
+    avx512 : tuple of str
+        The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
     """
     name: str
     summary: str
@@ -121,6 +123,7 @@ class Op:
     role: str = "layer"
     inference: Becomes | None = None
     unsupported: dict = dataclasses.field(default_factory=dict)
+    avx512: tuple = ("float32",)
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:

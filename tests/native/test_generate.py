@@ -172,6 +172,17 @@ void derive(const ScratchAttrs &attrs, Arrays inputs, ScratchArgs<T> &args) { ar
         assert line in text
 
 
+def test_a_contract_names_the_types_with_kernels_for_avx512(package, tmp_path):
+    declare(package, record='avx512=("float32", "float64"),')
+    source, = load().generate(tmp_path / "generated", package)
+    text = source.with_name("scratch.cc").read_text()
+    others = re.search("#ifndef GLUONOPS_AVX512\n(.*?)#endif", text, re.S).group(1)
+    assert re.findall(r"ScratchArgs<(\w+)>", others) == ["Half"]
+    assert "if constexpr (std::is_same<T, float>::value || std::is_same<T, double>::value)" in text
+    assert "-DGLUONOPS_AVX512" in build.TARGETS["avx512"]
+    assert compile_unit(package, tmp_path / "generated") == ""
+
+
 @pytest.mark.parametrize("record, message", [
     ('derived={"area": "batch * many"},', "'many' is neither an attribute nor a number"),
     ('derived={"later": "area", "area": "batch"},', "'area' is neither"),

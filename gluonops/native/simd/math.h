@@ -200,18 +200,20 @@ GLUONOPS_INLINE bool is_positive_normal(float x)
 }
 
 // Many of them in place. A call of logf for each takes several times as long.
-GLUONOPS_INLINE void logarithms(float *values, int64_t count)
+GLUONOPS_OUTLINE void logarithms(float *values, int64_t count)
 {
     int others = 0;
     for (int64_t i = 0; i < count; ++i)
         others += !is_positive_normal(values[i]);
-    for (int64_t i = 0; others && i < count; ++i)
-        values[i] = logarithm(values[i]);
-    for (int64_t i = 0; !others && i < count; ++i)
-        values[i] = logarithm_of_normal(values[i]);
+    if (others)
+        for (int64_t i = 0; i < count; ++i)
+            values[i] = logarithm(values[i]);
+    else
+        for (int64_t i = 0; i < count; ++i)
+            values[i] = logarithm_of_normal(values[i]);
 }
 
-GLUONOPS_INLINE void logarithms(double *values, int64_t count)
+GLUONOPS_OUTLINE void logarithms(double *values, int64_t count)
 {
     for (int64_t i = 0; i < count; ++i)
         values[i] = logarithm(values[i]);

@@ -34,6 +34,7 @@ class Kernels:
         self.record = Arguments(op)
         self.args = f"{self.record.name}<T>"
         self.number = NumberTranslator(op)
+        self.avx512 = [TYPES[dtype][1] for dtype in op.avx512]
         self.derived = {}   # name -> C++ or None
         for name, dtype in dtypes_of_derived(op, op.derived).items():
             text = expression_of(op.derived[name])
@@ -86,9 +87,9 @@ class Kernels:
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
 
     def _per_type(self, line: str) -> list[str]:
-        """A line for the C++ type of each dtype of the data. Some units are for float32 alone: see build.py."""
-        others = [line.format(name) for _, name in self._c_types() if name != "float"]
-        return [line.format("float"), *(["#ifndef GLUONOPS_FLOAT32_ALONE", *others, "#endif"] if others else [])]
+        """A line for the C++ type of each dtype of the data. Units for AVX-512 have some of them."""
+        others = [line.format(name) for _, name in self._c_types() if name not in self.avx512]
+        return [*map(line.format, self.avx512), *(["#ifndef GLUONOPS_AVX512", *others, "#endif"] if others else [])]
 
     def _c_types(self) -> list[tuple[str, str]]:
         """(MXNet's label, C++ type) of each dtype of the data."""
@@ -97,9 +98,10 @@ class Kernels:
     def _target_dispatch(self, direction: str) -> list[str]:
         """The function that calls the kernel of the best instruction set that this processor has."""
         name = f"{self.op.name}_{direction}"
+        has_kernel = " || ".join(f"std::is_same<T, {c_type}>::value" for c_type in self.avx512)
         return ["template <typename T>", f"inline void {name}(const {self.args} &args)", "{",
                 "#ifdef GLUONOPS_ALL_TARGETS",
-                *indented(["if constexpr (std::is_same<T, float>::value)", f"{INDENT}if (target() == AVX512)",
+                *indented([f"if constexpr ({has_kernel})", f"{INDENT}if (target() == AVX512)",
                            f"{INDENT * 2}return avx512::{name}(args);",
                            "if (target() != BASE)", f"{INDENT}return avx2::{name}(args);"]),
                 "#endif", f"{INDENT}GLUONOPS_TARGET::{name}(args);", "}"]

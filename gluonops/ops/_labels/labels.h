@@ -30,7 +30,7 @@ GLUONOPS_INLINE int64_t class_of_value(const Labels &labels, double value, int64
     return ignored ? IGNORED : names_one ? class_id : NO_CLASS;
 }
 
-GLUONOPS_INLINE int64_t class_of(const Labels &labels, int64_t row, int64_t classes)
+GLUONOPS_OUTLINE int64_t class_of(Labels labels, int64_t row, int64_t classes)
 {
     return class_of_value(labels, value_at(labels.array, row), classes);
 }
@@ -46,7 +46,7 @@ GLUONOPS_INLINE void typed_classes_of(const Labels &given, int64_t first_row, in
 
 // The classes of neighbouring rows. That takes a few instructions for each of MXNet's usual types of labels.
 template <typename Index>
-GLUONOPS_INLINE void classes_of(const Labels &labels, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
+GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
 {
     switch (labels.array.type) {
     case FLOAT32: return typed_classes_of<float>(labels, first_row, rows, classes, ids);

@@ -260,7 +260,6 @@ void class_loss_columns(const Loss &given)
 {
     typedef typename Loss::Type T;
     typedef typename Loss::A A;
-    typedef typename Loss::V V;
     typedef typename Simd<T>::Index Index;
     typedef RowNumbers<T, SoftmaxRow, MAX_BLOCK_COLUMNS> Numbers;
     const Loss loss = given;
@@ -276,20 +275,15 @@ void class_loss_columns(const Loss &given)
         logarithms(log_sum, block.columns);
         lines.spread(log_sum);
 
-        for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
-            store(sum + j, broadcast(A(0)), FullMask());
-        });
-        if (loss.sums()) {
-            lines.reduce(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+        if (loss.sums())
+            lines.sum(sum, [&](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return loss.term(at.element(line, j, of_rows, mask));
-            }, [](V a, V b) GLUONOPS_LAMBDA { return a + b; });
-            lines.fold_sums(sum);
-        }
+            });
         read_class_ids(loss, block.first_row, block.columns, class_ids);
         for (int64_t j = 0; j < block.columns; ++j) {
             const int64_t class_id = class_ids[j];
             const A logit = load_scalar(at.inputs[0] + (class_id < 0 ? 0 : class_id) * block.step + j);
-            store_loss(loss, block.first_row + j, class_id, max[j], log_sum[j], logit, sum[j]);
+            store_loss(loss, block.first_row + j, class_id, max[j], log_sum[j], logit, loss.sums() ? sum[j] : A(0));
         }
     }, !loss.weights);   // a class weight is one number for all of a line
 }
@@ -383,9 +377,10 @@ void class_gradient_rows(const Pass &given, bool streaming)
 {
     typedef typename Pass::Type T;
     typedef typename Pass::A A;
-    const Pass pass = given;
-    const int64_t length = pass.sizes.length;
-    parallel_rows(pass.sizes, pass.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
+    const Pass kept = given;
+    const int64_t length = given.sizes.length;
+    parallel_rows(given.sizes, given.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
+        const Pass pass = kept;   // the row refers to a copy, which no store can change
         const int64_t class_id = class_of_row(pass, row);
         if (class_id < 0) {   // whatever the row or the head gradient holds
             const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
@@ -425,21 +420,22 @@ void class_gradient_columns(const Pass &given, bool streaming)
         for (int k = 0; k < Pass::RESULTS; ++k)
             results[k] = pass.results[k] ? block.write(pass.results[k]) : nullptr;
         const ColumnLines<T> lines = block.lines;
-        read_class_ids(pass, block.first_row, block.columns, class_ids);
-        for (int64_t j = 0; j < block.columns; ++j)
-            numbers->set(j, row_numbers(pass, block.first_row + j, class_ids[j], at.inputs[0] + j, block.step));
-        for (int64_t j = block.columns; j % Simd<T>::LANES; ++j)
-            numbers->set(j, {});   // the lanes behind the last column: subnormal numbers would be slow
-        if (Pass::LABELLED)
-            spread_class_ids(lines, class_ids);
-        for (auto &values : buffer.values)
-            lines.spread(values);
+        if constexpr (int(Numbers::COUNT) > int(Pass::SUMS)) {   // more than a sum
+            read_class_ids(pass, block.first_row, block.columns, class_ids);
+            for (int64_t j = 0; j < block.columns; ++j)
+                numbers->set(j, row_numbers(pass, block.first_row + j, class_ids[j], at.inputs[0] + j, block.step));
+            for (int64_t j = block.columns; j % Simd<T>::LANES; ++j)
+                numbers->set(j, {});   // the lanes behind the last column: subnormal numbers would be slow
+            if (Pass::LABELLED)
+                spread_class_ids(lines, class_ids);
+            for (auto &values : buffer.values)
+                lines.spread(values);
+        }
         if constexpr (Pass::SUMS)
             if (pass.sums()) {
-                lines.reduce(buffer.values[0], [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+                lines.sum(buffer.values[0], [&](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
                     return pass.term(at.element(line, j, numbers, mask));
-                }, [](V a, V b) GLUONOPS_LAMBDA { return a + b; });
-                lines.fold_sums(buffer.values[0]);
+                });
                 lines.spread(buffer.values[0]);
             }
         lines.each([&](int64_t line, int64_t width) GLUONOPS_LAMBDA {
@@ -487,7 +483,7 @@ void class_gradient_short_rows(const Pass &given, bool streaming)
             inputs[k] = pass.inputs[k] + block.start;
         if (Pass::LABELLED)
             read_class_ids(pass, block.first_row, block.rows, labelled);
-        for (int64_t j = 0; j < block.rows; ++j)
+        for (int64_t j = 0; int(Numbers::COUNT) > int(Pass::SUMS) && j < block.rows; ++j)
             numbers->set(j, row_numbers(pass, block.first_row + j, labelled[j], inputs[0], 0));
         if (Pass::LABELLED)
             places_of_labels<T, INNER>(labelled, block.rows, pass.sizes.length);

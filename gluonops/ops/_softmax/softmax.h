@@ -48,7 +48,6 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
 
     for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
         store(max + j, broadcast(low), FullMask());
-        store(sum + j, broadcast(A(0)), FullMask());
     });
     lines.reduce(max, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
         return load(x + line * pitch + j, mask, low);
@@ -56,14 +55,13 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
     lines.fold(max, [](V a, V b) GLUONOPS_LAMBDA { return maximum(a, b); });
     lines.spread(max);
 
-    lines.reduce(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+    lines.sum(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
         const V logits = load(x + line * pitch + j, mask, low);
         const V value = exponential((logits - load(max + j, FullMask())) * scale);
         if (STORE)
             store(exponentials + line * exponentials_pitch + j, value, mask);
         return value;
-    }, [](V sum, V value) GLUONOPS_LAMBDA { return sum + value; });
-    lines.fold_sums(sum);
+    });
 }
 
 // As above, of a block whose lines are those of a tensor. The lines of the exponentials have no gaps.
@@ -155,8 +153,8 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
             else
                 softmax_row_by_row(from, to, end - begin, length, scale, exponentials, streaming);
         };
-        const bool is_one = HAS_STREAMING_STORES && scale == A(1);   // where speed matters
-        is_one ? compute(A(1)) : compute(scale);                    // the compiler leaves a product with 1 out
+        const bool is_one = HAS_STREAMING_STORES && std::is_same<A, float>::value && scale == A(1);
+        is_one ? compute(A(1)) : compute(scale);   // where speed matters: the compiler leaves a product with 1 out
         store_fence();
     });
 }

@@ -66,19 +66,12 @@ void forward_columns(const DistillationLossArgs<T> &given)
 
         column_max_and_sum<false>(student, lines, args.scale, max, sum);
         column_max_and_sum<false>(teacher, lines, args.scale, teacher_max, teacher_sum);
-        for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
-            store(differences + j, broadcast(A(0)), FullMask());
+        lines.sum(differences, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const int64_t i = line * lines.pitch + j;
+            const auto shifted = load(student + i, mask, A(0)) - load(max + j, FullMask());
+            const auto target = load(teacher + i, mask, A(0)) - load(teacher_max + j, FullMask());
+            return exponential(target * args.scale) * (target - shifted) * args.scale;
         });
-        lines.each([=](int64_t number, int64_t width) GLUONOPS_LAMBDA {
-            const int64_t line = number * lines.pitch;
-            for_each_column<T>(width, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto shifted = load(student + line + j, mask, A(0)) - load(max + j, FullMask());
-                const auto target = load(teacher + line + j, mask, A(0)) - load(teacher_max + j, FullMask());
-                const auto weighted = exponential(target * args.scale) * (target - shifted) * args.scale;
-                store(differences + j, load(differences + j, FullMask()) + weighted, mask);
-            });
-        });
-        lines.fold_sums(differences);
         for (int64_t j = 0; j < block.columns; ++j)
             store_row(args, block.first_row + j, max[j], sum[j], teacher_max[j], teacher_sum[j], differences[j]);
     });

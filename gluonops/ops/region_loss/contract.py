@@ -35,4 +35,5 @@ OP = Op(
     derived={"channels": CHANNELS},
     scratch=SCRATCH,
     returned="2 if parts else 1",
+    avx512=("float32", "float64"),
 )

@@ -20,4 +20,5 @@ OP = Op(
               scratch=(*gathered("forward", 2), *gathered("backward", 1)),
               forward_bounds=BOUNDS, backward_bounds=BOUNDS),
     accumulate_fp32=True,
+    avx512=("float32", "float16"),
 )

@@ -67,4 +67,5 @@ OP = Op(
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},
+    avx512=("float32", "float16"),
 )

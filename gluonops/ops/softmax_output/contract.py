@@ -62,4 +62,5 @@ OP = Op(
     ),
     accumulate_fp32=True,
     derived=SAMPLES,
+    avx512=("float32", "float16"),
 )

@@ -97,8 +97,8 @@ void repeat(char *to, const char *from, int64_t segment, int64_t row_bytes)
     }
 }
 
-// Rows of segments that a vector holds. A vector is filled with copies of a segment, and where rows are short too, with
-// several rows, if it can be permuted.
+// Rows of segments that a vector or two hold. A vector is filled with copies of a segment, and where rows are short too,
+// with several rows, if it can be permuted.
 struct RowFiller {
     int64_t segment, row_bytes;
     int64_t step = segment;     // from a vector to the next one of its row
@@ -119,19 +119,22 @@ struct RowFiller {
     GLUONOPS_INLINE bool permutes() const { return WIDTH > 16 && segment <= WIDTH && segment % 4 == 0; }
 
     // Fills consecutive rows from consecutive segments, as far as memory reaches for vectors. Returns how many.
-    template <bool PERMUTES>
+    template <int VECTORS, bool PERMUTES>
     GLUONOPS_INLINE int64_t fill(char *to, const char *to_end, const char *from, const char *from_end,
                                  int64_t rows) const
     {
         const RowFiller self = *this;   // as far as the compiler knows, a row could overwrite the members
         int64_t row = 0;
-        while (row < rows && from_end - from >= WIDTH && to_end - to >= self.row_bytes + WIDTH) {
-            Words vector;
-            memcpy(&vector, from, WIDTH);
+        const int64_t bytes = VECTORS * WIDTH;
+        while (row < rows && from_end - from >= bytes && to_end - to >= self.row_bytes + bytes) {
+            Words vectors[VECTORS];
+            for (int v = 0; v < VECTORS; ++v)
+                memcpy(&vectors[v], from + v * WIDTH, WIDTH);
             if (PERMUTES)
-                vector = __builtin_shuffle(vector, self.pattern);
+                vectors[0] = __builtin_shuffle(vectors[0], self.pattern);
             for (int64_t i = 0; i < self.row_bytes; i += self.step)
-                memcpy(to + i, &vector, WIDTH);
+                for (int v = 0; v < VECTORS; ++v)
+                    memcpy(to + i + v * WIDTH, &vectors[v], WIDTH);
             to += self.rows_at_once * self.row_bytes;
             from += self.rows_at_once * self.segment;
             row += self.rows_at_once;
@@ -152,9 +155,12 @@ void copy_short_segments(const char *from, char *to, const TileLoops &loops, int
             const char *segments = from + origin(loops, first) * segment;
             char *output = to + first * row_bytes;
             int64_t row = 0;
-            if (segment <= WIDTH)
-                row = filler.permutes() ? filler.fill<true>(output, to_end, segments, from_end, rows)
-                                        : filler.fill<false>(output, to_end, segments, from_end, rows);
+            if (filler.permutes())
+                row = filler.fill<1, true>(output, to_end, segments, from_end, rows);
+            else if (segment <= WIDTH)
+                row = filler.fill<1, false>(output, to_end, segments, from_end, rows);
+            else if (segment <= 2 * WIDTH)
+                row = filler.fill<2, false>(output, to_end, segments, from_end, rows);
             for (; row < rows; ++row)
                 repeat(output + row * row_bytes, segments + row * segment, segment, row_bytes);
         });
