@@ -71,14 +71,14 @@ def fully_connected(call: Call) -> Form:
 
 @converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET)
 def batch_norm(call: Call) -> Form:
-    if call.axis(default=1) != 1:
-        raise call.refuse(f"normalizes axis {call.axis(default=1)}; expected 1")
+    axis = call.axis(default=1)
+    text = "{self}({0})" if axis == 1 else f"{{self}}({{0}}.transpose(1, {axis})).transpose(1, {axis})"
     args = {"channels": call.shapes[1][0], "eps": call.value("eps", Single(1e-3)),   # MXNet's default is 1e-3f
             "momentum": round(1 - call.value("momentum", 0.9), 12), "fix_gamma": call.flag("fix_gamma", True),
             "use_global_stats": call.flag("use_global_stats")}
     state = _state(call, "weight", "bias", "running_mean", "running_var")
     module = "DarknetBatchNorm" if call.node.op == DARKNET else "BatchNorm"
-    return Form(module=module, args=args, state=state, data=(0,))
+    return Form(module=module, args=args, state=state, call=text, data=(0,))
 
 
 @converts("LayerNorm")

@@ -206,6 +206,7 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
     """
     rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
+    norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes() if "BatchNorm" in node.op]
     free = None
     for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
         other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2],
@@ -215,10 +216,12 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
         except OpError:
             continue
+        if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms):
+            continue   # MXNet does not check it
         free = free or {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
                         for entry, shape in sizes.shape.items()}
-        norms = [node.inputs[0] for node in graph.nodes() if "BatchNorm" in node.op]
-        if all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:])) for entry in norms):
+        if all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
+               for entry, _ in norms):
             return free, other
     return free or {entry: set() for entry in sizes.shape}, inputs
 

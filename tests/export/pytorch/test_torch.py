@@ -105,6 +105,7 @@ NETS = {
     "norms": lambda: sequence(nn.InstanceNorm(), gops.nn.GroupNorm(2), nn.LayerNorm(), nn.BatchNorm(momentum=0.8),
                               nn.BatchNorm(use_global_stats=True), gops.nn.L2Normalize(), gops.nn.RMSNorm(axis=1),
                               gluon.contrib.nn.SyncBatchNorm()),
+    "norms_of_axes": lambda: sequence(nn.BatchNorm(axis=-1), nn.Conv2D(4, 3), nn.BatchNorm(axis=2, scale=False)),
     "activations": lambda: sequence(nn.LeakyReLU(0.1), nn.PReLU(), nn.ELU(0.7), nn.SELU(), nn.GELU(), nn.Swish(),
                                     gops.nn.Mish(), gops.nn.HardSwish(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(axis=1)),
     "deconvolutions": lambda: sequence(nn.Conv2DTranspose(6, 3, 2, 1, 1),
@@ -263,15 +264,22 @@ def test_float32(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["residual", "parameter", "activations", "norms"])
+@pytest.mark.parametrize("name", ["residual", "parameter", "activations", "norms", "resizing"])
 @pytest.mark.filterwarnings("ignore")
 def test_torch_takes_the_nets_further(name, tmp_path):
-    export(NETS[name](), tmp_path)
+    """TorchScript, torch.export, torch.compile (with g++) and ONNX compute the same."""
+    import onnxruntime
     from gluonops.export.torch.verify import load
+    export(NETS[name](), tmp_path)
     net, data = load(tmp_path).load(), torch.rand(3, 4, 8, 8)
     expected = net(data)
-    assert torch.equal(torch.export.export(net, (data,)).module()(data), expected)
     assert torch.equal(torch.jit.script(net)(data), expected)
+    assert torch.equal(torch.export.export(net, (data,)).module()(data), expected)
+    torch.testing.assert_close(torch.compile(net)(data), expected)
+    torch.onnx.export(net, (data,), str(tmp_path / "net.onnx"), input_names=["x"], dynamo=False)
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), providers=["CPUExecutionProvider"])
+    torch.testing.assert_close(torch.from_numpy(session.run(None, {"x": data.numpy()})[0]), expected, rtol=1e-4,
+                               atol=1e-5)
 
 
 @pytest.mark.slow
