@@ -334,8 +334,6 @@ TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
 LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
 V4_LOSS = ("yolo_loss", (5, 16, 6, 7), {**TWO_ANCHORS, "dialect": "alexeyab", "iou_thresh": 0.2}, "forward")
 CENTERS = ("center_loss", (5000, 2), {}, "backward")
-DICE = ("dice_loss", (2, 40, 600), {}, "forward")
-PAIRS = ("box_iou", (2100, 4), {}, "backward", "rhs")
 GROUPS = ("group_norm", (3, 6, 600), {"num_groups": 3}, "forward")
 HARDEST = ("ohem", (5, 900), {"keep": 100, "per_sample": True}, "forward")
 BARRIERS = {
@@ -356,11 +354,6 @@ BARRIERS = {
     "ohem_before": ("", "   // the sums of the losses before", HARDEST),
     "sum_before": ("", "   // what all warps have", HARDEST),
     "center_members": ("", "   // the members are there", CENTERS),
-    "center_sums": ("", "   // the sums of all threads", (*CENTERS, "centers")),
-    "dice_before": ("", "   // the sums of the classes before", DICE),
-    "dice_sums": ("", "   // the sums of all warps", DICE),
-    "iou_before": ("", "   // the sums of the tile before", PAIRS),
-    "iou_sums": ("", "   // the sums of all warps", PAIRS),
 }
 
 
