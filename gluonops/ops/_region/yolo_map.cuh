@@ -2,7 +2,6 @@
 #include "../_region/region.cuh"
 #include "../_region/truth.cuh"
 #include "../_region/loss.cuh"
-#include "../_region/yolo_math.cuh"
 #include "../_region/yolo.cuh"
 
 // Sets the attributes that all heads have.

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes, threads_along
 from .._boxes.contract import FORMAT
 
-THREADS, WARP = 256, 32   # of a block
-BLOCKS = 1056             # that occupy a large GPU
-BAND = 64                 # boxes of lhs for a block, where several share them
+THREADS = 256      # of a block
+LONGEST_ROW = 256  # a longer row of rhs gets as many threads
+BLOCKS = 1056      # that occupy a large GPU
+BAND = 64          # boxes of lhs for a block, where several share them
 
 
 def forward(args) -> Launch:
@@ -17,10 +18,11 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """A thread takes a box of rhs, and as many blocks as a GPU has at a time share the boxes of lhs."""
+    """Some threads take a box of lhs. Each takes a box of rhs, for which several blocks share the boxes of lhs."""
+    lanes = threads_along(min(args.rhs_boxes, LONGEST_ROW))
     blocks = max(1, math.ceil(args.sets * args.rhs_boxes / THREADS))
     parts = max(1, min(BLOCKS // blocks, math.ceil(args.lhs_boxes / BAND)))
-    return Launch(blocks, (WARP, THREADS // WARP), parts)
+    return Launch(blocks, (lanes, THREADS // lanes), parts)
 
 
 OP = Op(
@@ -42,7 +44,7 @@ OP = Op(
         # The last of the blocks that have the same boxes of rhs adds up the sums of all.
         scratch=(Array("counts", "uint32", "(sets * rhs_boxes + THREADS - 1) // THREADS", "backward", kept=True),
                  Array("sums", "A", "4 * parts * sets * rhs_boxes", "backward")),
-        backward_bounds="THREADS, 2",
+        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 3",
     ),
     accumulate_fp32=True,
 )

@@ -1,5 +1,5 @@
-// box_iou. Forward: a thread per pair. Backward: a warp has a box of lhs at a time; and a
-// thread has a box of rhs, with those boxes of lhs that gridDim.y blocks share. The last block adds up the sums of all.
+// box_iou. Forward: a thread per pair. Backward: blockDim.x threads have a box of lhs. Each of them has a box of rhs, with
+// those boxes of lhs that gridDim.y blocks share; the last block adds up the sums of all.
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.cuh"
 
@@ -38,15 +38,27 @@ __device__ void forward(const BoxIouArgs<T> &args)
         write_ious<false>(args);
 }
 
-// Adds the derivatives of head * IoU by the first box of a pair.
+// Adds the derivatives of head * IoU by a box of a pair. With the union u and the intersection i, those of the IoU are
+// (1 + IoU) / u by i, and -IoU / u by an area. Ends that coincide count as those of lhs.
 template <typename A>
-__device__ void add_gradient(Box<A> &sum, const BoxPair<A> &pair, A head)
+__device__ void add_gradient(Box<A> &sum, const Sides<A> &box, const Sides<A> &other, bool is_lhs, A head)
 {
-    const Box<A> by = iou_loss_of(pair).gradient;
-    sum.x -= head * by.x;
-    sum.y -= head * by.y;
-    sum.w -= head * by.w;
-    sum.h -= head * by.h;
+    const Sides<A> &lhs = is_lhs ? box : other, &rhs = is_lhs ? other : box;
+    Extent<A> across(lhs.across, rhs.across), down(lhs.down, rhs.down);
+    if (!is_lhs) {
+        across = across.exchanged();
+        down = down.exchanged();
+    }
+    const bool overlaps = across.overlap > 0 && down.overlap > 0;
+    const A intersection = overlaps ? across.overlap * down.overlap : A(0);
+    const A areas = box.across.size * box.down.size + other.across.size * other.down.size + A(TINY_AREA);
+    const A inverse = reciprocal(areas - intersection), by_area = head * inverse * (intersection * inverse);
+    const A by_intersection = overlaps ? head * inverse + by_area : A(0);
+    const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
+    sum.x += by_across * across.overlap_by_center;
+    sum.y += by_down * down.overlap_by_center;
+    sum.w += by_across * across.overlap_by_size - by_area * box.down.size;
+    sum.h += by_down * down.overlap_by_size - by_area * box.across.size;
 }
 
 template <bool CENTER, typename T, typename A>
@@ -58,7 +70,7 @@ __device__ void store_gradient(T *grad, int64_t i, const Box<A> &by, int request
         store(grad, NUMBERS * i + n, gradient.numbers[n], request);
 }
 
-// The boxes of lhs, a warp each.
+// The boxes of lhs, a row of threads each.
 template <bool CENTER, typename T>
 __device__ void lhs_gradient(const BoxIouArgs<T> &args)
 {
@@ -69,9 +81,10 @@ __device__ void lhs_gradient(const BoxIouArgs<T> &args)
         const int64_t first_rhs = quotient(row, args.lhs_boxes) * rhs_boxes;
         const Sides<A> box = sides_at<CENTER>(args.lhs, row);
         Box<A> sum = {0, 0, 0, 0};
+#pragma unroll 2
         for (int64_t i = threadIdx.x; i < rhs_boxes; i += blockDim.x) {
-            const BoxPair<A> pair(box, sides_at<CENTER>(args.rhs, first_rhs + i), A(TINY_AREA));
-            add_gradient(sum, pair, load(args.output_grad, row * rhs_boxes + i));
+            const Sides<A> other = sides_at<CENTER>(args.rhs, first_rhs + i);
+            add_gradient(sum, box, other, true, load(args.output_grad, row * rhs_boxes + i));
         }
         const Box<A> all = {reduce_row(sum.x, Sum()), reduce_row(sum.y, Sum()), reduce_row(sum.w, Sum()),
                             reduce_row(sum.h, Sum())};
@@ -95,9 +108,10 @@ __device__ void rhs_gradient(const BoxIouArgs<T> &args)
         const Sides<A> box = sides_at<CENTER>(args.rhs, existing);
         const T *const heads = args.output_grad + set * lhs_boxes * args.rhs_boxes + existing - set * args.rhs_boxes;
         Box<A> sum = {0, 0, 0, 0};
+#pragma unroll 2
         for (int64_t row = first; row < end; ++row) {
-            const BoxPair<A> pair(sides_at<CENTER>(args.lhs, set * lhs_boxes + row), box, A(TINY_AREA));
-            add_gradient(sum, pair.exchanged(), load(heads, row * args.rhs_boxes));
+            const Sides<A> other = sides_at<CENTER>(args.lhs, set * lhs_boxes + row);
+            add_gradient(sum, box, other, false, load(heads, row * args.rhs_boxes));
         }
         const A numbers[NUMBERS] = {sum.x, sum.y, sum.w, sum.h};
         for (int n = 0; n < NUMBERS && i < boxes; ++n)

@@ -8,6 +8,7 @@
 #include "../_labels/labels.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
+enum { OWN = 16, WINDOW = OWN * THREADS };   // samples that a thread, and a block, looks at together
 
 // The class of a label; no label is ignored.
 template <typename L>
@@ -40,32 +41,51 @@ __device__ void forward(const CenterLossArgs<T, L> &args)
     }
 }
 
-// The samples of a class among THREADS ones from `first` on, in their order. Returns how many they are.
+// The samples of a class among WINDOW ones, counted from `first`, in their order. Returns how many they are.
 template <typename T, typename L>
 __device__ int find_members(const CenterLossArgs<T, L> &args, int64_t first, int64_t end, int64_t class_id,
-                            int64_t *members)
+                            int *members)
 {
-    const int64_t sample = first + threadIdx.x;
-    const bool is_member = sample < end && class_among(args.classes, args.label[sample]) == class_id;
-    int all;
-    const int place = sum_before<WARPS>(int(is_member), all);   // behind its barrier the members before are read
-    if (is_member)
-        members[place] = sample;
+    const int64_t own_first = first + threadIdx.x * OWN;
+    bool is_member[OWN];
+    int own = 0, all;
+#pragma unroll
+    for (int k = 0; k < OWN; ++k) {
+        const int64_t found = class_among(args.classes, args.label[minimum(own_first + k, end - 1)]);
+        is_member[k] = own_first + k < end && found == class_id;
+        own += is_member[k];
+    }
+    int place = sum_before<WARPS>(own, all);   // behind its barrier the members before are read
+#pragma unroll
+    for (int k = 0; k < OWN; ++k)
+        if (is_member[k])
+            members[place++] = threadIdx.x * OWN + k;
     __syncthreads();   // the members are there
     return all;
 }
 
 // Writes the gradients of some samples at a feature. Returns their sum.
 template <typename T, typename L, typename A>
-__device__ A sum_gradients(const CenterLossArgs<T, L> &args, const int64_t *members, int count, int64_t feature, A center)
+__device__ A sum_gradients(const CenterLossArgs<T, L> &args, int64_t first, const int *members, int count,
+                           int64_t feature, A center)
 {
+    enum { TOGETHER = 4 };   // samples whose loads are under way together
     A sum = 0;
-#pragma unroll 4
-    for (int n = 0; n < count; ++n) {
-        const int64_t i = members[n] * args.features + feature;
-        const A gradient = load(args.output_grad, members[n]) * (load(args.data, i) - center);
-        store(args.data_grad, i, gradient, args.data_grad_request);
-        sum += gradient;
+    for (int n = 0; n < count; n += TOGETHER) {
+        A gradients[TOGETHER];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+            const int64_t sample = first + members[minimum(n + k, count - 1)];
+            gradients[k] = load(args.output_grad, sample) * (load(args.data, sample * args.features + feature) - center);
+        }
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+            if (n + k >= count)
+                continue;
+            store(args.data_grad, (first + members[n + k]) * args.features + feature, gradients[k],
+                  args.data_grad_request);
+            sum += gradients[k];
+        }
     }
     return sum;
 }
@@ -74,7 +94,7 @@ template <typename T, typename L>
 __device__ void backward(const CenterLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    __shared__ int64_t members[THREADS];
+    __shared__ int members[WINDOW];
     const Scratch<A> scratch(args.counts, args.sums);
     const int64_t classes = args.classes, features = args.features;
     const int64_t part_length = (args.batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * part_length;
@@ -85,11 +105,11 @@ __device__ void backward(const CenterLossArgs<T, L> &args)
         A *const sums = args.sums + (row * gridDim.y + blockIdx.y) * features;
         for (int64_t i = threadIdx.x; i < features; i += THREADS)
             sums[i] = 0;
-        for (int64_t first = start; first < end; first += THREADS) {
+        for (int64_t first = start; first < end; first += WINDOW) {
             const int count = find_members(args, first, end, class_id, members);
             for (int64_t i = threadIdx.x; count > 0 && i < features; i += THREADS) {
                 const A center = is_class ? load(args.centers, row * features + i) : not_a_number<A>();
-                sums[i] -= sum_gradients(args, members, count, i, center);
+                sums[i] -= sum_gradients(args, first, members, count, i, center);
             }
         }
         if (!is_class || !scratch.is_last_block(row, gridDim.y))
