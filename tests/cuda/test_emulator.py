@@ -13,10 +13,10 @@ import numpy as np
 import oracles
 import pytest
 from cuda_emulator import CudaModule, EmulatorError
-from gluonops.core import record, registry, rtc
+from gluonops.core import cuda_source, record, registry, rtc
 
 HERE = pathlib.Path(__file__).parent
-PRELUDE = rtc.joined(rtc.prelude())
+PRELUDE = cuda_source.joined(cuda_source.prelude())
 MARK = '#line 1 "kernel.cu"\n'
 
 
@@ -399,7 +399,7 @@ def test_the_table_has_every_barrier():
     for entry in registry.entries().values():
         if entry.op.cuda:
             files.update({(entry.op.name if name == "kernel.cu" else "", name): text
-                          for name, text in rtc.sources(entry.op).items()})
+                          for name, text in cuda_source.sources(entry.op).items()})
     found = sum(text.count("__syncthreads();") for text in files.values())
     assert found == len(BARRIERS) + 2   # that in front of a reduction, and that of tests/ptx/test_shared_rows.py
 
@@ -420,10 +420,10 @@ def test_the_suites_run_the_kernels(monkeypatch):
 OUTSIDE = """
 import os, sys; sys.path.insert(0, {folder!r})
 import gluonops, pathlib, mxnet as mx, cuda_emulator
-from gluonops.core import rtc
+from gluonops.core import cuda_source
 cuda_emulator.cache = pathlib.Path({cache!r})
 body = "template <typename T> __global__ void f(float *out, int64_t i) {{ out[0] += out[i] > 0; }}"
-source = rtc.joined(rtc.prelude()) + {mark!r} + body
+source = cuda_source.joined(cuda_source.prelude()) + {mark!r} + body
 kernel = cuda_emulator.CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out, int64_t i")
 for outside in (64, -1):
     child = os.fork()
