@@ -67,9 +67,9 @@ struct Classes {
     {
         if (!softmax)
             return;
-        const ClassMaxAndSum<A> total = class_max_and_sum<T, A>(logits, sizes.classes(), cells);
-        max = total.max;
-        factor = 1 / total.sum;
+        const SoftmaxSums<T> sums = class_sums(logits, sizes.classes(), cells);
+        max = sums.max;
+        factor = 1 / sums.exponentials;
     }
 
     __device__ A probability(int64_t k) const

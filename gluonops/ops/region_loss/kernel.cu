@@ -94,9 +94,9 @@ template <typename T, typename A> struct ClassLogits {
     {
         if (!softmax)
             return;
-        const ClassMaxAndSum<A> total = class_max_and_sum<T, A>(first, classes, cells);
-        max = total.max;
-        log_sum = logarithm(total.sum);
+        const SoftmaxSums<T> sums = class_sums(first, classes, cells);
+        max = sums.max;
+        log_sum = sums.log_sum();
     }
 
     __device__ A probability(int k) const
