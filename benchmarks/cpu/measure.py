@@ -29,7 +29,7 @@ except ImportError:
 
 BACKENDS = ("native", "custom", "builtin")
 PASSES = ("forward", "backward", "both")
-TOLERANCE = 1e-4            # of an element's value
+TOLERANCE = 1e-4            # a share of an element's value
 ONLY_GRADIENT = {"SoftmaxOutput"}   # peers whose output is another one
 # So many calls in a row of one peer of a chain; the last one is timed. The first ones find the processors asleep, and
 # the caches full of what the peer before has left.
@@ -162,7 +162,7 @@ class Bench:
         self.inputs = {"mxnet": [mx.nd.array(array) for array in arrays],
                        "torch": [torch.from_numpy(array) for array in arrays] if torch else []}
         self.inputs["mxnet"][0].attach_grad()
-        self.copied = case.shape   # as large as the larger one of the data and the output
+        self.copied = case.shape   # the larger one of the data's and the output's
         for peer in self.peers:
             self._add(peer)
         self._check(spoil)

@@ -182,13 +182,19 @@ def of_commits(ops: Iterable[str]) -> Iterator[Case]:
             yield case(op, one)
 
 
-def on_gpu(op: str) -> Iterator[Case]:
-    """The cases that are timed on a GPU."""
-    return (case(op, one) for one in with_rows(op).GPU)
+def on_gpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
+    """The cases that are timed on a GPU; small ones for every path of every kernel if ``quick``."""
+    from gluonops.core import registry
+
+    for op in ops:
+        if quick:
+            yield from _small(op, registry.get(op).op.types)
+        else:
+            yield from (case(op, one) for one in with_rows(op).GPU)
 
 
-def small(op: str, dtypes: dict) -> Iterator[Case]:
-    """A GPU's small cases: every row in every dtype that its list covers."""
+def _small(op: str, dtypes: dict) -> Iterator[Case]:
+    """Every row in every dtype that its list covers."""
     found = with_rows(op)
     for dtype in FLOATS:
         for one in found.TYPICAL:

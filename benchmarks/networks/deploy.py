@@ -18,8 +18,8 @@ from .peers import AS_IT_STARTS, COMPILED, EAGER, EAGER_TUNED, NET, ORT, OURS, U
 PEERS = (NET, *OURS, UNSPLIT, AS_IT_STARTS, ORT, EAGER, EAGER_TUNED, COMPILED)
 NETS = ("yolov2", "tiny_yolov2", "darknet19")
 BATCHES = (1, 8)     # images in a call
-TOLERANCE = 1e-5     # of the largest value of the output
-TARGETS = ((ORT, 1), (EAGER, 2), (EAGER_TUNED, 2))   # of the speed of a peer
+TOLERANCE = 1e-5     # a share of the largest value of the output
+TARGETS = ((ORT, 1), (EAGER, 2), (EAGER_TUNED, 2))   # peer, share of its speed
 
 
 def differs(got: np.ndarray | None, expected: np.ndarray) -> str | None:

@@ -23,7 +23,7 @@ PEERS = (MODULE, INT8, ORT, ORT_INT8)
 NETS = ("tiny_yolov2", "yolov2")
 THREADS = (1, 2)
 TOLERANCE = 0.1      # relative error of an output in 8 bits, with random weights
-TARGETS = ((ORT, 2.5), (ORT_INT8, 1))   # of the speed of a peer
+TARGETS = ((ORT, 2.5), (ORT_INT8, 1))   # peer, share of its speed
 
 
 def relative_error(got: np.ndarray | None, expected: np.ndarray | None) -> float:

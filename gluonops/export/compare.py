@@ -108,6 +108,7 @@ class _Obstacle(Exception):
 
 
 def _compared(net, path, data_shape, epoch):
+    ours = _InOnnxruntime(path) if path.endswith(".onnx") else None   # while it reads, it takes the most memory
     try:
         model = ExportedModel.of(WHERE, net, data_shape, epoch)
     except OpError as error:
@@ -121,12 +122,12 @@ def _compared(net, path, data_shape, epoch):
     if projecting:   # on a CPU it crashes
         raise _Obstacle(f"the node {projecting[0].name!r} has projection_size, which MXNet computes on a GPU only")
     theirs = _InMXNet(model)
-    if not path.endswith(".onnx"):
+    if ours is None:
         written = ExportedModel.from_files(path, epoch, WHERE)
         written.inputs = {name: model.inputs[name] for name in written.graph.variables() if name in model.inputs}
         return _differences(model, theirs, _InMXNet(written), path, [])
     in_front = _of_layers(model, path)
-    return in_front + _differences(model, theirs, _InOnnxruntime(path), path, in_front)
+    return in_front + _differences(model, theirs, ours, path, in_front)
 
 
 def _of_layers(model, path):
@@ -135,7 +136,7 @@ def _of_layers(model, path):
     layers = steady(model)
     if layers is model:
         return []
-    content = serialized(layers, False, opset_of(layers.graph, None), {})
+    content = b"".join(serialized(layers, False, opset_of(layers.graph, None), {}))
     return _differences(layers, _InMXNet(layers), _InOnnxruntime(content), path, [])
 
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from ..model import ExportedModel
 
 
-def prepared(model: ExportedModel) -> ExportedModel:
-    """The model without losses, with operators that have a converter only. An OpError names a node that has none."""
-    model = passes.inference(model)
+def prepared(model: ExportedModel, training: bool) -> ExportedModel:
+    """The model with operators that have a converter only, without losses unless it is for training.
+
+    An OpError names a node that has no converter.
+    """
+    model = model if training else passes.inference(model)
     model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=4)

@@ -12,28 +12,30 @@ WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
+SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
 
 
-def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, groups: str) -> str:
+def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
     """The text of net.py, with numbers of float32 marked as such; see :class:`.registry.Single`.
 
     - ``inputs``: the names of the net's inputs.
-    - ``groups``: the source of ``parameter_groups``; empty if all parameters are trained alike.
+    - ``functions``: sources that come behind the classes; some may be empty.
     """
     body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
-    snippets = _used_snippets(body)
-    code = "\n\n\n".join([*snippets, body, *([groups] if groups else []), _snippets()["load"]])
+    code = "\n\n\n".join([body, *filter(None, functions)])
+    code = "\n\n\n".join([*_used_snippets(code), code, snippets()["load"]])
     imports = ["import json", "from pathlib import Path", "", "import torch"]
+    if "math." in code:
+        imports.insert(1, "import math")
     if "F." in code:
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import nn")
     return f'"""{docstring}"""\n\n' + "\n".join(imports) + "\n\n\n" + code + "\n"
 
 
-def _snippets() -> dict[str, str]:
+def snippets() -> dict[str, str]:
     """Name -> the source of a class or a function that a net may need."""
-    text = SNIPPETS.read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SNIPPETS)
     return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
@@ -49,14 +51,14 @@ def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]
     entries = ", ".join(f'"{key}": {pair}' for key, pair in multipliers.items())
     names = ", ".join(f'"{key}"' for key in frozen)
     lines = [f"FROZEN = [{names}]", f"MULTIPLIERS = {{{entries}}}"]
-    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + _snippets()["parameter_groups"]
+    return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + snippets()["parameter_groups"]
 
 
 def _used_snippets(body: str) -> list[str]:
     """The sources of what a text uses, and of what these use."""
     found, words = [], set(re.findall(r"\w+", body))
-    for name, text in reversed(_snippets().items()):   # a snippet uses those in front of it
-        if name in words and name not in ("load", "parameter_groups"):
+    for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
+        if name in words and f"def {name}(" not in body and name != "load":
             found.insert(0, text)
             words.update(re.findall(r"\w+", text))
     return found
@@ -286,7 +288,8 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
         elif is_generator and not whole.startswith("*"):
             result += _wrapped([whole], indent + 4)
         else:
-            result += _wrapped([f"{part}," for part in parts], indent + 4)
+            is_group = len(parts) == 1 and not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, a tuple
+            result += _wrapped(parts if is_group else [f"{part}," for part in parts], indent + 4)
         result.append(" " * indent + line[end:])
     return result
 

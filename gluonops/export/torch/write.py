@@ -21,31 +21,32 @@ from ..model import ExportedModel
 from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
-from . import layers, operators  # noqa: F401  (each fills the table)
+from . import layers, losses, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Builder, Module
+from .images import images_source
 from .layers import DARKNET
 from .prepare import check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
-from .reference import rounds
 from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
-from .verify import compare, record
+from .verify import compare
 
 __all__ = ["torch"]
 
 TEST = pathlib.Path(__file__).with_name("test_net.txt")
-# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer, and
-# smaller ones leave a batch norm nothing to normalize.
-BATCH, IMAGES, LEAST_IMAGE = 3, (12, 20, 40, 80, 112, 144), 80
+# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer. Where
+# smaller ones leave a batch norm fewer pixels, it divides by almost nothing, and doubles rounding differences.
+BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 3, (12, 20, 40, 80, 112, 144), 80, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
-          data_shape: DataShape | None = None, epoch: int | None = None) -> list[str]:
+          data_shape: DataShape | None = None, epoch: int | None = None, training: bool = False) -> list[str]:
     """Write a net as PyTorch: source that can be read, weights, and a test.
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
     ``names.json`` the name in MXNet of each of them, and ``test_net.py`` compares the net with recorded outputs and
-    gradients of MXNet's. Losses and labels are removed, as by :func:`gluonops.export.onnx`.
+    gradients of MXNet's. If the net has the attributes ``classes`` and ``preprocessing``, or the file has them,
+    ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
     all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD.
@@ -60,6 +61,9 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         As in :func:`gluonops.export.onnx`. The net takes other batches, and other images wherever the graph does.
     epoch : int, optional
         Number of the parameter file if ``net`` is a path. The default is the highest number.
+    training : bool, default False
+        Keep losses and labels: the written net takes the labels as well, and returns the losses. If False, they are
+        removed, as by :func:`gluonops.export.onnx`. ``net`` may be a block that has nothing but a loss.
 
     Returns
     -------
@@ -69,50 +73,47 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     Raises
     ------
     OpError
-        An operator has no converter, every output is a loss, the package safetensors is not installed, or the
-        comparison shows a difference; the message names it.
+        An operator has no converter, every output is a loss and ``training`` is False, the package safetensors is not
+        installed, or the comparison shows a difference; the message names it.
     """
     _check_safetensors()
     folder = os.path.abspath(os.fspath(folder))
     make_folder(WHERE, os.path.join(folder, "net.py"))
     model, recorder = _read(net, data_shape, epoch)
-    model = with_constants(prepared(model))
+    if training:
+        model.inputs.update(_label_shapes(model))
+    model = with_constants(prepared(model, training))
     drawn = model.copy()
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
-    block, classes = Builder(drawn.graph, forms, parameters, frozen).net(tree)
+    block, classes = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
     keys = _keys(block)
     groups = groups_source([key for key, name in keys.items() if name in frozen],
-                           {key: multipliers[name] for key, name in keys.items() if name in multipliers})
-    inputs = {name: _argument(name) for name in model.graph.variables() if name not in parameters}
-    if len(inputs) == 1:
-        inputs = dict.fromkeys(inputs, "x")
-    source = net_source(block, classes, list(inputs.values()), _docstring(net, model), groups)
+                           {key: multipliers[name] for key, name in keys.items()
+                            if multipliers.get(name, (1, 1)) != (1, 1)})
+    inputs = [_argument(name) for name in model.inputs] if len(model.inputs) > 1 else ["x"]
+    functions = [groups, "" if training else images_source(model)]
+    source = net_source(block, classes, inputs, _docstring(net, model), functions)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
-        written = _write(pathlib.Path(temporary), model, source, keys, compared)
+        written = _write(pathlib.Path(temporary), model, source, keys, compared, multipliers)
         for path in written:
             shutil.move(path, os.path.join(folder, path.name))
     return [os.path.join(folder, path.name) for path in written]
 
 
-def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[str, str],
-           compared: Shapes) -> list[pathlib.Path]:
+def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[str, str], compared: Shapes,
+           multipliers: dict[str, tuple[float, float]]) -> list[pathlib.Path]:
     """Write the files, and compare them with MXNet where torch is installed. Returns their paths."""
     from safetensors.numpy import save
-    values = {key: np.ascontiguousarray(model.parameters[name].asnumpy()) for key, name in keys.items()}
-    (folder / "net.safetensors").write_bytes(save(_with_fixed_gammas(model.graph, values, keys)))
+    (folder / "net.safetensors").write_bytes(save(_values(model, keys)))
     (folder / "names.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
     paths = [folder / name for name in ("net.py", "net.safetensors", "names.json")]
     if _is_installed("torch"):
         (folder / "net.py").write_text(exact(source), encoding="utf-8")
-        rounded = rounds(model.graph)
-        if rounded:
-            warnings.warn(f"compared as float32 only, because MXNet computes {rounded} in float32", ExportWarning,
-                          stacklevel=3)
-        results = compare(model, folder, keys, compared)
-        (folder / "test_net.safetensors").write_bytes(save(record(results)))
+        recorded = compare(model, folder, keys, compared, multipliers)
+        (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
         (folder / "test_net.py").write_text(TEST.read_text(encoding="utf-8"), encoding="utf-8")
         paths.append(folder / "test_net.py")
@@ -123,11 +124,17 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     return paths
 
 
-def _with_fixed_gammas(graph: Graph, values: dict, keys: dict[str, str]) -> dict:
-    """The values with 1 for the gammas that MXNet does not read."""
-    fixed = {node.source(1).name for node in graph.nodes()
-             if "BatchNorm" in node.op and node.flag("fix_gamma", True)}
-    return {key: np.ones_like(value) if keys[key] in fixed else value for key, value in values.items()}
+def _values(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
+    """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read."""
+    fixed = _fixed_gammas(model.graph)
+    values = {key: model.parameters[name].asnumpy() for key, name in keys.items()}
+    return {key: np.ones_like(value) if keys[key] in fixed else np.ascontiguousarray(value)
+            for key, value in values.items()}
+
+
+def _fixed_gammas(graph: Graph) -> set[str]:
+    return {node.source(1).name for node in graph.nodes()
+            if "BatchNorm" in node.op and node.flag("fix_gamma", True)}
 
 
 def _is_installed(package: str) -> bool:
@@ -162,6 +169,14 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         recorder.detach()
 
 
+def _label_shapes(model: ExportedModel) -> Shapes:
+    """The shapes of the labels that follow from those of the other inputs, as far as MXNet can tell them."""
+    symbol = model.graph.symbol()
+    shapes, _, _ = symbol.infer_shape_partial(**model.shapes())
+    known = dict(zip(symbol.list_arguments(), shapes))
+    return {name: known[name] for name in known if name.endswith("label") and name not in model.parameters}
+
+
 def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     """What each node is in torch, and the shapes of the inputs with which it is compared.
 
@@ -188,43 +203,38 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
-    images = [size for shape in inputs.values() for size in shape[2:]]
+    rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
+    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
+    free = None
     for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
-        other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2], *[size or old for old in shape[2:]])
+        other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2],
+                        *[size if size and len(shape) == rank else old for old in shape[2:]])
                  for name, shape in inputs.items()}
         try:
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
         except OpError:
             continue
-        free = {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
-                for entry, shape in sizes.shape.items()}
-        return free, other
-    return {entry: set() for entry in sizes.shape}, inputs
+        free = free or {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
+                        for entry, shape in sizes.shape.items()}
+        norms = [node.inputs[0] for node in graph.nodes() if "BatchNorm" in node.op]
+        if all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:])) for entry in norms):
+            return free, other
+    return free or {entry: set() for entry in sizes.shape}, inputs
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
-    """The parameters that are not trained, and what the rate and the decay of some others are multiplied by."""
+    """The parameters that are not trained, and what the rate and the decay of each other one are multiplied by."""
     states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op == DARKNET
               for source, _ in node.inputs[3:]}
-    fixed = {node.source(1).name for node in graph.nodes()
-             if "BatchNorm" in node.op and node.flag("fix_gamma", True)}
-    frozen, pairs = set(), {}
     if isinstance(net, mx.gluon.Block):
-        for name, parameter in net.collect_params().items():
-            pairs[name] = float(parameter.lr_mult), float(parameter.wd_mult)
-            if parameter.grad_req == "null":
-                frozen.add(name)
+        found = {name: (parameter.lr_mult, parameter.wd_mult) for name, parameter in net.collect_params().items()
+                 if parameter.grad_req != "null"}
     else:
-        for node in graph.nodes():
-            if node.is_variable:
-                marks = node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1)
-                pairs[node.name] = tuple(map(float, marks))
-                if node.attrs.get("__init__", "").lower().startswith('["constant_'):   # one of Gluon's constants
-                    frozen.add(node.name)
-    frozen.update(parameters.keys() - pairs.keys())
-    trained = parameters.keys() - states - fixed
-    multipliers = {name: pair for name, pair in pairs.items() if name in trained - frozen and pair != (1, 1)}
-    return frozen & trained, multipliers
+        found = {node.name: (node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1))
+                 for node in graph.nodes() if node.is_variable
+                 and not node.attrs.get("__init__", "").lower().startswith('["constant_')}   # one of Gluon's constants
+    known = parameters.keys() - states - _fixed_gammas(graph)
+    return known - found.keys(), {name: tuple(map(float, found[name])) for name in known & found.keys()}
 
 
 def _keys(net: Block) -> dict[str, str]:
@@ -256,7 +266,10 @@ def _argument(name: str) -> str:
 def _docstring(net: object, model: ExportedModel) -> str:
     origin = f"the files {os.path.basename(os.fspath(net))}" if isinstance(net, (str, os.PathLike)) else \
         type(net).__name__
-    shapes = ", ".join(f"{name} {shape}" for name, shape in model.inputs.items())
-    return f"Written by gluonops {__version__} from {origin} of MXNet, for inputs like {shapes}."
+    shapes = [f"{name} {shape}" for name, shape in model.inputs.items()]
+    begin = f"Written by gluonops {__version__} from {origin} of MXNet"
+    if len(shapes) == 1:
+        return f"{begin}, for inputs like {shapes[0]}."
+    return "\n".join([f"{begin}, for inputs like these:", "", *(f"    {shape}" for shape in shapes), ""])
 
 

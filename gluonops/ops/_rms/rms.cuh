@@ -121,12 +121,12 @@ __device__ void scale_rows(const Args &args)
         }
         const A by_root = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
         if (block.is_first(part))
-            store(args.inverse, r + block.own, by_root, args.inverse_request);
-        const Product<A> unit = {by_root};
+            store(args.rstd, r + block.own, by_root, args.rstd_request);
+        const Product<A> x_hat = {by_root};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (part.length > x.length())
                 x.read(args.data, rows, part, i, 0);
-            x.apply(unit);
+            x.apply(x_hat);
             block.multiply(x, args.scale + i);
             x.write(args.output, rows, part, i, args.output_request);
         }
@@ -278,7 +278,7 @@ __device__ void scale_rows_backward(const Args &args, typename ScaleSums<typenam
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? r + block.own : 0;
-            const A by_root = args.inverse[row];
+            const A by_root = args.rstd[row];
             RowChunk<T> x, head;
             A dot = dot_of_others(args.output_grad, args.data, args.scale, block, part, i);
             x.read(args.data, rows, part, i, 0);

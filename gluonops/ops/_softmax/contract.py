@@ -12,7 +12,7 @@ FEW_BLOCKS = 256       # a GPU has room for more
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
 BLOCK = 256            # threads
-MAX_PARTS = 4096       # of a row; CUDA allows 65,535
+MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # of kernels that need a row's sums before its elements
 

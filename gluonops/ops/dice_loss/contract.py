@@ -56,7 +56,7 @@ OP = Op(
         forward_bounds="256",
     ),
     accumulate_fp32=True,
-    constants={"BLOCK_PLACES": 512},   # of a block in C++
+    constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++
     derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},
     scratch=(Array("partial", "float64", "2 * batch * blocks * classes", "forward"),),   # two sums for each class
 )

@@ -55,7 +55,7 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"BINS": 2048},   # of the losses by a digit
+        constants={"BINS": 2048},   # counts of losses by a digit
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
         # is known, and how many losses of each part are equal to it.

@@ -60,6 +60,15 @@ class Gauss(nn.HybridBlock):
         return F.exp(-F.broadcast_mul(width, F.square(x)))
 
 
+class Resize(nn.HybridBlock):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def hybrid_forward(self, F, x):
+        return F.contrib.BilinearResize2D(x, **self.options)
+
+
 def sequence(*layers):
     net = nn.HybridSequential()
     net.add(*layers)
@@ -86,6 +95,9 @@ NETS = {
                                        nn.Conv2DTranspose(4, 2, 2, groups=2, in_channels=6)),
     "reorg": lambda: sequence(*[gops.nn.Reorg(2, mode, reverse) for reverse in (False, True)
                                 for mode in ("darknet", "DCR", "CRD")]),
+    "resizing": lambda: sequence(*[Resize(**options) for options in (
+        {"height": 5, "width": 11}, {"height": 12, "width": 7, "align_corners": False},
+        {"scale_height": 2, "scale_width": 3}, {"scale_height": 3, "scale_width": 1, "align_corners": False})]),
     "dropout_of_channels": lambda: sequence(nn.Conv2D(4, 1), nn.Dropout(0.5, axes=(2, 3))),
 }
 
@@ -94,6 +106,7 @@ RECURRENT = {
     "lstm": lambda: gluon.rnn.LSTM(5, num_layers=2, bidirectional=True, layout="NTC", dropout=0.3),
     "gru": lambda: gluon.rnn.GRU(4),
     "rnn": lambda: gluon.rnn.RNN(4, activation="tanh"),
+    "rnn_relu": lambda: gluon.rnn.RNN(4, num_layers=2, bidirectional=True),
 }
 
 
@@ -145,6 +158,37 @@ def test_parameter_groups(tmp_path):
     assert len(fixed) == 4 and len(groups) == len(list(port.parameters())) - len(fixed) - 1
 
 
+@pytest.mark.parametrize("fault, what", [
+    ("decay", "conv.bias after 20 steps"), ("rate", "conv.bias after 20 steps"),
+    ("momentum", "after 20 steps"), ("frozen", "conv.weight after 20 steps"), ("gamma", "the gradient of bn.weight"),
+    ("statistics", "bn.running_mean after 20 steps")])
+def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
+    from gluonops.export.torch import layers, verify, write
+    net = sequence(nn.Conv2D(4, 3), nn.BatchNorm(scale=False), nn.Dense(2))
+    net[0].bias.lr_mult, net[0].bias.wd_mult = 2.0, 0.5
+    net[0].weight.grad_req = "null" if fault == "frozen" else "write"
+    groups_source = write.groups_source
+    if fault in ("decay", "rate"):
+        wrong = (2.0, 1.0) if fault == "decay" else (1.0, 0.5)
+        monkeypatch.setattr(write, "groups_source",
+                            lambda frozen, pairs: groups_source(frozen, dict.fromkeys(pairs, wrong)))
+    elif fault == "frozen":
+        monkeypatch.setattr(write, "groups_source", lambda frozen, pairs: groups_source([], pairs))
+    elif fault == "momentum":
+        monkeypatch.setattr(verify, "MOMENTUM", 0.8999)
+    else:
+        argument = {"gamma": {"fix_gamma": False}, "statistics": {"momentum": 0.1001}}[fault]
+        form = layers.batch_norm
+
+        def batch_norm(call):
+            made = form(call)
+            made.args.update(argument)
+            return made
+        monkeypatch.setitem(layers.CONVERTERS, "BatchNorm", batch_norm)
+    with pytest.raises(gops.OpError, match=what):
+        export(net, tmp_path)
+
+
 def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
     from gluonops.export.torch.registry import CONVERTERS
     monkeypatch.setitem(CONVERTERS, "LeakyReLU", lambda call: "F.leaky_relu({0}, 0.1001)")
@@ -177,13 +221,21 @@ def test_from_files_and_the_command(tmp_path, monkeypatch, capsys):
 @pytest.mark.slow
 def test_the_written_test_passes_with_torch_alone(tmp_path):
     export(residual(), tmp_path)
-    code = ("import sys; sys.modules['mxnet'] = sys.modules['numpy'] = None\n"
-            "import test_net\n"
-            "for mode in ('evaluation', 'training'): test_net.test_net(mode)\n"
-            "import torch, net\n"
-            "assert net.load()(torch.zeros(5, 4, 20, 12)).shape == (5, 5)")
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    code = ("import sys\n"
+            "sys.modules.update(dict.fromkeys(('gluonops', 'mxnet', 'numpy', 'safetensors')))\n"
+            "import pytest, torch, net\n"
+            "assert net.load()(torch.zeros(5, 4, 20, 12)).shape == (5, 5)\n"
+            "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', 'test_net.py']))")
+
+    def run():
+        command = [sys.executable, "-W", "ignore", "-c", code]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    ran = run()
+    assert ran.returncode == 0 and "2 passed" in ran.stdout, ran.stdout + ran.stderr
+    source = (tmp_path / "net.py").read_text()
+    (tmp_path / "net.py").write_text(source.replace("return F.relu(", "return F.leaky_relu("))
+    assert "2 failed" in run().stdout
 
 
 def test_float32(tmp_path):
