@@ -102,7 +102,7 @@ __device__ void backward(const CenterLossArgs<T, L> &args)
     for (int64_t row = blockIdx.x; row <= classes; row += gridDim.x) {
         const bool is_class = row < classes;
         const int64_t class_id = is_class ? row : int64_t(NO_CLASS);
-        A *const sums = args.sums + (row * gridDim.y + blockIdx.y) * features;
+        volatile A *const sums = scratch.partial + (row * gridDim.y + blockIdx.y) * features;
         for (int64_t i = threadIdx.x; i < features; i += THREADS)
             sums[i] = 0;
         for (int64_t first = start; first < end; first += WINDOW) {
