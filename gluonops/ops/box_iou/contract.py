@@ -44,7 +44,7 @@ OP = Op(
         # The last of the blocks that have the same boxes of rhs adds up the sums of all.
         scratch=(Array("counts", "uint32", "(sets * rhs_boxes + THREADS - 1) // THREADS", "backward", kept=True),
                  Array("sums", "A", "4 * parts * sets * rhs_boxes", "backward")),
-        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 3",
+        backward_bounds="THREADS, 2",
     ),
     accumulate_fp32=True,
 )
