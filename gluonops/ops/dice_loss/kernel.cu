@@ -80,7 +80,7 @@ __device__ void sum_classes(const DiceLossArgs<T, L> &args)
         const int64_t sample = quotient(at.row, args.classes), c = at.row - sample * args.classes;
         const RowPart part = rows.part(at.row, at.part);
         ClassSums<A> sums;
-#pragma unroll 4
+#pragma unroll 2
         for (int64_t i = threadIdx.x; i < part.length; i += blockDim.x) {
             const Place<T> place(args, sample * args.inner + part.position + i, args.place_max, args.place_log_sum);
             const A p = place.probability(load(args.data, part.start + i));
