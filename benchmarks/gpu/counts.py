@@ -9,7 +9,7 @@ import functools
 import math
 
 import numpy as np
-from gluonops.core import nvrtc, registry, rtc
+from gluonops.core import cuda_source, nvrtc, registry, rtc
 
 from ..harness import suites
 from ..harness.cases import Case
@@ -181,6 +181,6 @@ def _usages(name: str, types: tuple) -> dict[str, nvrtc.Usage]:
     op = registry.get(name).op
     exports = {direction: rtc.export_name(op, direction, dict(types)) for direction in plan.PASSES}
     options = (*rtc.OPTIONS, f"--gpu-architecture={ARCHITECTURE}")
-    compiled = nvrtc.Compiler().compile(rtc.source(op), exports.values(), options)
+    compiled = nvrtc.Compiler().compile(cuda_source.source(op), exports.values(), options)
     by_kernel = {usage.kernel: usage for usage in compiled.kernels}
     return {direction: by_kernel[kernel] for direction, kernel in exports.items()}

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import gluonops as gops
 import numpy as np
-from gluonops.core import nvrtc, record, registry, rtc
+from gluonops.core import cuda_source, nvrtc, record, registry, rtc
 from gluonops.core.declarations import accumulator
 
 from ..harness.cases import Case
@@ -41,7 +41,7 @@ def make(chosen: Iterable[Case]) -> dict:
 
 def _compile(compiler, op, types):
     names = [rtc.export_name(op, direction, types) for direction in PASSES]
-    program = compiler.compile(rtc.source(op), names, rtc.OPTIONS)
+    program = compiler.compile(cuda_source.source(op), names, rtc.OPTIONS)
     if not program.compiled or program.messages:
         raise op.error(f"the kernels {', '.join(names)} do not compile: {program.messages}", "See `make cuda-check`")
     return {"ptx": program.ptx.decode(), "names": {name: lowered for lowered, name in program.names.items()}}

@@ -66,12 +66,6 @@ struct ExponentialOf<__half> {
     }
 };
 
-template <typename T>
-__device__ typename Accumulator<T>::type exponential_for(typename Accumulator<T>::type x)
-{
-    return ExponentialOf<T>::of(x * ExponentialOf<T>::unit());
-}
-
 // One instruction each. Of a number and NaN they return the number.
 __device__ inline float smaller(float a, float b) { return fminf(a, b); }
 __device__ inline double smaller(double a, double b) { return fmin(a, b); }

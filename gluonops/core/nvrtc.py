@@ -12,7 +12,7 @@ import pathlib
 import re
 from collections.abc import Iterable
 
-from . import registry, rtc
+from . import cuda_source, registry, rtc
 from .contract import Op
 from .errors import OpError
 
@@ -173,4 +173,4 @@ def compile_op(compiler: Compiler, name: str, architecture: str | None = None, e
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")
-    return compiler.compile(rtc.source(op), exports(op, every), options)
+    return compiler.compile(cuda_source.source(op), exports(op, every), options)

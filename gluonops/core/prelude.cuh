@@ -18,20 +18,6 @@ struct __half {
 
 template <> struct Accumulator<__half> { typedef float type; };
 
-// Adds x * y to `yes` where a >= b, and to `no` elsewhere.
-__device__ inline void add_to_one(float a, float b, float x, float y, float &yes, float &no)
-{
-    asm("{ .reg .pred %%p; setp.ge.f32 %%p, %2, %3;"
-        "@%%p fma.rn.f32 %0, %4, %5, %0; @!%%p fma.rn.f32 %1, %4, %5, %1; }"
-        : "+f"(yes), "+f"(no) : "f"(a), "f"(b), "f"(x), "f"(y));
-}
-
-__device__ inline void add_to_one(double a, double b, double x, double y, double &yes, double &no)
-{
-    yes = fma(x, a >= b ? y : 0, yes);
-    no = fma(x, a >= b ? 0 : y, no);
-}
-
 template <typename T>
 __device__ typename Accumulator<T>::type load(const T *from, int64_t i) { return from[i]; }
 

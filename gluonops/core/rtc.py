@@ -1,8 +1,7 @@
 """Compiles ``kernel.cu`` with ``mx.rtc``, once per operator and dtypes, and launches the kernels.
 
 The arguments of a kernel follow from the contract; see :mod:`.record`. A tuple of numbers becomes an array in device
-memory. The template parameters are the contract's type variables. ``prelude.cuh`` is put in front of each source. A
-kernel includes only files of its family (``#include "../_softmax/softmax.cuh"``).
+memory. The template parameters are the contract's type variables. :mod:`.cuda_source` has the source.
 
 ``mx.rtc`` gives NVRTC no architecture. So NVRTC 11 makes PTX for its default, compute_52, which the driver compiles for
 any GPU from compute capability 5.2 on, also for GPUs newer than NVRTC. One module serves all GPUs: MXNet passes its PTX
@@ -17,8 +16,6 @@ import ctypes
 import dataclasses
 import functools
 import os
-import pathlib
-import re
 import threading
 import time
 import warnings
@@ -29,7 +26,7 @@ import mxnet as mx
 import numpy as np
 
 from ..runtime import driver
-from . import record
+from . import cuda_source, record
 from .contract import Op
 from .declarations import accumulator
 from .errors import OpError
@@ -38,9 +35,7 @@ from .record import C_TYPES, written
 
 Dim3 = tuple[int, int, int]
 
-PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
-INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 MAX_BLOCKS = 65536   # kernels have grid-stride loops
 SMALL = 1 << 17   # float64 of scratch memory, 1 MiB, that a pass keeps to save an allocation for each launch
 OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
@@ -91,54 +86,6 @@ def operators() -> list[str]:
 def usable(context: mx.Context) -> bool:
     """Whether CUDA kernels compute on this context."""
     return context.device_type == "gpu"
-
-
-def sources(op: Op) -> dict[str, str]:
-    """The CUDA source of an operator as file -> text: the prelude, the included files, and ``kernel.cu``.
-
-    In front of the family's files are the ``constants`` of the contract, in front of ``kernel.cu`` the ``record`` of
-    the arguments, and behind it the ``kernels`` that fill the record.
-
-    NVRTC cannot include files, so each ``#include "../_family/name.cuh"`` is resolved here. A file comes once, in front
-    of the files that include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty
-    line, so that line numbers do not change.
-    """
-    from . import registry
-    kernel = registry.get(op.name).folder / "kernel.cu"
-    files = {**prelude(), "constants": record.constants(op), **_included(kernel)}
-    return {**files, "record": record.declaration(op), kernel.name: _without_includes(kernel),
-            "kernels": record.kernels(op)}
-
-
-def prelude() -> dict[str, str]:
-    """The prelude and the files that it includes."""
-    return {**_included(PRELUDE), PRELUDE.name: _without_includes(PRELUDE)}
-
-
-def _included(path: pathlib.Path) -> dict[str, str]:
-    return {f"{header.parent.name}/{header.name}": _without_includes(header) for header in _headers(path)}
-
-
-def _headers(path: pathlib.Path) -> list[pathlib.Path]:
-    """The files that a CUDA file includes, directly or not. Each comes after the files that it includes."""
-    found = []
-    for name in INCLUDE.findall(path.read_text()):
-        header = (path.parent / name).resolve()
-        found += [*_headers(header), header]
-    return list(dict.fromkeys(found))
-
-
-def _without_includes(path: pathlib.Path) -> str:
-    return INCLUDE.sub("", path.read_text())
-
-
-def source(op: Op) -> str:
-    """The complete CUDA source of an operator. The compiler's messages have the original files and lines."""
-    return joined(sources(op))
-
-
-def joined(files: dict[str, str]) -> str:
-    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in files.items())
 
 
 def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
@@ -198,27 +145,12 @@ def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
     op = registry.get(op_name).op
     try:
         with same_locale():
-            return keep_alive(mx.rtc.CudaModule(source(op), options=OPTIONS, exports=exports))
+            return keep_alive(mx.rtc.CudaModule(cuda_source.source(op), options=OPTIONS, exports=exports))
     except mx.MXNetError as error:
+        lines = cuda_source.excerpts(cuda_source.sources(op), str(error))
         raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile with "
-                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{excerpts(sources(op), str(error))}",
+                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{lines}",
                       "Report it with this text") from error
-
-
-def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:
-    """The lines of the source that a compiler's message names, with their numbers and the lines around them."""
-    shown = []
-    for file, text in files.items():
-        named = {int(number) for number in re.findall(rf"{re.escape(file)}\((\d+)\)", message)}
-        lines = []
-        for number, line in enumerate(text.splitlines(), 1):
-            is_near = any(abs(number - other) <= around for other in named)
-            if is_near:
-                mark = ">" if number in named else " "
-                lines.append(f"{mark}{number:5d}  {line}")
-        if lines:
-            shown += [f"{file}:", *lines]
-    return "\n".join([*shown, ""])
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import re
 
 import mxnet as mx
 
-from ..core import rtc
+from ..core import cuda_source, rtc
 from ..core.errors import OpError
 from .notice import once
 
@@ -112,17 +112,18 @@ def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
     constants = [f"const int {array}_ndim = {len(shape)}; const int {array}_dims[] = {{{', '.join(map(str, shape))}}};"
                  for _, array, shape in arguments]
     head = "\n".join([f"__global__ void {name}({signature})", "{", *constants])
-    return {**rtc.prelude(), "arguments": head, f"{name}.cu": f"{body}\n}}"}
+    return {**cuda_source.prelude(), "arguments": head, f"{name}.cu": f"{body}\n}}"}
 
 
 @functools.lru_cache(maxsize=256)
 def _kernel(name: str, arguments: tuple, body: str, device: int) -> mx.rtc.CudaKernel:
     files = sources(name, arguments, body)
-    source = rtc.joined(files)
+    source = cuda_source.joined(files)
     try:
         with rtc.lock, rtc.same_locale():
             module = mx.rtc.CudaModule(source, options=rtc.OPTIONS, exports=(name,))
             return module.get_kernel(name, ", ".join(declaration for declaration, _, _ in arguments))
     except mx.MXNetError as error:
-        raise OpError("legacy.Rtc", f"the kernel {name} does not compile:\n{error}\n{rtc.excerpts(files, str(error))}",
+        lines = cuda_source.excerpts(files, str(error))
+        raise OpError("legacy.Rtc", f"the kernel {name} does not compile:\n{error}\n{lines}",
                       "Correct its body") from error

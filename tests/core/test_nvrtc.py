@@ -6,7 +6,7 @@ import stat
 
 import gluonops as gops
 import pytest
-from gluonops.core import nvrtc, registry, rtc
+from gluonops.core import cuda_source, nvrtc, registry, rtc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BROKEN = ("activate(args, Magnitude())", "activate(args, Magnitud())")   # in kernel.cu of abs
@@ -34,7 +34,7 @@ def test_kernels_compile_without_warnings(name, compiler):
     """
     op = registry.get(name).op
     names = nvrtc.exports(op)
-    program = compiler.compile(rtc.source(op), names, [*rtc.OPTIONS, "--device-debug"])
+    program = compiler.compile(cuda_source.source(op), names, [*rtc.OPTIONS, "--device-debug"])
     assert (program.compiled, program.messages) == (True, "")
     assert sorted(program.names.values()) == sorted(names)
     assert b".target sm_52" in program.ptx, "the driver compiles it for every GPU from compute capability 5.2 up"
@@ -51,7 +51,7 @@ def test_compiling_keeps_the_locale(compiler):
 
 
 def test_a_broken_kernel_names_file_and_line(compiler):
-    source = rtc.source(registry.get("abs").op).replace(*BROKEN, 1)
+    source = cuda_source.source(registry.get("abs").op).replace(*BROKEN, 1)
     kernel = (registry.get("abs").folder / "kernel.cu").read_text()
     line = kernel[:kernel.index(BROKEN[0])].count("\n") + 1
     program = compiler.compile(source, ["abs_forward<float>"])
@@ -105,11 +105,11 @@ def test_cuda_check_has_a_row_for_every_kernel(compiler, tool, monkeypatch, caps
 def test_cuda_check_fails_on_warnings_and_spills(compiler, tool, monkeypatch, capsys):
     monkeypatch.setattr(nvrtc, "ARCHITECTURES", ("sm_80",))
     monkeypatch.setattr(tool, "NEWER", ())
-    source = rtc.source(registry.get("abs").op)
-    monkeypatch.setattr(rtc, "source", lambda op: source + "\n__device__ int unused() { int x; return 0; }\n")
+    source = cuda_source.source(registry.get("abs").op)
+    monkeypatch.setattr(cuda_source, "source", lambda op: source + "\n__device__ int unused() { int x; return 0; }\n")
     assert tool.main(["--op", "abs", "--jobs", "1"]) == 1
     assert "was declared but never referenced" in capsys.readouterr().err
-    monkeypatch.setattr(rtc, "source", lambda op: source.replace(*BROKEN, 1))
+    monkeypatch.setattr(cuda_source, "source", lambda op: source.replace(*BROKEN, 1))
     assert tool.main(["--op", "abs", "--jobs", "1"]) == 1
     assert "kernel.cu(" in capsys.readouterr().err
     assert tool.spills([nvrtc.Usage("abs_forward<float>", 64, 0, 8, 24)]) == "abs_forward<float> spills 24 bytes"

@@ -16,7 +16,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, record, registry, rtc
+from gluonops.core import cuda_source, custom, record, registry, rtc
 from gluonops.core.contract import Launch, threads_along
 from gluonops.runtime import driver
 from op_suite import suite_of
@@ -222,28 +222,28 @@ class TestCompiling:
             rtc._module("abs", ("abs_forward<float>",))
         assert str(caught.value).startswith(
             "gluonops.abs: the CUDA kernels abs_forward<float> do not compile with -lineinfo --fmad=false:\n")
-        lines = rtc.sources(registry.get("abs").op)["kernel.cu"].splitlines()
+        lines = cuda_source.sources(registry.get("abs").op)["kernel.cu"].splitlines()
         shown = [f"{'>' if number == 3 else ' '}{number:5d}  {lines[number - 1]}" for number in range(1, 6)]
         assert "kernel.cu(3): error: planted\nkernel.cu:\n" + "\n".join(shown) + "\n" in str(caught.value)
 
     def test_excerpts_of_both_files(self):
         files = {"prelude.cuh": "a\nb\nc\nd\n", "kernel.cu": "\n".join("abcdefghij")}
         messages = "prelude.cuh(1): error: x\nkernel.cu(4): error: y\nkernel.cu(5): warning: z"
-        text = rtc.excerpts(files, messages, around=1)
+        text = cuda_source.excerpts(files, messages, around=1)
         assert text.splitlines() == ["prelude.cuh:", ">    1  a", "     2  b",
                                      "kernel.cu:", "     3  c", ">    4  d", ">    5  e", "     6  f"]
-        assert rtc.excerpts(files, "nvrtc: error: invalid value for --gpu-architecture") == ""
+        assert cuda_source.excerpts(files, "nvrtc: error: invalid value for --gpu-architecture") == ""
 
     def test_lines_are_those_of_the_files(self):
-        files = rtc.sources(registry.get("reorg").op)
+        files = cuda_source.sources(registry.get("reorg").op)
         assert list(files) == ["core/types.cuh", "core/record.inl", "core/math.cuh", "prelude.cuh", "constants",
                                "record", "kernel.cu", "kernels"]
-        assert rtc.source(registry.get("reorg").op) == "\n".join(
+        assert cuda_source.source(registry.get("reorg").op) == "\n".join(
             f'#line 1 "{name}"\n{text}' for name, text in files.items())
 
     def test_a_familys_files_come_before_the_kernel(self):
-        files = rtc.sources(registry.get("softmax_output").op)
-        assert list(files) == [*rtc.prelude(), "constants", "_labels/labels.cuh", "_softmax/rows.cuh",
+        files = cuda_source.sources(registry.get("softmax_output").op)
+        assert list(files) == [*cuda_source.prelude(), "constants", "_labels/labels.cuh", "_softmax/rows.cuh",
                                "_blocks/blocks.cuh", "_softmax/sums.cuh", "_softmax/softmax.cuh",
                                "_softmax/class_loss.cuh", "record", "kernel.cu", "kernels"]
         assert not any("#include" in text for text in files.values()), "NVRTC has no files to include"
@@ -260,7 +260,7 @@ class TestCompiling:
         (tmp_path / "_family" / "top.cuh").write_text('#include "../_family/deep.cuh"\ntop\n')
         kernel = tmp_path / "op" / "kernel.cu"
         kernel.write_text('#include "../_family/top.cuh"\n#include "../_family/deep.cuh"\n')
-        assert [path.name for path in rtc._headers(kernel)] == ["deep.cuh", "top.cuh"]
+        assert [path.name for path in cuda_source._headers(kernel)] == ["deep.cuh", "top.cuh"]
 
 
 class TestFallback:

@@ -35,11 +35,7 @@ INSTRUCTIONS = {'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = 
                 'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "x = half_to_float(bits);",
                 'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));': "power = exp2f(x);",
                 'asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(exponent) : "f"(x));': "exponent = log2f(x);",
-                'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));': "near = 1 / x;",
-                """asm("{ .reg .pred %%p; setp.ge.f32 %%p, %2, %3;"
-        "@%%p fma.rn.f32 %0, %4, %5, %0; @!%%p fma.rn.f32 %1, %4, %5, %1; }"
-        : "+f"(yes), "+f"(no) : "f"(a), "f"(b), "f"(x), "f"(y));""":
-                "float &sum = a >= b ? yes : no; sum = fmaf(x, y, sum);"}
+                'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));': "near = 1 / x;"}
 SCALARS = {"int": ctypes.c_int, "int64_t": ctypes.c_longlong, "double": ctypes.c_double, "float": ctypes.c_float}
 
 cache = None    # the folder of what is compiled; conftest.py sets it

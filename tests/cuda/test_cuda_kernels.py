@@ -77,8 +77,8 @@ EXTRA = {
     "center_loss": [
         Case("several_blocks_per_class", ((2500, 8), (2500,), (2, 8))),
         Case("several_samples_at_a_time", ((40, 64), (40,), (3, 64))),
-        Case("warps_without_features", ((100, 67), (100,), (2, 67))),
-        Case("several_tiles_of_features", ((5, 2100), (5,), (2, 2100))),
+        Case("threads_without_features", ((100, 67), (100,), (2, 67))),
+        Case("more_features_than_threads", ((5, 2100), (5,), (2, 2100))),
     ],
     "region_decode": [
         Case("many_classes", ((1, 2010, 1, 3),), {**TWO_ANCHORS, "classes": 1000}),
@@ -103,7 +103,7 @@ EXTRA["l2_normalize"] = [Case("neighbours", ((2, 130, 36), (130,))), Case("few_c
 EXTRA["group_norm"] = [Case(text, (shape, shape[1:2], shape[1:2]), {"num_groups": groups}) for text, shape, groups in (
     ("packs", (2, 4, 2100), 2), ("items", (1, 3, 2051), 1), ("chunks", (1, 2, 4500), 1))]
 EXTRA["distillation_loss"] = [Case("parts", ((3, 33001), (3, 33001)))]
-EXTRA["dice_loss"] = [Case("tiles", ((2, 2, 2052), (2, 2052)))]
+EXTRA["dice_loss"] = [Case("parts", ((2, 2, 2052), (2, 2052)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
       for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),
@@ -249,13 +249,13 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
 
 
 SHARED = {
-    "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # more classes than a block collects between two barriers
+    "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # several blocks for a class
     "box_iou": Case("", ((2100, 4), (40, 4))),
     "center_loss": Case("", ((2100, 3), (2100,), (2, 3))),
     "ohem": Case("", ((3, 4099),), {"threshold": 1.0}),
 }
 
-LAUNCHES = {"ohem": 4}   # three digits and the output
+LAUNCHES = {"ohem": 5, "dice_loss": 2}   # three digits, the equal ones and the output; the places and the classes
 
 
 @pytest.mark.parametrize("name", SHARED)

@@ -13,10 +13,10 @@ import numpy as np
 import oracles
 import pytest
 from cuda_emulator import CudaModule, EmulatorError
-from gluonops.core import record, registry, rtc
+from gluonops.core import cuda_source, record, registry, rtc
 
 HERE = pathlib.Path(__file__).parent
-PRELUDE = rtc.joined(rtc.prelude())
+PRELUDE = cuda_source.joined(cuda_source.prelude())
 MARK = '#line 1 "kernel.cu"\n'
 
 
@@ -334,8 +334,6 @@ TWO_ANCHORS = {"anchors": (1.5, 0.5, 0.75, 2.0), "classes": 3}
 LOSS = ("region_loss", (5, 16, 6, 7), TWO_ANCHORS, "forward")
 V4_LOSS = ("yolo_loss", (5, 16, 6, 7), {**TWO_ANCHORS, "dialect": "alexeyab", "iou_thresh": 0.2}, "forward")
 CENTERS = ("center_loss", (5000, 2), {}, "backward")
-DICE = ("dice_loss", (2, 40, 600), {}, "forward")
-PAIRS = ("box_iou", (2100, 4), {}, "backward", "rhs")
 GROUPS = ("group_norm", (3, 6, 600), {"num_groups": 3}, "forward")
 HARDEST = ("ohem", (5, 900), {"keep": 100, "per_sample": True}, "forward")
 BARRIERS = {
@@ -356,11 +354,6 @@ BARRIERS = {
     "ohem_before": ("", "   // the sums of the losses before", HARDEST),
     "sum_before": ("", "   // what all warps have", HARDEST),
     "center_members": ("", "   // the members are there", CENTERS),
-    "center_sums": ("", "   // the sums of all threads", (*CENTERS, "centers")),
-    "dice_before": ("", "   // the sums of the classes before", DICE),
-    "dice_sums": ("", "   // the sums of all warps", DICE),
-    "iou_before": ("", "   // the sums of the tile before", PAIRS),
-    "iou_sums": ("", "   // the sums of all warps", PAIRS),
 }
 
 
@@ -406,7 +399,7 @@ def test_the_table_has_every_barrier():
     for entry in registry.entries().values():
         if entry.op.cuda:
             files.update({(entry.op.name if name == "kernel.cu" else "", name): text
-                          for name, text in rtc.sources(entry.op).items()})
+                          for name, text in cuda_source.sources(entry.op).items()})
     found = sum(text.count("__syncthreads();") for text in files.values())
     assert found == len(BARRIERS) + 2   # that in front of a reduction, and that of tests/ptx/test_shared_rows.py
 
@@ -427,10 +420,10 @@ def test_the_suites_run_the_kernels(monkeypatch):
 OUTSIDE = """
 import os, sys; sys.path.insert(0, {folder!r})
 import gluonops, pathlib, mxnet as mx, cuda_emulator
-from gluonops.core import rtc
+from gluonops.core import cuda_source
 cuda_emulator.cache = pathlib.Path({cache!r})
 body = "template <typename T> __global__ void f(float *out, int64_t i) {{ out[0] += out[i] > 0; }}"
-source = rtc.joined(rtc.prelude()) + {mark!r} + body
+source = cuda_source.joined(cuda_source.prelude()) + {mark!r} + body
 kernel = cuda_emulator.CudaModule(source, exports=["f<float>"]).get_kernel("f<float>", "float *out, int64_t i")
 for outside in (64, -1):
     child = os.fork()

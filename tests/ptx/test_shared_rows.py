@@ -3,7 +3,7 @@ import re
 
 import numpy as np
 import pytest
-from gluonops.core import nvrtc, registry, rtc
+from gluonops.core import cuda_source, nvrtc, registry
 
 from ptx.machine import Launch
 from ptx.memory import Memory
@@ -31,7 +31,7 @@ extern "C" __global__ void shared_rows(const float *data, float *output, unsigne
 }
 """
 BLOCKS_FILE = registry.get("dice_loss").folder.parent / "_blocks/blocks.cuh"
-SOURCE = rtc.joined(rtc.prelude()) + BLOCKS_FILE.read_text() + KERNEL
+SOURCE = cuda_source.joined(cuda_source.prelude()) + BLOCKS_FILE.read_text() + KERNEL
 
 
 def compiled(old="", new=""):

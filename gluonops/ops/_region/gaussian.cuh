@@ -27,9 +27,9 @@ template <typename A> struct GaussianNll {
         const A half = A(0.5), tiny = A(1e-9);   // Darknet's
         const A precision = 1 / deviation, narrower = 1 / (deviation + A(0.3));
         const A score = error == 0 ? A(0) : error * precision;
-        const A density = A(0.3989422804014327) * YoloMath<A>::exp(-half * score * score) * narrower;
+        const A density = A(0.3989422804014327) * exponential(-half * score * score) * narrower;
         const A share = half * density / (density + tiny);
-        loss = -half * YoloMath<A>::log(density + tiny);
+        loss = -half * logarithm(density + tiny);
         by_mean = share * score * precision;
         by_deviation = share * (score * score * precision - narrower);
     }
@@ -52,8 +52,8 @@ GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Pred
     const A means[4] = {same.offsets[0], same.offsets[1], same.numbers[2], same.numbers[3]};
     const A targets[4] = {(truth.x - shift * truth.w) * same.width - same.column,
                           (truth.y - shift * truth.h) * same.height - same.row,
-                          YoloMath<A>::log(truth.w * same.width / same.anchor_w),
-                          YoloMath<A>::log(truth.h * same.height / same.anchor_h)};
+                          logarithm(truth.w * same.width / same.anchor_w),
+                          logarithm(truth.h * same.height / same.anchor_h)};
     BoxDelta<A, 8> result;
     A loss_of_numbers = 0;
     for (int c = 0; c < 4; ++c) {

@@ -22,14 +22,6 @@ struct AnchorCell {
     }
 };
 
-template <typename A> struct Edges {
-    A left, right, top, bottom, area;
-
-    __device__ explicit Edges(const Box<A> &box)
-        : left(box.x - box.w / 2), right(box.x + box.w / 2), top(box.y - box.h / 2), bottom(box.y + box.h / 2),
-          area(box.w * box.h) {}
-};
-
 // A ground truth as every prediction looks at it: the sides and area of its box. A row that is no box overlaps nothing.
 template <typename A> struct TargetBox {
     A left, right, top, bottom, area, class_id;
@@ -48,10 +40,10 @@ template <typename A> struct TargetBox {
     }
 
     // The area of the intersection with a box; where they are apart, a number that is not above 0.
-    __device__ A intersection(const Edges<A> &box) const
+    __device__ A intersection(const Sides<A> &box) const
     {
-        const A w = smaller(box.right, right) - larger(box.left, left);
-        const A h = smaller(box.bottom, bottom) - larger(box.top, top);
+        const A w = smaller(box.across.high, right) - larger(box.across.low, left);
+        const A h = smaller(box.down.high, bottom) - larger(box.down.low, top);
         return larger(w, A(0)) * h;
     }
 };
@@ -59,14 +51,15 @@ template <typename A> struct TargetBox {
 // Whether the IoU of any of these targets with a box is above a threshold. It needs no division: the IoU is above t
 // where the intersection is above t / (1 + t) of both areas.
 template <typename Item, typename A>
-__device__ bool any_overlaps(const Item *targets, int count, const Edges<A> &box, A thresh)
+__device__ bool any_overlaps(const Item *targets, int count, const Box<A> &box, A thresh)
 {
+    const Sides<A> sides = sides_of(box);
     const A share = thresh / (1 + thresh);
     A most = lowest<A>();   // of an intersection without that share of the target's area
 #pragma unroll 4
     for (int t = 0; t < count; ++t)
-        most = larger(most, targets[t].intersection(box) - share * targets[t].area);
-    return most > share * box.area;
+        most = larger(most, targets[t].intersection(sides) - share * targets[t].area);
+    return most > share * (box.w * box.h);
 }
 
 // `Targets` are the ground truths of the first image: `all` of them, their `rows` and `count`, and its `map`. These are

@@ -13,12 +13,6 @@ namespace gluonops {
 namespace GLUONOPS_TARGET {
 namespace {
 
-template <typename A> struct YoloMath {
-    static GLUONOPS_INLINE A exp(A x) { return exponential(x); }
-    static GLUONOPS_INLINE A log(A x) { return logarithm(x); }
-    static GLUONOPS_INLINE A sqrt(A x) { return square_root(x); }
-};
-
 #include "yolo.cuh"
 
 const double UNLIMITED = __builtin_inf();

@@ -2,7 +2,6 @@
 #include "../_region/region.cuh"
 #include "../_region/truth.cuh"
 #include "../_region/loss.cuh"
-#include "../_region/yolo_math.cuh"
 #include "../_region/yolo.cuh"
 
 // Sets the attributes that all heads have.
@@ -174,10 +173,10 @@ template <typename T, typename Loss> struct Targets {
     __device__ bool compute_background(const Prediction<T, Loss> &prediction, A *parts) const
     {
         const A number = prediction.number(Loss::OBJECT);
-        const Edges<A> sides(YoloBox<A>(loss, prediction).box);
-        const bool is_ignored = any_overlaps(all, count, sides, loss.ignore_thresh);
+        const Box<A> box = YoloBox<A>(loss, prediction).box;
+        const bool is_ignored = any_overlaps(all, count, box, loss.ignore_thresh);
         const bool has_matches = loss.truth_thresh < infinity<A>();
-        if ((is_ignored && loss.alexeyab) || (has_matches && any_overlaps(all, count, sides, loss.truth_thresh)))
+        if ((is_ignored && loss.alexeyab) || (has_matches && any_overlaps(all, count, box, loss.truth_thresh)))
             return false;
         const A weight = is_ignored ? A(0) : loss.obj_normalizer;
         const A weighted_error = weight * loss.activation(number);

@@ -167,9 +167,6 @@ struct ScaleSums {
         }
     }
 
-    // Of this thread's elements from the k-th one on.
-    __device__ Group &group(int k) { return groups[k / TOGETHER][thread_number()]; }
-
     // The sums over the rows of the block, of the chunk at the i-th element of a part.
     __device__ void store_to(A *sums, const RowsOfBlock<T> &block, const RowPart &part, int64_t i) const
     {
@@ -208,10 +205,6 @@ __device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A ow
                 x.values[j] = fma(-x.values[j], dot, head.values[j] * own);
 }
 
-// Whether elements that are not in packs are read twice, the second time from the cache: held ones take too many registers
-// in float32 and float16.
-template <typename T> struct Loose { enum { USED = sizeof(T) < 8 }; };
-
 // This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
 // float64, and where there are no blocks for more parts.
 template <typename T>
@@ -219,26 +212,14 @@ __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ out
                                                        const T *__restrict__ scale, const RowsOfBlock<T> &block,
                                                        const RowPart &part, int64_t i)
 {
+    const bool has_others = part.length > RowChunk<T>::length();
+    const int64_t inner = block.rows.inner;
     typename Accumulator<T>::type dot = 0;
-    if (Loose<T>::USED) {
-        const bool has_others = part.length > RowChunk<T>::length();
-        const int64_t inner = block.rows.inner;
-        for (int64_t c = block.rows.first / block.rows.width(); has_others && c < part.length; c += blockDim.x) {
-            const bool is_other = c < i || c >= i + RowChunk<T>::length();
-            if (is_other)
-                dot += load(output_grad, part.start + c * inner) * load(scale, part.position + c)
-                    * load(data, part.start + c * inner);
-        }
-    } else {
-        for (int64_t other = 0; other < part.length; other += RowChunk<T>::length()) {
-            if (other == i)
-                continue;
-            RowChunk<T> x, head;
-            x.read(data, block.rows, part, other, 0);
-            head.read(output_grad, block.rows, part, other, 0);
-            block.multiply(head, scale + part.position + other);
-            dot = head.dot(x, dot);
-        }
+    for (int64_t c = block.rows.first / block.rows.width(); has_others && c < part.length; c += blockDim.x) {
+        const bool is_other = c < i || c >= i + RowChunk<T>::length();
+        if (is_other)
+            dot += load(output_grad, part.start + c * inner) * load(scale, part.position + c)
+                * load(data, part.start + c * inner);
     }
     return dot;
 }
@@ -275,73 +256,6 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
     }
 }
 
-// A thread's elements of a chunk that is not in packs, if they are not held. Behind the last element comes the first one
-// again, so that the loads of several elements are under way together.
-template <typename T>
-struct LooseElements {
-    typedef typename Accumulator<T>::type A;
-    enum { TOGETHER = ScaleSums<T>::TOGETHER };
-    int64_t first, position, step_in_tensor;   // of the first element, in the tensors and in the row
-    int count, step;
-
-    __device__ LooseElements(const RowsOfBlock<T> &block, const RowPart &part, int64_t i)
-        : first(part.start + (i + block.rows.first) * block.rows.inner),
-          position(part.position + i + block.rows.first), step_in_tensor(block.rows.step * block.rows.inner),
-          count(block.rows.count(int(minimum(part.length - i, RowChunk<T>::length())))), step(block.rows.step) {}
-
-    // Numbers of the elements from the k-th one on.
-    struct Numbers {
-        A x[TOGETHER], head[TOGETHER], scale[TOGETHER];
-    };
-
-    __device__ Numbers read(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
-                            int k) const
-    {
-        Numbers read;
-        int64_t place = first + k * step_in_tensor;
-#pragma unroll
-        for (int j = 0; j < TOGETHER; ++j, place += opaque(step_in_tensor)) {
-            const bool exists = k + j < count;
-            read.x[j] = load(data, exists ? place : first);
-            read.head[j] = load(output_grad, exists ? place : first);
-            read.scale[j] = load(scale, position + (exists ? (k + j) * step : 0));
-        }
-        return read;
-    }
-
-    // Adds to the sums for the scale; the dot product with the head gradient times the scale, and `dot`.
-    __device__ A sum(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
-                     ScaleSums<T> &scale_sums, A by_root, A dot) const
-    {
-        for (int k = 0; k < count; k += TOGETHER) {
-            const Numbers numbers = read(output_grad, data, scale, k);
-            typename ScaleSums<T>::Group of_scale = scale_sums.group(k);
-#pragma unroll
-            for (int j = 0; j < TOGETHER; ++j) {
-                const A product = k + j < count ? numbers.head[j] * numbers.x[j] : A(0);
-                of_scale.values[j] += product * by_root;
-                dot += product * numbers.scale[j];
-            }
-            scale_sums.group(k) = of_scale;
-        }
-        return dot;
-    }
-
-    __device__ void differentiate(const T *__restrict__ output_grad, const T *__restrict__ data,
-                                  const T *__restrict__ scale, T *__restrict__ data_grad, A own, A dot,
-                                  int request) const
-    {
-        for (int k = 0; k < count; k += TOGETHER) {
-            const Numbers numbers = read(output_grad, data, scale, k);
-            int64_t place = first + k * step_in_tensor;
-#pragma unroll
-            for (int j = 0; j < TOGETHER; ++j, place += opaque(step_in_tensor))
-                if (k + j < count)
-                    store(data_grad, place, fma(-numbers.x[j], dot, numbers.head[j] * numbers.scale[j] * own), request);
-        }
-    }
-};
-
 // The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename Args>
@@ -367,16 +281,11 @@ __device__ void scale_rows_backward(const Args &args, typename ScaleSums<typenam
             const A by_root = args.rstd[row];
             RowChunk<T> x, head;
             A dot = dot_of_others(args.output_grad, args.data, args.scale, block, part, i);
-            if (rows.packed || !Loose<T>::USED) {
-                x.read(args.data, rows, part, i, 0);
-                head.read(args.output_grad, rows, part, i, 0);
-                scale_sums.add(x, head, by_root);
-                block.multiply(head, args.scale + part.position + i);
-                dot = head.dot(x, dot);
-            } else {
-                const LooseElements<T> elements(block, part, i);
-                dot = elements.sum(args.output_grad, args.data, args.scale, scale_sums, by_root, dot);
-            }
+            x.read(args.data, rows, part, i, 0);
+            head.read(args.output_grad, rows, part, i, 0);
+            scale_sums.add(x, head, by_root);
+            block.multiply(head, args.scale + part.position + i);
+            dot = head.dot(x, dot);
             if (gridDim.y == 1 || args.step == args.DOTS)
                 dot = block.sum_over_row(dot);
             if (args.step == args.DOTS) {
@@ -389,14 +298,8 @@ __device__ void scale_rows_backward(const Args &args, typename ScaleSums<typenam
             const bool is_single = args.channels == 1;
             const A own = is_single ? A(args.eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
             dot = is_single ? 0 : dot * by_root * by_root * args.share;
-            if (rows.packed || !Loose<T>::USED) {
-                turn_into_gradient<T>(x, head, own * by_root, dot * by_root);
-                x.write(args.data_grad, rows, part, i, args.data_grad_request);
-            } else {
-                const LooseElements<T> elements(block, part, opaque(i));   // no register holds them meanwhile
-                elements.differentiate(args.output_grad, args.data, args.scale, args.data_grad, own * by_root,
-                                       dot * by_root, args.data_grad_request);
-            }
+            turn_into_gradient<T>(x, head, own * by_root, dot * by_root);
+            x.write(args.data_grad, rows, part, i, args.data_grad_request);
         }
         if (args.step == args.DOTS)
             return;

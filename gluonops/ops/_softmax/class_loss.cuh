@@ -5,9 +5,8 @@
 //     Sums; none(); add(sums, x, label, rows, part) the sums of a row; `x` are chunks of a part, whose element `label` is
 //                                                   that of the label's class
 //     reads(class_id)                               false: the row counts as one of zeros
-//     finish(row, rows, sums)                       writes what there is of a row; see store_loss
 //
-// and a gradient
+// and store_loss, a function that stores what there is of a row. A gradient has
 //
 //     BYTES, LABELLED, SUMS, VARIES                 see ClassPass
 //     Row; row(row, class_id, start)                numbers of a row. If `factor` is NaN, so is the gradient
@@ -103,7 +102,7 @@ struct LabelLoss {
     __device__ void add(Sums &sums, Chunk *x, int, const Rows<T> &, const RowPart &) const { sums.add_chunk(x[0]); }
 };
 
-// Stores what there is of a row.
+// Stores what there is of a row with a label.
 template <typename Loss, typename Sums>
 __device__ void store_loss(const Loss &loss, int64_t row, const Rows<typename Loss::T> &rows, Sums sums)
 {
@@ -143,7 +142,7 @@ __device__ void class_loss(const Tensors &tensors, const Loss &loss)
         reduce_sums<A>(sums);
         const bool has_sums = gridDim.y == 1 || parts.gather(at.row, at.part, sums, loss.none());
         if (has_sums && at.is_first_in_block())
-            loss.finish(at.row, rows, sums);
+            store_loss(loss, at.row, rows, sums);
     }
 }
 

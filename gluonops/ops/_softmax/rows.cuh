@@ -86,12 +86,6 @@ struct Rows {
         return first + group * step + within;
     }
 
-    // How far, in the chunk, this thread's next element is behind the one with this number.
-    __device__ int to_next(int number) const
-    {
-        return !packed ? step : (number + 1) % GROUP == 0 ? step - GROUP + 1 : 1;
-    }
-
     // The number of the element at this offset among the thread's, or -1 if it is another thread's.
     __device__ int number(int offset) const
     {
@@ -137,9 +131,6 @@ struct RowLoop {
 
     // The first of the threads that share the row in this block.
     __device__ bool is_first_in_block() const { return exists && threadIdx.x == 0; }
-
-    // The thread that writes what there is once for a row.
-    __device__ bool is_first_thread() const { return is_first_in_block() && part == 0; }
 };
 
 // The elements of a chunk that a thread holds: `count` of them. Behind them is what `read` puts there. What is done to

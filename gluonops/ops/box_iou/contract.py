@@ -1,18 +1,28 @@
 """The contract of ``box_iou``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes
+import math
+
+from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes, threads_along
 from .._boxes.contract import FORMAT
+
+THREADS = 256      # of a block
+LONGEST_ROW = 256  # a longer row of rhs gets as many threads
+BLOCKS = 1056      # that occupy a large GPU
+BAND = 64          # boxes of lhs for a block, where several share them
 
 
 def forward(args) -> Launch:
-    """A thread takes a box of rhs and some boxes of lhs."""
-    return Launch.of_elements(args.sets * args.row_groups * args.rhs_boxes)
+    """A thread takes a pair of boxes."""
+    return Launch.of_elements(args.sets * args.lhs_boxes * args.rhs_boxes)
 
 
 def backward(args) -> Launch:
-    """A block takes a band of boxes of lhs."""
-    return Launch(args.sets * args.bands)
+    """Some threads take a box of lhs. Each takes a box of rhs, for which several blocks share the boxes of lhs."""
+    lanes = threads_along(min(args.rhs_boxes, LONGEST_ROW))
+    blocks = max(1, math.ceil(args.sets * args.rhs_boxes / THREADS))
+    parts = max(1, min(BLOCKS // blocks, math.ceil(args.lhs_boxes / BAND)))
+    return Launch(blocks, (lanes, THREADS // lanes), parts)
 
 
 OP = Op(
@@ -30,14 +40,11 @@ OP = Op(
     cuda=Cuda(
         forward=forward,
         backward=backward,
-        # Boxes of lhs: that a thread has in forward, and a block in backward.
-        constants={"ROWS": 16, "BAND": 256},
-        # Of a set.
-        derived={"row_groups": "(lhs_boxes + ROWS - 1) // ROWS", "bands": "(lhs_boxes + BAND - 1) // BAND"},
-        # The last block of a set adds up the sums of the boxes of rhs over all bands.
-        scratch=(Array("counts", "uint32", "sets", "backward", kept=True),
-                 Array("sums", "A", "5 * sets * bands * rhs_boxes", "backward")),
-        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+        constants={"THREADS": THREADS},
+        # The last of the blocks that have the same boxes of rhs adds up the sums of all.
+        scratch=(Array("counts", "uint32", "(sets * rhs_boxes + THREADS - 1) // THREADS", "backward", kept=True),
+                 Array("sums", "A", "4 * parts * sets * rhs_boxes", "backward")),
+        backward_bounds="THREADS, 2",
     ),
     accumulate_fp32=True,
 )

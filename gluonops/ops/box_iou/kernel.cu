@@ -1,11 +1,9 @@
-// box_iou. Forward: a thread has a box of rhs, and some boxes of lhs. Backward: a block has a band of the boxes of lhs of
-// a set, a thread each, and adds up the gradients of both sides' boxes. The last block of a set adds up those of rhs over
-// all bands.
+// box_iou. Forward: a thread per pair. Backward: blockDim.x threads have a box of lhs. Each of them has a box of rhs, with
+// those boxes of lhs that gridDim.y blocks share; the last block adds up the sums of all.
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.cuh"
 
-enum { THREADS = BAND, WARPS = THREADS / 32 };
-enum { NUMBERS = 4 };    // of a box
+enum { NUMBERS = 4 };   // of a box
 
 template <bool CENTER, typename T>
 __device__ Sides<typename Accumulator<T>::type> sides_at(const T *boxes, int64_t i)
@@ -22,17 +20,12 @@ template <bool CENTER, typename T>
 __device__ void write_ious(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t lhs_boxes = args.lhs_boxes, rhs_boxes = args.rhs_boxes, groups = args.row_groups;
-    for (int64_t item = first_item(); item < args.sets * groups * rhs_boxes; item += item_step()) {
-        const int64_t group = quotient(item, rhs_boxes), column = item - group * rhs_boxes;
-        const int64_t set = quotient(group, groups), first = (group - set * groups) * ROWS;
-        const int64_t end = minimum(first + ROWS, lhs_boxes);
-        const Sides<A> other = sides_at<CENTER>(args.rhs, set * rhs_boxes + column);
-#pragma unroll 4
-        for (int64_t row = set * lhs_boxes + first; row < set * lhs_boxes + end; ++row) {
-            const BoxPair<A> pair(sides_at<CENTER>(args.lhs, row), other, A(TINY_AREA));
-            store(args.output, row * rhs_boxes + column, pair.iou, args.output_request);
-        }
+    const int64_t rows = args.sets * args.lhs_boxes;
+    for (int64_t i = first_item(); i < rows * args.rhs_boxes; i += item_step()) {
+        const int64_t row = quotient(i, args.rhs_boxes), set = quotient(row, args.lhs_boxes);
+        const int64_t other = i - (row - set) * args.rhs_boxes;
+        const BoxPair<A> pair(sides_at<CENTER>(args.lhs, row), sides_at<CENTER>(args.rhs, other), A(TINY_AREA));
+        store(args.output, i, pair.iou, args.output_request);
     }
 }
 
@@ -45,128 +38,107 @@ __device__ void forward(const BoxIouArgs<T> &args)
         write_ious<false>(args);
 }
 
-// Sums over the pairs of a box: of the derivatives by the sides of the overlaps, where an end of the box is that of the
-// overlap, and of those by its area, with the other sign. With the areas' sum a, the overlap i and the union u = a - i,
-// the IoU's derivative is a / u^2 by i, and -i / u^2 by an area.
+// Adds the derivatives of head * IoU by a box of a pair. With the union u and the intersection i, those of the IoU are
+// (1 + IoU) / u by i, and -IoU / u by an area. Ends that coincide count as those of lhs.
 template <typename A>
-struct BoxSums {
-    enum { COUNT = 5 };
-    A left, top, right, bottom, area;
-
-    __device__ BoxSums() : left(0), top(0), right(0), bottom(0), area(0) {}
-
-    __device__ A &number(int n)
-    {
-        return n == 0 ? left : n == 1 ? top : n == 2 ? right : n == 3 ? bottom : area;
-    }
-
-    // Gives each lane of a warp those of the next one.
-    __device__ void rotate()
-    {
-#pragma unroll
-        for (int n = 0; n < COUNT; ++n)
-            number(n) = __shfl_sync(0xffffffffu, number(n), (threadIdx.x + 1) % 32);
-    }
-
-    template <typename T>
-    __device__ void store_gradient(T *grad, int64_t i, const Sides<A> &box, bool is_center, int request) const
-    {
-        const Box<A> by = {right - left, bottom - top, (right + left) / 2 - area * box.down.size,
-                           (bottom + top) / 2 - area * box.across.size};
-        const BoxRow<A> gradient = row_gradient(by, is_center);
-#pragma unroll
-        for (int n = 0; n < NUMBERS; ++n)
-            store(grad, NUMBERS * i + n, gradient.numbers[n], request);
-    }
-};
-
-// Adds a pair to the sums of its boxes. Ends that coincide count as those of lhs.
-template <typename A>
-__device__ void add_pair(const Sides<A> &lhs, const Sides<A> &rhs, A head, BoxSums<A> &of_lhs, BoxSums<A> &of_rhs)
+__device__ void add_gradient(Box<A> &sum, const Sides<A> &box, const Sides<A> &other, bool is_lhs, A head)
 {
-    const A w = smaller(lhs.across.high, rhs.across.high) - larger(lhs.across.low, rhs.across.low);
-    const A h = smaller(lhs.down.high, rhs.down.high) - larger(lhs.down.low, rhs.down.low);
-    const A areas = lhs.across.size * lhs.down.size + rhs.across.size * rhs.down.size + A(TINY_AREA);
-    const A intersection = w * h, inverse = reciprocal(areas - intersection);
-    const A scale = smaller(w, h) > 0 ? head * inverse * inverse : A(0);
-    const A by_area = areas != areas ? areas : scale * intersection;   // NaN, also of boxes that are apart
-    of_lhs.area += by_area;
-    of_rhs.area += by_area;
-    const A by_intersection = scale * smaller(areas, -lowest<A>());   // of an infinite box it is 0
-    add_to_one(lhs.across.low, rhs.across.low, by_intersection, h, of_lhs.left, of_rhs.left);
-    add_to_one(lhs.down.low, rhs.down.low, by_intersection, w, of_lhs.top, of_rhs.top);
-    add_to_one(rhs.across.high, lhs.across.high, by_intersection, h, of_lhs.right, of_rhs.right);
-    add_to_one(rhs.down.high, lhs.down.high, by_intersection, w, of_lhs.bottom, of_rhs.bottom);
+    const Sides<A> &lhs = is_lhs ? box : other, &rhs = is_lhs ? other : box;
+    Extent<A> across(lhs.across, rhs.across), down(lhs.down, rhs.down);
+    if (!is_lhs) {
+        across = across.exchanged();
+        down = down.exchanged();
+    }
+    const bool overlaps = across.overlap > 0 && down.overlap > 0;
+    const A intersection = overlaps ? across.overlap * down.overlap : A(0);
+    const A areas = box.across.size * box.down.size + other.across.size * other.down.size + A(TINY_AREA);
+    const A inverse = reciprocal(areas - intersection), by_area = head * inverse * (intersection * inverse);
+    const A by_intersection = overlaps ? head * inverse + by_area : A(0);
+    const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
+    sum.x += by_across * across.overlap_by_center;
+    sum.y += by_down * down.overlap_by_center;
+    sum.w += by_across * across.overlap_by_size - by_area * box.down.size;
+    sum.h += by_down * down.overlap_by_size - by_area * box.across.size;
 }
 
-// The pairs of a band of boxes of lhs, a thread each, with 32 boxes of rhs. In each turn the lanes of a warp have another
-// box of rhs each, whose sums go from lane to lane. The sums of rhs over the band go to scratch memory.
 template <bool CENTER, typename T, typename A>
-__device__ void sum_tile(const BoxIouArgs<T> &args, const Scratch<A> &scratch, int64_t set, int64_t band, int64_t first,
-                         const Sides<A> &box, int64_t row, bool exists, BoxSums<A> &of_lhs)
+__device__ void store_gradient(T *grad, int64_t i, const Box<A> &by, int request)
 {
-    typedef BoxSums<A> Sums;
-    __shared__ A of_warps[Sums::COUNT][WARPS][32];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int columns = int(minimum(args.rhs_boxes - first, 32));
-    Sums of_rhs;
-    for (int turn = 0; turn < 32; ++turn) {
-        const int column = (lane + turn) % 32;
-        if (exists && column < columns) {
-            const Sides<A> other = sides_at<CENTER>(args.rhs, set * args.rhs_boxes + first + column);
-            const A head = load(args.output_grad, row * args.rhs_boxes + first + column);
-            add_pair(box, other, head, of_lhs, of_rhs);
+    const BoxRow<A> gradient = row_gradient(by, CENTER);
+#pragma unroll
+    for (int n = 0; n < NUMBERS; ++n)
+        store(grad, NUMBERS * i + n, gradient.numbers[n], request);
+}
+
+// The boxes of lhs, a row of threads each.
+template <bool CENTER, typename T>
+__device__ void lhs_gradient(const BoxIouArgs<T> &args)
+{
+    typedef typename Accumulator<T>::type A;
+    const int64_t rhs_boxes = args.rhs_boxes, blocks = int64_t(gridDim.x) * gridDim.y;
+    const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
+    for (int64_t row = block * blockDim.y + threadIdx.y; row < args.sets * args.lhs_boxes; row += blocks * blockDim.y) {
+        const int64_t first_rhs = quotient(row, args.lhs_boxes) * rhs_boxes;
+        const Sides<A> box = sides_at<CENTER>(args.lhs, row);
+        Box<A> sum = {0, 0, 0, 0};
+#pragma unroll 2
+        for (int64_t i = threadIdx.x; i < rhs_boxes; i += blockDim.x) {
+            const Sides<A> other = sides_at<CENTER>(args.rhs, first_rhs + i);
+            add_gradient(sum, box, other, true, load(args.output_grad, row * rhs_boxes + i));
         }
-        of_rhs.rotate();
-    }
-    __syncthreads();   // the sums of the tile before are read
-#pragma unroll
-    for (int n = 0; n < Sums::COUNT; ++n)
-        of_warps[n][warp][lane] = of_rhs.number(n);
-    __syncthreads();   // the sums of all warps
-    if (warp < Sums::COUNT && lane < columns) {
-        A sum = 0;
-        for (int other = 0; other < WARPS; ++other)
-            sum += of_warps[warp][other][lane];
-        scratch.partial[(band * Sums::COUNT + warp) * args.rhs_boxes + first + lane] = sum;
+        const Box<A> all = {reduce_row(sum.x, Sum()), reduce_row(sum.y, Sum()), reduce_row(sum.w, Sum()),
+                            reduce_row(sum.h, Sum())};
+        if (threadIdx.x == 0)
+            store_gradient<CENTER>(args.lhs_grad, row, all, args.lhs_grad_request);
     }
 }
 
-// The boxes of lhs of a band of a set; and those of rhs, by the last of the set's bands.
-template <bool CENTER, typename T, typename A>
-__device__ void sum_band(const BoxIouArgs<T> &args, const Scratch<A> &scratch, int64_t band)
+// The boxes of rhs, a thread each.
+template <bool CENTER, typename T>
+__device__ void rhs_gradient(const BoxIouArgs<T> &args)
 {
-    const int64_t bands = args.bands, set = quotient(band, bands), in_set = (band - set * bands) * THREADS + threadIdx.x;
-    const bool exists = in_set < args.lhs_boxes;
-    const int64_t row = set * args.lhs_boxes + minimum(in_set, args.lhs_boxes - 1);
-    const Sides<A> box = sides_at<CENTER>(args.lhs, row);
-    BoxSums<A> of_lhs;
-    for (int64_t first = 0; first < args.rhs_boxes; first += 32)
-        sum_tile<CENTER>(args, scratch, set, band, first, box, row, exists, of_lhs);
-    if (exists)
-        of_lhs.store_gradient(args.lhs_grad, row, box, CENTER, args.lhs_grad_request);
-    if (!scratch.is_last_block(set, bands))
-        return;
-    const int64_t of_band = BoxSums<A>::COUNT * args.rhs_boxes;   // numbers in scratch memory
-    for (int64_t column = threadIdx.x; column < args.rhs_boxes; column += THREADS) {
-        BoxSums<A> all;
-#pragma unroll
-        for (int n = 0; n < BoxSums<A>::COUNT; ++n)
-            all.number(n) = scratch.sum((set * bands * BoxSums<A>::COUNT + n) * args.rhs_boxes + column, bands,
-                                        of_band);
-        const int64_t rhs_box = set * args.rhs_boxes + column;
-        all.store_gradient(args.rhs_grad, rhs_box, sides_at<CENTER>(args.rhs, rhs_box), CENTER,
-                           args.rhs_grad_request);
+    typedef typename Accumulator<T>::type A;
+    const Scratch<A> scratch(args.counts, args.sums);
+    const int64_t boxes = args.sets * args.rhs_boxes, lhs_boxes = args.lhs_boxes;
+    const int64_t band = (lhs_boxes + gridDim.y - 1) / gridDim.y, first = minimum(blockIdx.y * band, lhs_boxes);
+    const int64_t end = minimum(first + band, lhs_boxes);
+    for (int64_t block = blockIdx.x; block * THREADS < boxes; block += gridDim.x) {
+        const int64_t i = block * THREADS + threadIdx.y * blockDim.x + threadIdx.x;
+        const int64_t existing = minimum(i, boxes - 1), set = quotient(existing, args.rhs_boxes);
+        const Sides<A> box = sides_at<CENTER>(args.rhs, existing);
+        const T *const heads = args.output_grad + set * lhs_boxes * args.rhs_boxes + existing - set * args.rhs_boxes;
+        Box<A> sum = {0, 0, 0, 0};
+#pragma unroll 2
+        for (int64_t row = first; row < end; ++row) {
+            const Sides<A> other = sides_at<CENTER>(args.lhs, set * lhs_boxes + row);
+            add_gradient(sum, box, other, false, load(heads, row * args.rhs_boxes));
+        }
+        const A numbers[NUMBERS] = {sum.x, sum.y, sum.w, sum.h};
+        for (int n = 0; n < NUMBERS && i < boxes; ++n)
+            scratch.partial[(blockIdx.y * NUMBERS + n) * boxes + i] = numbers[n];
+        if (!scratch.is_last_block(block, gridDim.y) || i >= boxes)
+            continue;
+        const int64_t step = NUMBERS * boxes;
+        const Box<A> all = {scratch.sum(i, gridDim.y, step), scratch.sum(boxes + i, gridDim.y, step),
+                            scratch.sum(2 * boxes + i, gridDim.y, step), scratch.sum(3 * boxes + i, gridDim.y, step)};
+        store_gradient<CENTER>(args.rhs_grad, i, all, args.rhs_grad_request);
     }
+}
+
+template <bool CENTER, typename T>
+__device__ void write_gradients(const BoxIouArgs<T> &args)
+{
+    if (args.lhs_grad_request != NOTHING)
+        lhs_gradient<CENTER>(args);
+    if (args.rhs_grad_request != NOTHING)
+        rhs_gradient<CENTER>(args);
 }
 
 template <typename T>
 __device__ void backward(const BoxIouArgs<T> &args)
 {
-    const Scratch<typename Accumulator<T>::type> scratch(args.counts, args.sums);
-    for (int64_t band = blockIdx.x; band < args.sets * args.bands; band += gridDim.x)
-        if (args.format == BoxIouFormat::Center)
-            sum_band<true>(args, scratch, band);
-        else
-            sum_band<false>(args, scratch, band);
+    if (args.format == BoxIouFormat::Center)
+        write_gradients<true>(args);
+    else
+        write_gradients<false>(args);
 }

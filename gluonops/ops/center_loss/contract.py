@@ -6,7 +6,7 @@ import math
 from ...core.contract import FLOATS, LABELS, Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
 
 BLOCKS = 1056         # that occupy a large GPU
-WINDOW = 1024         # samples that a block looks at together
+PART = 1024           # samples of a block at least, where several share a class
 
 
 def forward(args) -> Launch:
@@ -19,7 +19,7 @@ def backward(args) -> Launch:
 
     Samples without a class are one more class.
     """
-    parts = max(1, min(BLOCKS // max(1, args.classes), math.ceil(args.batch / WINDOW)))
+    parts = max(1, min(BLOCKS // max(1, args.classes), math.ceil(args.batch / PART)))
     return Launch(args.classes + 1, parts=parts)
 
 
@@ -41,14 +41,11 @@ OP = Op(
     cuda=Cuda(
         forward=forward,
         backward=backward,
-        constants={"WINDOW": WINDOW, "TILE_FEATURES": 512},   # features that a block has at a time
-        # Of features, which a block has one after the other.
-        derived={"tiles": "(features + TILE_FEATURES - 1) // TILE_FEATURES"},
         # The last block of a class adds up the sums of all.
-        scratch=(Array("counts", "uint32", "classes * tiles", "backward", kept=True),
-                 Array("sums", "A", "classes * parts * features", "backward")),
+        scratch=(Array("counts", "uint32", "classes", "backward", kept=True),
+                 Array("sums", "A", "(classes + 1) * parts * features", "backward")),
         forward_bounds="512, 1",
-        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+        backward_bounds="THREADS, 2",
     ),
     accumulate_fp32=True,
 )

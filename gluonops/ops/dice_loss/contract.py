@@ -1,19 +1,26 @@
 """The contract of ``dice_loss``."""
 from __future__ import annotations
 
+import math
+
 from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
 from .._labels.contract import CLASS_LABELS, IGNORE
 
 MAPS = "batch, classes"
 PLACES = "batch, inner..."
+STEPS = ("PLACES", "CLASSES")   # of forward; see kernel.cu
+BLOCKS = 1056   # that occupy a large GPU
+PART = 1024     # places of a class that a block has at least, where several share it
 
 
-def tiles(args) -> Launch:
-    """A block takes a tile."""
-    return Launch(args.batch * args.tiles)
+def forward(args) -> Launch:
+    """A block takes a class of a sample, or several do where there are few."""
+    maps = args.batch * args.classes
+    parts = max(1, min(BLOCKS // max(1, maps), math.ceil(args.inner / PART)))
+    return Launch(maps, parts=parts, steps=STEPS)
 
 
-def places(args) -> Launch:
+def backward(args) -> Launch:
     """A thread takes a place."""
     return Launch.of_elements(args.batch * args.inner)
 
@@ -38,14 +45,15 @@ OP = Op(
                   log_sum=PLACES),
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
     cuda=Cuda(
-        forward=tiles,
-        backward=places,
-        constants={"TILE": 1024},   # places per block
-        derived={"tiles": "(inner + TILE - 1) // TILE"},   # per sample
-        # The last block of a sample adds up the sums of each class over each tile.
-        scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
-                 Array("sums", "A", "2 * batch * classes * tiles", "forward")),
-        forward_bounds="THREADS",
+        forward=forward,
+        backward=backward,
+        steps=STEPS,
+        # The softmax of each place; and of the blocks that share a class, whose last one adds up their sums.
+        scratch=(Array("place_max", "A", "batch * inner", "forward"),
+                 Array("place_log_sum", "A", "batch * inner", "forward"),
+                 Array("counts", "uint32", "batch * classes", "forward", kept=True),
+                 Array("sums", "A", "2 * batch * classes * parts", "forward")),
+        forward_bounds="256",
     ),
     accumulate_fp32=True,
     constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++

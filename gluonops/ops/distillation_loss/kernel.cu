@@ -81,19 +81,22 @@ struct DistillationLoss {
     {
         sums.add_chunks(x[0], x[1]);
     }
-
-    __device__ void finish(int64_t row, const Rows<T> &, const Sums &sums) const
-    {
-        const A sum = sums.student.exponentials, teacher_sum = sums.teacher.exponentials;
-        // The logarithm of a quotient: a difference of logarithms would be less exact.
-        const A divergence = sums.differences / teacher_sum - logarithm(teacher_sum / sum);
-        store(args.output, row, divergence * A(args.temperature * args.temperature), args.output_request);
-        store(args.max, row, sums.student.max, args.max_request);
-        store(args.log_sum, row, logarithm(sum), args.log_sum_request);
-        store(args.teacher_max, row, sums.teacher.max, args.teacher_max_request);
-        store(args.teacher_log_sum, row, logarithm(teacher_sum), args.teacher_log_sum_request);
-    }
 };
+
+template <typename T>
+__device__ void store_loss(const DistillationLoss<T> &loss, int64_t row, const Rows<T> &, const PairSums<T> &sums)
+{
+    typedef typename Accumulator<T>::type A;
+    const DistillationLossArgs<T> &args = loss.args;
+    const A sum = sums.student.exponentials, teacher_sum = sums.teacher.exponentials;
+    // The logarithm of a quotient: a difference of logarithms would be less exact.
+    const A divergence = sums.differences / teacher_sum - logarithm(teacher_sum / sum);
+    store(args.output, row, divergence * A(args.temperature * args.temperature), args.output_request);
+    store(args.max, row, sums.student.max, args.max_request);
+    store(args.log_sum, row, logarithm(sum), args.log_sum_request);
+    store(args.teacher_max, row, sums.teacher.max, args.teacher_max_request);
+    store(args.teacher_log_sum, row, logarithm(teacher_sum), args.teacher_log_sum_request);
+}
 
 // The inputs are the student's and the teacher's logits.
 template <typename T>

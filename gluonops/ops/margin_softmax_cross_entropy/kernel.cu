@@ -43,11 +43,6 @@ struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L> > {
     {
         return this->args.class_weight.of(class_id) * nll;
     }
-
-    __device__ void finish(int64_t row, const Rows<T> &rows, const SoftmaxSums<T> &sums) const
-    {
-        store_loss(*this, row, rows, sums);
-    }
 };
 
 // head * scale * softmax, and another number for the label's cosine.

@@ -22,18 +22,17 @@ from ...core.contract import (
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
-LARGEST_PART = 1 << 15       # counts of 16 bits have room for it; more losses have more blocks
-STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")   # a step for each digit of a loss's bits
+# A step for each digit of a loss's bits, for the losses that are equal to the lowest one, and for the output.
+STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "EQUAL", "KEEP")
 DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
 
 def forward(args) -> Launch:
-    """A block for each selection, or several. Then each digit is a step, and the output."""
+    """A block for each selection, or several. Then each digit is a step, and so is the output."""
     parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or parts < 2:
         return Launch(args.selections)
-    parts = max(parts, -(-args.length // LARGEST_PART))
-    return Launch(args.selections, parts=parts, steps=(*STEPS[:DIGITS[args.dtype]], "KEEP"))
+    return Launch(args.selections, parts=parts, steps=(*STEPS[:DIGITS[args.dtype]], *STEPS[-2:]))
 
 
 OP = Op(
@@ -56,14 +55,14 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"BINS": 2048, "LAST_BINS": 1024},   # counts of losses by a digit, and by the last one
+        constants={"BINS": 2048},   # counts of losses by a digit
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
-        # is known, and how many losses of each part have the last digit.
+        # is known, and how many losses of each part are equal to it.
         scratch=(Array("counts", "uint32", "selections if parts > 1 else 0", "forward", kept=True),
                  Array("bins", "uint64", "selections * BINS if parts > 1 else 0", "forward", kept=True),
                  Array("lowest", "Lowest", "selections if parts > 1 else 0", "forward", numbers=3),
-                 Array("of_parts", "uint16", "selections * parts * LAST_BINS if parts > 1 else 0", "forward")),
+                 Array("equal", "int64", "selections * parts if parts > 1 else 0", "forward")),
         forward_bounds="THREADS, 2",
     ),
 )

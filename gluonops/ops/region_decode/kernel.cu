@@ -7,7 +7,6 @@ struct Sizes {
     const double *anchor_sizes;
 
     __device__ int64_t cells() const { return height * width; }
-    __device__ int64_t classes() const { return channels - 5; }
 };
 
 // A prediction: its cell, its anchor's size in units of the image, and where its numbers are in the map and in the output.
@@ -53,32 +52,6 @@ struct Prediction {
     }
 };
 
-// The probabilities of a prediction's classes: a softmax, or a sigmoid each.
-template <typename T>
-struct Classes {
-    typedef typename Accumulator<T>::type A;
-    const T *logits;
-    int64_t cells;
-    bool softmax;
-    A max, factor;
-
-    __device__ Classes(const T *logits, const Sizes &sizes)
-        : logits(logits), cells(sizes.cells()), softmax(sizes.softmax), max(0), factor(1)
-    {
-        if (!softmax)
-            return;
-        const ClassMaxAndSum<A> total = class_max_and_sum<T, A>(logits, sizes.classes(), cells);
-        max = total.max;
-        factor = 1 / total.sum;
-    }
-
-    __device__ A probability(int64_t k) const
-    {
-        const A x = load(logits, k * cells);
-        return softmax ? exponential(x - max) * factor : sigmoid(x);
-    }
-};
-
 template <typename T>
 __device__ Sizes sizes_of(const RegionDecodeArgs<T> &args)
 {
@@ -103,7 +76,7 @@ __device__ void forward(const RegionDecodeArgs<T> &args)
         prediction.decode_box(numbers, sizes);
         for (int c = 0; c < 5; ++c)
             store(to, c * prediction.output_step, numbers[c], args.output_request);
-        const Classes<T> of_classes(from + 5 * cells, sizes);
+        const ClassLogits<T> of_classes(from + 5 * cells, args.classes, cells, sizes.softmax);
         for (int64_t k = 0; k < args.classes; ++k)
             store(to, (5 + k) * prediction.output_step, of_classes.probability(k), args.output_request);
     }
@@ -124,7 +97,7 @@ __device__ void backward(const RegionDecodeArgs<T> &args)
             const A slope = prediction.box_slope(c, load(from, c * cells), sizes);
             store(to, c * cells, load(heads, c * step) * slope, args.data_grad_request);
         }
-        const Classes<T> of_classes(from + 5 * cells, sizes);
+        const ClassLogits<T> of_classes(from + 5 * cells, args.classes, cells, sizes.softmax);
         A dot = 0;   // of the probabilities and the head gradient
         for (int64_t k = 0; k < args.classes && sizes.softmax; ++k)
             dot += of_classes.probability(k) * load(heads, (5 + k) * step);

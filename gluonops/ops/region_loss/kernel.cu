@@ -82,40 +82,6 @@ template <typename A> struct __align__(16) Target : TargetBox<A> {
     }
 };
 
-// The class logits of one prediction.
-template <typename T, typename A> struct ClassLogits {
-    const T *first;
-    int64_t cells;
-    bool softmax;
-    A max, log_sum;   // of the softmax
-
-    __device__ ClassLogits(const T *first, int classes, int64_t cells, bool softmax)
-        : first(first), cells(cells), softmax(softmax), max(lowest<A>()), log_sum(0)
-    {
-        if (!softmax)
-            return;
-        const ClassMaxAndSum<A> total = class_max_and_sum<T, A>(first, classes, cells);
-        max = total.max;
-        log_sum = logarithm(total.sum);
-    }
-
-    __device__ A probability(int k) const
-    {
-        const A logit = load(first, k * cells);
-        return softmax ? exponential(logit - max - log_sum) : sigmoid(logit);
-    }
-
-    // The negative log-likelihood of class k, given its target of 0 or 1.
-    __device__ A nll(int k, A target) const
-    {
-        const A logit = load(first, k * cells), positive = logit > 0 ? logit : A(0);
-        if (softmax)
-            return target * (log_sum - (logit - max));
-        const A sum = exponential(-positive) + exponential(logit - positive);
-        return logarithm(sum) + positive - logit * target;
-    }
-};
-
 // The attributes of the loss.
 template <typename A> struct Loss {
     A object_scale, noobject_scale, coord_scale, class_scale, thresh;
@@ -195,7 +161,7 @@ template <typename T, typename A> struct Targets {
                                        const Gradient<A> &gradient, A *parts) const
     {
         const int64_t cells = map.cells(), place = map.place(at);
-        const Regression<A> to(loss, any_overlaps(all, count, Edges<A>(predicted.box), loss.thresh));
+        const Regression<A> to(loss, any_overlaps(all, count, predicted.box, loss.thresh));
         const RegressionLoss<A> own = regress(predicted, to, gradient, place, cells);
         parts[COORDINATES] += own.box;
         parts[NO_OBJECTNESS] += own.objectness;
@@ -208,7 +174,7 @@ template <typename T, typename A> struct Targets {
                                      const Gradient<A> &gradient, A *parts) const
     {
         const int64_t cells = map.cells(), place = map.place(at);
-        const ClassLogits<T, A> logits(map.data + place + 5 * cells, map.classes, cells, map.softmax);
+        const ClassLogits<T> logits(map.data + place + 5 * cells, map.classes, cells, map.softmax);
 
         // With sigmoids boxes add up their classes, back to where the error of class 0 was exactly 0.
         int first = -1;

@@ -40,11 +40,6 @@ struct PlainLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L> > {
         : LabelLoss<SoftmaxCrossEntropyArgs<T, L> >(args) {}
 
     __device__ A loss(int64_t, A nll, A, const SoftmaxSums<T> &) const { return this->args.label_weight * nll; }
-
-    __device__ void finish(int64_t row, const Rows<T> &rows, const SoftmaxSums<T> &sums) const
-    {
-        store_loss(*this, row, rows, sums);
-    }
 };
 
 // Labels are classes, all of the same weight.
@@ -154,11 +149,6 @@ struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L> > {
         const A of_targets = sums.target * log_sum - sums.weighted_logits;
         return is_dense(this->args) ? of_targets
             : of_targets + this->args.label_weight * this->args.class_weight.of(class_id) * nll;
-    }
-
-    __device__ void finish(int64_t row, const Rows<T> &rows, const Sums &sums) const
-    {
-        store_loss(*this, row, rows, sums);
     }
 };
 

@@ -14,11 +14,6 @@ struct FocalLoss : LabelLoss<SoftmaxFocalLossArgs<T, L> > {
         const A error = -exponential_minus_one(-nll);
         return this->args.alpha.of(class_id) * (ExponentialOf<T>::power_of(error, A(this->args.gamma)) * nll);
     }
-
-    __device__ void finish(int64_t row, const Rows<T> &rows, const SoftmaxSums<T> &sums) const
-    {
-        store_loss(*this, row, rows, sums);
-    }
 };
 
 // The derivative by the nll. Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
