@@ -59,6 +59,7 @@ def write_pages(app: Sphinx) -> None:
     reference.write(HERE / "api")
     pictures.draw(HERE / "drawn", guide_pictures.PICTURES)
     guide_pictures.draw_folding(HERE / "drawn")
+    guide_pictures.draw_replacing(HERE / "drawn")
     operator_pages.write(HERE / "ops", pictures.draw(HERE / "ops", pictures.PICTURES))
 
 

@@ -105,6 +105,13 @@ EXAMPLES = [
             "class.",
             ("python examples/make_shapes.py --seed 1",),
             r"\d+ pictures to train on .*? both layouts\."),
+    Example("Find coins in a photograph",
+            "The photograph comes with scikit-image. A detector learns from its three upper rows, in two minutes. It "
+            "finds the six coins of the lowest row, which it has not seen. It does not know other photographs.",
+            ("python examples/make_coins.py",
+             "gluonops train out/coins --size 192 --batch 8 --out out/coins_detector",
+             "gluonops detect out/coins_detector/detector out/coins/images/val/row.png -o out/coins/found.png"),
+            r"out/coins/images/val/row.png: .*?(?=\ndrawn)", "out/coins/found.png", "The row that was held out."),
     Example("Draw classes together with the center loss",
             "A layer of two units before the output makes the features visible. The center loss pulls the features of "
             "a class to one point.",

@@ -218,3 +218,14 @@ def draw_folding(folder: pathlib.Path) -> None:
         gops.export.picture(prefix, folder / f"{name}.svg")
         for path in paths:
             pathlib.Path(path).unlink()
+
+
+def draw_replacing(folder: pathlib.Path) -> None:
+    """Write ``net-relu.svg`` and ``net-mish.svg``: a net before and after ``gops.nn.replace``."""
+    net = nn.HybridSequential(prefix="")
+    net.add(nn.Conv2D(8, 3, padding=1, activation="relu"), gops.nn.Reorg(2),
+            nn.Conv2D(16, 3, padding=1, activation="relu"), nn.Dense(10))
+    net.initialize()
+    gops.export.picture(net, folder / "net-relu.svg", (1, 1, 8, 8))
+    gops.nn.replace(net, nn.Activation, lambda old: gops.nn.Mish())
+    gops.export.picture(net, folder / "net-mish.svg", (1, 1, 8, 8))

@@ -121,8 +121,11 @@ def rules(op: Op) -> list[tuple[str, str]]:
         found.append(("Invalid labels",
                       f"``{labels[0]}`` holds whole numbers from 0 to the number of classes, less 1. Another label "
                       "makes each loss and gradient that depends on it NaN. A block raises an OpError that names its "
-                      "position in its first two calls. With ``GLUONOPS_CHECK_LABELS=1`` every call with arrays and "
+                      "position in its first calls. With ``GLUONOPS_CHECK_LABELS=1`` every call with arrays and "
                       "graphs of the custom and native backends do."))
+    if op.accumulate_fp32:
+        found.append(("float16", "It is computed in float32. Only a builtin graph of variables with unknown types, and "
+                                 "no parameter among them, computes in float16."))
     return [*found, *((table.HEADINGS[key], row[key]) for key in ("dtypes", "backends", "export"))]
 
 

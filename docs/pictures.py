@@ -1,7 +1,7 @@
 """The pictures of the operators' pages, drawn from what the operators put out.
 
 ``make docs`` draws them into ``docs/ops``: one for the light theme of the site and one for the dark one.
-``guide_pictures.py`` has those of the other pages. ``python docs/pictures.py`` writes the picture of the README.
+``guide_pictures.py`` has those of the other pages.
 """
 from __future__ import annotations
 
@@ -612,16 +612,3 @@ def gaussian_yolo_loss() -> plt.Figure:
     right.axhline(0, linewidth=0.8)
     right.set(title="gradient by the mean", xlabel="predicted x in the cell")
     return figure
-
-
-def main() -> None:
-    """Write the picture of the README: that of reorg, as PNG."""
-    folder = pathlib.Path(__file__).parent / "images"
-    folder.mkdir(exist_ok=True)
-    for theme in INK:
-        with plt.rc_context(style(theme)):
-            reorg().savefig(folder / f"reorg-{theme}.png", transparent=True, dpi=150)
-
-
-if __name__ == "__main__":
-    main()

@@ -137,6 +137,15 @@ def test_pictures_of_a_net_before_and_after_folding(docs, tmp_path):
     assert before.count("Convolution") == after.count("Convolution") == 2
 
 
+def test_pictures_of_a_net_before_and_after_replacing(docs, tmp_path):
+    import guide_pictures
+    guide_pictures.draw_replacing(tmp_path)
+    before, after = ((tmp_path / name).read_text(encoding="utf-8").lower() for name in ("net-relu.svg", "net-mish.svg"))
+    assert "relu" in before and "mish" not in before
+    assert "relu" not in after and after.count("mish") >= 2
+    assert before.count("convolution") == after.count("convolution") == 2
+
+
 def test_the_reference_has_every_public_name(docs, tmp_path):
     """An entry on its module's page; or for an operator's function and block, on the operator's page."""
     import operator_pages
@@ -164,7 +173,7 @@ def test_help_of_a_block_has_what_the_function_says(block):
             assert expected in documented[name]
             if expected == "default":
                 assert ast.literal_eval(documented[name].split("default ")[1]) == parameter.default
-    assert all(f"- **{name}**: " in page["Inputs"] for name in block_inputs(block))
+    assert all(page["Inputs"].count(f"- **{name}**: ") == 1 for name in block_inputs(block))
     assert page["Outputs"] and page["Raises"] and f":func:`gluonops.ops.{block._op.name}`" in page[""]
 
 
@@ -182,6 +191,12 @@ def test_a_block_says_only_what_the_function_does_not(docs):
     text = "\n".join(lines)
     assert re.findall(r"^(\w+) : ", text, re.M) == ["loss"] and "Raises" not in text and "See :func:" not in text
     assert "Inputs:" in text and "those of ``loss``" in text
+
+
+def test_the_contract_says_how_float16_is_computed(docs):
+    import operator_pages
+    assert "- It is computed in float32." in operator_pages.page("mish", "")
+    assert "computed in float32" not in operator_pages.page("abs", "")
 
 
 def test_the_reference_has_no_notes_for_maintainers(docs):

@@ -2,20 +2,46 @@
 import pathlib
 import re
 import runpy
+import shlex
 
 import fresh
-from gluonops.commands import table
+import mxnet as mx
+from gluonops.commands import cli, table
 from gluonops.runtime import support
+from mxnet.gluon.model_zoo import vision
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_ten_lines(tmp_path):
-    code, = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len([line for line in code.splitlines() if line.strip()]) == 10
-    fresh.python("-c", code, cwd=tmp_path).check_returncode()
+def blocks(language):
+    """The blocks of a language, each with the text block after it: what it prints."""
+    return re.findall(rf"```{language}\n(.*?)```\n```text\n(.*?)```", README, re.S)
+
+
+def test_a_net(tmp_path):
+    (code, printed), = blocks("python")
+    assert len([line for line in code.splitlines() if line.strip()]) == 11
+    done = fresh.python("-c", code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert all(0 <= float(difference) < 1e-5 for difference in (done.stdout, printed))
     assert (tmp_path / "digits-symbol.json").is_file() and (tmp_path / "digits-0000.params").is_file()
+
+
+def test_files_of_another(tmp_path, monkeypatch, capfd):
+    """The commands print what is shown, but for the last digits of differences."""
+    monkeypatch.chdir(tmp_path)
+    net = vision.resnet18_v1(prefix="resnetv10_")
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    net(mx.nd.ones((1, 3, 224, 224)))
+    net.export("resnet")
+    (commands, printed), = blocks("sh")
+    capfd.readouterr()
+    for line in commands.splitlines():
+        assert cli.main(shlex.split(line, comments=True)[1:]) == 0
+    shown = capfd.readouterr().out
+    assert re.sub(r"[\d.]+e-\d\d", "X", shown) == re.sub(r"[\d.]+e-\d\d", "X", printed)
 
 
 def test_links_lead_to_files():

@@ -1,9 +1,8 @@
 """Start an operator: ``make new-op NAME=x``.
 
-Copies the smallest real operator, ``abs``, under the new name, but with a contract and kernels of its own: its folder,
-the folder of its test and oracle, its line in the catalogue and in the CHANGELOG. Formulas, kernel bodies, oracle and
-documentation are left out: what is written compiles, and the new suite fails until they are filled in. Either all
-files are changed or none.
+Writes the files of a typical operator, ``hard_swish``, under the new name and without its formulas: its folder, the
+folder of its test and oracle, its line in the catalogue and in the CHANGELOG. What is written compiles, and the new
+suite fails until it is filled in. Either all files are changed or none.
 """
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TEMPLATE = "abs"
+TEMPLATE = "hard_swish"
 
 PAGE = '''r"""{name}: <fill in: what it does, in a line>.
 
@@ -51,7 +50,6 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
     >>> import mxnet as mx
     >>> <fill in: a use, and below it what it prints>
     """'''
-ROW = 'Row("fill_in", ([1.0],), {}, [float("nan")], [1.0], ([float("nan")],)),   # <fill in: worked out by hand>'
 CONTRACT = '''"""The contract of ``{name}``."""
 from __future__ import annotations
 
@@ -77,6 +75,45 @@ OP = Op(
     backward=("output_grad", "data"),
     cuda=Cuda(forward=launch, backward=launch),
 )
+'''
+ORACLE = '''"""{name}: <fill in: what it computes, in a line>. Source: <fill in>."""
+
+
+def forward(attrs, data):
+    raise NotImplementedError("{name}: the oracle's forward is not written yet")
+
+
+def backward(attrs, head, data):
+    raise NotImplementedError("{name}: the oracle's backward is not written yet")
+'''
+SUITE = """from op_suite import Bad, Case, OpSuite, Row
+
+
+class Test{block}(OpSuite):
+    name = "{name}"
+    cases = (Case("matrix", ((3, 4),)), Case("prime", ((7, 149),)), Case("one", ((1,),)))
+    empty = Case("empty", ((0, 3),))
+    table = (
+        Row("fill_in", ([1.0],), {{}}, [float("nan")], [1.0], ([float("nan")],)),   # <fill in: worked out by hand>
+    )
+    errors = (
+        Bad("attribute", ((2,),), {{"axis": 1}}, "'axis' is not an attribute; this op takes none", spelled=False),
+    )
+    determined = (({{"output": (2, 3)}}, {{}}, {{"data": (2, 3), "output": (2, 3)}}),)
+"""
+REFERENCE = '''"""``{name}`` and its gradient, computed with MXNet's own operators."""
+from __future__ import annotations
+
+from ...core.emitter import Array
+from ...core.errors import OpError
+
+
+def forward(F, attrs, data: Array) -> Array:
+    raise OpError("{name}", "forward is not written yet", "Write it in gluonops/ops/{name}/reference.py")
+
+
+def backward(nd, attrs, shapes, output_grad, data) -> dict:
+    raise OpError("{name}", "backward is not written yet", "Write it in gluonops/ops/{name}/reference.py")
 '''
 KERNEL_CU = """// {name}: <fill in: what a thread does, and the bytes that forward and backward move>.
 
@@ -106,7 +143,9 @@ namespace {{
 template <typename T>
 void forward(const {block}Args<T> &args)
 {{
-{refusal}    const T *data = args.data;
+    refuse("{name}", "kernel.cc is not written yet",
+           "Write it in gluonops/ops/{name}/kernel.cc, and remove this line");
+    const T *data = args.data;
     T *output = args.output;
     parallel_for(args.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
         for (int64_t i = begin; i < end; ++i)
@@ -117,7 +156,9 @@ void forward(const {block}Args<T> &args)
 template <typename T>
 void backward(const {block}Args<T> &args)
 {{
-{refusal}    const T *output_grad = args.output_grad;
+    refuse("{name}", "kernel.cc is not written yet",
+           "Write it in gluonops/ops/{name}/kernel.cc, and remove this line");
+    const T *output_grad = args.output_grad;
     T *data_grad = args.data_grad;
     parallel_for(args.size, 2 * sizeof(T), [=](int64_t begin, int64_t end) {{
         for (int64_t i = begin; i < end; ++i)
@@ -176,7 +217,7 @@ def camel(name: str) -> str:
 
 
 def rename(text: str, name: str) -> str:
-    """The template's text under another name: ``abs_forward``, ``test_abs``, ``AbsArgs``, ``TestAbs``."""
+    """A text of the template under another name: ``test_hard_swish``, ``HardSwishArgs``, ``TestHardSwish``."""
     text = re.sub(rf"(?<![A-Za-z0-9]){TEMPLATE}(?![A-Za-z0-9])", name, text)
     return re.sub(rf"(?<![A-Za-z0-9])(Test)?{camel(TEMPLATE)}(?![a-z0-9])", rf"\g<1>{camel(name)}", text)
 
@@ -185,23 +226,17 @@ def scaffold(name: str) -> list[pathlib.Path]:
     """Write everything; returns the files to fill, in the order in which they are best filled."""
     folder = ROOT / "gluonops" / "ops" / name
     tests = ROOT / "tests" / "ops" / name
-
-    def template(path: pathlib.Path) -> str:
-        """The same file of the template, under the new name."""
-        source = path.parent.parent / TEMPLATE / path.name.replace(name, TEMPLATE)
-        return rename(source.read_text(encoding="utf-8"), name)
-
-    makers = {
-        tests / "oracle.py": oracle,
-        tests / f"test_{name}.py": suite,
-        folder / "contract.py": contract,
-        folder / "__init__.py": page,
-        folder / "reference.py": reference,
-        folder / "kernel.cu": kernel_cu,
-        folder / "kernel.cc": kernel_cc,
-        folder / "block.py": block,
+    texts = {
+        tests / "oracle.py": ORACLE,
+        tests / f"test_{name}.py": SUITE,
+        folder / "contract.py": CONTRACT,
+        folder / "__init__.py": page(name),
+        folder / "reference.py": REFERENCE,
+        folder / "kernel.cu": KERNEL_CU,
+        folder / "kernel.cc": KERNEL_CC,
+        folder / "block.py": block(name),
     }
-    started = {path: make(template(path), name) for path, make in makers.items()}
+    started = {path: text.format(name=name, block=camel(name)) for path, text in texts.items()}
     catalogue, changes = ROOT / "gluonops" / "nn" / "__init__.py", ROOT / "CHANGELOG.md"
     edited = {
         catalogue: with_block(catalogue.read_text(encoding="utf-8"), name),
@@ -214,69 +249,22 @@ def scaffold(name: str) -> list[pathlib.Path]:
     return [*started, changes]
 
 
-# -- what each file keeps of the template ----------------------------------------------------------------------------
-def page(text: str, name: str) -> str:
-    text = with_docstring(text, PAGE.format(name=name))
-    text = with_docstring(text, FUNCTION, name)
-    return re.sub(r" *# pylint:.*", "", text)
+# -- what is copied --------------------------------------------------------------------------------------------------
+def page(name: str) -> str:
+    """``__init__.py``, with a form for each docstring."""
+    return with_docstring(with_docstring(template("__init__.py", name), PAGE), FUNCTION, name)
 
 
-def contract(text: str, name: str) -> str:
-    return CONTRACT.format(name=name)
+def block(name: str) -> str:
+    return with_docstring(template("block.py", name), '"""<fill in: what it does, in a line>."""', camel(name))
 
 
-def reference(text: str, name: str) -> str:
-    for function in ("forward", "backward"):
-        text = blank(text, function, error_of(name, function, "reference.py"))
-    return with_import(without_unused_imports(text), "from ...core.errors import OpError")
-
-
-def kernel_cu(text: str, name: str) -> str:
-    """Loops over the elements."""
-    return KERNEL_CU.format(name=name, block=camel(name))
-
-
-def kernel_cc(text: str, name: str) -> str:
-    """Loops over the elements, which refuse to run."""
-    refusal = (f'    refuse("{name}", "kernel.cc is not written yet",\n'
-               f'           "Write it in gluonops/ops/{name}/kernel.cc, and remove this line");\n')
-    return KERNEL_CC.format(name=name, block=camel(name), refusal=refusal)
-
-
-def block(text: str, name: str) -> str:
-    return with_docstring(text, '"""<fill in: what it does, in a line>."""', camel(name))
-
-
-def suite(text: str, name: str) -> str:
-    """The class with its cases, and a row that no output matches."""
-    lines = text.splitlines(keepends=True)
-    suite_class = definition(text, f"Test{camel(name)}")
-    body = "".join(lines[suite_class.lineno - 1:suite_class.end_lineno])
-    body = substitute(r"(?m)^( +)Row\(.*\),$", rf"\1{ROW}", body, f"test_{TEMPLATE}.py")
-    return f"from op_suite import Bad, Case, OpSuite, Row\n\n\n{body}"
-
-
-def oracle(text: str, name: str) -> str:
-    text = with_docstring(text, f'"""{name}: <fill in: what it computes, in a line>. Source: <fill in>."""')
-    for function in ("forward", "backward"):
-        error = f'raise NotImplementedError("{name}: the oracle\'s {function} is not written yet")'
-        text = blank(text, function, error)
-    return without_unused_imports(text)
-
-
-def error_of(name: str, function: str, file: str) -> str:
-    """The statement that stands for a body."""
-    return f'raise OpError("{name}", "{function} is not written yet", "Write it in gluonops/ops/{name}/{file}")'
+def template(file: str, name: str) -> str:
+    """A file of the template under the new name."""
+    return rename((ROOT / "gluonops" / "ops" / TEMPLATE / file).read_text(encoding="utf-8"), name)
 
 
 # -- editing text ----------------------------------------------------------------------------------------------------
-def substitute(pattern: str, replacement: str, text: str, file: str) -> str:
-    text, count = re.subn(pattern, replacement, text)
-    if not count:
-        raise Refused(f"{file} of {TEMPLATE} does not look as expected (no {pattern!r}). Adapt tools/new_op.py")
-    return text
-
-
 def definition(text: str, name: str | None = None) -> ast.AST:
     """The syntax tree of a module, or of its function or class ``name``."""
     tree = ast.parse(text)
@@ -293,43 +281,6 @@ def with_docstring(text: str, docstring: str, name: str | None = None) -> str:
     lines = text.splitlines(keepends=True)
     lines[old.lineno - 1:old.end_lineno] = [" " * old.col_offset + docstring + "\n"]
     return "".join(lines)
-
-
-def blank(text: str, function: str, statement: str) -> str:
-    """The text with a statement in place of the function's body."""
-    body = definition(text, function).body
-    lines = text.splitlines(keepends=True)
-    lines[body[0].lineno - 1:body[-1].end_lineno] = [f"    {statement}\n"]
-    return "".join(lines)
-
-
-def without_unused_imports(text: str) -> str:
-    """The text without the imports that only the template's formulas needed."""
-    tree = definition(text)
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    lines = text.splitlines(keepends=True)
-    for node in imports_of(tree):
-        needed = [alias for alias in node.names if (alias.asname or alias.name) in used]
-        if needed == node.names or getattr(node, "module", "") == "__future__":
-            continue
-        node.names = needed
-        replacement = [f"{ast.unparse(node)}\n"] if needed else [""]
-        padding = [""] * (node.end_lineno - node.lineno)   # the numbers of later lines stay right
-        lines[node.lineno - 1:node.end_lineno] = replacement + padding
-    return "".join(lines)
-
-
-def with_import(text: str, line: str) -> str:
-    """The text with one more import, behind the others or the module's docstring."""
-    tree = definition(text)
-    last = (imports_of(tree) or tree.body[:1])[-1]
-    lines = text.splitlines(keepends=True)
-    lines.insert(last.end_lineno, f"{line}\n")
-    return "".join(lines)
-
-
-def imports_of(tree: ast.Module) -> list[ast.stmt]:
-    return [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
 
 
 def exported(text: str) -> list[str]:

@@ -64,7 +64,7 @@ def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) 
         done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LEFT_OUT, *options, *tests],
                               cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT,
                               env={**os.environ, "OMP_NUM_THREADS": "1"})
-    except subprocess.CalledProcessError as error:   # which pip has explained
+    except subprocess.CalledProcessError as error:   # pip has explained it
         return f"FAILED: the environment cannot be made: {' '.join(map(str, error.cmd[1:5]))} ..."
     except subprocess.TimeoutExpired:
         return f"FAILED: the tests did not end in {LIMIT} s"

@@ -70,7 +70,7 @@ def check(wheel: pathlib.Path) -> None:
     """Install a wheel in a new environment that finds no compiler, and run an operator of its C++ library there."""
     home = wheel.parent.with_name("environment")
     run([sys.executable, "-m", "venv", home])
-    python = [home / "bin" / "python", "-I"]   # without what lies in the clone
+    python = [home / "bin" / "python", "-I"]   # -I: without what lies in the clone
     for command in ([*python, "-m", "pip", "install", "--quiet", "--find-links", wheel.parent, "gluonops[cpu]"],
                     [home / "bin" / "gluonops", "install-mxnet"],
                     [*python, "-m", "pip", "check"],

@@ -71,7 +71,7 @@ def draw(wanted: list[Case], folder: pathlib.Path) -> None:
         arrays = inputs.of_case(case)
         (folder / str(number)).mkdir(parents=True)
         for position, array in enumerate(arrays.values()):
-            is_label = position > 0 and array.dtype.kind == "i"   # which MXNet has in float32
+            is_label = position > 0 and array.dtype.kind == "i"   # MXNet's labels are float32
             np.save(folder / str(number) / f"{position}.npy", array.astype("float32") if is_label else array)
         described.append({"op": case.op, "attrs": {**required(case.op), **case.attrs}, "inputs": len(arrays)})
     (folder / "cases.json").write_text(json.dumps(described), encoding="utf-8")

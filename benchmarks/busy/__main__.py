@@ -22,7 +22,7 @@ from ..networks import exported
 
 OURS, ORT, TORCH = PEERS = "gluonops", "onnxruntime", "torch"
 PEERS_OF = {"operator": PEERS, "net": PEERS, "training": (OURS, TORCH), "detector": (OURS, TORCH)}
-TURNS, SECONDS = 6, 0.25   # of every peer, at every load
+TURNS, SECONDS = 6, 0.25   # turns of every peer at every load, and the seconds of each
 QUIET, BUSY = LOADS = 0, 1   # busy processes for every core
 
 

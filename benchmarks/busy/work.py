@@ -70,7 +70,7 @@ def net_in_onnxruntime(what: str, data: np.ndarray, folder: pathlib.Path) -> Cal
 def net_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
     from ..networks import peers
 
-    return peers.in_torch(folder, data, "plain")
+    return peers.in_torch(folder, data)
 
 
 def our_training(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:

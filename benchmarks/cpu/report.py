@@ -17,33 +17,13 @@ def limit(record: dict) -> float:
 
 
 def text(record: dict) -> str:
-    """A record as lines of text: times; ours over those of the copy, and how many times as long the others take."""
-    lines = [["", *PASSES], ["copy", report.milliseconds(limit(record)), "", ""]]
-    for peer in record["peers"]:
-        problem = record["notes"].get(peer) or record["mismatches"].get(peer)
-        if peer in record["mismatches"]:
-            problem = f"MISMATCH {problem}"
-        lines.append([peer, problem, "", ""] if problem else [peer, *(_cell(record, peer, part) for part in PASSES)])
-    return "\n".join([f"{title(record)}, {report.amount(record['bytes'])}",
-                      *(f"  {line}" for line in report.aligned(lines))])
-
-
-def _cell(record, peer, part):
-    time = report.of(record, peer, **{"pass": part})
-    if peer == OURS:
-        ratio = time / limit(record)
-        return f"{report.milliseconds(time)} ({f'{ratio:.2f} x copy' if time > 0 else 'within noise'})"
-    return f"{report.milliseconds(time)} ({_speedup(record, peer, part)})"
-
-
-def _speedup(record, peer, part):
-    ratio = report.speedup(record, OURS, peer, **{"pass": part})
-    return "within noise" if ratio is None or ratio <= 0 else f"{ratio:.1f}x"
+    """A record as lines of text."""
+    return report.text(f"{title(record)}, {report.amount(record['bytes'])}", record, OURS, PASSES)
 
 
 def verdicts(records: Iterable[dict]) -> list[dict]:
     """Each target against each record of its operator."""
-    return [verdict for record in records if record["nodes"] == 1 for verdict in _verdicts(record)]
+    return [verdict for record in records for verdict in _verdicts(record)]
 
 
 def _verdicts(record):
@@ -73,8 +53,7 @@ def first_records(results: dict) -> list[dict]:
     """The first record of each operator."""
     first = {}
     for record in results["cases"]:
-        if record["nodes"] == 1:
-            first.setdefault(record["op"], record)
+        first.setdefault(record["op"], record)
     return list(first.values())
 
 

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..harness import results
+from ..harness import cases, results
 from ..harness.cases import title
 from ..harness.command import Benchmark
 from ..harness.report import README
-from . import cases, compare, peers, report
+from . import compare, peers, report
 from .runners import RUNNERS, NoGPU, Runner
 
 BENCHMARK = Benchmark("benchmarks.gpu", __doc__, README, "gpu", title, report.text, report.verdicts, report.summary)
@@ -102,9 +102,12 @@ def load(args: argparse.Namespace) -> dict:
         plan = results.load(args.plan)
         plan["cases"] = [case for case in plan["cases"] if not args.op or case["op"] in args.op]
         return plan
+    from gluonops.core import rtc
+
     from . import plan as plans
 
-    plan = plans.make(cases.cases(args.quick, args.op))
+    chosen = [op for op in rtc.operators() if not args.op or op in args.op]
+    plan = plans.make(cases.on_gpu(chosen, args.quick))
     if args.plan:
         results.save(args.plan, plan)
     return plan

@@ -14,7 +14,7 @@ from ..harness import inputs as drawn
 from ..harness import suites
 from ..harness.cases import declared
 
-TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-12}   # of the value and of the largest value
+TOLERANCE = {"float16": 2e-3, "float32": 2e-5, "float64": 1e-12}   # shares of the value and of the largest value
 
 
 def inputs(case: dict) -> dict:

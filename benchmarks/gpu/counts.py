@@ -16,10 +16,10 @@ from ..harness.cases import Case
 from . import compare, plan
 
 DRAWN = 1 << 16     # elements of the data
-THREADS = 1 << 12   # of a launch that are executed
+THREADS = 1 << 12   # so many of a launch are executed
 WHOLE = 1 << 16     # threads of a launch that is executed wholly where it is one of several, and may need the others'
 NEAR = 1 << 22      # bytes of a tensor that stays in the cache
-ARCHITECTURE = "sm_90"   # whose registers are counted
+ARCHITECTURE = "sm_90"   # its registers are counted
 SECTOR, WARP = 32, 32
 
 

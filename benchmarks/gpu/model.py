@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from gluonops.core import rtc
 
 from ..harness import report, results
-from ..harness.cases import declared, title
-from . import cases, counts
+from ..harness.cases import Case, declared, on_gpu, title
+from . import counts
 from .data_sheets import (
     BLOCKS,
     CACHED,
@@ -126,12 +126,12 @@ def of_warp(instructions: float, waits: float, gpu: DataSheet) -> float:
     return waits * WAIT + instructions * CHAIN / (gpu.ghz * 1e9)
 
 
-def work(case: cases.Case) -> dict[str, Work]:
+def work(case: Case) -> dict[str, Work]:
     """Pass -> what it executes."""
     return {direction: Work(counted) for direction, counted in counts.count(case).items()}
 
 
-def verdicts(case: cases.Case, passes: dict[str, Work]) -> list[dict]:
+def verdicts(case: Case, passes: dict[str, Work]) -> list[dict]:
     """The operator's targets against a copy, judged by the estimate."""
     judged = []
     for target in declared(case.op).GPU_TARGETS:
@@ -141,7 +141,7 @@ def verdicts(case: cases.Case, passes: dict[str, Work]) -> list[dict]:
     return judged
 
 
-def lines(case: cases.Case, passes: dict[str, Work], measured: dict) -> Iterator[str]:
+def lines(case: Case, passes: dict[str, Work], measured: dict) -> Iterator[str]:
     """A case as text: what it executes, and what is expected of each GPU."""
     yield case.title
     for direction, found in passes.items():
@@ -208,7 +208,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write what was counted")
     args = parser.parse_args(arguments)
     measured, judged, records, errors = times(args.against), [], [], []
-    for case in cases.cases(ops=args.op):
+    for case in on_gpu(args.op or rtc.operators()):
         passes, real = work(case), measured.get(case.title, {})
         print("\n".join(lines(case, passes, real)), flush=True)
         judged += verdicts(case, passes)

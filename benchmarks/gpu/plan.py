@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import gluonops as gops
 import numpy as np
 from gluonops.core import nvrtc, record, registry, rtc
-from gluonops.core.contract import accumulator
+from gluonops.core.declarations import accumulator
 
 from ..harness.cases import Case
 

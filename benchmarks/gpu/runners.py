@@ -165,7 +165,7 @@ class MXNet:
 
     def __init__(self, quick=False):
         if quick:
-            os.environ.setdefault("MXNET_GPU_MEM_POOL_TYPE", "Unpooled")   # for compute-sanitizer, as in CuPy
+            os.environ.setdefault("MXNET_GPU_MEM_POOL_TYPE", "Unpooled")   # compute-sanitizer needs it, as in CuPy
         import gluonops
         import mxnet as mx
         from gluonops.core import backend

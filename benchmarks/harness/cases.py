@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 FLOATS = ("float32", "float16", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = ("int32", "uint8")   # the types of class indices beyond float32
-NODES = 64                    # operators in a chain
 LONGEST = 5                   # numbers of an attribute that are in a case's name
 
 
@@ -54,7 +53,6 @@ def unless_along_first(attrs: dict, ndim: int) -> bool:
 
 DEFAULTS = {
     "CPU": (),           # rows that are timed beside the peers on the CPU
-    "CHAINED": (),       # rows of NODES operators in a chain there, for the cost of a node
     "COMMITS": (),       # rows that are timed in two commits, beside those of CPU
     "TARGETS": (Target("both", "builtin", 2), Target("both", "torch", 1.3)),   # on the CPU
     "GPU": (),           # rows that are timed on a GPU
@@ -83,7 +81,7 @@ class Case:
 
     ``more``: shapes of the inputs that do not follow from the data's. ``label``: the dtype of class indices.
     ``request``: whether what is computed is written or added to what is there. ``offset``: so many elements behind an
-    aligned address every tensor starts. ``nodes``: how many operators there are in a chain.
+    aligned address every tensor starts.
     """
     op: str
     shape: tuple
@@ -93,7 +91,6 @@ class Case:
     label: str = "float32"
     request: str = "write"
     offset: int = 0
-    nodes: int = 1
 
     @property
     def name(self) -> str:
@@ -105,8 +102,6 @@ class Case:
             words.append("add")
         if self.offset:
             words.append(f"offset {self.offset}")
-        if self.nodes > 1:
-            words.append("per node")
         return " ".join(words)
 
     @property
@@ -168,8 +163,6 @@ def on_cpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
         found = with_rows(op)
         for one in found.SMALL[:1] if quick else found.CPU:
             yield case(op, one)
-        for one in found.CHAINED:
-            yield case(op, one, nodes=NODES)
 
 
 def of_commits(ops: Iterable[str]) -> Iterator[Case]:
@@ -182,13 +175,19 @@ def of_commits(ops: Iterable[str]) -> Iterator[Case]:
             yield case(op, one)
 
 
-def on_gpu(op: str) -> Iterator[Case]:
-    """The cases that are timed on a GPU."""
-    return (case(op, one) for one in with_rows(op).GPU)
+def on_gpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
+    """The cases that are timed on a GPU; small ones for every path of every kernel if ``quick``."""
+    from gluonops.core import registry
+
+    for op in ops:
+        if quick:
+            yield from _small(op, registry.get(op).op.types)
+        else:
+            yield from (case(op, one) for one in with_rows(op).GPU)
 
 
-def small(op: str, dtypes: dict) -> Iterator[Case]:
-    """A GPU's small cases: every row in every dtype that its list covers."""
+def _small(op: str, dtypes: dict) -> Iterator[Case]:
+    """Every row in every dtype that its list covers."""
     found = with_rows(op)
     for dtype in FLOATS:
         for one in found.TYPICAL:

@@ -44,6 +44,28 @@ def milliseconds(ms: float) -> str:
     return f"{ms:.3g} ms" if abs(ms) >= 0.1 else f"{ms * 1e3:.1f} us"
 
 
+def cell(record: dict, peer: str, ours: str | None, **where) -> str:
+    """A peer's time, and how many times as long as ours it is; or why there is none."""
+    if peer in record["mismatches"]:
+        return f"MISMATCH {record['mismatches'][peer]}"
+    time = of(record, peer, **where)
+    if time is None:
+        return record["notes"].get(peer, "")
+    ratio = speedup(record, ours, peer, **where)
+    return milliseconds(time) + (f" ({ratio:.2f})" if ratio and ratio > 0 else "")
+
+
+def text(title: str, record: dict, ours: str | None, passes: Sequence[str] = ()) -> str:
+    """A record as lines of text: the time of each peer, of each pass if there are several."""
+    columns = [{"pass": one} for one in passes] or [{}]
+    lines = [["", *passes]] if passes else []
+    for peer in dict.fromkeys([*(row["peer"] for row in record["times"]), *record["peers"]]):
+        found = [cell(record, peer, ours, **where) for where in columns]
+        is_measured = any(of(record, peer, **where) for where in columns)
+        lines.append([peer, *(found if is_measured else [found[0], *[""] * len(passes[1:])])])
+    return "\n".join([f"{title}; times ours in brackets", *(f"  {line}" for line in aligned(lines))])
+
+
 def cells(figures: Sequence[float | None], form: str = "{:.3g}") -> list[str]:
     """Figures as text, and nothing where there is none."""
     return ["" if figure is None else form.format(figure) for figure in figures]

@@ -38,13 +38,13 @@ from . import peers
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
 SIZES = (96, 128, 256)   # tried in this order
 SEED = 5
-THRESHOLD = 0.1   # of the detections
+THRESHOLD = 0.1   # scores of detections are at least so large
 # The last layers of these kinds return another thing than gluonops: the loss, another order, nothing.
 NOT_COMPARED = {"cost", "contrastive"}
 OTHER_ORDER = {("alexeyab", "region")}
 FLOAT, DOUBLE = np.dtype("<f4"), np.dtype("<f8")
 HEADER = 20       # bytes of the header of a file of weights
-ROUNDS = 5        # of timed calls
+ROUNDS = 5        # timed calls of each peer
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def with_size(cfg: pathlib.Path, folder: pathlib.Path, size: int | None = None) 
     for other in (*cfg.parent.parent.glob("*.tree"), *cfg.parent.parent.glob("*.map")):
         (folder / other.name).write_bytes(other.read_bytes())
         text = re.sub(rf"= *\S*{other.name}", f"={other.name}", text)
-    head, rest = re.match(r"(.*?\[net.*?)(\n\[.*)", text, re.DOTALL).groups()   # what [net] says; the layers
+    head, rest = re.match(r"(.*?\[net.*?)(\n\[.*)", text, re.DOTALL).groups()   # [net], the layers
     # AlexeyAB's program reads no contrastive net of less; it runs on one image all the same.
     values = {"batch": 2 if "contrastive=" in head else 1, "subdivisions": 1}
     if size:

@@ -18,8 +18,8 @@ from .peers import AS_IT_STARTS, COMPILED, EAGER, EAGER_TUNED, NET, ORT, OURS, U
 PEERS = (NET, *OURS, UNSPLIT, AS_IT_STARTS, ORT, EAGER, EAGER_TUNED, COMPILED)
 NETS = ("yolov2", "tiny_yolov2", "darknet19")
 BATCHES = (1, 8)     # images in a call
-TOLERANCE = 1e-5     # of the largest value of the output
-TARGETS = ((ORT, 1), (EAGER, 2), (EAGER_TUNED, 2))   # of the speed of a peer
+TOLERANCE = 1e-5     # a share of the largest value of the output
+TARGETS = ((ORT, 1), (EAGER, 2), (EAGER_TUNED, 2))   # peer, share of its speed
 
 
 def differs(got: np.ndarray | None, expected: np.ndarray) -> str | None:
@@ -44,18 +44,7 @@ def title(record: dict) -> str:
 
 def text(record: dict) -> str:
     """One record as lines of text."""
-    lines = [[f"  {peer}", _cell(record, peer)] for peer in PEERS if _cell(record, peer)]
-    return "\n".join([f"{title(record)}: for each image, and times the fastest of ours", *report.aligned(lines)])
-
-
-def _cell(record, peer):
-    time = report.of(record, peer)
-    if peer in record["mismatches"]:
-        return f"MISMATCH {record['mismatches'][peer]}"
-    if time is None:
-        return record["notes"].get(peer, "")
-    ratio = best(record) and report.speedup(record, best(record), peer)
-    return f"{time:.3g} ms" + (f" ({ratio:.2f})" if ratio else "")
+    return report.text(f"{title(record)}: for each image", record, best(record))
 
 
 def verdicts(records: Iterable[dict]) -> list[dict]:

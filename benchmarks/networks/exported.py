@@ -18,9 +18,9 @@ from .peers import AS_IT_STARTS, COMPILED, EAGER_TUNED, NAIVE, ORT, ORT_INT8
 
 SIZES = {"yolov2": 416, "tiny_yolov2": 416, "darknet19": 224, "small": 64}   # height and width of the image
 SMALL = "small"                      # a miniature for quick runs
-TURNS, SECONDS = 15, 0.15            # of every peer; the seconds of each of its turns
+TURNS, SECONDS = 15, 0.15            # turns of every peer, and the seconds of each
 QUICK_TURNS, QUICK_SECONDS = 2, 0.01
-Compare = Callable[["np.ndarray | None", "np.ndarray"], "str | None"]   # what is wrong with an output, or None
+Compare = Callable[["np.ndarray | None", "np.ndarray"], "str | None"]   # says what is wrong with an output
 
 
 def add_options(parser: argparse.ArgumentParser, nets: Sequence[str]) -> None:

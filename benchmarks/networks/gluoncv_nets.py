@@ -79,7 +79,7 @@ def scale(net: gluon.HybridBlock, data: mx.nd.NDArray, rng: np.random.RandomStat
     for parameter in net.collect_params(".*weight").values():
         shape = parameter.shape
         deviation = np.sqrt(2 / max(1, np.prod(shape[1:])))
-        if "offset" in parameter.name:   # of a deformable convolution: by less than a pixel
+        if "offset" in parameter.name:   # a deformable convolution's: less than a pixel
             deviation /= 10
         parameter.set_data(mx.nd.array(rng.normal(0, deviation, shape)))
     for parameter in net.collect_params(".*_var").values():   # those of gluoncv's SSD are drawn, some below 0

@@ -23,7 +23,7 @@ PEERS = (MODULE, INT8, ORT, ORT_INT8)
 NETS = ("tiny_yolov2", "yolov2")
 THREADS = (1, 2)
 TOLERANCE = 0.1      # relative error of an output in 8 bits, with random weights
-TARGETS = ((ORT, 2.5), (ORT_INT8, 1))   # of the speed of a peer
+TARGETS = ((ORT, 2.5), (ORT_INT8, 1))   # peer, share of its speed
 
 
 def relative_error(got: np.ndarray | None, expected: np.ndarray | None) -> float:
@@ -44,16 +44,8 @@ def title(record: dict) -> str:
 
 
 def text(record: dict) -> str:
-    lines = [[f"  {peer}", cell(record, peer), f"error {record['errors'][peer]:.4f}"] for peer in record["errors"]]
-    return "\n".join([f"{title(record)}: for an image, and times {INT8}", *report.aligned(lines)])
-
-
-def cell(record: dict, peer: str) -> str:
-    """Median time and ratio of a peer, or why there is none."""
-    if peer in record["mismatches"]:
-        return f"MISMATCH {record['mismatches'][peer]}"
-    time, ratio = report.of(record, peer), report.speedup(record, INT8, peer)
-    return f"{time:.3g} ms" + ("" if ratio is None else f" ({ratio:.2f})")
+    errors = [f"  the error of {peer} is {error:.4f}" for peer, error in record["errors"].items()]
+    return "\n".join([report.text(f"{title(record)}: for an image", record, INT8), *errors])
 
 
 def verdicts(records: Iterable[dict]) -> list[dict]:
@@ -65,7 +57,7 @@ def verdicts(records: Iterable[dict]) -> list[dict]:
 def summary(results: dict) -> str:
     """Times, targets and machine."""
     found = results["cases"]
-    lines = [[peer, *[cell(record, peer) for record in found]] for peer in PEERS]
+    lines = [[peer, *[report.cell(record, peer, INT8) for record in found]] for peer in PEERS]
     return "\n\n".join([report.markdown(["time for an image", *map(title, found)], lines),
                         report.targets_met(verdicts(found)), machine.sentence(results)])
 

@@ -14,9 +14,8 @@ from mxnet.gluon import HybridBlock
 
 PADDED = {"fold_batch_norm": True, "pad_channels": True}
 SPLIT = {**PADDED, "split_channels": True}
-# Prefix of the files: options of the export. The last two are for torch, in custom nodes.
-FILES = {"padded": PADDED, "split": SPLIT, "plain": {"backend": "custom"},
-         "bare": {"backend": "custom", "fold_batch_norm": True}}
+# Prefix of the files: options of the export. The last ones become PyTorch's.
+FILES = {"padded": PADDED, "split": SPLIT, "folded": {"backend": "custom", "fold_batch_norm": True}}
 
 
 class Small(HybridBlock):
@@ -61,6 +60,9 @@ def write(name: str, size: int, folder: str | os.PathLike) -> None:
         gops.export.symbol(net, folder / prefix, shape, **options)
     if importlib.util.find_spec("onnx"):
         gops.export.onnx(net, folder / "net.onnx", shape, fold_batch_norm=True)
+    if importlib.util.find_spec("torch"):
+        gops.export.torch(net, folder / "torch", shape)
+        gops.export.torch(folder / "folded", folder / "torch_folded", shape)
 
 
 def write_int8(name: str, size: int, folder: str | os.PathLike) -> None:

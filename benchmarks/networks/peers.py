@@ -74,12 +74,11 @@ def in_onnxruntime(folder: pathlib.Path, data: np.ndarray, file: str = "net.onnx
     return lambda: session.run(None, {"data": data})[0]
 
 
-def in_torch(folder: pathlib.Path, data: np.ndarray, prefix: str, compiled: bool = False) -> Callable:
+def in_torch(folder: pathlib.Path, data: np.ndarray, name: str = "torch", compiled: bool = False) -> Callable:
     import torch
+    from gluonops.export.torch.verify import load
 
-    from . import torch_net
-
-    net, data = torch_net.in_torch(str(folder / prefix)), torch.from_numpy(data)
+    net, data = load(folder / name).load().eval().requires_grad_(False), torch.from_numpy(data)
     if compiled:
         net = torch.compile(net, dynamic=False)
 
@@ -98,7 +97,7 @@ PEERS = {
     INT8: lambda *where: module(*where, "int8"),
     ORT: in_onnxruntime,
     ORT_INT8: lambda *where: in_onnxruntime(*where, "int8.onnx"),
-    EAGER: lambda *where: in_torch(*where, "plain"),
-    EAGER_TUNED: lambda *where: in_torch(*where, "plain"),
-    COMPILED: lambda *where: in_torch(*where, "bare", compiled=True),
+    EAGER: in_torch,
+    EAGER_TUNED: in_torch,
+    COMPILED: lambda *where: in_torch(*where, "torch_folded", compiled=True),
 }

@@ -10,7 +10,7 @@ TARGETS = [Target("forward", "copy", 1 / 1.5), Target("forward", "torch", 1)]
 
 # The first has a thread or a few for a row, the second a block, the last several blocks.
 ROWS = [Row((37, 7)), Row((5, 1031)), Row((2, 40011))]
-IMAGES = (4, 21, 512, 512)   # of which every pixel has a class
+IMAGES = (4, 21, 512, 512)   # every pixel has a class
 SIZES = [
     Row((8192, 1000)),
     Row((65536, 1000)),

@@ -21,13 +21,13 @@ TARGETS = [
 TYPICAL = [
     Row((7, 13), {"tiles": 3}),
     Row((5, 3, 7), {"tiles": 2, "axis": 1}),
-    Row((1, 48), {"tiles": 300, "axis": 0}),   # whose copies are shared
+    Row((1, 48), {"tiles": 300, "axis": 0}),   # threads share the copies
 ]
 SMALL = [Row((7, 13), {"tiles": 3})]
 VARIANTS = [
     Row((2, 3, 2, 5), {"tiles": (2, 1, 3, 1)}),
     Row((2, 3, 2, 8), {"tiles": (2, 1, 3, 1)}),
-    Row((1, 100), {"tiles": 3000, "axis": 0}),   # whose copies are shared by several blocks
+    Row((1, 100), {"tiles": 3000, "axis": 0}),   # several blocks share the copies
 ]
 GPU = [
     *(Row((size, 64, 64, 64), {"tiles": 2, "axis": axis}) for size in (64, 256) for axis in (1, -1)),

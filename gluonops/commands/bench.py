@@ -15,7 +15,7 @@ from ..bench.peers import peers
 from ..core import files, registry
 from ..core.backend import backend, current_backend, resolve
 from ..core.errors import OpError
-from .progress import over
+from ..core.progress import over
 
 __all__ = ["measure", "run"]
 

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.progress import over
 from ..export import LoadedClassifier, Prediction
 from .on_images import as_json, load_net, output_paths, write
-from .progress import over
 
 __all__ = ["run"]
 

@@ -9,8 +9,8 @@ from mxnet.gluon import HybridBlock
 from .. import darknet, export
 from ..core.errors import OpError
 from ..core.files import make_folder
+from ..core.progress import layers
 from ..data.base import class_names
-from .progress import layers
 
 __all__ = ["run"]
 

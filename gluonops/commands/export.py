@@ -64,7 +64,8 @@ def _write(args):
             export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
                         fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset)
             differences += _compared(args, beside)
-        ported = [] if args.torch is None else export.torch(args.source, args.torch, args.data_shape, args.epoch)
+        ported = [] if args.torch is None else export.torch(args.source, args.torch, args.data_shape, args.epoch,
+                                                                  args.training)
         replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
     return [*made, *ported], differences
 

@@ -29,6 +29,7 @@ def add_export(add: Callable) -> None:
     export.add_argument("--epoch", type=int, metavar="N", help="number of the parameter file (default: the highest)")
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--torch", metavar="DIR", help="write PyTorch source, weights and a test")
+    export.add_argument("--training", action="store_true", help="for --torch: keep losses and labels")
     export.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                         help="shape of the input, if the file does not store it, or another one to export for; "
                         "name it if there are several inputs")
@@ -71,6 +72,8 @@ def _check_export(args: argparse.Namespace) -> None:
     _check_int8(args)
     if args.onnx is None and (args.fixed_batch or args.opset is not None):
         args.parser.error("--fixed-batch and --opset go with --onnx")
+    if args.training and args.torch is None:
+        args.parser.error("--training goes with --torch")
     _name_shapes(args)
 
 

@@ -12,9 +12,9 @@ from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..core.optional import require
+from ..core.progress import layers
 from ..data import image_files
 from ..export.running.load import is_exported
-from .progress import layers
 
 __all__ = ["as_json", "load_net", "output_paths", "write"]
 

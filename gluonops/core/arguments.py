@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .attributes import Attr, Choice, Float, Int, IntOrTuple, Optional, Pairs
-from .contract import Array, Number, Op, expression
-from .expressions import dtype_of
+from .contract import Op
+from .declarations import Array, Number
+from .expressions import dtype_of, expression
 
 
 def camel(name: str) -> str:
@@ -61,7 +62,7 @@ def known_types(op: Op) -> dict[str, str]:
 
 
 def dtypes_of_derived(op: Op, derived: dict[str, str | Number]) -> dict[str, str]:
-    """Name -> dtype, as in :class:`.contract.Array`, of derived numbers."""
+    """Name -> dtype, as in :class:`.declarations.Array`, of derived numbers."""
     found, known = {}, known_types(op)
     for name, given in derived.items():
         if isinstance(given, Number):

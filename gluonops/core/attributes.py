@@ -235,3 +235,17 @@ class Attr:
 
     def _refusal(self, where: str, value: typing.Any, expected: str) -> OpError:
         return OpError(where, f"{self.name} is {quoted(value)}; expected {expected}", f"Pass another {self.name}")
+
+
+def key_of(values: dict) -> tuple:
+    """Attributes as a key of a cache. The types are part of it, because True equals 1."""
+    given = tuple(values.values())
+    return tuple(values), given, value_types(given)
+
+
+def value_types(values: tuple) -> tuple:
+    """The type of each value, and for a tuple the types of its items."""
+    types = tuple(map(type, values))
+    if tuple in types:
+        types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in values)
+    return types

@@ -25,9 +25,9 @@ __all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections
 
 HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
 ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
-ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n .*)*)", re.M)
+ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
-BLOCK_ARGUMENTS = ("prefix", "params")   # of every block
+BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
 RAISES = "Raises\n------\nOpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 
@@ -157,13 +157,18 @@ class OpBlock(OperatorPage, HybridBlock):
         return call_text(self, self._options)
 
 
-def _constructor(cls: type[OpBlock]) -> Callable:
-    """The constructor whose arguments are the operator's attributes."""
+def _constructor(cls: type[OperatorPage], keywords: tuple[str, ...] = ()) -> Callable:
+    """The constructor whose arguments are the operator's attributes, and those that the base class names.
+
+    The attributes of these ``keywords`` are taken by name only.
+    """
     arguments = inspect.signature(cls._function).parameters.values()
     attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
+    block, *others, kwargs = inspect.signature(cls.__init__).parameters.values()
     signature = inspect.Signature([
-        inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *attributes,
-        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD, annotation="Any")])
+        block, *[argument for argument in attributes if argument.name not in keywords], *others,
+        *[argument.replace(kind=inspect.Parameter.KEYWORD_ONLY) for argument in attributes
+          if argument.name in keywords], kwargs])
 
     def __init__(self, *args: Any, **kwargs: Any):
         bound = signature.bind(self, *args, **kwargs)
@@ -176,7 +181,7 @@ def _constructor(cls: type[OpBlock]) -> Callable:
 
 
 class OpLoss(OperatorPage, Loss):
-    """The mean of an operator's losses of each sample. Further keyword arguments are as those of :class:`OpBlock`.
+    """The mean of an operator's losses of each sample. Further arguments are as those of :class:`OpBlock`.
 
     Parameters
     ----------
@@ -191,6 +196,13 @@ class OpLoss(OperatorPage, Loss):
     Outputs:
         - **loss**: (batch_size,), the dtype of ``pred``.
     """
+
+    _keywords: tuple[str, ...] = ()   # attributes that are taken by name only
+
+    def __init_subclass__(cls, **kwargs: Any):
+        if "_function" in vars(cls) and "__init__" not in vars(cls):
+            cls.__init__ = _constructor(cls, cls._keywords)
+        super().__init_subclass__(**kwargs)
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
         options, others = _split(self, kwargs)

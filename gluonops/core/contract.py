@@ -13,274 +13,42 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import math
 import operator
-import re
 import types as _types
 import typing
 from collections.abc import Sequence
 
-from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, without_mxnet
-from .dims import UNKNOWN, bare_sizes, solve
+from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, key_of, without_mxnet
+from .declarations import (
+    FLOATS,
+    INTEGERS,
+    LABELS,
+    Arg,
+    Array,
+    Becomes,
+    Indices,
+    Number,
+    Out,
+    Refused,
+    Rows,
+    accumulator,
+    dtype_name,
+)
+from .dims import bare_sizes, solve
 from .errors import OpError, quoted
-from .expressions import Expression
-from .shapes import At, Group, Named, Shapes, Term, normalized_axis
+from .expressions import expression, fill_in
+from .launch import Cuda, Launch, each_element, threads_along
+from .shapes import Shapes, bare_name, sizes_of_terms
 
+# All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
            "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused",
-           "Rows", "Shapes", "UNKNOWN", "accumulator", "normalized_axis"]
+           "Rows", "Shapes", "each_element", "threads_along"]
 
-FLOATS = ("float16", "float32", "float64")
-INTEGERS = ("uint8", "int8", "int32", "int64")
-LABELS = FLOATS + INTEGERS
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
 MAX_NDIM = 8
-PREFIX = "gluonops_"   # of the operators' names in graphs
-
-
-def accumulator(dtype: str) -> str:
-    """The dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
-    return "float32" if dtype == "float16" else dtype
-
-
-def dtype_name(dtype: typing.Any) -> str:
-    """The name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
-    if isinstance(dtype, str):
-        return dtype
-    return getattr(dtype, "name", None) or dtype.__name__.rstrip("_")
-
-
-@dataclasses.dataclass(frozen=True)
-class Indices:
-    """The values of an input are whole numbers from 0 to the size of a dimension, less 1.
-
-    Parameters
-    ----------
-    dimension : str
-        Name of the dimension in the shapes.
-    ignore : str, optional
-        An attribute. Its value, unless it is None, is also allowed.
-    when : str, optional
-        The condition under which the values are indices. The default is always.
-    """
-    dimension: str
-    ignore: str | None = None
-    when: str | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Rows:
-    """The values of an input are rows along its last axis. A row is valid, or all its numbers are 0.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        Names of the numbers in a row.
-    axes : tuple of str
-        Names of the other axes, for errors, such as ``("image", "box")``.
-    valid : str
-        The condition for a row, over the columns and the attributes.
-    expected, remedy : str
-        The error's text; ``{expression}`` stands for a value.
-    """
-    columns: tuple
-    axes: tuple
-    valid: str
-    expected: str
-    remedy: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Refused:
-    """A combination of attributes, or of attributes and numbers of dimensions, that is an error.
-
-    Parameters
-    ----------
-    when : str
-        The condition, over attributes and ``tensor.ndim``.
-    what, remedy : str
-        The error's text; ``{expression}`` stands for a value.
-    """
-    when: str
-    what: str
-    remedy: str
-
-    @property
-    def reads_ndim(self) -> bool:
-        return ".ndim" in self.when
-
-
-@dataclasses.dataclass(frozen=True)
-class Becomes:
-    """The operator that replaces a loss head at inference, with the inputs and attributes that it takes over."""
-    operator: str
-    inputs: tuple
-    attrs: tuple = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Arg:
-    """An input.
-
-    Parameters
-    ----------
-    name : str
-    dtype : str
-        Its type variable, or two and a condition: ``"L if sparse else T"``.
-    gradient : bool or str
-        Whether it has a gradient, or the condition under which it has one.
-    values : Indices or Rows, optional
-        The valid values; :mod:`.labels` says when they are checked.
-    """
-    name: str
-    dtype: str
-    gradient: bool | str = True
-    values: Indices | Rows | None = None
-
-    def has_gradient(self, attrs: tuple) -> bool:
-        if isinstance(self.gradient, bool):
-            return self.gradient
-        return bool(expression(self.gradient)(attrs._asdict()))
-
-
-@dataclasses.dataclass(frozen=True)
-class Out:
-    """An output.
-
-    The first one is the result. Another one is hidden, for the backward pass, unless the operator returns several.
-    """
-    name: str
-    dtype: str
-    doc: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Number:
-    """A derived number whose type is not the usual one, or that is not an expression.
-
-    Parameters
-    ----------
-    dtype : str
-        As in :class:`Array`.
-    expression : str, optional
-        Without one, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes the number.
-    count : int, optional
-        The length of an array of such numbers, for CUDA.
-    """
-    dtype: str
-    expression: str | None = None
-    count: int | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Array:
-    """Memory in which the kernels work. In C++ it is zero at first.
-
-    Parameters
-    ----------
-    name : str
-    dtype : str
-        A dtype, such as ``"int64"``; ``"T"``, the type of the data; ``"A"``, the type in which it is computed; or a
-        struct.
-    size : str
-        An expression for the number of elements. In CUDA it may have ``parts``, those of a row.
-    direction : {'forward', 'backward'}, optional
-        The only pass that has it. The default is both.
-    kept : bool, default False
-        Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
-        finds anything.
-    numbers : int, default 1
-        Of a struct in CUDA: how many float64 have room for it.
-    """
-    name: str
-    dtype: str
-    size: str
-    direction: str | None = None
-    kept: bool = False
-    numbers: int = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Launch:
-    """How a kernel is launched: with ``blocks`` of ``threads`` (x, y), times ``parts`` that share the same work.
-
-    A kernel finds ``blocks`` in ``gridDim.x`` and ``parts`` in ``gridDim.y``. It is launched once, or for each of
-    ``steps``, words of :class:`Cuda`.
-    """
-    blocks: int
-    threads: tuple[int, int] = (256, 1)
-    parts: int = 1
-    steps: tuple[str, ...] = ()
-
-    @classmethod
-    def of_elements(cls, count: int) -> Launch:
-        """A thread takes four elements, which are 16 bytes of float32."""
-        return cls(math.ceil(count / (4 * 256)))
-
-    @classmethod
-    def of_rows(cls, count: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
-        """So many threads, a power of two, take a row. Rows with fewer than 256 threads share a block."""
-        rows = max(1, 256 // threads)
-        return cls(math.ceil(count / rows), (threads, rows), parts, steps)
-
-
-def threads_along(length: int) -> int:
-    """The threads for a row: up to a warp, with about 8 elements each, and up to 512 for a long row."""
-    if length <= 512:
-        return min(32, 1 << (max(1, math.ceil(length / 8)) - 1).bit_length())
-    return 256 if length <= 4096 else 512
-
-
-@dataclasses.dataclass(frozen=True)
-class Cuda:
-    """How ``kernel.cu`` is launched, and what its kernels have besides the contract's arguments.
-
-    Parameters
-    ----------
-    forward, backward : callable
-        ``forward(args)`` returns a :class:`Launch`. ``args`` has every number of the record by name, and ``dtype``, the
-        data's.
-    steps : tuple of str
-        The words of launches. A kernel compares ``args.step`` with them: ``args.step == args.COMBINE``.
-    derived : dict of str to (str or Number)
-        As in :class:`Op`.
-    derive : callable, optional
-        ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
-    constants : dict of str to int
-        Numbers that the contract and ``kernel.cu`` share.
-    scratch : tuple of Array
-    forward_bounds, backward_bounds : str
-        The arguments of ``__launch_bounds__``, over T and what ``kernel.cu`` declares.
-    """
-    forward: typing.Callable[[_types.SimpleNamespace], Launch]
-    backward: typing.Callable[[_types.SimpleNamespace], Launch]
-    steps: tuple = ()
-    derived: dict = dataclasses.field(default_factory=dict)
-    derive: typing.Callable[[tuple, dict], dict] | None = None
-    constants: dict = dataclasses.field(default_factory=dict)
-    scratch: tuple = ()
-    forward_bounds: str = ""
-    backward_bounds: str = ""
-
-
-def each_element(args: _types.SimpleNamespace) -> Launch:
-    """The launch of a kernel that computes ``size`` elements, each by itself."""
-    return Launch.of_elements(args.size)
-
-
-@functools.cache
-def expression(text: str) -> Expression:
-    """The expression in a text. It is parsed once."""
-    return Expression(text)
-
-
-PLACE = re.compile(r"\{([^{}]*)\}")
-
-
-def fill_in(text: str, values: dict) -> str:
-    """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
-    return PLACE.sub(lambda match: str(expression(match[1])(values)), text)
+PREFIX = "gluonops_"   # operators' names in graphs begin with it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key
@@ -398,12 +166,12 @@ class Op:
         if self.takes_tuples:
             values = dict(zip(values, without_mxnet(values.values())))
         try:
-            return self.parse_key(_key(values))
+            return self.parse_key(key_of(values))
         except TypeError:   # a list or an array has no hash
             return self._parse(values)
 
     def _parse_key(self, key: tuple) -> tuple:
-        """:meth:`parse` for what :func:`_key` returns. ``parse_key`` is this method with a cache."""
+        """:meth:`parse` for what :func:`.attributes.key_of` returns. ``parse_key`` is this method with a cache."""
         names, values, _ = key
         return self._parse(dict(zip(names, values)))
 
@@ -490,7 +258,7 @@ class Op:
             attrs._asdict(), {arg.name: len(shapes[arg.name]) for arg in self.inputs}))
         found = {}
         for arg in self.inputs:
-            sizes = _sizes_of_terms(rule.patterns[arg.name], attrs, shapes[arg.name])
+            sizes = sizes_of_terms(rule.patterns[arg.name], attrs, shapes[arg.name])
             found = {**sizes, **found}
         return {name: found[name] for name in self.dims}
 
@@ -598,41 +366,6 @@ class Op:
         inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
         self.infer_type(attrs, dict(zip(inputs, dtypes)))
         return inferred
-
-
-def bare_name(term: Term) -> str | None:
-    """What a size is called: a dimension that is not multiplied, or a group."""
-    if isinstance(term, Group):
-        return term.name if term.counts is None else None
-    is_bare = isinstance(term, At) or isinstance(term, Named) and term.mul is None and term.div is None
-    return term.name if is_bare else None
-
-
-def _sizes_of_terms(terms: tuple, attrs: tuple, shape: tuple) -> dict[str, int]:
-    """The size of each term that has a name, from the shape of a tensor with this pattern."""
-    at = next((getattr(attrs, term.axis) % len(shape) for term in terms if isinstance(term, At)), None)
-    left = len(shape)   # from here on, the terms behind have their sizes
-    sizes = {}
-    for i in reversed(range(len(terms))):
-        is_group = isinstance(terms[i], Group)
-        begin = (i if at is None or i == 0 else at + 1) if is_group else left - 1
-        sizes[bare_name(terms[i])] = math.prod(shape[begin:left])
-        left = begin
-    return {name: size for name, size in sizes.items() if name}
-
-
-def _key(values: dict) -> tuple:
-    """Attributes as a key of a cache. The types are part of it, because True equals 1."""
-    given = tuple(values.values())
-    return tuple(values), given, value_types(given)
-
-
-def value_types(values: tuple) -> tuple:
-    """The type of each value, and for a tuple the types of its items."""
-    types = tuple(map(type, values))
-    if tuple in types:
-        types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in values)
-    return types
 
 
 def _getter(names: Sequence[str]) -> typing.Callable[[dict], tuple]:

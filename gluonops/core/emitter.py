@@ -9,9 +9,9 @@ import mxnet as mx
 from mxnet.ndarray import NDArray
 
 from . import labels, native, nodes
-from .attributes import without_mxnet
+from .attributes import value_types, without_mxnet
 from .backend import available, note_in_traced_block, requested
-from .contract import Op, value_types
+from .contract import Op
 from .pins import Array
 
 __all__ = ["Array", "call", "emit", "full_name", "is_symbolic"]

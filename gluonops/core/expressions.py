@@ -8,11 +8,13 @@ None, comparisons, ``and``, ``or``, ``not``, ``+ - * / //``, ``a if condition el
 from __future__ import annotations
 
 import ast
+import functools
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Expression", "dtype_of"]
+__all__ = ["Expression", "dtype_of", "expression", "fill_in"]
 
 _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub,
           ast.Mult, ast.Div, ast.FloorDiv, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
@@ -21,6 +23,7 @@ FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstan
              "max": max, "cos": math.cos, "sin": math.sin}
 # All that an expression sees besides its values.
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
+PLACE = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 
 
 class Expression:
@@ -59,6 +62,17 @@ class Expression:
 
     def __hash__(self) -> int:
         return hash(self.text)
+
+
+@functools.cache
+def expression(text: str) -> Expression:
+    """The expression in a text. It is parsed once."""
+    return Expression(text)
+
+
+def fill_in(text: str, values: dict) -> str:
+    """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
+    return PLACE.sub(lambda match: str(expression(match[1])(values)), text)
 
 
 def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:

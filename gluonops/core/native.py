@@ -102,7 +102,7 @@ class Call:
         tensors = self._tensors()
         for i, array in enumerate(inputs):
             tensors[i] = array.handle
-        answer = self._compute(self._prepared, tensors)   # in this thread; writes the outputs behind the inputs
+        answer = self._compute(self._prepared, tensors)   # this thread computes; the outputs are behind the inputs
         if answer == REFUSED:
             text = _call_error()
             raise errors.from_library(text) or mx.MXNetError(text)

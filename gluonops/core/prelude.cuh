@@ -2,6 +2,7 @@
 // kernel. It includes nothing of CUDA's, because a machine may lack its headers. It is C++03, NVRTC 11's default.
 #include "../core/types.cuh"
 #include "../core/record.inl"
+#include "../core/math.cuh"
 
 // How a kernel writes a tensor. It leaves a tensor with NOTHING untouched.
 enum Request { NOTHING, WRITE, ADD };
@@ -17,52 +18,6 @@ struct __half {
 
 template <> struct Accumulator<__half> { typedef float type; };
 
-__device__ inline float exponential(float x) { return expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
-__device__ inline float logarithm(float x) { return logf(x); }
-__device__ inline double logarithm(double x) { return log(x); }
-__device__ inline float square_root(float x) { return sqrtf(x); }
-__device__ inline double square_root(double x) { return sqrt(x); }
-__device__ inline float arctangent(float x) { return atanf(x); }
-__device__ inline double arctangent(double x) { return atan(x); }
-
-// 2^x in one instruction, within some 1e-7 of it. A result below 2^-126 is 0.
-__device__ inline float power_of_two(float x)
-{
-    float power;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
-    return power;
-}
-
-// exp(x) of what becomes a T: of float16 in two instructions.
-template <typename T>
-__device__ typename Accumulator<T>::type exponential_for(typename Accumulator<T>::type x) { return exponential(x); }
-template <> __device__ inline float exponential_for<__half>(float x) { return power_of_two(x * 1.4426950408889634f); }
-
-// The logarithm to base 2 in one instruction: within some 1e-7 from 1 to 2, and a relative 1e-7 above.
-__device__ inline float binary_logarithm(float x)
-{
-    float exponent;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(exponent) : "f"(x));
-    return exponent;
-}
-
-// 1 / x in one instruction, within 1e-7 of it; 0 beyond 2^126.
-__device__ inline float reciprocal(float x)
-{
-    float near;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
-    return near;
-}
-
-__device__ inline double reciprocal(double x) { return 1 / x; }
-
-// One instruction each. Of a number and NaN they return the number.
-__device__ inline float smaller(float a, float b) { return fminf(a, b); }
-__device__ inline double smaller(double a, double b) { return fmin(a, b); }
-__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
-__device__ inline double larger(double a, double b) { return fmax(a, b); }
-
 // Adds x * y to `yes` where a >= b, and to `no` elsewhere.
 __device__ inline void add_to_one(float a, float b, float x, float y, float &yes, float &no)
 {
@@ -76,15 +31,6 @@ __device__ inline void add_to_one(double a, double b, double x, double y, double
     yes = fma(x, a >= b ? y : 0, yes);
     no = fma(x, a >= b ? 0 : y, no);
 }
-
-template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc00000); }
-
-template <typename A> __device__ A infinity() { return __int_as_float(0x7f800000); }
-
-// The lowest finite number: unlike -infinity it can be subtracted from itself.
-template <typename A> __device__ A lowest();
-template <> __device__ inline float lowest<float>() { return -3.402823466e+38f; }
-template <> __device__ inline double lowest<double>() { return -1.7976931348623157e+308; }
 
 template <typename T>
 __device__ typename Accumulator<T>::type load(const T *from, int64_t i) { return from[i]; }

@@ -30,8 +30,10 @@ import numpy as np
 
 from ..runtime import driver
 from . import record
-from .contract import Launch, Op, accumulator
+from .contract import Op
+from .declarations import accumulator
 from .errors import OpError
+from .launch import Launch
 from .record import C_TYPES, written
 
 Dim3 = tuple[int, int, int]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import types
 from typing import Any, Union
 
@@ -32,7 +33,7 @@ from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
 from .expressions import Expression
 
-__all__ = ["Shapes"]
+__all__ = ["Shapes", "bare_name", "normalized_axis", "sizes_of_terms"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -270,3 +271,24 @@ def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int
         raise OpError(where, f"axis {axis} is out of range for {what} of {plural(ndim, 'dimension')}",
                       f"Choose an axis from {-ndim} to {ndim - 1}")
     return axis % ndim
+
+
+def bare_name(term: Term) -> str | None:
+    """What a size is called: a dimension that is not multiplied, or a group."""
+    if isinstance(term, Group):
+        return term.name if term.counts is None else None
+    is_bare = isinstance(term, At) or isinstance(term, Named) and term.mul is None and term.div is None
+    return term.name if is_bare else None
+
+
+def sizes_of_terms(terms: tuple, attrs: tuple, shape: tuple) -> dict[str, int]:
+    """The size of each term that has a name, from the shape of a tensor with this pattern."""
+    at = next((getattr(attrs, term.axis) % len(shape) for term in terms if isinstance(term, At)), None)
+    left = len(shape)   # the dimensions from here on have been given to terms
+    sizes = {}
+    for i in reversed(range(len(terms))):
+        is_group = isinstance(terms[i], Group)
+        begin = (i if at is None or i == 0 else at + 1) if is_group else left - 1
+        sizes[bare_name(terms[i])] = math.prod(shape[begin:left])
+        left = begin
+    return {name: size for name, size in sizes.items() if name}

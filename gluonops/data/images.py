@@ -17,6 +17,7 @@ import numpy as np
 from ..core.errors import OpError
 from ..core.files import check_regular
 from ..core.optional import require
+from ..core.progress import over
 from .limits import check_size
 
 __all__ = ["EXTENSIONS", "FORMATS", "decode_image", "encoded_size", "image_files", "image_size", "progress",
@@ -41,12 +42,7 @@ def progress(items: Sequence, what: str) -> Iterable:
 
     ``what``: text in front of the bar.
     """
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return items
-    disable = True if len(items) < PROGRESS_FROM else None   # None: disabled if stderr is not a terminal
-    return tqdm(items, desc=what, leave=False, disable=disable)
+    return over(items, what, "file", least=PROGRESS_FROM, leave=False)
 
 
 def image_files(folder: str | os.PathLike) -> list[str]:

@@ -14,10 +14,11 @@ from . import passes
 from .model import ExportedModel
 from .onnx.constants import is_random
 from .onnx.registry import opset_of
+from .onnx.sizes import fits
 from .onnx.write import serialized
 from .quantization import Runner, steady
 from .running.onnx_net import session
-from .shapes import DataShape, Shapes, last_line, mismatch_reason
+from .shapes import DataShape, Shapes, last_line
 from .warning import ExportWarning
 
 __all__ = ["Difference", "compare"]
@@ -108,6 +109,7 @@ class _Obstacle(Exception):
 
 
 def _compared(net, path, data_shape, epoch):
+    ours = _InOnnxruntime(path) if path.endswith(".onnx") else None   # while it reads, it takes the most memory
     try:
         model = ExportedModel.of(WHERE, net, data_shape, epoch)
     except OpError as error:
@@ -121,12 +123,12 @@ def _compared(net, path, data_shape, epoch):
     if projecting:   # on a CPU it crashes
         raise _Obstacle(f"the node {projecting[0].name!r} has projection_size, which MXNet computes on a GPU only")
     theirs = _InMXNet(model)
-    if not path.endswith(".onnx"):
+    if ours is None:
         written = ExportedModel.from_files(path, epoch, WHERE)
         written.inputs = {name: model.inputs[name] for name in written.graph.variables() if name in model.inputs}
         return _differences(model, theirs, _InMXNet(written), path, [])
     in_front = _of_layers(model, path)
-    return in_front + _differences(model, theirs, _InOnnxruntime(path), path, in_front)
+    return in_front + _differences(model, theirs, ours, path, in_front)
 
 
 def _of_layers(model, path):
@@ -135,7 +137,7 @@ def _of_layers(model, path):
     layers = steady(model)
     if layers is model:
         return []
-    content = serialized(layers, False, opset_of(layers.graph, None), {})
+    content = b"".join(serialized(layers, False, opset_of(layers.graph, None), {}))
     return _differences(layers, _InMXNet(layers), _InOnnxruntime(content), path, [])
 
 
@@ -156,8 +158,8 @@ class _InMXNet:
 
     def takes(self, shapes: Shapes) -> bool:
         parameters = {name: value.shape for name, value in self._model.parameters.items()}
-        known = {name: shape for name, shape in {**parameters, **shapes}.items() if name in self._symbol.list_inputs()}
-        return mismatch_reason(self._symbol, known) is None
+        known = {**parameters, **_labels(self._model, shapes), **shapes}
+        return fits(self._model.graph, {name: known[name] for name in self._symbol.list_inputs() if known.get(name)})
 
     def __call__(self, values: Values) -> list[np.ndarray]:
         dtype = self._model.metadata.get("dtype", "float32")
@@ -187,6 +189,7 @@ class _InOnnxruntime:
     """An ONNX file, or the content of one, run by onnxruntime."""
 
     def __init__(self, source: str | bytes):
+        self._path = source if isinstance(source, str) else "the part of the file in front of its outputs"
         try:
             self._session = session(source, WHERE)
         except OpError as error:
@@ -201,7 +204,11 @@ class _InOnnxruntime:
                    for size, given in zip(sizes, shapes[name]))
 
     def __call__(self, values: Values) -> list[np.ndarray]:
-        return self._session.run(None, {name: values[name] for name in self._inputs})
+        try:
+            return self._session.run(None, {name: values[name] for name in self._inputs})
+        except Exception as error:   # onnxruntime raises several classes
+            raise OpError(WHERE, f"onnxruntime fails to run {self._path}: {last_line(error)}",
+                          "Report it with the net; nothing was written") from error
 
 
 def _differences(model, theirs, ours, path, in_front):

@@ -298,9 +298,9 @@ def package_of(node: Node) -> str | None:
 
 def _described(op_type: str | None) -> tuple[str, str | None]:
     """The attribute that says what a Custom node of this type computes, and the package that has it."""
-    from ..core import custom  # here: it needs MXNet
+    from ..core import registration  # here: it needs MXNet
 
-    return custom.described.get(op_type, ("op_type", None))
+    return registration.described.get(op_type, ("op_type", None))
 
 
 def refusal(place: str, error: mx.MXNetError) -> OpError:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 
 import mxnet as mx
@@ -58,7 +59,7 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     Returns
     -------
     str
-        The path.
+        The path. A notebook shows the picture, unless it is a pdf.
 
     Raises
     ------
@@ -76,7 +77,17 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     boxes, edges = _boxes_and_edges(model.graph, model.parameters, sizes)
     routes = arrange(boxes, edges)
     replace(WHERE, {path: lambda name: draw(boxes, routes, name, ending)})
-    return path
+    return _Path(path)
+
+
+class _Path(str):
+    """The path of a picture, with the methods by which a notebook shows it."""
+
+    def _repr_svg_(self) -> str | None:
+        return pathlib.Path(self).read_text(encoding="utf-8") if _ending(self) == "svg" else None
+
+    def _repr_png_(self) -> bytes | None:
+        return pathlib.Path(self).read_bytes() if _ending(self) == "png" else None
 
 
 def _ending(path: str) -> str:

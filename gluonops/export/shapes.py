@@ -61,7 +61,7 @@ def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
     """The OpError for shapes of inputs that a graph does not take."""
     given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
     return OpError(where, f"the net refuses the shape of {given}: {reason}",
-                   "Pass a shape that it takes in data_shape, or --data-shape")
+                   "Pass a shape that it takes, the batch size first, in data_shape, or --data-shape")
 
 
 def last_line(error: Exception) -> str:

@@ -142,6 +142,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
         model = ExportedModel.from_files(source, epoch, where)
     else:
         model = ExportedModel.of(where, source, data_shape, epoch)
+        model.check_shapes(where)
     check_target(where, *paths_of(prefix, model.epoch))
 
     if inference:

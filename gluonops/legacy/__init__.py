@@ -5,7 +5,10 @@ of ``mx.rtc(name, inputs, outputs, body)``. An instance is called with Symbols, 
 in Module, in a hybridized block and under autograd. Each base class warns once, with a DeprecationWarning that names
 its replacement; docs/migrating.md shows the changes line by line.
 """
+from . import notice
 from .operators import NDArrayOp, NumpyOp
 from .rtc import Rtc
 
 __all__ = ["NDArrayOp", "NumpyOp", "Rtc"]
+
+notice.install()

@@ -5,9 +5,10 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
 from .. import ops
-from ..core.contract import Attr, Bool, Float, Int, Optional, normalized_axis
+from ..core.attributes import Attr, Bool, Float, Int, Optional
 from ..core.emitter import Array
 from ..core.errors import OpError
+from ..core.shapes import normalized_axis
 from ..core.text import call_text
 from ..ops.sigmoid_focal_loss.contract import OP
 

@@ -22,7 +22,14 @@ PACKAGE = pathlib.Path(__file__).parents[1]
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 
 
-def doctor() -> dict:
+class Report(dict):
+    """What :func:`doctor` found. An interactive session shows whether all is well, and not everything again."""
+
+    def __repr__(self) -> str:
+        return f"Report(ok={self['ok']})"
+
+
+def doctor() -> Report:
     """Print versions, backends, GPUs and what is missing, with the command that installs it.
 
     Returns
@@ -36,11 +43,11 @@ def doctor() -> dict:
     return report
 
 
-def examine() -> dict:
+def examine() -> Report:
     """Collect the report; never raises."""
-    report = {"ok": True, "problems": [], "hints": [], "path": str(PACKAGE), "versions": _versions(), "mxnet": None,
-             "backends": {}, "backend": None, "threads": None, "memory": None, "driver": driver.examine(), "gpus": [],
-             "packages": _example_packages()}
+    report = Report(ok=True, problems=[], hints=[], path=str(PACKAGE), versions=_versions(), mxnet=None, backends={},
+                    backend=None, threads=None, memory=None, driver=driver.examine(), gpus=[],
+                    packages=_example_packages())
     _examine_support(report)
     try:
         gluonops = importlib.import_module("gluonops")

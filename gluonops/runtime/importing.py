@@ -23,6 +23,9 @@ def import_mxnet() -> types.ModuleType | None:
         raise ImportError(problem)
     if not _is_installed():
         return None
+    if "mxnet" not in sys.modules and "mxnet.base" in sys.modules:   # its parts stay, and are missing in a new mxnet
+        raise ImportError("gluonops: import mxnet has failed in this process before. Start Python again, and import "
+                          "gluonops first.")
     numpy_view.install()
     cuda_libraries.preload()
     try:

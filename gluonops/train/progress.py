@@ -1,16 +1,14 @@
 """A progress bar on a terminal or in a notebook, a line now and then in a log, and sentences above them."""
 from __future__ import annotations
 
-import importlib.util
-import shutil
 import sys
 import time
 from collections.abc import Mapping
 
-__all__ = ["COLUMNS", "Bar", "columns"]
+from ..core.progress import bars, columns, in_notebook
 
-COLUMNS = 80       # a log has so many, and a terminal whose width is unknown
-WIDEST = 100       # a bar has no more columns
+__all__ = ["Bar", "say"]
+
 WITHOUT_VALUES = 38   # columns of a bar that are not for its title, its unit and its values
 LOG_EVERY = 30     # seconds between lines in a log
 FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix}"
@@ -28,13 +26,12 @@ class Bar:
         self._taken = WITHOUT_VALUES + len(title) + len(unit)
         self._values, self._logged = "", time.monotonic()
         self._bar = None
-        self._logs = shown and not (sys.stderr.isatty() or _in_notebook())
-        tqdm = _tqdm()
-        if not shown or self._logs or tqdm is None:
+        self._logs = shown and not (sys.stderr.isatty() or in_notebook())
+        bar = bars()
+        if not shown or self._logs or bar is None:
             return
         # unit_scale: a rate has at most five columns, such as 1.23k.
-        self._bar = tqdm(total=total, initial=done, desc=title, unit=unit, unit_scale=True, ncols=columns(),
-                         bar_format=FORMAT)
+        self._bar = bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
 
     def __enter__(self) -> Bar:
         return self
@@ -61,34 +58,13 @@ class Bar:
         print(f"{self._title}: {self._done / max(1, self._total):4.0%}, {self._values}", file=sys.stderr, flush=True)
 
 
-def columns() -> int:
-    """Columns of the terminal, at most 100; 80 in a log."""
-    return min(shutil.get_terminal_size((COLUMNS, 24)).columns, WIDEST) or COLUMNS
-
-
 def say(text: str) -> None:
     """Print a sentence on stderr, above the bar if there is one."""
-    tqdm = _tqdm()
-    if tqdm is None:
+    bar = bars()
+    if bar is None:
         print(text, file=sys.stderr, flush=True)
     else:
-        tqdm.write(text, file=sys.stderr)
-
-
-def _tqdm() -> type | None:
-    """The class of the bar: a widget in a notebook that has widgets. None without tqdm: training works."""
-    try:
-        if _in_notebook() and importlib.util.find_spec("ipywidgets"):
-            from tqdm.notebook import tqdm
-        else:
-            from tqdm import tqdm
-    except ImportError:
-        return None
-    return tqdm
-
-
-def _in_notebook() -> bool:
-    return "ipykernel" in sys.modules
+        bar.func.write(text, file=sys.stderr)
 
 
 def _fitting(values, room):

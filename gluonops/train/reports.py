@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import mxnet as mx
 import numpy as np
 
+from ..core.progress import COLUMNS
 from ..version import __version__
 from .files import write
-from .progress import COLUMNS
 
 __all__ = ["EpochTable", "duration", "write_history", "write_results"]
 

@@ -35,6 +35,7 @@ from .tensorboard import EventWriter
 __all__ = ["Run"]
 
 WHERE = "train.Run"
+TIMED = 12   # batches whose time is that of the others, about
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
 READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
 TRAIN_STATE = {"epoch": int, "batch": int, "seen": int, "history": list, "sums": dict, "measured": int,
@@ -150,6 +151,7 @@ class Run:
         self.epoch = self.batch = self.seen = 0
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self._unread, self._waiting = collections.deque(), 0
+        self._marks, self._title_width = None, 0   # times of batches, until the expected time is said
         self._stopping, self._table = Stopping(self.workers), EpochTable(epochs, shown)
         parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
@@ -240,13 +242,14 @@ class Run:
             self.say(f"The {self.title} took {duration(time.monotonic() - began)}.")
 
     def introduce(self, facts: Mapping[str, object]) -> None:
-        """Print what is trained with what, a line for each fact, before the first epoch."""
+        """Print what is trained with what, a line for each fact, before the first epoch; later the expected time."""
         updates = updates_per_epoch(self.images, self.batch_size, self.workers, self.accumulate)
         device = ", ".join(map(str, self.trainer._contexts))
         lines = {**facts, "batch": f"{self.batch_size} {self.unit}s on {device}",
                  "updates": f"{updates} in each of {self.epoch_count} epochs"}
         width = max(map(len, lines))
         self.say("\n".join(f"{name:>{width}}  {value}" for name, value in lines.items()))
+        self._title_width, self._marks = width, []
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
                 sizes: Sequence | None = None, every: int = 10) -> Iterator:
@@ -314,6 +317,8 @@ class Run:
         indices, images = self._plan[self.batch]
         self._unread.append((len(indices), images, parts))
         self.batch, self.seen, self._waiting = self.batch + 1, self.seen + images, self._waiting + images
+        if self._marks is not None:
+            self._say_expected_time()
         if self.batch % self.accumulate and self.batch < len(self._plan):
             return
         self._update()
@@ -349,6 +354,7 @@ class Run:
         row = {"epoch": self.epoch + 1, **self._means(), **metrics}
         if not self.workers.update_on_servers:   # there the servers have it
             row["learning_rate"] = self.trainer.learning_rate
+        self._marks = None   # the row has the time
         self.say(self._table.row(row, time.monotonic() - self._epoch_began))
         self.history.append({**row, "score": score})
         self.epoch, self.batch, self.sums, self.measured, self.counted = self.epoch + 1, 0, {}, 0, 0
@@ -362,6 +368,15 @@ class Run:
         self.save()
         self._stopping.agree(0)
         self._stopping.leave(self.path)
+
+    def _say_expected_time(self):
+        """The last line of the introduction, when some batches after the first ones, which are slow, are timed."""
+        self._marks.append(time.monotonic())
+        if len(self._marks) > LAG + TIMED:
+            seconds = (self._marks[-1] - self._marks[LAG]) / TIMED
+            left = (self.epoch_count - self.epoch) * len(self._plan) - self.batch
+            self.say(f"{'time':>{self._title_width}}  about {duration(seconds * left)}, and the validations")
+            self._marks = None
 
     def _update(self):
         workers, waiting = self.workers, self._waiting

@@ -18,7 +18,6 @@ import numpy_cupy
 import oracles
 import pytest
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import cases as gpu_cases
 from benchmarks.gpu import compare, peers, report, runners
 from benchmarks.gpu import plan as plans
 from benchmarks.harness import cases as declared
@@ -51,7 +50,7 @@ def uncompiled():
 def plan(gpu):
     """The quick plan."""
     with uncompiled():
-        return json.loads(json.dumps(plans.make(gpu_cases.cases(quick=True))))
+        return json.loads(json.dumps(plans.make(declared.on_gpu(rtc.operators(), quick=True))))
 
 
 def test_every_operator_and_path_is_among_the_quick_cases(plan):
@@ -77,9 +76,9 @@ def test_an_operator_without_rows_is_checked_on_the_cases_of_its_suite(gpu, on_c
     undeclared = types.SimpleNamespace(**declared.DEFAULTS)
     monkeypatch.setattr(declared, "declared", lambda name: types.SimpleNamespace(**vars(undeclared)))
     monkeypatch.setattr(compare, "declared", declared.declared)
-    large, = gpu_cases.cases(ops=[op])
+    large, = declared.on_gpu([op])
     assert large.shape == typical(op).shapes["data"]
-    quick = [case for case in gpu_cases.cases(quick=True, ops=[op]) if np.prod(case.shape) < 300]
+    quick = [case for case in declared.on_gpu([op], quick=True) if np.prod(case.shape) < 300]
     assert {case.dtype for case in quick} == {"float16", "float32", "float64"}
     assert {case.request for case in quick} == {"write", "add"} and {case.offset for case in quick} == {0, 1, 3}
     with uncompiled():
@@ -91,7 +90,7 @@ def test_an_operator_without_rows_is_checked_on_the_cases_of_its_suite(gpu, on_c
 
 def test_a_plan_is_compiled(gpu):
     """The names in it are those of the PTX's entries."""
-    case = gpu_cases.Case("center_loss", (3, 5), "float16", more={"centers": (2, 5)}, label="uint8")
+    case = declared.Case("center_loss", (3, 5), "float16", more={"centers": (2, 5)}, label="uint8")
     made = plans.make([case])
     program, = made["programs"].values()
     for part in made["cases"][0]["passes"].values():

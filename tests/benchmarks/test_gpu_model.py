@@ -3,8 +3,9 @@ import types
 
 import numpy as np
 import pytest
-from benchmarks.gpu import cases, counts, model
+from benchmarks.gpu import counts, model
 from benchmarks.gpu.data_sheets import CACHED, CHAIN, GPUS, IN_FLOAT64, LAUNCH, ON_SPECIAL_UNIT, OVERLAP, WAIT, slots
+from benchmarks.harness.cases import Case
 from ptx import counter, machine, memory, parse
 
 H100 = next(gpu for gpu in GPUS if gpu.name == "H100")
@@ -25,7 +26,7 @@ def work(*launches, moved=0, sizes=None):
 def test_a_copy_runs_at_a_copys_speed():
     """abs reads and writes each element once, in whole sectors, issues little, and waits for memory once."""
     pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no wheel here")
-    case = cases.Case("abs", (256, 64, 64, 64))
+    case = Case("abs", (256, 64, 64, 64))
     found = model.work(case)
     size = 4 * 256 * 64 ** 3
     for (direction, of_pass), tensors in zip(found.items(), (2, 3)):
@@ -160,10 +161,10 @@ def test_a_memory_that_repeats_rows():
 
 
 def test_a_case_with_fewer_rows():
-    case = cases.Case("region_loss", (512, 125, 19, 19), more={"truth": (512, 30, 5)})
+    case = Case("region_loss", (512, 125, 19, 19), more={"truth": (512, 30, 5)})
     found = counts.few_rows(case)
     assert found.shape == (1, 125, 19, 19) and found.more == {"truth": (1, 30, 5)}
-    assert counts.few_rows(cases.Case("softmax", (1 << 20, 64))).shape == (1024, 64)
+    assert counts.few_rows(Case("softmax", (1 << 20, 64))).shape == (1024, 64)
 
 
 @pytest.mark.parametrize("blocks, launches, executed", [(8, 1, 8), (4096, 1, 16), (256, 2, 256), (257, 2, 16)])

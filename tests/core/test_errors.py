@@ -8,7 +8,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, native, registry
+from gluonops.core import native, registration, registry
 from mxnet import autograd
 
 
@@ -69,7 +69,7 @@ def test_the_next_call_works(broken, monkeypatch):
 def lose(op, message):
     """An error of an operator that nobody waits for."""
     with pytest.raises(ArithmeticError):
-        custom.guarded(body=True)(mock.Mock(side_effect=ArithmeticError(message)))(mock.Mock(where=op))
+        registration.guarded(body=True)(mock.Mock(side_effect=ArithmeticError(message)))(mock.Mock(where=op))
 
 
 def test_an_error_nobody_waited_for_is_not_handed_to_the_next(broken):
@@ -226,3 +226,27 @@ def test_a_layer_takes_the_attributes_of_its_function():
     for wrong in ((), (2, 0, 1)):
         with pytest.raises(TypeError, match="argument"):
             gops.nn.Tile(*wrong)
+
+
+class _CallsOurs(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        out_data[0][:] = mx.nd.gluonops_softmax_cross_entropy(*in_data)[0]
+
+
+@mx.operator.register("calls_ours")
+class _CallsOursProp(mx.operator.CustomOpProp):
+    def list_arguments(self):
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[1]], []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return _CallsOurs()
+
+
+@pytest.mark.skipif(not native.load(), reason="needs the native library")
+def test_an_error_of_the_library_inside_a_users_custom_op_does_not_hang(monkeypatch):
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
+    with pytest.raises(gops.OpError, match=r"label\[0\] is 99"):
+        mx.nd.Custom(mx.nd.ones((20, 3)), mx.nd.ones((20,)) * 99, op_type="calls_ours").asnumpy()

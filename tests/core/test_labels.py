@@ -16,7 +16,7 @@ def initialized(block):
 # What makes a block, its first input's shape, and labels of which one, and none, is of no class.
 BLOCKS = {
     "loss": (gops.loss.SoftmaxCELoss, (2, 3), [0, 7], [0, 2]),
-    "loss with the axis kept": (lambda: gops.loss.SoftmaxCELoss(ignore_label=9), (2, 3), [[9], [7]], [[9], [2]]),
+    "loss with the axis kept": (lambda: gops.loss.SoftmaxCELoss(ignore_label=9), (2, 3), [[9], [7]], [[9], [0]]),
     "loss head": (lambda: gops.nn.SoftmaxOutput(axis=1), (1, 3, 2), [[0, 7]], [[0, 2]]),
     "center_loss": (lambda: initialized(gops.loss.CenterLoss(3, 4)), (2, 4), [0, 7], [0, 2]),
     "region_loss": (lambda: initialized(gops.loss.RegionLoss(ANCHORS, 3)), (1, 16, 2, 2), [[[*BOX, 7]]],
@@ -82,6 +82,19 @@ def test_by_default_the_first_calls_are_checked(case, backend, monkeypatch):
         for _ in range(labels.CHECKED_CALLS):
             block(data, good)
         block(data, bad)   # reading the values of every batch would wait for them
+    mx.nd.waitall()
+
+
+def test_checks_go_on_until_a_label_is_0(monkeypatch):
+    """Labels from 1 to N are found in the first batch that has class N, whichever batch it is."""
+    monkeypatch.delenv("GLUONOPS_CHECK_LABELS")
+    loss, data = gops.loss.SoftmaxCELoss(ignore_label=-1), mx.nd.ones((3, 3))
+    for _ in range(50):
+        loss(data, mx.nd.array([1, -1, 2]))
+    with pytest.raises(gops.OpError, match="Labels start at 0"):
+        loss(data, mx.nd.array([3, -1, 2]))
+    loss(data, mx.nd.array([0, -1, 2]))
+    loss(data, mx.nd.array([3, -1, 2]))   # a batch had the label 0: they start there
     mx.nd.waitall()
 
 

@@ -96,12 +96,13 @@ EXTRA = {
 }
 # Of a row with three parts, where there are blocks for two: a part has several chunks.
 EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
-# Packs of columns: of several blocks, with channels behind a thread's last one, and in several parts.
-EXTRA["l2_normalize"] = [Case("columns", ((2, 130, 36), (130,))), Case("many_columns", ((1, 5, 36), (5,))),
-                         Case("parts_of_columns", ((1, 1100, 4), (1100,)))]
+# Rows that are neighbours: of several blocks, with channels behind a thread's last one, and in several parts.
+EXTRA["l2_normalize"] = [Case("neighbours", ((2, 130, 36), (130,))), Case("few_channels", ((1, 5, 36), (5,))),
+                         Case("parts", ((1, 1100, 4), (1100,)))]
 # Groups of several chunks, in packs and in single elements.
 EXTRA["group_norm"] = [Case(text, (shape, shape[1:2], shape[1:2]), {"num_groups": groups}) for text, shape, groups in (
     ("packs", (2, 4, 2100), 2), ("items", (1, 3, 2051), 1), ("chunks", (1, 2, 4500), 1))]
+EXTRA["distillation_loss"] = [Case("parts", ((3, 33001), (3, 33001)))]
 EXTRA["dice_loss"] = [Case("tiles", ((2, 2, 2052), (2, 2052)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})

@@ -25,7 +25,7 @@ SCRIPTS = ("train_digits.py", "module_mlp.py", "module_finetune.py", "finetune_d
 TESTED_ELSEWHERE = {"finetune_classifier.py": "test_finetune_classifier.py", "launch_local.py": "test_launch_local.py",
                     "finetune_detector.py": "test_finetune_detector.py", "evaluate.py": "test_finetune_detector.py",
                     "detect_folder.py": "test_finetune_detector.py", "make_shapes.py": "test_make_shapes.py",
-                    "train_darknet.py": "test_train_darknet.py"}
+                    "make_coins.py": "test_make_coins.py", "train_darknet.py": "test_train_darknet.py"}
 
 
 def run(folder, script, *options, fails=0, **environment):

@@ -185,3 +185,17 @@ def test_the_command_refuses(net, monkeypatch, folder, capsys):
     assert cli.main(["export", "net", "out", "--onnx", "net.onnx"]) == 1
     assert "gluonops.export.compare: net.onnx does not compute what MXNet does" in capsys.readouterr().err
     assert sorted(folder.iterdir()) == before and pathlib.Path("net.onnx").read_text() == "old"
+
+
+def test_a_batch_that_a_reshape_does_not_take(tmp_path):
+    """MXNet does not refuse it, and reads what is behind the data."""
+    rows = mx.sym.Reshape(mx.sym.Embedding(mx.sym.var("data"), input_dim=9, output_dim=5, name="words"), shape=(4, 30))
+    mx.sym.FullyConnected(rows, num_hidden=2, name="fc").save(str(tmp_path / "net-symbol.json"))
+    arrays = {"words_weight": (9, 5), "fc_weight": (2, 30), "fc_bias": (2,)}
+    mx.nd.save(str(tmp_path / "net-0000.params"),
+               {f"arg:{name}": mx.nd.random.normal(shape=shape) for name, shape in arrays.items()})
+    with pytest.warns(gops.export.ExportWarning, match=r"a batch of 4 only: .*'reshape\d*' makes \(4, 30\) of"):
+        path = gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (4, 6))
+    assert gops.export.compare(tmp_path / "net", path, (4, 6))
+    gops.export.rewrite(tmp_path / "net", tmp_path / "new", data_shape=(4, 6))
+    assert gops.export.compare(tmp_path / "net", tmp_path / "new", (4, 6))

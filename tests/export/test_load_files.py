@@ -27,10 +27,11 @@ def exported(tmp_path, monkeypatch):
 @pytest.mark.parametrize("run", [
     lambda shape: gops.export.onnx("net", "net.onnx", shape),
     lambda shape: gops.export.quantize("net", "net", np.zeros((12, *shape[1:]), "float32")),
-    lambda shape: gops.export.picture("net", "net.svg", shape)], ids=["onnx", "quantize", "picture"])
+    lambda shape: gops.export.rewrite("net", "new", data_shape=shape),
+    lambda shape: gops.export.picture("net", "net.svg", shape)], ids=["onnx", "quantize", "rewrite", "picture"])
 def test_a_shape_that_the_net_refuses(run, shape, exported):
     with pytest.raises(gops.OpError, match=rf"the net refuses the shape of data \(\d, {str(shape[1:])[1:-1].strip(',')}"
-                       r".*net_(conv|dense).*Pass a shape that it takes in data_shape, or --data-shape"):
+                       r".*net_(conv|dense).*Pass a shape that it takes, the batch size first, in data_shape"):
         run(shape)
 
 

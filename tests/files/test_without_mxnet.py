@@ -101,7 +101,7 @@ def test_an_environment_without_mxnet(folder, tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
     copy = home / "copy"
     copy.mkdir()
-    for name in ("gluonops", "models", "tools"):
+    for name in ("examples", "gluonops", "models", "tools"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "generated"))
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, copy)

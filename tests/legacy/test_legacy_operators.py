@@ -326,3 +326,15 @@ def test_warns_once_and_says_what_to_use(monkeypatch):
     assert len(caught) == 1 and caught[0].filename == __file__
     with pytest.warns(DeprecationWarning, match="legacy.NDArrayOp"):
         NDArraySoftmax()
+
+
+@pytest.mark.parametrize("name", ["NumpyOp", "NDArrayOp"])
+def test_a_class_of_mxnets_own_base_is_told_which_to_derive_from(name, monkeypatch):
+    monkeypatch.setattr(notice, "_given", set())
+    old = type("Old", (getattr(mx.operator, name),), {})
+    with pytest.warns(UserWarning) as caught:
+        old()
+        old(False)
+    ours = [warning for warning in caught if "gluonops" in str(warning.message)]
+    assert len(ours) == 1 and ours[0].filename == __file__
+    assert f"Derive from gluonops.legacy.{name}, and change nothing else" in str(ours[0].message)

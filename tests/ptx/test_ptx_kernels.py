@@ -9,7 +9,8 @@ import re
 
 import pytest
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import cases, compare, plan
+from benchmarks.gpu import compare, plan
+from benchmarks.harness.cases import on_gpu
 from gluonops.core import rtc
 
 from ptx.parse import PtxError
@@ -24,7 +25,7 @@ pytest.importorskip("nvidia.cuda_nvrtc", reason="nvidia-cuda-nvrtc-cu11 has no w
 @functools.lru_cache(maxsize=16)
 def planned(op, dtype, label):
     """The plan of an operator's quick cases of these types, compiled once."""
-    return plan.make(case for case in cases.cases(True, [op]) if (case.dtype, case.label) == (dtype, label))
+    return plan.make(case for case in on_gpu([op], quick=True) if (case.dtype, case.label) == (dtype, label))
 
 
 def run(planned, case, seed):
@@ -48,9 +49,9 @@ def test_a_case_of_every_kernel(number, op):
 def every():
     """Parameters: each quick case with its number among those of its types, which name it."""
     for op in OPS:
-        groups = dict.fromkeys((case.dtype, case.label) for case in cases.cases(True, [op]))
+        groups = dict.fromkeys((case.dtype, case.label) for case in on_gpu([op], quick=True))
         for dtype, label in groups:
-            of_types = [case for case in cases.cases(True, [op]) if (case.dtype, case.label) == (dtype, label)]
+            of_types = [case for case in on_gpu([op], quick=True) if (case.dtype, case.label) == (dtype, label)]
             for number, case in enumerate(of_types):
                 shape = "x".join(map(str, case.shape))
                 yield pytest.param(op, dtype, label, number, id=f"{case.name} {shape} {dtype}".replace(" ", "-"))

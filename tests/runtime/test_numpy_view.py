@@ -206,3 +206,12 @@ def hue():
 ])
 def test_digits(compute, digits):
     assert float(compute()).hex() == digits
+
+
+def test_after_an_import_of_mxnet_that_failed():
+    """As MXNet's own wheel fails with a newer NumPy, in a notebook that goes on. It leaves its parts without itself."""
+    code = "import sys, types; sys.modules['mxnet.base'] = types.ModuleType('mxnet.base'); import gluonops"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == (
+        "ImportError: gluonops: import mxnet has failed in this process before. Start Python again, and import "
+        "gluonops first.")

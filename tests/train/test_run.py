@@ -1,8 +1,10 @@
 """Runs: stopped and resumed to the same numbers, averages, accumulation, clipping, devices, and what is refused."""
+import itertools
 import json
 import os
 import resource
 import signal
+import types
 
 import fresh
 import gluonops as gops
@@ -35,6 +37,17 @@ def test_ctrl_c_and_resume_give_the_same_numbers(tmp_path, capfd, stop, options)
     finish(run)
     assert run.seen == 40
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_the_introduction_ends_with_the_expected_time(tmp_path, capfd, monkeypatch):
+    """Of the batches that are left, after some that trace the net; a run of short epochs has rows instead."""
+    seconds = itertools.count()
+    monkeypatch.setattr("gluonops.train.run.time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
+    for batch_size, lines in ((1, ["    time  about 0:23, and the validations"]), (4, [])):
+        run = make(tmp_path / str(batch_size), batch_size=batch_size)
+        run.introduce({"pictures": 20})
+        finish(run)
+        assert [line for line in capfd.readouterr().err.splitlines() if "about" in line] == lines
 
 
 def test_dropout_draws_the_same_numbers(tmp_path):

@@ -31,6 +31,7 @@ from .registry import CONVERTERS, operator
 from .sizes import Sizes
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx
 
     from ..model import ExportedModel
@@ -39,8 +40,8 @@ __all__ = ["convert"]
 
 
 def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
-            quantization: Quantization | None = None) -> onnx.ModelProto:
-    """The ModelProto of a model.
+            quantization: Quantization | None = None) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The ModelProto of a model without its large constants, and those by name.
 
     - ``exported``: for inference, with operators of the table only. It has the shapes of all inputs and, in the
       metadata, their ``dtype``.
@@ -82,7 +83,6 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     for head, name in zip(graph.heads, _output_names(graph, metadata)):
         outputs.append((_tensor(tensors, head), name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
-    constant_values.clear()   # the model has them
     return model.finish(inputs, outputs, texts)
 
 

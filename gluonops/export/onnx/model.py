@@ -9,12 +9,13 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..graph import Node
+from .content import declared
 from .sizes import Batch, Size, Sizes
 
 if TYPE_CHECKING:
     import onnx
 
-SMALL = 64   # constants of up to so many elements are compared
+SMALL = 64   # constants of up to so many elements are compared, and stand in the model itself
 
 
 class Model:
@@ -143,8 +144,9 @@ class Model:
         count = self.reshape(self.size(size), ())
         return self.cast(self.add("Range", self.scalar(0, np.int64), count, self.scalar(1, np.int64)), dtype)
 
-    def finish(self, inputs: list[tuple], outputs: list[tuple], metadata: dict[str, str]) -> onnx.ModelProto:
-        """The complete model. It takes the constants with it, so that large ones are in memory once.
+    def finish(self, inputs: list[tuple], outputs: list[tuple],
+               metadata: dict[str, str]) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+        """The model without its large constants, and those by name.
 
         - ``inputs``: tensor, shape and type.
         - ``outputs``: tensor, its name in the file, shape and type.
@@ -164,12 +166,14 @@ class Model:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=helper.find_min_ir_version_for(opsets),
                                   producer_name="gluonops", producer_version=__version__)
         helper.set_model_props(model, metadata)
-        while self._constants:
-            name, array = self._constants.pop(next(iter(self._constants)))
-            if name in read:
-                model.graph.initializer.add(name=name, dims=array.shape, data_type=onnx_type(array.dtype),
-                                            raw_data=array.tobytes())
-        return model
+        constants = {name: array for name, array in self._constants.values() if name in read}
+        large = {name: array for name, array in constants.items() if array.size > SMALL}
+        for name, array in constants.items():
+            if name not in large:
+                initializer = declared(name, array)
+                initializer.raw_data = array.tobytes()
+                model.graph.initializer.append(initializer)
+        return model, large
 
     def _needed_nodes(self, results: list[str]) -> list[onnx.NodeProto]:
         """The nodes that the results depend on, in order."""

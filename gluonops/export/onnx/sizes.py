@@ -6,6 +6,7 @@ changes must be a linear function of the batch size.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from typing import Union
 
@@ -63,6 +64,15 @@ class Sizes:
         self.dtype = outputs.infer_type(types)
 
 
+def fits(graph: Graph, shapes: Shapes) -> bool:
+    """Whether a graph takes inputs and parameters of these shapes."""
+    try:
+        _Outputs(graph).infer_shape(shapes)
+    except _Refused:
+        return False
+    return True
+
+
 class _Refused(Exception):
     """MXNet's reason to refuse shapes."""
 
@@ -93,7 +103,11 @@ class _Outputs:
         for (node, _), shape in zip(self._entries, inferred):
             if not shape or 0 in shape:
                 raise _Refused(f"MXNet cannot tell that of {node.name!r}")
-        return dict(zip(self._entries, inferred))
+        found = dict(zip(self._entries, inferred))
+        for node in self._nodes:   # MXNet does not compare them, and reads what is behind the data
+            if node.op == "Reshape" and math.prod(found[node, 0]) != math.prod(found[node.inputs[0]]):
+                raise _Refused(f"{node.name!r} makes {found[node, 0]} of {found[node.inputs[0]]}")
+        return found
 
     def infer_type(self, types: dict) -> dict[Entry, np.dtype]:
         """The type of every output, from the types of all variables."""

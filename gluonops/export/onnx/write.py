@@ -4,7 +4,8 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 
@@ -15,9 +16,15 @@ from ..metadata import plain_metadata
 from ..model import ExportedModel
 from ..shapes import DataShape
 from ..warning import ExportWarning
+from .content import content
 from .convert import convert
+from .model import onnx_type
 from .quantize import Quantization
 from .registry import opset_of, whole
+
+if TYPE_CHECKING:
+    import numpy as np
+    from onnx import ModelProto
 
 __all__ = ["onnx"]
 
@@ -89,41 +96,39 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     return path
 
 
-def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int, metadata: dict[str, Any]) -> bytes:
-    """The content of the file, for any batch size where nothing else is asked for and the net takes it."""
+def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int, metadata: dict[str, Any]) -> Iterator:
+    """The parts of the file, for any batch size where nothing else is asked for and the net takes it."""
     if dynamic_batch is not None:
         return serialized(model, dynamic_batch, opset, metadata)
     try:
         return serialized(model, True, opset, metadata)
     except OpError as error:
         reason = error.what
-    content = serialized(model, False, opset, metadata)
+    parts = serialized(model, False, opset, metadata)
     batch = next(iter(model.inputs.values()))[0]
     warnings.warn(f"the file takes a batch of {batch} only: {reason}", ExportWarning, stacklevel=3)
-    return content
+    return parts
 
 
 def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
-               quantization: Quantization | None = None) -> bytes:
-    """The content of an ONNX file.
+               quantization: Quantization | None = None) -> Iterator[bytes | memoryview]:
+    """The content of an ONNX file, in parts.
 
     ``model``, ``dynamic_batch``, ``opset``, ``metadata``, ``quantization``: as for
     :func:`gluonops.export.onnx.convert.convert`. The shapes of the inputs are stored as well. An OpError if an operator
     has no converter, or ``onnx.checker`` refuses the model.
     """
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
-    proto = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
-    content = proto.SerializeToString()
-    del proto   # the largest part of the memory
-    _check_model(content)
-    return content
+    proto, arrays = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
+    _check_model(proto, arrays)
+    return content(proto, arrays)
 
 
-def save(path: str, content: bytes) -> None:
+def save(path: str, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file whole, or raise an OpError and leave what was there."""
     def write(temporary: str) -> None:
         with open(temporary, "wb") as file:
-            file.write(content)
+            file.writelines(parts)
 
     replace(WHERE, {path: write})
 
@@ -148,11 +153,15 @@ def _check_opset(opset: int) -> None:
                       f"{defs.onnx_opset_version()}", "Run: pip install --upgrade onnx; or choose another opset")
 
 
-def _check_model(content: bytes) -> None:
-    """Raise an OpError if onnx.checker or its shape inference refuses the model."""
-    from onnx import checker
+def _check_model(model: ModelProto, arrays: dict[str, np.ndarray]) -> None:
+    """Raise an OpError if onnx.checker or its shape inference refuses the model, to which arrays are inputs."""
+    from onnx import ModelProto, checker, helper
+    checked = ModelProto()
+    checked.CopyFrom(model)
+    for name, array in arrays.items():
+        checked.graph.input.append(helper.make_tensor_value_info(name, onnx_type(array.dtype), array.shape))
     try:
-        checker.check_model(content, full_check=True)
+        checker.check_model(checked, full_check=True)
     except Exception as error:   # onnx raises several classes
         raise _refused(str(error)) from error
 

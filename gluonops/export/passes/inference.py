@@ -63,14 +63,15 @@ def _without_losses(model: ExportedModel) -> list[str]:
     if not predictions:
         losses = sorted({reasons[node] for node, _ in graph.heads})
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
-                      "Export the net without its loss, or with training=True as symbol JSON to train the file on")
+                      f"Export the net without its loss{_before(reasons)}, or with training=True as symbol JSON to "
+                      "train the file on")
     for node, _ in graph.heads:
         if node in reasons:
             notes.append(f"the output {node.name!r}, a loss ({reasons[node]})")
     graph.heads = predictions
 
     removed = sorted(set(before) - set(graph.variables()))
-    return notes + [f"the input {name!r}" for name in removed if name.endswith("label")]
+    return notes + [f"the input {name!r}" for name in removed if name not in model.parameters]
 
 
 def predictions(model: ExportedModel) -> list[int]:
@@ -104,6 +105,14 @@ def _training_only(graph: Graph) -> dict[Node, str]:
             if inherited:
                 reasons[node] = inherited[0]
     return reasons
+
+
+def _before(reasons: dict[Node, str]) -> str:
+    """How to get the part of a symbol before a loss head of the user's own, whose inference nobody knows."""
+    for node in reasons:
+        if node.op == "Custom" and not is_ours(node) and not node.source().is_variable:
+            return f", symbol.get_internals()['{node.source().name}_output']"
+    return ""
 
 
 def _has_no_gradient(loss: Node) -> bool:

@@ -56,10 +56,10 @@ class ForONNX:
                  opset: int | None):
         self._path = path
         opset = opset_of(model.graph, opset)
-        self._content = serialized(model, True, opset, {}, quantization)
+        self._content = b"".join(serialized(model, True, opset, {}, quantization))
         self._measured = self._content
         if measured is not model:
-            self._measured = serialized(measured, True, opset, {}, quantization)
+            self._measured = b"".join(serialized(measured, True, opset, {}, quantization))
 
     @property
     def is_runnable(self) -> bool:
@@ -77,7 +77,7 @@ class ForONNX:
 
     def write(self) -> tuple[str, ...]:
         """Write the file. Return its path."""
-        save(self._path, self._content)
+        save(self._path, [self._content])
         return self._path,
 
 

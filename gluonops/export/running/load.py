@@ -189,8 +189,8 @@ def _preprocessing(path, found, given):
     given = found.metadata.get("preprocessing") if given is None else given
     if given is None:
         raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
-                      "Export the net again with this gluonops; or pass preprocessing to gluonops.export.load, such "
-                      "as {'colours': 'RGB', 'range': [0, 1], 'resize': 'letterbox'}")
+                      "Export the net again with this gluonops; or pass it as preprocessing, or --preprocessing "
+                      "'{\"colours\": \"RGB\", \"range\": [0, 1], \"resize\": \"letterbox\"}'")
     return Preprocessing.from_metadata(given)
 
 

@@ -16,8 +16,9 @@ class Builder:
     """Makes blocks from scopes, and classes from blocks."""
 
     def __init__(self, graph: Graph, forms: dict[Node, Form], parameters: dict[str, tuple[int, ...]],
-                 frozen: set[str]):
+                 frozen: set[str], inputs: list[str]):
         self.graph, self.forms, self.frozen = graph, forms, frozen
+        self.inputs = inputs   # names, in the order of the net's arguments
         self.parameters = parameters   # name -> shape, of states as well
         self.readers = {}
         for node in graph.nodes():
@@ -34,9 +35,9 @@ class Builder:
         inside = set(scope.nodes())
         refs, holders = {}, {}
         if is_net:
-            for node in self.graph.nodes():
-                if node.is_variable and node.name not in self.parameters:
-                    self._ref((node, 0), refs, block)
+            variables = {node.name: node for node in self.graph.nodes() if node.is_variable}
+            for name in self.inputs:
+                self._ref((variables[name], 0), refs, block)
         for item in in_order(scope)[0]:
             if isinstance(item, Scope):
                 self._add_scope(block, item, refs)

@@ -34,8 +34,6 @@ CONVERTERS.update({
     "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # of a half the number farther from 0
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
-    "MakeLoss": "{0}.detach()",   # with a grad_scale of 0; others are removed before
-    "make_loss": "{0}.detach()",
     "where": "torch.where({0} != 0, {1}, {2})",
     "_maximum": LARGER,
     "_minimum": SMALLER,
@@ -191,7 +189,7 @@ def reshape(call: Call) -> str:
         sizes = [-1 if axis in free else size for axis, size in enumerate(call.shape)]
     else:
         sizes = _coded_sizes(call)
-    if len(sizes) == 2 and call.shape[0] == call.shapes[0][0]:
+    if len(sizes) == 2 and call.ndim > 1 and call.shape[0] == call.shapes[0][0]:
         return "{0}.flatten(1)"
     return f"{{0}}.reshape({', '.join(map(str, sizes))})"
 

@@ -9,24 +9,31 @@ import mxnet as mx
 
 from .. import passes
 from ..constants import evaluate, parameter_only
-from ..graph import VARIABLE, Graph, Node, is_ours, our_name
+from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..onnx.sizes import Sizes
 from ..warning import ExportWarning
 from .layers import DARKNET
+from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
 
-def prepared(model: ExportedModel) -> ExportedModel:
-    """The model without losses, with operators that have a converter only. An OpError names a node that has none."""
-    model = passes.inference(model)
+def prepared(model: ExportedModel, training: bool) -> ExportedModel:
+    """The model with operators that have a converter only, without losses unless it is for training.
+
+    An OpError names a node that has no converter.
+    """
+    model = model if training else passes.inference(model)
     model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=4)
-    ours = frozenset(our_name(node) for node in model.graph.nodes() if is_ours(node) and converter_of(node))
-    model = passes.lower(model, "builtin", ours)
+    ours = [node for node in model.graph.nodes() if is_ours(node)]
+    further = {source for source, index in _reads(model.graph) if index > 0}
+    lowered = {our_name(node) for node in ours
+               if not converter_of(node) or node in further or lacks_arguments(node)}
+    model = passes.lower(model, "builtin", {our_name(node) for node in ours} - lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     flatten_explicitly(model)
@@ -39,10 +46,14 @@ def check_converters(graph: Graph) -> None:
     if missing:
         others = sorted({node.op for node in missing[1:]} - {missing[0].op})
         raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
-    for inputs in (graph.heads, *(node.inputs for node in graph.nodes())):
-        for source, index in inputs:
-            if index > 0 and ("BatchNorm" in source.op or source.op == "RNN"):
-                raise refusal(source, "has its statistics or its last states read")
+    for source, index in _reads(graph):
+        if index > 0 and ("BatchNorm" in source.op or source.op == "RNN"):
+            raise refusal(source, "has its statistics or its last states read")
+
+
+def _reads(graph: Graph) -> list[Entry]:
+    """The outputs that are read, by nodes and as heads."""
+    return [*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)]
 
 
 def flatten_explicitly(model: ExportedModel) -> None:

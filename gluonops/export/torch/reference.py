@@ -52,7 +52,9 @@ class Reference:
             is_training: bool) -> tuple[list[np.ndarray], dict[str, mx.nd.NDArray]]:
         """The outputs, and the gradient of every parameter and input until the next run."""
         arrays = _arrays(inputs)
-        sources = {**arrays, **{name: self.values[name] for name in self._trained}}
+        # MXNet's losses have no gradient of labels.
+        data = {name: array for name, array in arrays.items() if not name.endswith("label")}
+        sources = {**data, **{name: self.values[name] for name in self._trained}}
         for array in sources.values():
             if array.grad is None:
                 array.attach_grad()
@@ -112,6 +114,9 @@ def _formula(node: Node) -> Callable | None:
         return lambda x: F.softmax(x, axis=axis)
     if node.op == "Crop" and len(node.inputs) == 2:
         return lambda x, y: F.slice_like(x, y, axes=(2, 3))
+    is_scaled = node.attrs.get("normalization", "null") != "null" or node.flag("multi_output")
+    if is_scaled and node.op in ("SoftmaxOutput", "MakeLoss"):   # in float32
+        return lambda *inputs: _loss_head(F, node.attrs, *inputs)
     if node.op == "_contrib_BilinearResize2D":
         return lambda x, *like: _resized(F, x, node, *like)
     if node.op == "RNN" and node.attrs["mode"] == "rnn_relu":
@@ -131,6 +136,34 @@ def _formula(node: Node) -> Callable | None:
             "prelu": lambda x, gamma: F.where(x > 0, x, _across_channels(F, F.broadcast_mul, x, gamma)),
             "selu": lambda x: SELU_SCALE * F.where(x > 0, x, SELU_ALPHA * F.expm1(x)),
             "gelu": lambda x: x * gelu.probability(F, x)}.get(kind)
+
+
+def _loss_head(F, attrs, x, label=None):
+    """A MakeLoss or a SoftmaxOutput whose gradient is scaled in the type of the data, in front of one without a scale.
+
+    Dense labels are refused before. With ``multi_output`` the divisor is that of each map.
+    """
+    mode, is_map = attrs.get("normalization", "null"), attrs.get("multi_output") in ("True", "1")
+    rows = F.reshape(F.BlockGrad(x if label is None else label), (0, -1))
+    counts = F.ones_like(rows)
+    if mode == "valid":
+        counts = rows > float(attrs.get("valid_thresh", 0)) if label is None else \
+            rows != float(attrs.get("ignore_label", -1))
+    elif label is None:
+        counts = F.slice_axis(counts, axis=1, begin=0, end=1)
+    elif mode == "null":
+        counts = F.slice_axis(counts, axis=0, begin=0, end=1)
+    divisor = F.broadcast_maximum(F.sum(counts), F.ones_like(F.sum(counts)))
+    scaled = F.broadcast_div(float(np.float32(attrs.get("grad_scale", 1))) * x, divisor)
+    x = scaled + F.BlockGrad(x - scaled)
+    if label is None:
+        return F.MakeLoss(x)
+    ignored = {name: attrs[name] for name in ("use_ignore", "ignore_label") if name in attrs}
+    if not is_map:
+        return F.SoftmaxOutput(x, label, preserve_shape=True, **ignored)
+    maps = F.transpose(F.reshape(x, (0, 0, -1)), (0, 2, 1))
+    maps = F.SoftmaxOutput(maps, F.reshape(label, (0, -1)), preserve_shape=True, **ignored)
+    return F.reshape_like(F.transpose(maps, (0, 2, 1)), x)
 
 
 def _across_channels(F, function, x, vector):

@@ -15,7 +15,7 @@ from ..graph import Node, is_ours, our_name
 from ..onnx.model import Call as NodeValues
 
 WHERE = "export.torch"
-SNIPPETS = pathlib.Path(__file__).with_name("snippets.txt")
+SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
 # The defaults of the arguments of torch's classes and of those in snippets.txt, by class where they differ. An argument
 # without a default is written by its position.
 DEFAULTS = {
@@ -131,7 +131,7 @@ def converter_of(node: Node) -> str | Form | Callable | None:
 
 def snippets() -> dict[str, str]:
     """Name -> the source of a class or a function that a net may need."""
-    text = SNIPPETS.read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in SNIPPETS)
     return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 

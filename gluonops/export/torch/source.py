@@ -13,15 +13,18 @@ SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
 
 
-def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, groups: str) -> str:
+def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
     """The text of net.py, with numbers of float32 marked as such; see :class:`.registry.Single`.
 
     - ``inputs``: the names of the net's inputs.
-    - ``groups``: the source of ``parameter_groups``; empty if all parameters are trained alike.
+    - ``functions``: sources that come behind the classes; some may be empty.
     """
     body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
-    code = "\n\n\n".join([*_used_snippets(body), body, *([groups] if groups else []), snippets()["load"]])
+    code = "\n\n\n".join([body, *filter(None, functions)])
+    code = "\n\n\n".join([*_used_snippets(code), code, snippets()["load"]])
     imports = ["import json", "from pathlib import Path", "", "import torch"]
+    if "math." in code:
+        imports.insert(1, "import math")
     if "F." in code:
         imports.append("import torch.nn.functional as F")
     imports.append("from torch import nn")
@@ -46,7 +49,7 @@ def _used_snippets(body: str) -> list[str]:
     """The sources of what a text uses, and of what these use."""
     found, words = [], set(re.findall(r"\w+", body))
     for name, text in reversed(snippets().items()):   # a snippet uses those in front of it
-        if name in words and name not in ("load", "parameter_groups"):
+        if name in words and f"def {name}(" not in body and name != "load":
             found.insert(0, text)
             words.update(re.findall(r"\w+", text))
     return found
@@ -276,7 +279,8 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
         elif is_generator and not whole.startswith("*"):
             result += _wrapped([whole], indent + 4)
         else:
-            result += _wrapped([f"{part}," for part in parts], indent + 4)
+            is_group = len(parts) == 1 and not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, a tuple
+            result += _wrapped(parts if is_group else [f"{part}," for part in parts], indent + 4)
         result.append(" " * indent + line[end:])
     return result
 

@@ -58,8 +58,8 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         _check_outputs(outputs, expected, mode)
         _backward(outputs)
         found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
-        largest = _check_gradients({**found, **{name: (array, gradients[name]) for name, array in zip(inputs, arrays)}},
-                                   mode)
+        data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
+        largest = _check_gradients({**found, **data}, mode)
         recorded.update({f"{mode}.output.{number}": sample(array) for number, array in enumerate(expected)})
         recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
         for array in (*arrays, *net.parameters()):
@@ -102,12 +102,27 @@ def load(folder: pathlib.Path) -> types.ModuleType:
 
 
 def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Numbers of 8 bits for each input; indices where an embedding reads them."""
+    """Numbers of 8 bits for each input; indices where an embedding reads them; labels."""
     rng = np.random.RandomState(0)
     counts = {node.source().name: int(node.attrs["input_dim"]) for node in model.graph.nodes()
               if node.op == "Embedding"}
-    return {name: rng.randint(0, counts[name], shape).astype(np.float64) if name in counts
-            else rng.randint(-128, 128, shape) / 64 for name, shape in shapes.items()}
+    arrays = {}
+    for name, shape in shapes.items():
+        if name in counts:
+            arrays[name] = rng.randint(0, counts[name], shape).astype(np.float64)
+        elif name.endswith("label"):
+            arrays[name] = _labels(rng, shape)
+        else:
+            arrays[name] = rng.randint(-128, 128, shape) / 64
+    return arrays
+
+
+def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
+    """The classes 0 and 1, which every loss takes; behind the numbers of a box in rows of five."""
+    labels = rng.randint(0, 2, shape).astype(np.float64)
+    if len(shape) == 3 and shape[-1] == 5:
+        labels[..., :4] = rng.randint(8, 40, labels[..., :4].shape) / 64
+    return labels
 
 
 def _flat(outputs: Any) -> list:
@@ -115,7 +130,7 @@ def _flat(outputs: Any) -> list:
 
 
 def _backward(outputs: list) -> None:
-    """Compute the gradients of what the outputs depend on. An index depends on nothing."""
+    """Compute the gradients of what the outputs depend on: not of indices, nor of what is behind a BlockGrad."""
     import torch
     outputs = [output for output in outputs if output.requires_grad]
     torch.autograd.backward(outputs, [torch.from_numpy(head(output.shape)) for output in outputs])

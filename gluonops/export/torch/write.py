@@ -21,9 +21,10 @@ from ..model import ExportedModel
 from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
-from . import layers, operators  # noqa: F401  (each fills the table)
+from . import layers, losses, operators  # noqa: F401  (each fills the table)
 from .blocks import Block, Module
 from .build import Builder
+from .images import images_source
 from .layers import DARKNET
 from .prepare import check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
@@ -40,12 +41,13 @@ BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 3, (12, 20, 40, 80, 112, 144), 80, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
-          data_shape: DataShape | None = None, epoch: int | None = None) -> list[str]:
+          data_shape: DataShape | None = None, epoch: int | None = None, training: bool = False) -> list[str]:
     """Write a net as PyTorch: source that can be read, weights, and a test.
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
     ``names.json`` the name in MXNet of each of them, and ``test_net.py`` compares the net with recorded outputs and
-    gradients of MXNet's. Losses and labels are removed, as by :func:`gluonops.export.onnx`.
+    gradients of MXNet's. If the net has the attributes ``classes`` and ``preprocessing``, or the file has them,
+    ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
     all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD.
@@ -60,6 +62,9 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         As in :func:`gluonops.export.onnx`. The net takes other batches, and other images wherever the graph does.
     epoch : int, optional
         Number of the parameter file if ``net`` is a path. The default is the highest number.
+    training : bool, default False
+        Keep losses and labels: the written net takes the labels as well, and returns the losses. If False, they are
+        removed, as by :func:`gluonops.export.onnx`. ``net`` may be a block that has nothing but a loss.
 
     Returns
     -------
@@ -69,28 +74,29 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     Raises
     ------
     OpError
-        An operator has no converter, every output is a loss, the package safetensors is not installed, or the
-        comparison shows a difference; the message names it.
+        An operator has no converter, every output is a loss and ``training`` is False, the package safetensors is not
+        installed, or the comparison shows a difference; the message names it.
     """
     _check_safetensors()
     folder = os.path.abspath(os.fspath(folder))
     make_folder(WHERE, os.path.join(folder, "net.py"))
     model, recorder = _read(net, data_shape, epoch)
-    model = with_constants(prepared(model))
+    if training:
+        model.inputs.update(_label_shapes(model))
+    model = with_constants(prepared(model, training))
     drawn = model.copy()
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
-    block, classes = Builder(drawn.graph, forms, parameters, frozen).net(tree)
+    block, classes = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
     keys = _keys(block)
     groups = groups_source([key for key, name in keys.items() if name in frozen],
                            {key: multipliers[name] for key, name in keys.items()
                             if multipliers.get(name, (1, 1)) != (1, 1)})
-    inputs = {name: _argument(name) for name in model.graph.variables() if name not in parameters}
-    if len(inputs) == 1:
-        inputs = dict.fromkeys(inputs, "x")
-    source = net_source(block, classes, list(inputs.values()), _docstring(net, model), groups)
+    inputs = [_argument(name) for name in model.inputs] if len(model.inputs) > 1 else ["x"]
+    functions = [groups, "" if training else images_source(model)]
+    source = net_source(block, classes, inputs, _docstring(net, model), functions)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
         written = _write(pathlib.Path(temporary), model, source, keys, compared, multipliers)
         for path in written:
@@ -164,6 +170,14 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         recorder.detach()
 
 
+def _label_shapes(model: ExportedModel) -> Shapes:
+    """The shapes of the labels that follow from those of the other inputs, as far as MXNet can tell them."""
+    symbol = model.graph.symbol()
+    shapes, _, _ = symbol.infer_shape_partial(**model.shapes())
+    known = dict(zip(symbol.list_arguments(), shapes))
+    return {name: known[name] for name in known if name.endswith("label") and name not in model.parameters}
+
+
 def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     """What each node is in torch, and the shapes of the inputs with which it is compared.
 
@@ -190,11 +204,13 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
-    images = [size for shape in inputs.values() for size in shape[2:]]
+    rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
+    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes() if "BatchNorm" in node.op]
     free = None
     for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
-        other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2], *[size or old for old in shape[2:]])
+        other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2],
+                        *[size if size and len(shape) == rank else old for old in shape[2:]])
                  for name, shape in inputs.items()}
         try:
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
@@ -254,7 +270,10 @@ def _argument(name: str) -> str:
 def _docstring(net: object, model: ExportedModel) -> str:
     origin = f"the files {os.path.basename(os.fspath(net))}" if isinstance(net, (str, os.PathLike)) else \
         type(net).__name__
-    shapes = ", ".join(f"{name} {shape}" for name, shape in model.inputs.items())
-    return f"Written by gluonops {__version__} from {origin} of MXNet, for inputs like {shapes}."
+    shapes = [f"{name} {shape}" for name, shape in model.inputs.items()]
+    begin = f"Written by gluonops {__version__} from {origin} of MXNet"
+    if len(shapes) == 1:
+        return f"{begin}, for inputs like {shapes[0]}."
+    return "\n".join([f"{begin}, for inputs like these:", "", *(f"    {shape}" for shape in shapes), ""])
 
 

@@ -2,6 +2,7 @@
 #ifndef GLUONOPS_NATIVE_OPERATOR_H_
 #define GLUONOPS_NATIVE_OPERATOR_H_
 
+#include <dmlc/logging.h>
 #include <mxnet/lib_api.h>
 #include <stdio.h>
 
@@ -128,16 +129,17 @@ inline std::vector<int> inferred_types(const char *where, const TypeVariables &v
     return types;
 }
 
-// Runs a body. Every exception becomes one that MXNet can pass on: what it throws itself has a string of ours.
+// Runs a body. Every exception becomes MXNet's own, with a string of ours: a CustomOp whose body calls an operator that
+// throws another one never ends.
 template <typename Body>
 void reported(const char *where, const Body &body)
 {
     try {
         body();
     } catch (const Refusal &refusal) {
-        throw std::runtime_error(refusal.text);
+        throw dmlc::Error(refusal.text);
     } catch (const std::exception &error) {
-        throw std::runtime_error("gluonops." + std::string(where) + ": " + error.what() +
+        throw dmlc::Error("gluonops." + std::string(where) + ": " + error.what() +
                                  ". If the input is sound, report it.");
     }
 }

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from ...core.arguments import Arguments, camel, enumeration_of, known_types
 from ...core.attributes import IntOrTuple, Optional, Pairs
-from ...core.contract import PLACE, Op, Refused, expression
-from ...core.expressions import Expression, dtype_of
+from ...core.contract import Op
+from ...core.declarations import Refused
+from ...core.expressions import PLACE, Expression, dtype_of, expression
 from .text import INDENT, indented, listed, quoted
 
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
@@ -118,7 +119,7 @@ class NumberTranslator(Translator):
     def __init__(self, op: Op):
         super().__init__(op)
         self.members = {*op.dims, *op.constants}
-        self.types = known_types(op)   # in expressions
+        self.types = known_types(op)   # name -> dtype
 
     def add(self, name: str, dtype: str) -> None:
         """From here on the record has this number."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 import ast
 
 from ...core.arguments import camel
-from ...core.contract import Arg, Indices, Op, Rows, expression
+from ...core.contract import Op
+from ...core.declarations import Arg, Indices, Rows
+from ...core.expressions import expression
 from .attributes import attribute
 from .expressions import Translator, input_of
 from .shapes import Patterns, size_of

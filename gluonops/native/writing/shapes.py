@@ -1,9 +1,9 @@
 """The function that says what the shapes of an operator are, in the classes of ``native/mxnet/dims.h``."""
 from __future__ import annotations
 
-from ...core.contract import Op, bare_name
+from ...core.contract import Op
 from ...core.expressions import Expression
-from ...core.shapes import At, Group, Shapes, Sized, Term
+from ...core.shapes import At, Group, Shapes, Sized, Term, bare_name
 from .expressions import SizeTranslator, Translator
 from .text import function, indented, itemized, listed, quoted
 

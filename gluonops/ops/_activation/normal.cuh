@@ -1,8 +1,4 @@
-// The normal distribution, for CUDA.
-__device__ inline float complementary_error(float x) { return erfcf(x); }
-__device__ inline double complementary_error(double x) { return erfc(x); }
-
-// P(X < x), and the density at x.
+// The normal distribution, for CUDA: P(X < x), and the density at x.
 template <typename A>
 struct Normal {
     A x, probability;

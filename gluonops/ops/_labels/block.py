@@ -12,6 +12,7 @@ class LabelledLoss(OpLoss):
     The checks need NDArrays, and also run if the loss is hybridized.
     """
 
+    _keywords = ("ignore_label", "class_weight")
     _sparse = True          # whether labels are class indices
     _from_logits = False    # whether the prediction already holds log-probabilities
 

@@ -9,9 +9,9 @@ ANCHORS = Attr("anchors", Pairs(), VOC_ANCHORS)
 CLASSES = Attr("classes", Int(1), 20)
 SOFTMAX = Attr("softmax", Bool(), True)
 
-CHANNELS = "5 + classes"   # of an anchor
+CHANNELS = "5 + classes"   # per anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
-ANCHOR_COUNT = {"anchor_count": "len(anchors) // 2"}   # of the kernels in CUDA
+ANCHOR_COUNT = {"anchor_count": "len(anchors) // 2"}   # CUDA's kernels need it
 
 
 def count(attrs) -> int:

@@ -9,7 +9,7 @@ from .contract import ANCHOR_COUNT
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 PREDICTIONS = 256    # that a block of threads takes, where an image has several
 MANY_BLOCKS = 2048   # that are enough for a GPU: so many images have one each
-STEPS = ("ASSIGN", "COMPUTE")   # of forward; the last block of an image adds up the sums of its blocks
+STEPS = ("ASSIGN", "COMPUTE")   # forward's launches; the last block of an image adds up the sums of its blocks
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),

@@ -33,7 +33,7 @@ class Head(NamedTuple):
     rows: Array
     width: Array
     height: Array
-    anchor_w: Array     # in cells, (1, 1, A, 1, 1)
+    anchor_w: Array     # (1, 1, A, 1, 1); a cell has the size 1
     anchor_h: Array
 
 
@@ -258,7 +258,7 @@ def _class_counts(F, head, truths, pairs):
     own, pairs = (F.cast(value, dtype="float32") for value in (own, pairs))           # batch_dot takes no float16
     counts = F.batch_dot(own, pairs, transpose_a=True)                                # B, K, A * H * W
     counts = F.swapaxes(F.reshape_like(counts, F.swapaxes(head.p, dim1=1, dim2=2)), dim1=1, dim2=2)
-    numbers = F.take(F.reshape(truths.order + 1, shape=(-1,)), counts - 1)            # in the dtype of the data
+    numbers = F.take(F.reshape(truths.order + 1, shape=(-1,)), counts - 1)            # it has the dtype of the data
     return F.where(counts > 0, numbers, F.zeros_like(numbers))
 
 

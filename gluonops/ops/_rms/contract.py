@@ -6,8 +6,8 @@ from .._softmax.contract import power_of_two, threads_per_row
 
 HELD = 32            # elements that a thread holds in registers
 WARP = 32            # threads
-THREADS = 256        # of a block
-MOST_BLOCKS = 512    # of backward; each has sums of its own for the gradient of the scale
+THREADS = 256        # threads per block
+MOST_BLOCKS = 512    # backward's; each has sums of its own for the gradient of the scale
 STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
 
 DATA = "batch..., channels@axis, inner..."
@@ -34,7 +34,7 @@ def backward(args) -> Launch:
     return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, STEPS[1:] if parts == 1 else STEPS)
 
 
-def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, backward_bounds: str) -> Op:
+def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
     """The contract of ``rms_norm`` or of ``l2_normalize``.
 
     Parameters
@@ -44,8 +44,6 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, b
         Whether rows are divided by the root of the mean, or of the sum, of their squares.
     axis, eps : int, float
         The defaults.
-    backward_bounds : str
-        As of :class:`gluonops.core.contract.Cuda`.
     """
     return Op(
         name=name,
@@ -54,12 +52,12 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, b
         inputs=(Arg("data", "T"),
                 Arg("scale", "T")),
         outputs=(Out("output", "T", "shape of data"),
-                 Out("inverse", "A", "1 / root, per row")),
+                 Out("rstd", "A", "1 / root, per row")),
         attrs=(Attr("axis", Int(), axis),
                Attr("eps", Float(low=1e-12, below=1), eps)),
         types={"T": FLOATS},
-        shapes=Shapes(data=DATA, scale="channels", output=DATA, inverse=ROWS_AND_AXIS),
-        backward=("output_grad", "data", "scale", "inverse"),
+        shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
+        backward=("output_grad", "data", "scale", "rstd"),
         # Where rows are columns, each sample is a block.
         derived={"share": "1 / max(1, channels)" if by_mean else "1.0",
                  "blocks": "min(batch, MOST_BLOCKS) if inner == 1 else batch"},
@@ -73,7 +71,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float, b
             scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
                      Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),
             forward_bounds="256, 2",
-            backward_bounds=backward_bounds,
+            backward_bounds="256, sizeof(T) < 8 ? 2 : 1",
         ),
         accumulate_fp32=True,
     )

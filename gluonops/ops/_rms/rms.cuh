@@ -4,7 +4,7 @@
 // A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive numbers
 // where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of different
 // rows. A thread holds a chunk of elements, at the same places of every row: there it sums the gradient of the scale.
-#include "../_softmax/softmax.cuh"
+#include "../_softmax/rows.cuh"
 
 enum { THREADS = 256 };
 
@@ -100,8 +100,7 @@ struct RowsOfBlock {
             if (k < x.most)
 #pragma unroll
                 for (int j = k; j < k + GROUP; ++j, from += opaque(step))
-                    if (j < x.count)
-                        x.values[j] *= load(from, 0);
+                    x.values[j] *= load(j < x.count ? from : scale, 0);   // without a branch loads are under way together
     }
 };
 
@@ -122,12 +121,12 @@ __device__ void scale_rows(const Args &args)
         }
         const A by_root = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
         if (block.is_first(part))
-            store(args.inverse, r + block.own, by_root, args.inverse_request);
-        const Product<A> unit = {by_root};
+            store(args.rstd, r + block.own, by_root, args.rstd_request);
+        const Product<A> x_hat = {by_root};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (part.length > x.length())
                 x.read(args.data, rows, part, i, 0);
-            x.apply(unit);
+            x.apply(x_hat);
             block.multiply(x, args.scale + i);
             x.write(args.output, rows, part, i, args.output_request);
         }
@@ -170,8 +169,6 @@ struct ScaleSums {
 
     // Of this thread's elements from the k-th one on.
     __device__ Group &group(int k) { return groups[k / TOGETHER][thread_number()]; }
-    // Of this thread's k-th element.
-    __device__ A &of(int k) { return groups[k / TOGETHER][thread_number()].values[k % TOGETHER]; }
 
     // The sums over the rows of the block, of the chunk at the i-th element of a part.
     __device__ void store_to(A *sums, const RowsOfBlock<T> &block, const RowPart &part, int64_t i) const
@@ -278,28 +275,54 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
     }
 }
 
-// A thread's elements of a chunk that is not in packs, if they are not held.
+// A thread's elements of a chunk that is not in packs, if they are not held. Behind the last element comes the first one
+// again, so that the loads of several elements are under way together.
 template <typename T>
 struct LooseElements {
     typedef typename Accumulator<T>::type A;
-    int64_t first, position, inner;   // first: in the tensors; position: in the row
+    enum { TOGETHER = ScaleSums<T>::TOGETHER };
+    int64_t first, position, step_in_tensor;   // of the first element, in the tensors and in the row
     int count, step;
 
     __device__ LooseElements(const RowsOfBlock<T> &block, const RowPart &part, int64_t i)
         : first(part.start + (i + block.rows.first) * block.rows.inner),
-          position(part.position + i + block.rows.first), inner(block.rows.inner),
+          position(part.position + i + block.rows.first), step_in_tensor(block.rows.step * block.rows.inner),
           count(block.rows.count(int(minimum(part.length - i, RowChunk<T>::length())))), step(block.rows.step) {}
+
+    // Numbers of the elements from the k-th one on.
+    struct Numbers {
+        A x[TOGETHER], head[TOGETHER], scale[TOGETHER];
+    };
+
+    __device__ Numbers read(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
+                            int k) const
+    {
+        Numbers read;
+        int64_t place = first + k * step_in_tensor;
+#pragma unroll
+        for (int j = 0; j < TOGETHER; ++j, place += opaque(step_in_tensor)) {
+            const bool exists = k + j < count;
+            read.x[j] = load(data, exists ? place : first);
+            read.head[j] = load(output_grad, exists ? place : first);
+            read.scale[j] = load(scale, position + (exists ? (k + j) * step : 0));
+        }
+        return read;
+    }
 
     // Adds to the sums for the scale; the dot product with the head gradient times the scale, and `dot`.
     __device__ A sum(const T *__restrict__ output_grad, const T *__restrict__ data, const T *__restrict__ scale,
                      ScaleSums<T> &scale_sums, A by_root, A dot) const
     {
-#pragma unroll 2
-        for (int k = 0; k < count; ++k) {
-            const int64_t place = first + k * step * inner;
-            const A x = load(data, place), head = load(output_grad, place);
-            scale_sums.of(k) += head * (x * by_root);
-            dot += head * load(scale, position + k * step) * x;
+        for (int k = 0; k < count; k += TOGETHER) {
+            const Numbers numbers = read(output_grad, data, scale, k);
+            typename ScaleSums<T>::Group of_scale = scale_sums.group(k);
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j) {
+                const A product = k + j < count ? numbers.head[j] * numbers.x[j] : A(0);
+                of_scale.values[j] += product * by_root;
+                dot += product * numbers.scale[j];
+            }
+            scale_sums.group(k) = of_scale;
         }
         return dot;
     }
@@ -308,11 +331,13 @@ struct LooseElements {
                                   const T *__restrict__ scale, T *__restrict__ data_grad, A own, A dot,
                                   int request) const
     {
-#pragma unroll 2
-        for (int k = 0; k < count; ++k) {
-            const int64_t place = first + k * step * inner;
-            const A head = load(output_grad, place) * load(scale, position + k * step);
-            store(data_grad, place, fma(-load(data, place), dot, head * own), request);
+        for (int k = 0; k < count; k += TOGETHER) {
+            const Numbers numbers = read(output_grad, data, scale, k);
+            int64_t place = first + k * step_in_tensor;
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j, place += opaque(step_in_tensor))
+                if (k + j < count)
+                    store(data_grad, place, fma(-numbers.x[j], dot, numbers.head[j] * numbers.scale[j] * own), request);
         }
     }
 };
@@ -339,7 +364,7 @@ __device__ void scale_rows_backward(const Args &args, typename ScaleSums<typenam
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? r + block.own : 0;
-            const A by_root = args.inverse[row];
+            const A by_root = args.rstd[row];
             RowChunk<T> x, head;
             A dot = dot_of_others(args.output_grad, args.data, args.scale, block, part, i);
             if (rows.packed || !Loose<T>::USED) {

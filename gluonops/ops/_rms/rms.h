@@ -16,7 +16,7 @@ GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, ar
 namespace GLUONOPS_TARGET {
 
 template <typename A>
-GLUONOPS_INLINE A inverse_root(A squares, A share, A eps) { return 1 / square_root(squares * share + eps); }
+GLUONOPS_INLINE A rstd_of(A squares, A share, A eps) { return 1 / square_root(squares * share + eps); }
 
 template <template <typename> class Args, typename T>
 inline void rms_rows(const Args<T> &args, bool streaming)
@@ -25,7 +25,7 @@ inline void rms_rows(const Args<T> &args, bool streaming)
     const int64_t length = args.channels;
     const T *data = args.data, *scale = args.scale;
     T *output = args.output;
-    A *inverse = args.inverse;
+    A *rstd = args.rstd;
     const A share = args.share, eps = A(args.eps);
     parallel_rows(row_sizes(args), 2 * sizeof(T), [=](int64_t row) {
         const T *x = data + row * length;
@@ -33,8 +33,8 @@ inline void rms_rows(const Args<T> &args, bool streaming)
             const auto values = load(x + i, mask, A(0));
             return values * values;
         });
-        const A by_root = inverse_root(squares, share, eps);
-        inverse[row] = by_root;
+        const A by_root = rstd_of(squares, share, eps);
+        rstd[row] = by_root;
         write_row(output + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(x + i, mask, A(0)) * by_root * load(scale + i, mask, A(0));
         });
@@ -48,7 +48,7 @@ inline void rms_columns(const Args<T> &args, bool streaming)
     const RowSizes sizes = row_sizes(args);
     const T *data = args.data, *scale = args.scale;
     T *output = args.output;
-    A *inverses = args.inverse;
+    A *rstds = args.rstd;
     const A share = args.share, eps = A(args.eps);
     parallel_column_blocks<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
         alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
@@ -61,8 +61,8 @@ inline void rms_columns(const Args<T> &args, bool streaming)
             });
         }
         for (int64_t j = 0; j < columns; ++j) {
-            by_root[j] = inverse_root(by_root[j], share, eps);
-            inverses[first_row + j] = by_root[j];
+            by_root[j] = rstd_of(by_root[j], share, eps);
+            rstds[first_row + j] = by_root[j];
         }
         for (int64_t c = 0; c < sizes.length; ++c) {
             const T *x = data + start + c * sizes.inner;
@@ -89,7 +89,7 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
     const T *data = args.data, *scale = args.scale;
     const T *output_grad = args.output_grad;
     T *data_grad = args.data_grad;
-    const A *inverse = args.inverse;
+    const A *rstd = args.rstd;
     A *partial = args.partial;
     const A share = args.share;
     const int64_t bytes = blocks ? 3 * int64_t(sizeof(T)) * length * (outer / blocks) : 0;
@@ -98,7 +98,7 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
             A *sums = partial + block * length;
             for (int64_t row = block * outer / blocks; row < (block + 1) * outer / blocks; ++row) {
                 const T *x = data + row * length, *head = output_grad + row * length;
-                const A by_root = inverse[row];
+                const A by_root = rstd[row];
                 const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                     return load(head + i, mask, A(0)) * load(scale + i, mask, A(0)) * load(x + i, mask, A(0));
                 });
@@ -123,7 +123,7 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
     const T *data = args.data, *scale = args.scale;
     const T *output_grad = args.output_grad;
     T *data_grad = args.data_grad;
-    const A *inverses = args.inverse;
+    const A *rstds = args.rstd;
     A *partial = args.partial;
     const A share = args.share;
     const int64_t most_columns = block_columns<T>(sizes);
@@ -135,7 +135,7 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
             for (int64_t column = 0; column < sizes.inner; column += most_columns) {
                 const int64_t rest = sizes.inner - column, columns = rest < most_columns ? rest : most_columns;
                 const int64_t start = sample * sizes.length * sizes.inner + column;
-                const A *by_root = inverses + sample * sizes.inner + column;
+                const A *by_root = rstds + sample * sizes.inner + column;
                 for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
                     store(dot + j, broadcast(A(0)), FullMask());
                 });
@@ -177,10 +177,10 @@ inline void rms_single_gradient(const Args<T> &args)
     typedef typename Simd<T>::Scalar A;
     const int64_t rows = row_sizes(args).rows();
     const T *output_grad = args.output_grad;
-    const A *inverse = args.inverse;
+    const A *rstd = args.rstd;
     const A scale = load_scalar(args.scale), eps = A(args.eps);
     write_row(args.data_grad, rows, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto by_root = load(inverse + i, mask, A(0));
+        const auto by_root = load(rstd + i, mask, A(0));
         return load(output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
     });
 }

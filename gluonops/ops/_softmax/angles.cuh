@@ -1,9 +1,5 @@
 // What margin.cuh needs, on a GPU.
 
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
-__device__ inline float arc_cosine(float x) { return acosf(x); }
-__device__ inline double arc_cosine(double x) { return acos(x); }
 __device__ inline float cosine_of_pi(float x) { return cospif(x); }   // for any x without a table in local memory
 __device__ inline double cosine_of_pi(double x) { return cospi(x); }
 __device__ inline float sine_of_pi(float x) { return sinpif(x); }

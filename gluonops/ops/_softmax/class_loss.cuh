@@ -1,119 +1,311 @@
-// Losses that are a function of the nll of a row's class. An operator supplies a formula, value(nll) and slope(nll). A
-// row has 1 to 32 threads, a block, or parts with a block each, and is read once.
+// Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. A row has 1 to 32 threads,
+// a block, or parts with a block each. An operator supplies what the layouts share. A loss has
+//
+//     BYTES                                         of each input, that a thread holds
+//     Sums; none(); add(sums, x, label, rows, part) the sums of a row; `x` are chunks of a part, whose element `label` is
+//                                                   that of the label's class
+//     reads(class_id)                               false: the row counts as one of zeros
+//     finish(row, rows, sums)                       writes what there is of a row; see store_loss
+//
+// and a gradient
+//
+//     BYTES, LABELLED, SUMS, VARIES                 see ClassPass
+//     Row; row(row, class_id, start)                numbers of a row. If `factor` is NaN, so is the gradient
+//     gradient(element, result)                     the value of one of the results
+//
+// If SUMS, it has sums() and term(element) too, and a row has the sum of the terms.
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
-#include "../_softmax/columns.cuh"
 
-// What forward writes of a row.
-template <typename Args, typename Formula>
-struct FormulaLosses {
-    typedef typename Args::Data T;
-    typedef typename Args::A A;
-    const Args &args;
-    const Weights<A> &weights;
-    const Formula &formula;
-
-    // `start`: the row's first element.
-    __device__ void write(int64_t row, int64_t start, SoftmaxSums<A> sums) const
-    {
-        const int64_t class_id = class_of(args, row);
-        if (class_id == IGNORED)
-            sums.set_zeros(args.classes);
-        const A log_sum = ExponentialOf<T>::log(sums.exponentials);
-        store(args.max, row, sums.max, args.max_request);
-        store(args.log_sum, row, log_sum, args.log_sum_request);
-        A loss = class_id == IGNORED ? 0 : not_a_number<A>();
-        if (class_id >= 0) {
-            const A logit = load(args.data, start + class_id * args.inner);
-            loss = weights.of(class_id) * formula.value(log_sum - (logit - sums.max));
-        }
-        store(args.output, row, loss, args.output_request);
-    }
+struct RowSizes {
+    int64_t count, length, inner;
 };
 
-// The gradient of a row. It is head * (softmax - onehot).
-template <typename Args, typename Formula>
-struct FormulaGradients {
-    typedef typename Args::Data T;
-    typedef typename Args::A A;
-    const Args &args;
-    const Weights<A> &weights;
-    const Formula &formula;
-
-    // `start`: the row's first element.
-    __device__ ColumnGradient<T> gradient(int64_t row, int64_t start) const
-    {
-        const int64_t class_id = class_of(args, row);
-        const A row_max = load(args.max, row), row_log_sum = load(args.log_sum, row);
-        A head = not_a_number<A>();
-        if (class_id >= 0) {
-            const A logit = load(args.data, start + class_id * args.inner);
-            const A slope = formula.slope(row_log_sum - (logit - row_max));
-            head = load(args.output_grad, row) * (weights.of(class_id) * slope);
-        }
-        return ColumnGradient<T>(row_max, row_log_sum, 1, head, int(class_id), class_id != IGNORED);
-    }
-};
-
-template <typename Args, typename Formula>
-__device__ void class_loss_forward(const Args &args, const Weights<typename Args::A> &weights, const Formula &formula)
+template <typename Args>
+__device__ RowSizes class_rows(const Args &args)
 {
+    const RowSizes sizes = {args.batch * args.inner, args.classes, args.inner};
+    return sizes;
+}
+
+// The tensors of a pass. All but the first input and result may be null.
+template <typename T, int READ, int WRITTEN = 1>
+struct ClassRows {
+    typedef T Type;
+    enum { INPUTS = READ, RESULTS = WRITTEN };
+    RowSizes sizes;
+    const T *inputs[READ];
+    T *results[WRITTEN];
+    int requests[WRITTEN];
+
+    __device__ bool all_aligned() const
+    {
+        bool all = true;
+        for (int n = 0; n < READ; ++n)
+            all = all && aligned(inputs[n]);
+        for (int n = 0; n < WRITTEN; ++n)
+            all = all && aligned(results[n]);
+        return all;
+    }
+
+    // Of each input the chunk at the i-th element of a part. One without a tensor is 0.
+    template <typename Chunk>
+    __device__ void read(Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i,
+                         typename Accumulator<T>::type empty) const
+    {
+#pragma unroll
+        for (int n = 0; n < READ; ++n)
+            if (n == 0 || inputs[n])
+                x[n].read(inputs[n], rows, part, i, empty);
+            else
+                x[n].fill(0);
+    }
+
+    template <typename Chunk>
+    __device__ void write(const Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i) const
+    {
+#pragma unroll
+        for (int n = 0; n < WRITTEN; ++n)
+            if (n == 0 || results[n])
+                x[n].write(results[n], rows, part, i, requests[n]);
+    }
+};
+
+// The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got it.
+// The threads of a row hold `length` elements.
+template <typename T>
+__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i, int length)
+{
+    const int64_t offset = class_id - part.position - i;
+    return offset >= 0 && offset < length ? rows.number(int(offset)) : -1;
+}
+
+// -- losses ------------------------------------------------------------------------------------------------------------
+
+// What losses of labels share whose sums are those of a softmax. A loss has loss(class_id, nll, log_sum, sums) besides:
+// nll is the negative logarithm of the probability of the class.
+template <typename GivenArgs>
+struct LabelLoss {
+    typedef GivenArgs Args;
     typedef typename Args::Data T;
     typedef typename Args::A A;
-    const int64_t count = args.batch * args.inner;
-    const FormulaLosses<Args, Formula> losses = {args, weights, formula};
-    if (blockDim.x == 1) {   // other rows do without a column's tests
-        const ColumnSizes<T> columns(count, args.classes, args.inner);
-        const bool all_written = args.output_request == WRITE && args.max_request == WRITE
-            && args.log_sum_request == WRITE;
-        if (all_written && columns.fit(args.data)) {
-            sum_columns<SoftmaxSums<A> >(args.data, columns, losses);
-            return;
-        }
+    typedef SoftmaxSums<T> Sums;
+    enum { BYTES = STREAMED_BYTES };
+    const Args &args;
+
+    __device__ explicit LabelLoss(const Args &args) : args(args) {}
+    __device__ int64_t class_of_row(int64_t row) const { return class_of(args, row); }
+    __device__ bool reads(int64_t class_id) const { return class_id != IGNORED; }
+    __device__ Sums none() const { return Sums(); }
+    __device__ A logit(A x) const { return x; }
+
+    template <typename Chunk>
+    __device__ void add(Sums &sums, Chunk *x, int, const Rows<T> &, const RowPart &) const { sums.add_chunk(x[0]); }
+};
+
+// Stores what there is of a row.
+template <typename Loss, typename Sums>
+__device__ void store_loss(const Loss &loss, int64_t row, const Rows<typename Loss::T> &rows, Sums sums)
+{
+    typedef typename Loss::A A;
+    const int64_t class_id = loss.class_of_row(row);
+    if (!loss.reads(class_id))
+        sums.set_zeros(rows.length);
+    const A log_sum = sums.log_sum();
+    store(loss.args.max, row, sums.max, loss.args.max_request);
+    store(loss.args.log_sum, row, log_sum, loss.args.log_sum_request);
+    A value = class_id == IGNORED ? A(0) : not_a_number<A>();
+    if (class_id >= 0) {
+        const A logit = loss.logit(load(loss.args.data, rows.start(row) + class_id * rows.inner));
+        value = loss.loss(class_id, log_sum - (logit - sums.max) * sums.scale, log_sum, sums);
     }
-    const Scratch<A> scratch(args.counts, args.sums);
-    const Rows<T> rows(args.classes, args.inner, aligned(args.data));
-    const SoftmaxSource<T, STREAMED_BYTES> logits(args.data, rows, 1);
-    for (RowLoop at(count); at.goes_on(); at.next()) {
-        // What the end of the row computes again is not held in registers.
-        const bool reads = at.exists && (!args.ignore_label.given || class_of(args, at.row) != IGNORED);
-        SoftmaxSums<A> sums;
-        const bool has_sums = sum_row_once(logits, at, rows.start(at.row), reads, scratch, sums);
+    store(loss.args.output, row, value, loss.args.output_request);
+}
+
+template <typename Tensors, typename Loss>
+__device__ void class_loss(const Tensors &tensors, const Loss &loss)
+{
+    typedef typename Tensors::Type T;
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, Loss::BYTES> Chunk;
+    const PartSums<A> parts(loss.args.counts, loss.args.sums);
+    const Rows<T> rows(tensors.sizes.length, tensors.sizes.inner, tensors.all_aligned());
+    for (RowLoop at(tensors.sizes.count); at.goes_on(); at.next()) {
+        const int64_t class_id = loss.class_of_row(at.row);
+        typename Loss::Sums sums = loss.none();
+#pragma unroll 1
+        for (RowPart left = rows.part(at.row, at.part, at.exists && loss.reads(class_id)); left.length > 0;
+             left.skip(Chunk::length(), rows.inner)) {
+            Chunk x[Tensors::INPUTS];
+            tensors.read(x, rows, left, 0, -infinity<A>());
+            loss.add(sums, x, number_of_class(class_id, rows, left, 0, Chunk::length()), rows, left);
+        }
+        reduce_sums<A>(sums);
+        const bool has_sums = gridDim.y == 1 || parts.gather(at.row, at.part, sums, loss.none());
         if (has_sums && at.is_first_in_block())
-            losses.write(at.row, rows.start(at.row), sums);
+            loss.finish(at.row, rows, sums);
     }
 }
 
-template <typename Args, typename Formula>
-__device__ void class_loss_backward(const Args &args, const Weights<typename Args::A> &weights, const Formula &formula)
-{
+// -- gradients ---------------------------------------------------------------------------------------------------------
+
+// Whether an element is that of the label's class.
+struct Label {
+    bool is_here;
+
+    template <typename A>
+    __device__ A subtract_from(A value, A share) const { return is_here ? value - share : value; }
+
+    template <typename A>
+    __device__ A replace_in(A value, A other) const { return is_here ? other : value; }
+};
+
+template <typename A, int INPUTS, typename Row>
+struct ClassElement {
+    A inputs[INPUTS], weight;
+    const Row &row;
+    Label label;
+};
+
+template <int NUMBER> struct Result {};
+
+// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row. VARIES: whether
+// elements have weight(class).
+template <typename GivenArgs>
+struct ClassPass {
+    typedef GivenArgs Args;
     typedef typename Args::Data T;
     typedef typename Args::A A;
-    typedef RowChunk<T, STREAMED_BYTES> Chunk;
-    const int64_t count = args.batch * args.inner;
-    const FormulaGradients<Args, Formula> gradients = {args, weights, formula};
-    const ColumnSizes<T> columns(count, args.classes, args.inner);
-    if (args.data_grad_request == WRITE && columns.fit(args.data) && columns.fit(args.data_grad)) {
-        write_columns(args.data, args.data_grad, columns, gradients);
-        return;
+    enum { BYTES = STREAMED_BYTES, LABELLED = true, SUMS = false, VARIES = false };
+    const Args &args;
+
+    __device__ explicit ClassPass(const Args &args) : args(args) {}
+    __device__ int64_t class_of_row(int64_t row) const { return class_of(args, row); }
+    __device__ bool sums() const { return false; }
+    __device__ A weight(int64_t) const { return 1; }
+};
+
+// The gradients of a chunk take the place of its inputs.
+template <typename Pass, typename Tensors>
+struct ChunkOfPass {
+    typedef typename Tensors::Type T;
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, Pass::BYTES> Chunk;
+    typedef typename Pass::Row Row;
+    typedef ClassElement<A, Tensors::INPUTS, Row> Element;
+    const Pass &pass;
+    const Rows<T> &rows;
+    Chunk x[Tensors::INPUTS];
+
+    __device__ ChunkOfPass(const Pass &pass, const Rows<T> &rows) : pass(pass), rows(rows) {}
+
+    // `first` is the chunk's first class. Behind the end the weight is 0.
+    __device__ Element element(int k, const Row &row, bool is_label, int64_t first) const
+    {
+        Element at = {{}, 1, row, {is_label}};
+#pragma unroll
+        for (int n = 0; n < Tensors::INPUTS; ++n)
+            at.inputs[n] = x[n].values[k];
+        if (Pass::VARIES)
+            at.weight = k < x[0].count ? pass.weight(first + rows.offset(k)) : A(0);
+        return at;
     }
-    const Rows<T> rows(args.classes, args.inner, aligned(args.data) && aligned(args.data_grad));
-    for (RowLoop at(count); at.goes_on(); at.next()) {
-        const int64_t start = rows.start(at.row), class_id = class_of(args, at.row);
-        const ColumnGradient<T> gradient = gradients.gradient(at.row, start);
-        const Difference<A> less_one = {1};
-        const Product<A> times_head = {gradient.head};
-        const RowPart part = rows.part_from(start, at.part, at.exists);
+
+    __device__ A sum(const Row &row, int64_t first) const
+    {
+        A sum = 0;
+#pragma unroll
+        for (int k = 0; k < Chunk::SIZE; k += Chunk::AT_ONCE)
+            if (k < x[0].most)
+#pragma unroll
+                for (int j = k; j < k + Chunk::AT_ONCE; ++j)
+                    sum += pass.term(element(j, row, false, first));
+        return sum;
+    }
+
+    // `label` is the number of the label's element. Most groups do without its tests.
+    __device__ void differentiate(const Row &row, int label, int64_t first)
+    {
+#pragma unroll
+        for (int k = 0; k < Chunk::SIZE; k += Chunk::AT_ONCE) {
+            if (k >= x[0].most)
+                continue;
+            if (Pass::LABELLED && label >= k && label < k + Chunk::AT_ONCE)
+                differentiate_group<true>(k, row, label, first);
+            else
+                differentiate_group<false>(k, row, label, first);
+        }
+    }
+
+    template <bool HAS_LABEL>
+    __device__ void differentiate_group(int k, const Row &row, int label, int64_t first)
+    {
+#pragma unroll
+        for (int j = k; j < k + Chunk::AT_ONCE; ++j) {
+            const Element at = element(j, row, HAS_LABEL && label == j, first);
+            x[0].values[j] = pass.gradient(at, Result<0>());
+            if (Tensors::RESULTS > 1)
+                x[Tensors::RESULTS - 1].values[j] = pass.gradient(at, Result<Tensors::RESULTS - 1>());
+        }
+    }
+};
+
+// The sum of a row's terms, in front of its gradients. Returns whether these follow in this launch.
+template <bool SUMS>
+struct SumOfRow {
+    template <typename Pass, typename Tensors, typename Chunk>
+    __device__ static bool find(const Pass &, const Tensors &, const RowLoop &, const RowPart &, Chunk &,
+                                typename Pass::Row &) { return true; }
+};
+
+template <>
+struct SumOfRow<true> {
+    template <typename Pass, typename Tensors, typename Chunk>
+    __device__ static bool find(const Pass &pass, const Tensors &tensors, const RowLoop &at, const RowPart &part,
+                                Chunk &chunk, typename Pass::Row &row)
+    {
+        typedef typename Pass::A A;
+        if (!pass.sums())
+            return true;
+        PlainSum<A> sums;
 #pragma unroll 1
-        for (int64_t i = 0; i < part.length; i += Chunk::length()) {
-            Chunk x;
-            x.read(args.data, rows, part, i, 0);
-            x.apply(gradient.probability);
-            x.apply_to(number_of_class(class_id, rows, part, i, Chunk::length()), less_one);
-            x.apply(times_head);
-            if (class_id == IGNORED)   // gradient 0, whatever the row or the head gradient holds
-                x.fill(0);
-            x.write(args.data_grad, rows, part, i, args.data_grad_request);
+        for (int64_t i = 0; finds_sums(pass.args) && i < part.length; i += Chunk::Chunk::length()) {
+            tensors.read(chunk.x, chunk.rows, part, i, 0);
+            sums.sum += chunk.sum(row, part.position + i);
+        }
+        reduce_sums<A>(sums);
+        const bool has_sums = share_sums(pass.args, at, sums, PlainSum<A>());
+        row.sum = sums.sum;
+        return has_sums;
+    }
+};
+
+template <typename Tensors, typename Pass>
+__device__ void class_gradient(const Tensors &tensors, const Pass &pass)
+{
+    typedef typename Tensors::Type T;
+    typedef typename Accumulator<T>::type A;
+    typedef RowChunk<T, Pass::BYTES> Chunk;
+    const Rows<T> rows(tensors.sizes.length, tensors.sizes.inner, tensors.all_aligned());
+    ChunkOfPass<Pass, Tensors> chunk(pass, rows);
+    for (RowLoop at(tensors.sizes.count); at.goes_on(); at.next()) {
+        const int64_t class_id = pass.class_of_row(at.row);
+        const RowPart part = rows.part(at.row, at.part, at.exists);
+        typename Pass::Row row = pass.row(at.row, class_id, rows.start(at.row));
+        if (!SumOfRow<Pass::SUMS>::find(pass, tensors, at, part, chunk, row))
+            continue;
+        if (class_id == NO_CLASS)
+            row.factor = not_a_number<A>();
+        const bool is_held = Pass::SUMS && pass.sums() && gridDim.y == 1;   // the last chunk
+        const int64_t last = part.last_chunk(Chunk::length());
+#pragma unroll 1
+        for (int64_t i = last; i >= 0; i -= Chunk::length()) {
+            if (!is_held || i < last)
+                tensors.read(chunk.x, rows, part, i, 0);
+            chunk.differentiate(row, number_of_class(class_id, rows, part, i, Chunk::length()), part.position + i);
+            if (Pass::LABELLED && class_id == IGNORED)   // whatever the row or the head gradient holds
+                chunk.x[0].fill(0);
+            tensors.write(chunk.x, rows, part, i);
         }
     }
 }

@@ -8,10 +8,13 @@ from ...core.contract import Array, Attr, Int, Launch, Refused
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
 MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
+FEW_BLOCKS = 256       # a GPU has room for more
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
 BLOCK = 256            # threads
-MAX_PARTS = 4096       # of a row; CUDA allows 65,535
+MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
+
+STEPS = ("SUMS", "ROWS")   # of kernels that need a row's sums before its elements
 
 AXIS = Attr("axis", Int(), -1)
 
@@ -24,9 +27,13 @@ NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expect
 
 
 def held_rows(args) -> Launch:
-    """Of kernels that hold a row, or a part of it, in registers."""
+    """Of kernels that need a row's sums before its elements. They hold a row in registers, or read it twice.
+
+    Where rows are so few that they have parts, one launch finds the sums, and another one needs them.
+    """
     rows, classes, inner = sizes(args)
-    return launched(rows, held_threads(rows, classes, inner), held_parts(rows, classes, inner))
+    parts = held_parts(rows, classes, inner) if rows < FEW_BLOCKS else 1
+    return launched(rows, held_threads(rows, classes, inner), parts, STEPS if parts > 1 else STEPS[1:])
 
 
 def streamed_rows(args) -> Launch:
@@ -98,9 +105,3 @@ def gathered(direction: str, numbers: int, rows: str = "batch * inner") -> tuple
     """Memory of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
     return (Array("counts", "uint32", f"{rows} if parts > 1 else 0", direction, kept=True),
             Array("sums", "A", f"{numbers} * parts * {rows} if parts > 1 else 0", direction))
-
-
-def exchanged(direction: str, numbers: int, when: str = "parts > 1") -> tuple[Array, Array]:
-    """Memory of a kernel whose blocks of a row tell each other their sums: ``numbers`` of each part."""
-    return (Array("counts", "uint32", f"batch * inner if {when} else 0", direction, kept=True),
-            Array("places", "int64", f"{numbers} * parts * batch * inner if {when} else 0", direction, kept=True))

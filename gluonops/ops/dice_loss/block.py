@@ -49,16 +49,13 @@ class DiceLoss(LabelledLoss):
         return super()._check(*_as_samples(mx.nd, pred, label))
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        losses = self._losses_of_masks if self._activation == "sigmoid" else _dice_loss
-        loss = _apply_weighting(F, losses(pred, label, **self._options), self._weight, sample_weight)
-        return F.mean(loss, axis=1)
-
-    def _losses_of_masks(self, pred, label, **options):
-        """The losses of the masks: each is a sample of two classes, and the loss is that of the second class."""
-        F = mx.nd if isinstance(pred, mx.nd.NDArray) else mx.sym
-        losses = _dice_loss(*_as_samples(F, pred, label), **options)
-        of_masks = F.slice_axis(losses, axis=1, begin=1, end=2)
-        return F.reshape_like(of_masks, F.BlockGrad(pred), lhs_begin=0, lhs_end=2, rhs_begin=0, rhs_end=2)
+        if self._activation == "softmax":
+            losses = _dice_loss(pred, label, **self._options)
+        else:   # the loss of a mask is that of the second of its two classes
+            of_samples = _dice_loss(*_as_samples(F, pred, label), **self._options)
+            of_masks = F.slice_axis(of_samples, axis=1, begin=1, end=2)
+            losses = F.reshape_like(of_masks, F.BlockGrad(pred), lhs_begin=0, lhs_end=2, rhs_begin=0, rhs_end=2)
+        return F.mean(_apply_weighting(F, losses, self._weight, sample_weight), axis=1)
 
 
 def _as_samples(F, pred, label):

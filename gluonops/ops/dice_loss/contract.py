@@ -40,15 +40,15 @@ OP = Op(
     cuda=Cuda(
         forward=tiles,
         backward=places,
-        constants={"TILE": 1024},   # places of a block
-        derived={"tiles": "(inner + TILE - 1) // TILE"},   # of a sample
+        constants={"TILE": 1024},   # places per block
+        derived={"tiles": "(inner + TILE - 1) // TILE"},   # per sample
         # The last block of a sample adds up the sums of each class over each tile.
         scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
                  Array("sums", "A", "2 * batch * classes * tiles", "forward")),
         forward_bounds="THREADS",
     ),
     accumulate_fp32=True,
-    constants={"BLOCK_PLACES": 512},   # of a block in C++
+    constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++
     derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},
     scratch=(Array("partial", "float64", "2 * batch * blocks * classes", "forward"),),   # two sums for each class
 )

@@ -24,8 +24,8 @@ The output is finite for logits up to 1e4 and beyond. float16 is computed in flo
 variables with unknown types: there a gradient is NaN where ``g * T^2`` is above 65504. Forward keeps four numbers per
 row for backward, as hidden outputs of the node. No probability is stored.
 
-Work, in bytes of the data: forward reads 2, and backward reads 2 and writes 1, if a row fits into the cache. On a GPU
-a row has up to a block; it is read again from the cache for its sums.
+Work, in bytes of the data: forward reads 2, and backward reads 2 and writes 1, if a row fits into the cache. A GPU
+needs no cache for it.
 """
 from __future__ import annotations
 

@@ -1,15 +1,10 @@
 """The contract of ``distillation_loss``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Launch, Op, Out, Shapes
-from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, launched, sizes, streamed_threads
+from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows
 
-BOUNDS = "256, sizeof(T) == 8 ? 2 : 4"
-
-
-def whole_rows(args) -> Launch:
-    """A row has no parts."""
-    return launched(args.batch * args.inner, streamed_threads(*sizes(args)))
+BOUNDS = "256, sizeof(T) == 8 ? 2 : 3"
 
 
 OP = Op(
@@ -31,7 +26,8 @@ OP = Op(
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),
     backward=("output_grad", "data", "teacher", "max", "log_sum", "teacher_max", "teacher_log_sum"),
-    cuda=Cuda(forward=whole_rows, backward=whole_rows, forward_bounds=BOUNDS, backward_bounds=BOUNDS),
+    cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 5), forward_bounds=BOUNDS,
+              backward_bounds=BOUNDS),
     accumulate_fp32=True,
     derived={"scale": "1 / temperature"},
 )

@@ -1,143 +1,140 @@
-// distillation_loss. The threads of a row read it once: of a chunk they hold the logits of the student and of the teacher.
-#include "../_softmax/softmax.cuh"
+// distillation_loss: see class_loss.cuh. Of a chunk a thread holds the logits of the student and of the teacher.
+#include "../_softmax/class_loss.cuh"
 
-enum { BYTES = 32 };   // of each of both rows, that a thread holds
-
-// Of a row, or a part of it: the maxima, and the sums relative to them. A power is (logit - maximum) / temperature.
-// A part without elements has sums of 0.
+// The sums of both rows. A power is (logit - max) * scale.
 template <typename T>
 struct PairSums {
     enum { NUMBERS = 5 };
     typedef typename Accumulator<T>::type A;
-    A scale, max, teacher_max;
-    A exponentials, teacher_exponentials;
+    SoftmaxSums<T> student, teacher;
     A differences;   // of the teacher's power from the student's, weighted by the teacher's exponentials
 
-    __device__ explicit PairSums(A scale)
-        : scale(scale), max(lowest<A>()), teacher_max(lowest<A>()), exponentials(0), teacher_exponentials(0),
-          differences(0) {}
+    __device__ explicit PairSums(A scale) : student(scale), teacher(scale), differences(0) {}
 
     // The sums relative to other maxima, which are not below these. A difference of maxima that no element had yet is
     // infinite: it counts for nothing.
     __device__ void raise_maxima(A to, A teacher_to)
     {
-        const A power = (max - to) * scale, teacher_power = (teacher_max - teacher_to) * scale;
-        const A raised = teacher_exponentials * (teacher_power - power);
-        const A teacher_factor = ExponentialOf<T>::of(teacher_power * ExponentialOf<T>::unit());
-        differences = teacher_exponentials == 0 ? A(0) : (differences + raised) * teacher_factor;
-        exponentials *= ExponentialOf<T>::of(power * ExponentialOf<T>::unit());
-        teacher_exponentials *= teacher_factor;
-        max = to;
-        teacher_max = teacher_to;
+        const A raised = (teacher.max - teacher_to) * teacher.scale - (student.max - to) * student.scale;
+        const A relative = (differences + teacher.exponentials * raised) * Exponential<T>(teacher_to, teacher.scale)(
+            teacher.max);
+        differences = teacher.exponentials == 0 ? A(0) : relative;
+        student.raise_max(to);
+        teacher.raise_max(teacher_to);
     }
 
     template <typename Chunk>
-    __device__ void add(const Chunk &student, const Chunk &teacher)
+    __device__ void add_chunks(const Chunk &x, const Chunk &target)
     {
-        raise_maxima(student.fold(max, Largest()), teacher.fold(teacher_max, Largest()));
+        raise_maxima(x.fold(student.max, Largest()), target.fold(teacher.max, Largest()));
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
-            if (k < student.count)
-                add(student.values[k], teacher.values[k]);
+            if (k < x.count)
+                add_elements(x.values[k], target.values[k]);
+    }
+
+    // Neither is above the maximum.
+    __device__ void add_elements(A x, A target)
+    {
+        const A weight = Exponential<T>(teacher.max, teacher.scale)(target);
+        student.exponentials += Exponential<T>(student.max, student.scale)(x);
+        teacher.exponentials += weight;
+        differences += weight * ((target - teacher.max) * teacher.scale - (x - student.max) * student.scale);
+    }
+
+    __device__ void add(PairSums other)
+    {
+        raise_maxima(larger(other.student.max, student.max), larger(other.teacher.max, teacher.max));
+        other.raise_maxima(student.max, teacher.max);
+        student.exponentials += other.student.exponentials;
+        teacher.exponentials += other.teacher.exponentials;
+        differences += other.differences;
     }
 
     __device__ void reduce(const OverLanes &over)
     {
-        raise_maxima(over(max, Largest()), over(teacher_max, Largest()));
-        exponentials = over(exponentials, Sum());
-        teacher_exponentials = over(teacher_exponentials, Sum());
+        raise_maxima(over(student.max, Largest()), over(teacher.max, Largest()));
+        student.exponentials = over(student.exponentials, Sum());
+        teacher.exponentials = over(teacher.exponentials, Sum());
         differences = over(differences, Sum());
     }
 
     __device__ A &number(int i)
     {
-        switch (i) {
-        case 0: return max;
-        case 1: return teacher_max;
-        case 2: return exponentials;
-        case 3: return teacher_exponentials;
-        default: return differences;
-        }
-    }
-
- private:
-    __device__ void add(A student, A teacher)
-    {
-        const A power = (student - max) * scale, teacher_power = (teacher - teacher_max) * scale;
-        const A weight = ExponentialOf<T>::of(teacher_power * ExponentialOf<T>::unit());
-        exponentials += ExponentialOf<T>::of(power * ExponentialOf<T>::unit());
-        teacher_exponentials += weight;
-        differences += weight * (teacher_power - power);
+        return i == 4 ? differences : i >= 2 ? teacher.number(i - 2) : student.number(i);
     }
 };
 
 template <typename T>
-__device__ PairSums<T> sum_pair(const DistillationLossArgs<T> &args, const Rows<T> &rows, const RowPart &row)
-{
+struct DistillationLoss {
     typedef typename Accumulator<T>::type A;
-    PairSums<T> sums(args.scale);
-#pragma unroll 1
-    for (RowPart left = row; left.length > 0; left.skip(RowChunk<T, BYTES>::length(), rows.inner)) {
-        RowChunk<T, BYTES> x, target;
-        x.read(args.data, rows, left, 0, -infinity<A>());
-        target.read(args.teacher, rows, left, 0, -infinity<A>());
-        sums.add(x, target);
+    typedef PairSums<T> Sums;
+    enum { BYTES = 32 };
+    const DistillationLossArgs<T> &args;
+
+    __device__ int64_t class_of_row(int64_t) const { return 0; }
+    __device__ bool reads(int64_t) const { return true; }
+    __device__ Sums none() const { return Sums(args.scale); }
+
+    template <typename Chunk>
+    __device__ void add(Sums &sums, Chunk *x, int, const Rows<T> &, const RowPart &) const
+    {
+        sums.add_chunks(x[0], x[1]);
     }
-    reduce_sums<A>(sums);
-    return sums;
-}
+
+    __device__ void finish(int64_t row, const Rows<T> &, const Sums &sums) const
+    {
+        const A sum = sums.student.exponentials, teacher_sum = sums.teacher.exponentials;
+        // The logarithm of a quotient: a difference of logarithms would be less exact.
+        const A divergence = sums.differences / teacher_sum - logarithm(teacher_sum / sum);
+        store(args.output, row, divergence * A(args.temperature * args.temperature), args.output_request);
+        store(args.max, row, sums.student.max, args.max_request);
+        store(args.log_sum, row, logarithm(sum), args.log_sum_request);
+        store(args.teacher_max, row, sums.teacher.max, args.teacher_max_request);
+        store(args.teacher_log_sum, row, logarithm(teacher_sum), args.teacher_log_sum_request);
+    }
+};
+
+// The inputs are the student's and the teacher's logits.
+template <typename T>
+struct DistillationGradient : ClassPass<DistillationLossArgs<T> > {
+    typedef typename Accumulator<T>::type A;
+    enum { BYTES = 32, LABELLED = false };
+    struct Row { Exponential<T> of_student, of_teacher; A factor; };
+
+    __device__ explicit DistillationGradient(const DistillationLossArgs<T> &args)
+        : ClassPass<DistillationLossArgs<T> >(args) {}
+
+    __device__ int64_t class_of_row(int64_t) const { return 0; }
+
+    __device__ Row row(int64_t row, int64_t, int64_t) const
+    {
+        const DistillationLossArgs<T> &args = this->args;
+        const Row numbers = {Exponential<T>(args.max[row], args.scale, args.log_sum[row]),
+                             Exponential<T>(args.teacher_max[row], args.scale, args.teacher_log_sum[row]),
+                             load(args.output_grad, row) * A(args.temperature)};
+        return numbers;
+    }
+
+    template <typename Element, typename Result>
+    __device__ A gradient(const Element &at, Result) const
+    {
+        return (at.row.of_student(at.inputs[0]) - at.row.of_teacher(at.inputs[1])) * at.row.factor;
+    }
+};
 
 template <typename T>
 __device__ void forward(const DistillationLossArgs<T> &args)
 {
-    typedef typename Accumulator<T>::type A;
-    const Rows<T> rows(args.classes, args.inner, aligned(args.data) && aligned(args.teacher));
-    for (RowLoop at(args.batch * args.inner); at.goes_on(); at.next()) {
-        const int64_t r = at.row;
-        const PairSums<T> sums = sum_pair(args, rows, rows.part(r, 0, at.exists));
-        if (!at.is_first_thread())
-            continue;
-        // The logarithm of a quotient: a difference of logarithms would be less exact.
-        const A divergence = sums.differences / sums.teacher_exponentials
-                             - logarithm(sums.teacher_exponentials / sums.exponentials);
-        store(args.output, r, divergence * A(args.temperature * args.temperature), args.output_request);
-        store(args.max, r, sums.max, args.max_request);
-        store(args.log_sum, r, logarithm(sums.exponentials), args.log_sum_request);
-        store(args.teacher_max, r, sums.teacher_max, args.teacher_max_request);
-        store(args.teacher_log_sum, r, logarithm(sums.teacher_exponentials), args.teacher_log_sum_request);
-    }
+    const ClassRows<T, 2> tensors = {class_rows(args), {args.data, args.teacher}};
+    const DistillationLoss<T> loss = {args};
+    class_loss(tensors, loss);
 }
-
-// The gradient, from the student's probability: its distance from the teacher's, times the head gradient.
-template <typename A, typename Chunk>
-struct Distance {
-    const Chunk &target;
-    A head;
-    __device__ A operator()(A probability, int number) const { return (probability - target.values[number]) * head; }
-};
 
 template <typename T>
 __device__ void backward(const DistillationLossArgs<T> &args)
 {
-    typedef typename Accumulator<T>::type A;
-    typedef RowChunk<T, BYTES> Chunk;
-    const bool all_aligned = aligned(args.data) && aligned(args.teacher) && aligned(args.data_grad);
-    const Rows<T> rows(args.classes, args.inner, all_aligned);
-    for (int64_t r = first_row(); r < args.batch * args.inner; r += row_step()) {
-        const RowPart row = rows.part(r, 0);
-        const Exponential<T> of_student(args.max[r], args.scale, args.log_sum[r]);
-        const Exponential<T> of_teacher(args.teacher_max[r], args.scale, args.teacher_log_sum[r]);
-        const A head = load(args.output_grad, r) * A(args.temperature);
-#pragma unroll 1
-        for (int64_t i = 0; i < row.length; i += Chunk::length()) {
-            Chunk x, target;
-            x.read(args.data, rows, row, i, 0);
-            target.read(args.teacher, rows, row, i, 0);
-            x.apply(of_student);
-            target.apply(of_teacher);
-            const Distance<A, Chunk> distance = {target, head};
-            x.apply(distance);
-            x.write(args.data_grad, rows, row, i, args.data_grad_request);
-        }
-    }
+    const ClassRows<T, 2> tensors = {class_rows(args), {args.data, args.teacher}, {args.data_grad},
+                                     {args.data_grad_request}};
+    class_gradient(tensors, DistillationGradient<T>(args));
 }

@@ -5,9 +5,9 @@ from ...core.contract import FLOATS, Attr, Choice, Float, Op, Shapes
 from .._region import yolo
 from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
 
-CHANNELS = "9 + classes"   # of an anchor
+CHANNELS = "9 + classes"   # per anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
-SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # of the centre against the point, in boxes
+SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # from the point to the centre, in sizes of the box
 SHIFT = "".join(f"{shift} if point == '{point}' else " for point, shift in SHIFTS.items()) + "0.0"
 
 OP = Op(

@@ -24,8 +24,6 @@ The kernels compute the probability without a difference: it keeps its digits wh
 is -0.17, at x = -0.75. At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient
 at an infinity is not defined.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types.
-
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 """
 from __future__ import annotations

@@ -5,7 +5,7 @@ from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch,
 
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads
-STEPS = ("CHANNELS", "GROUPS", "DATA")   # of backward; see kernel.cu
+STEPS = ("CHANNELS", "GROUPS", "DATA")   # backward's launches; see kernel.cu
 BOUNDS = "256, sizeof(T) < 8 ? 3 : 2"
 
 
@@ -28,14 +28,14 @@ OP = Op(
             Arg("beta", "T")),
     outputs=(Out("output", "T", "shape of data"),
              Out("mean", "A", "of each group, (batch, num_groups)"),
-             Out("inverse", "A", "1 / root of the variance plus eps, (batch, num_groups)")),
+             Out("rstd", "A", "1 / root of the variance plus eps, (batch, num_groups)")),
     attrs=(Attr("num_groups", Int(1), 32),
            Attr("eps", Float(low=1e-12, below=1), 1e-5)),
     types={"T": FLOATS},
     shapes=Shapes(data="batch, channels, inner...", gamma="channels", beta="channels",
-                  output="batch, channels, inner...", mean=GROUPS, inverse=GROUPS, whole="channels / num_groups"),
+                  output="batch, channels, inner...", mean=GROUPS, rstd=GROUPS, whole="channels / num_groups"),
     remedies={"channels": "Choose another num_groups"},
-    backward=("output_grad", "data", "gamma", "mean", "inverse"),
+    backward=("output_grad", "data", "gamma", "mean", "rstd"),
     cuda=Cuda(
         forward=forward,
         backward=backward,
@@ -47,7 +47,7 @@ OP = Op(
         backward_bounds=BOUNDS,
     ),
     accumulate_fp32=True,
-    derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # of a group
-    scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # of each channel of a sample
-             Array("unit_sums", "float64", "batch * channels", "backward")),
+    derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # elements per group
+    scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # per channel of a sample
+             Array("x_hat_sums", "float64", "batch * channels", "backward")),
 )

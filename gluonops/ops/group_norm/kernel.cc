@@ -74,23 +74,23 @@ void forward(const GroupNormArgs<T> &given)
     for_each_group(args, 2 * sizeof(T), [=](int64_t group) {
         const T *x = args.data + group * args.length;
         const Moments<A> moments = moments_of(x, args.length);
-        const A mean = moments.mean, inverse = 1 / square_root(moments.variance + A(args.eps));
+        const A mean = moments.mean, rstd = 1 / square_root(moments.variance + A(args.eps));
         args.mean[group] = mean;
-        args.inverse[group] = inverse;
+        args.rstd[group] = rstd;
 
         const int64_t first_channel = group % args.num_groups * args.group_channels;
         const T *gamma = args.gamma + first_channel, *beta = args.beta + first_channel;
         T *to = args.output + group * args.length;
         if (args.inner == 1) {   // vectors run along the channels
             write_row(to, args.length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
-                return unit * load(gamma + i, mask, A(0)) + load(beta + i, mask, A(0));
+                const auto x_hat = (load(x + i, mask, A(0)) - mean) * rstd;
+                return x_hat * load(gamma + i, mask, A(0)) + load(beta + i, mask, A(0));
             });
             return;
         }
         for (int64_t c = 0; c < args.group_channels; ++c) {
             const T *from = x + c * args.inner;
-            const A factor = inverse * load_scalar(gamma + c), shift = load_scalar(beta + c);
+            const A factor = rstd * load_scalar(gamma + c), shift = load_scalar(beta + c);
             write_row(to + c * args.inner, args.inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return (load(from + i, mask, A(0)) - mean) * factor + shift;
             });
@@ -106,24 +106,24 @@ GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t gro
     const int64_t length = args.length, first_channel = group % args.num_groups * args.group_channels;
     const T *x = args.data + group * length, *head = args.output_grad + group * length;
     const T *gamma = args.gamma + first_channel;
-    const A mean = args.mean[group], inverse = args.inverse[group];
+    const A mean = args.mean[group], rstd = args.rstd[group];
     const A share = 1 / A(length);
     const A head_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         return load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
     });
-    const A unit_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
-        return load(head + i, mask, A(0)) * load(gamma + i, mask, A(0)) * unit;
+    const A x_hat_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        const auto x_hat = (load(x + i, mask, A(0)) - mean) * rstd;
+        return load(head + i, mask, A(0)) * load(gamma + i, mask, A(0)) * x_hat;
     });
     for (int64_t i = 0; i < length; ++i) {
-        const A unit = (load_scalar(x + i) - mean) * inverse;
+        const A x_hat = (load_scalar(x + i) - mean) * rstd;
         args.head_sums[group * length + i] = load_scalar(head + i);
-        args.unit_sums[group * length + i] = load_scalar(head + i) * unit;
+        args.x_hat_sums[group * length + i] = load_scalar(head + i) * x_hat;
     }
     write_row(args.data_grad + group * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto unit = (load(x + i, mask, A(0)) - mean) * inverse;
-        const auto by_unit = load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
-        return (by_unit - head_mean - unit * unit_mean) * inverse;
+        const auto x_hat = (load(x + i, mask, A(0)) - mean) * rstd;
+        const auto by_x_hat = load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
+        return (by_x_hat - head_mean - x_hat * x_hat_mean) * rstd;
     });
 }
 
@@ -135,10 +135,10 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
     const int64_t first_channel = group % args.num_groups * args.group_channels;
     const T *x = args.data + group * args.length, *head = args.output_grad + group * args.length;
     const T *gamma = args.gamma + first_channel;
-    const A mean = args.mean[group], inverse = args.inverse[group];
+    const A mean = args.mean[group], rstd = args.rstd[group];
     double *head_sums = args.head_sums + sample * args.channels + first_channel;
-    double *unit_sums = args.unit_sums + sample * args.channels + first_channel;
-    A head_mean = 0, unit_mean = 0;
+    double *x_hat_sums = args.x_hat_sums + sample * args.channels + first_channel;
+    A head_mean = 0, x_hat_mean = 0;
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_head = head + c * inner;
         const A head_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
@@ -147,27 +147,27 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
         const A centered_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(channel_head + i, mask, A(0)) * (load(channel + i, mask, A(0)) - mean);
         });
-        const A unit_sum = centered_sum * inverse;
+        const A x_hat_sum = centered_sum * rstd;
         head_sums[c] = head_sum;
-        unit_sums[c] = unit_sum;
+        x_hat_sums[c] = x_hat_sum;
         head_mean += load_scalar(gamma + c) * head_sum;
-        unit_mean += load_scalar(gamma + c) * unit_sum;
+        x_hat_mean += load_scalar(gamma + c) * x_hat_sum;
     }
     head_mean /= A(args.length);
-    unit_mean /= A(args.length);
+    x_hat_mean /= A(args.length);
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_head = head + c * inner;
         T *to = args.data_grad + group * args.length + c * inner;
         const A factor = load_scalar(gamma + c);
         write_row(to, inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto unit = (load(channel + i, mask, A(0)) - mean) * inverse;
-            return (load(channel_head + i, mask, A(0)) * factor - head_mean - unit * unit_mean) * inverse;
+            const auto x_hat = (load(channel + i, mask, A(0)) - mean) * rstd;
+            return (load(channel_head + i, mask, A(0)) * factor - head_mean - x_hat * x_hat_mean) * rstd;
         });
     }
 }
 
 // Of a group of one or two elements: half the difference of their gradients is a multiple of the normalised data, and 1
-// minus the square of these is eps * inverse^2. The difference of the other groups' formula would cancel.
+// minus the square of these is eps * rstd^2. The difference of the other groups' formula would cancel.
 template <typename T>
 GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t group)
 {
@@ -175,11 +175,11 @@ GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t grou
     const T *head = args.output_grad + group * args.length;
     const T *gamma = args.gamma + group % args.num_groups * args.group_channels;
     const int64_t last = args.length - 1;
-    const A inverse = args.inverse[group];
+    const A rstd = args.rstd[group];
     const double first_gradient = double(load_scalar(head)) * load_scalar(gamma);
     const double last_gradient = double(load_scalar(head + last)) * load_scalar(gamma + last / args.inner);
     const double half = last ? (first_gradient - last_gradient) / 2 : 0;
-    const A gradient = A(half) * (A(args.eps) * inverse * inverse * inverse);
+    const A gradient = A(half) * (A(args.eps) * rstd * rstd * rstd);
     store_scalar(args.data_grad + group * args.length, gradient);
     if (last)
         store_scalar(args.data_grad + group * args.length + last, -gradient);
@@ -218,7 +218,7 @@ void backward(const GroupNormArgs<T> &args)
 {
     if (args.length)
         data_gradient(args);
-    sum_of_samples(args, args.unit_sums, args.gamma_grad);
+    sum_of_samples(args, args.x_hat_sums, args.gamma_grad);
     sum_of_samples(args, args.head_sums, args.beta_grad);
 }
 

@@ -4,7 +4,7 @@
 //     GROUPS    the sums of each group, and the gradients of gamma and beta;
 //     DATA      the gradient of the data, the last channels first: the cache may still hold them.
 // Bytes moved: forward 2 times the data's, backward 5 times; fewer where the cache holds what is read again.
-#include "../_softmax/softmax.cuh"
+#include "../_softmax/rows.cuh"
 
 enum { BYTES = 64 };   // of a row, that a thread holds
 
@@ -102,7 +102,7 @@ __device__ void forward(const GroupNormArgs<T> &args)
         const A rstd = 1 / square_root(moments.squares / A(length) + A(args.eps));
         if (threadIdx.x == 0) {
             store(args.mean, group, origin + moments.mean, args.mean_request);
-            store(args.inverse, group, rstd, args.inverse_request);
+            store(args.rstd, group, rstd, args.rstd_request);
         }
         const int64_t sample = quotient(group, args.num_groups);
         const int64_t first_channel = (group - sample * args.num_groups) * args.group_channels;
@@ -144,7 +144,7 @@ __device__ void sum_channels(const GroupNormArgs<T> &args)
         centered = reduce_row(centered, Sum());
         if (threadIdx.x == 0) {
             args.channel_sums[r].head = sum;
-            args.channel_sums[r].x_hat = centered * args.inverse[group];
+            args.channel_sums[r].x_hat = centered * args.rstd[group];
         }
     }
 }
@@ -204,10 +204,10 @@ __device__ void data_gradient(const GroupNormArgs<T> &args)
         const int64_t r = left - 1;
         const RowPart row = rows.part(r, 0);
         const int64_t group = quotient(r, group_channels), channel = r - quotient(r, channels) * channels;
-        const A center = args.mean[group], rstd = args.inverse[group], factor = load(args.gamma, channel);
+        const A center = args.mean[group], rstd = args.rstd[group], factor = load(args.gamma, channel);
         const A head_mean = A(args.group_sums[group].head) / length;
         // What differs from the mean of a pair is a multiple of its normalised data. There the difference would cancel:
-        // 1 - x_hat^2 is eps * inverse^2.
+        // 1 - x_hat^2 is eps * rstd^2.
         const A x_hat_mean = is_pair ? 0 : A(args.group_sums[group].x_hat) / length;
         const A own = length == 1 ? 0 : is_pair ? A(args.eps) * rstd * rstd : 1;
         for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {

@@ -43,10 +43,10 @@ def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ..
     return output, mean, 1 / root
 
 
-def backward(nd, attrs, shapes, output_grad, data, gamma, mean, inverse) -> dict:
+def backward(nd, attrs, shapes, output_grad, data, gamma, mean, rstd) -> dict:
     batch, channels, *places = data.shape
     groups = (batch, attrs.num_groups, channels // attrs.num_groups * math.prod(places))
-    rstd = nd.expand_dims(inverse, axis=2)
+    rstd = nd.expand_dims(rstd, axis=2)
     centered = nd.broadcast_sub(data.reshape(groups), nd.expand_dims(mean, axis=2))
     x_hat = nd.broadcast_mul(centered, rstd)
 

@@ -14,8 +14,6 @@ Notes
 -----
 The output of minus infinity is NaN.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types.
-
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 """
 from __future__ import annotations

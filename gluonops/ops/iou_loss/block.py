@@ -16,9 +16,5 @@ class IoULoss(OpLoss):
 
     _op, _function = OP, staticmethod(_iou_loss)
 
-    def __init__(self, kind: str = "giou", format: str = "corner", weight: float | None = None,   # noqa: A002
-                 batch_axis: int = 0, **kwargs):
-        super().__init__(weight, batch_axis, kind=kind, format=format, **kwargs)
-
     def _losses(self, F, pred, label):
         return F.expand_dims(super()._losses(F, pred, label), axis=-1)

@@ -4,4 +4,4 @@ from __future__ import annotations
 from .._rms.contract import scaled_rows
 
 OP = scaled_rows("l2_normalize", "rows divided by their Euclidean length, and scaled",
-                 by_mean=False, axis=1, eps=1e-10, backward_bounds="256, sizeof(T) == 2 ? 2 : 1")
+                 by_mean=False, axis=1, eps=1e-10)

@@ -1,8 +1,12 @@
-// l2_normalize: over the channels of feature maps, mostly; see rms.cuh and columns.cuh.
-#include "../_rms/columns.cuh"
+// l2_normalize: over the channels of feature maps, mostly; see rms.cuh.
+#include "../_rms/rms.cuh"
 
 template <typename T>
-__device__ void forward(const L2NormalizeArgs<T> &args) { normalize(args); }
+__device__ void forward(const L2NormalizeArgs<T> &args) { scale_rows(args); }
 
 template <typename T>
-__device__ void backward(const L2NormalizeArgs<T> &args) { normalize_backward(args); }
+__device__ void backward(const L2NormalizeArgs<T> &args)
+{
+    __shared__ typename ScaleSums<T>::Groups groups;
+    scale_rows_backward(args, groups);
+}

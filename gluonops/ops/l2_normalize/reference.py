@@ -9,5 +9,5 @@ def forward(F, attrs, data: Array, scale: Array) -> tuple[Array, Array]:
     return reference.forward(F, attrs, data, scale, F.sum)
 
 
-def backward(nd, attrs, shapes, output_grad, data, scale, inverse) -> dict:
-    return reference.backward(nd, attrs, output_grad, data, scale, inverse, nd.sum)
+def backward(nd, attrs, shapes, output_grad, data, scale, rstd) -> dict:
+    return reference.backward(nd, attrs, output_grad, data, scale, rstd, nd.sum)

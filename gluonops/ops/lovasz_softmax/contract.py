@@ -25,11 +25,11 @@ OP = Op(
                               "sort with the whole GPU"},
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
-    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # of a selection
+    derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # per selection
              "threads": Number("int64")},
     scratch=(
         Array("class_ids", "int32", "batch * inner", "forward"),
-        Array("places_of_class", "int64", "batch * classes", "forward"),   # of each sample
+        Array("places_of_class", "int64", "batch * classes", "forward"),   # per sample
         # Places of each sample: those that are not ignored, and those whose label is no class.
         Array("counted", "int64", "batch", "forward"), Array("invalid", "int64", "batch", "forward"),
         # How the softmax of each place is computed.

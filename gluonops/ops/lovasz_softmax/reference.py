@@ -8,8 +8,8 @@ from ...core.emitter import Array
 from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
 from .._order.reference import descending, take
 
-LARGEST = 2.0   # in the order of errors: NaN, which a sort must not meet
-IGNORED = -1.0   # behind all errors
+LARGEST = 2.0   # stands for NaN, which a sort must not meet
+IGNORED = -1.0   # is sorted behind all errors
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:

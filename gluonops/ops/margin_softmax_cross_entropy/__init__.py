@@ -42,8 +42,6 @@ phi' grows without limit where c_k approaches 1 or -1. So if there is a margin f
 -1 + 2^-20 and 1 - 2^-20 (angles of 179.92 and 0.08 degrees): values beyond count as the limit, and have its derivative,
 about ``m1 * 724`` at most. So cosines that rounding errors put beyond -1 or 1 do no harm.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types, and no parameter among them.
-
 Work and memory: forward reads the cosines once, and writes three numbers per row. Backward reads them once and writes
 their gradient. Probabilities and one-hot labels are never stored: of 512 rows and 100,000 classes, the cosines and
 their gradient are the only large tensors, 205 MB each. On a GPU, several blocks share a row if there are few rows and

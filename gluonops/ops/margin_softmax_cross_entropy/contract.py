@@ -38,7 +38,7 @@ OP = Op(
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2, "rows"),
-              forward_bounds="256, sizeof(T) == 8 ? 2 : 4", backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
+              forward_bounds="256, sizeof(T) == 8 ? 2 : 3", backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
     accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"rows": "batch * places",

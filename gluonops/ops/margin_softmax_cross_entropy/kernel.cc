@@ -13,7 +13,6 @@ namespace {
 
 const double PI = 3.14159265358979323846;
 
-GLUONOPS_INLINE double root(double x) { return square_root(x); }
 GLUONOPS_INLINE double arc_cosine(double x) { return __builtin_acos(x); }
 GLUONOPS_INLINE double cosine_of_pi(double x) { return __builtin_cos(PI * x); }
 GLUONOPS_INLINE double sine_of_pi(double x) { return __builtin_sin(PI * x); }

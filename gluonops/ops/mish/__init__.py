@@ -15,8 +15,6 @@ The smallest value is -0.309, at x = -1.19. Neither overflows: with ``e = exp(-|
 e. At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is
 not defined.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types.
-
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 MXNet's composition ``x * tanh(softrelu(x))`` keeps three tensors.
 """

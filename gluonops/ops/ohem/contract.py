@@ -22,7 +22,7 @@ from ...core.contract import (
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
-LARGEST_PART = 1 << 15       # whose losses are counted in 16 bits, with more blocks where they have to be
+LARGEST_PART = 1 << 15       # counts of 16 bits have room for it; more losses have more blocks
 STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")   # a step for each digit of a loss's bits
 DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
@@ -56,7 +56,7 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"BINS": 2048, "LAST_BINS": 1024},   # of the losses by a digit, and by the last one
+        constants={"BINS": 2048, "LAST_BINS": 1024},   # counts of losses by a digit, and by the last one
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
         # is known, and how many losses of each part have the last digit.

@@ -4,4 +4,4 @@ from __future__ import annotations
 from .._rms.contract import scaled_rows
 
 OP = scaled_rows("rms_norm", "rows divided by the root of the mean of their squares, and scaled",
-                 by_mean=True, axis=-1, eps=1e-6, backward_bounds="256, sizeof(T) < 8 ? 2 : 1")
+                 by_mean=True, axis=-1, eps=1e-6)

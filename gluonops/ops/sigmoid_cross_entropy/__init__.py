@@ -18,8 +18,7 @@ PyTorch's ``binary_cross_entropy_with_logits``, whose ``pos_weight`` this is.
 Notes
 -----
 The logarithms are computed from the logits: loss and gradient are finite for every finite logit, and keep their digits
-near 0. With an infinite logit, 0 * infinity makes the loss NaN, as in PyTorch. float16 is computed in float32, except
-in a builtin graph of variables with unknown types.
+near 0. With an infinite logit, 0 * infinity makes the loss NaN, as in PyTorch.
 
 Work: forward reads logits and labels and writes the loss. Backward reads them and the head gradient, and writes the
 gradient. No probabilities are stored.

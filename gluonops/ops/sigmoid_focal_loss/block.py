@@ -13,7 +13,4 @@ class SigmoidFocalLoss(OpLoss):
     """
 
     _op, _function = OP, staticmethod(_sigmoid_focal_loss)
-
-    def __init__(self, alpha: float = 0.25, gamma: float = 2.0, weight: float | None = None, batch_axis: int = 0, *,
-                 ignore_label: int | None = None, **kwargs):
-        super().__init__(weight, batch_axis, alpha=alpha, gamma=gamma, ignore_label=ignore_label, **kwargs)
+    _keywords = ("ignore_label",)

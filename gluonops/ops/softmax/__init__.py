@@ -22,10 +22,10 @@ computed in float16, and the result is divided by its own sum. The reason is tha
 is wrong by a factor of two at 4,096 equal classes.
 
 Work: forward reads and writes every element once, and computes the maximum and the sum in one pass. Backward reads two
-tensors and writes one. This is 2 and 3 times the tensor's bytes. On a GPU the threads hold a row in registers. A row of
-more than 8,192 classes has a block for every 8,192 of them. The blocks exchange their sums, and no element is read
-again. Two kinds of rows are read twice: some in float64, of which registers hold half as many elements, and those of
-more than 128 classes along an axis that is not the last, with 16,384 rows or more.
+tensors and writes one. This is 2 and 3 times the tensor's bytes. On a GPU
+the threads hold up to 8,192 classes of a row in registers, of float64 4,096, and read the others again. A thread or
+four hold 32 classes each of a row along an axis that is not the last, where there are 16,384 rows or more. Several
+blocks share a row of more than 8,192 classes if there are fewer than 256 rows; then all of it is read again.
 """
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
-from .._softmax.contract import AXIS, LOGITS, exchanged, held_rows
+from .._softmax.contract import AXIS, LOGITS, STEPS, gathered, held_rows
 
 BOUNDS = "256, sizeof(T) == 8 ? 1 : 2"
 
@@ -16,7 +16,8 @@ OP = Op(
     types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),
-    cuda=Cuda(forward=held_rows, backward=held_rows, scratch=(*exchanged("forward", 2), *exchanged("backward", 1)),
+    cuda=Cuda(forward=held_rows, backward=held_rows, steps=STEPS,
+              scratch=(*gathered("forward", 2), *gathered("backward", 1)),
               forward_bounds=BOUNDS, backward_bounds=BOUNDS),
     accumulate_fp32=True,
 )

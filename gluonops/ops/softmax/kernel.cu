@@ -1,6 +1,5 @@
-// softmax. A row has 1 to 32 threads, a block, or parts with a block each. It is read once.
-#include "../_softmax/softmax.cuh"
-#include "../_softmax/columns.cuh"
+// softmax: a row's exponentials over their sum; see softmax.cuh. Backward: see class_loss.cuh.
+#include "../_softmax/class_loss.cuh"
 
 // The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature, and above 0, so that -infinity
 // stays what it is.
@@ -14,79 +13,40 @@ __device__ A inverse_temperature(double temperature)
 template <typename T>
 __device__ void forward(const SoftmaxArgs<T> &args)
 {
-    typedef typename Accumulator<T>::type A;
-    const A scale = inverse_temperature<A>(args.temperature);
-    if (!softmax_columns(args, scale))
-        softmax_rows(args, scale);
+    softmax_rows(args, inverse_temperature<typename Accumulator<T>::type>(args.temperature));
 }
 
-// The head gradients times the outputs. Both are held.
+// The inputs are the head gradient and the output.
 template <typename T>
-struct ProductSource {
+struct SoftmaxGradient : ClassPass<SoftmaxArgs<T> > {
     typedef typename Accumulator<T>::type A;
-    typedef PlainSum<A> Sums;
-    struct Held {
-        RowChunk<T> head, y;
-    };
+    enum { BYTES = HELD_BYTES, LABELLED = false, SUMS = true };
+    struct Row { A sum, factor; };
 
-    const T *head, *output;
-    const Rows<T> &rows;
+    __device__ explicit SoftmaxGradient(const SoftmaxArgs<T> &args) : ClassPass<SoftmaxArgs<T> >(args) {}
+    __device__ int64_t class_of_row(int64_t) const { return 0; }
+    __device__ bool sums() const { return true; }
 
-    __device__ ProductSource(const T *head, const T *output, const Rows<T> &rows)
-        : head(head), output(output), rows(rows) {}
-
-    __device__ Sums none() const { return Sums(); }
-
-    __device__ void read(Held &held, const RowPart &part, int64_t i) const
+    __device__ Row row(int64_t, int64_t, int64_t) const
     {
-        held.head.read(head, rows, part, i, 0);
-        held.y.read(output, rows, part, i, 0);
+        const Row row = {0, inverse_temperature<A>(this->args.temperature)};
+        return row;
     }
 
-    __device__ Sums sum(int64_t start, int number, bool reads, Held &held) const
+    template <typename Element>
+    __device__ A term(const Element &at) const { return at.inputs[0] * at.inputs[1]; }
+
+    template <typename Element, typename Result>
+    __device__ A gradient(const Element &at, Result) const
     {
-        const RowPart part = rows.part_from(start, number, reads);
-        Sums sums;
-#pragma unroll 1
-        for (int64_t i = 0; i < part.length; i += held.y.length()) {
-            read(held, part, i);
-            sums.sum = held.y.dot(held.head, sums.sum);
-        }
-        return sums;
+        return at.inputs[1] * ((at.inputs[0] - at.row.sum) * at.row.factor);
     }
-};
-
-template <typename T>
-struct SoftmaxGradient {
-    typedef typename Accumulator<T>::type A;
-    const RowChunk<T> &head;
-    A dot, scale;
-
-    __device__ SoftmaxGradient(const RowChunk<T> &head, A dot, A scale) : head(head), dot(dot), scale(scale) {}
-    __device__ A operator()(A y, int number) const { return y * ((head.values[number] - dot) * scale); }
 };
 
 template <typename T>
 __device__ void backward(const SoftmaxArgs<T> &args)
 {
-    typedef typename Accumulator<T>::type A;
-    const Exchange<PlainSum<A>::NUMBERS> exchange(args);
-    const A scale = inverse_temperature<A>(args.temperature);
-    const bool all_aligned = aligned(args.output_grad) && aligned(args.output) && aligned(args.data_grad);
-    const Rows<T> rows(args.classes, args.inner, all_aligned);
-    const ProductSource<T> source(args.output_grad, args.output, rows);
-    for (RowLoop at(args.batch * args.inner); at.goes_on(); at.next()) {
-        typename ProductSource<T>::Held held;
-        const int64_t start = rows.start(at.row);
-        const A dot = sum_row(source, at, start, at.exists, exchange, held).sum;
-        const RowPart part = rows.part_from(start, at.part, at.exists);
-        const bool is_held = part.length <= held.y.length();
-#pragma unroll 1
-        for (int64_t i = 0; i < part.length; i += held.y.length()) {
-            if (!is_held)
-                source.read(held, part, i);
-            held.y.apply(SoftmaxGradient<T>(held.head, dot, scale));
-            held.y.write(args.data_grad, rows, part, i, args.data_grad_request);
-        }
-    }
+    const ClassRows<T, 2> tensors = {class_rows(args), {args.output_grad, args.output}, {args.data_grad},
+                                     {args.data_grad_request}};
+    class_gradient(tensors, SoftmaxGradient<T>(args));
 }

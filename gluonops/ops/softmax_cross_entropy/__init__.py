@@ -34,7 +34,8 @@ of the node.
 
 Work: forward reads the logits once, for any number of classes, and writes three numbers per row. Backward reads and
 writes them once. Dense labels are also read: once in forward and twice in backward. Their gradient is written. On a
-GPU, several blocks share a row if there are few rows and they are longer than 8,192. The row is still read once.
+GPU, several blocks share a row if there are few rows and they are longer than 8,192. The row is still read once; in the
+backward pass of dense labels twice.
 """
 from __future__ import annotations
 

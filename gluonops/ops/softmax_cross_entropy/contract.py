@@ -1,7 +1,7 @@
 """The contract of ``softmax_cross_entropy``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Op, Out, Refused, Shapes
+from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Launch, Op, Out, Refused, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE
 from .._softmax.contract import (
     AXIS,
@@ -9,12 +9,19 @@ from .._softmax.contract import (
     NEEDS_A_BATCH,
     ROWS,
     ROWS_AND_AXIS,
-    exchanged,
+    STEPS,
     gathered,
+    held_rows,
     streamed_rows,
 )
 
 DENSE_LABELS = "Pass class indices; or pass probabilities, such as one-hot labels, with sparse_label=False"
+
+
+def backward(args) -> Launch:
+    """The gradient of a row of dense labels needs their sum."""
+    return streamed_rows(args) if args.sparse_label else held_rows(args)
+
 
 OP = Op(
     name="softmax_cross_entropy",
@@ -50,9 +57,10 @@ OP = Op(
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(
         forward=streamed_rows,
-        backward=streamed_rows,
+        backward=backward,
+        steps=STEPS,
         # The sums that make a row's loss, and that of a row of dense labels.
-        scratch=(*gathered("forward", 4), *exchanged("backward", 1, "parts > 1 and not sparse_label")),
+        scratch=(*gathered("forward", 4), *gathered("backward", 1)),
         forward_bounds="256, Blocks<T, L>::FORWARD",
         backward_bounds="256, Blocks<T, L>::BACKWARD",
     ),

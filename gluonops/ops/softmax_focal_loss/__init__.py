@@ -21,9 +21,8 @@ Notes
 -----
 The loss follows from the logarithm of the probability, which is computed from the logits. So both are finite for
 logits up to 1e4 and beyond, whether p is near 0 or near 1. A logit of -infinity at the class makes the loss infinite,
-and the gradient that of the cross-entropy. float16 is computed in float32, except in a builtin graph of variables
-with unknown types. Forward keeps two numbers per row for backward, as hidden outputs of the node, and no
-probabilities.
+and the gradient that of the cross-entropy. Forward keeps two numbers per row for backward, as hidden outputs of the
+node, and no probabilities.
 
 Work: forward reads the logits once, and writes three numbers per row. Backward reads and writes them once.
 """

@@ -1,8 +1,6 @@
 """The loss ``gluonops.loss.SoftmaxFocalLoss``."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .. import softmax_focal_loss as _softmax_focal_loss
 from .._labels.block import LabelledLoss
 from .contract import OP
@@ -16,10 +14,6 @@ class SoftmaxFocalLoss(LabelledLoss):
     """
 
     _op, _function = OP, staticmethod(_softmax_focal_loss)
-
-    def __init__(self, axis: int = -1, gamma: float = 2.0, alpha: float | Sequence[float] | None = None,
-                 weight: float | None = None, batch_axis: int = 0, *, ignore_label: int | None = None, **kwargs):
-        super().__init__(weight, batch_axis, axis=axis, gamma=gamma, alpha=alpha, ignore_label=ignore_label, **kwargs)
 
     def _losses(self, F, pred, label):
         rows = super()._losses(F, pred, label)

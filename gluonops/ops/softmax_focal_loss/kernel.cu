@@ -1,50 +1,73 @@
-// softmax_focal_loss: a function of the nll of a row's class.
+// softmax_focal_loss: a function of the nll of a row's class; see class_loss.cuh.
 #include "../_softmax/class_loss.cuh"
 
-__device__ inline float expm1_of(float x) { return expm1f(x); }
-__device__ inline double expm1_of(double x) { return expm1(x); }
+// (1 - p)^gamma * nll, with the probability p = exp(-nll).
+template <typename T, typename L>
+struct FocalLoss : LabelLoss<SoftmaxFocalLossArgs<T, L> > {
+    typedef typename Accumulator<T>::type A;
 
-// base^exponent, as exact as T, of a base that is not below 0 but for what rounding does.
-template <typename T> struct PowerOf;
-template <> struct PowerOf<float> { __device__ static float at(float x, float y) { return powf(x, y); } };
-template <> struct PowerOf<double> { __device__ static double at(double x, double y) { return pow(x, y); } };
-template <>
-struct PowerOf<__half> {
-    __device__ static float at(float base, float exponent)
+    __device__ explicit FocalLoss(const SoftmaxFocalLossArgs<T, L> &args)
+        : LabelLoss<SoftmaxFocalLossArgs<T, L> >(args) {}
+
+    __device__ A loss(int64_t class_id, A nll, A, const SoftmaxSums<T> &) const
     {
-        if (base <= 0)
-            return exponent == 0 ? 1 : 0;
-        return power_of_two(exponent * binary_logarithm(base));
+        const A error = -exponential_minus_one(-nll);
+        return this->args.alpha.of(class_id) * (ExponentialOf<T>::power_of(error, A(this->args.gamma)) * nll);
+    }
+
+    __device__ void finish(int64_t row, const Rows<T> &rows, const SoftmaxSums<T> &sums) const
+    {
+        store_loss(*this, row, rows, sums);
     }
 };
 
-// (1 - p)^gamma * nll, with the probability p = exp(-nll).
-template <typename T>
-struct Focal {
+// The derivative by the nll. Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
+template <typename T, typename A>
+__device__ A focal_slope(A nll, A gamma)
+{
+    const A error = -exponential_minus_one(-nll), p = exponential(-nll);
+    const A ratio = error == 0 ? A(1) : p == 0 ? A(0) : nll / error;
+    return ExponentialOf<T>::power_of(error, gamma) * (1 + gamma * p * ratio);
+}
+
+template <typename T, typename L>
+struct FocalGradient : ClassPass<SoftmaxFocalLossArgs<T, L> > {
     typedef typename Accumulator<T>::type A;
-    A gamma;
+    struct Row { Exponential<T> probability; A factor; };
 
-    __device__ A value(A nll) const { return PowerOf<T>::at(-expm1_of(-nll), gamma) * nll; }
+    __device__ explicit FocalGradient(const SoftmaxFocalLossArgs<T, L> &args)
+        : ClassPass<SoftmaxFocalLossArgs<T, L> >(args) {}
 
-    // Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
-    __device__ A slope(A nll) const
+    __device__ Row row(int64_t row, int64_t class_id, int64_t start) const
     {
-        const A error = -expm1_of(-nll), p = exponential(-nll);
-        const A ratio = error == 0 ? A(1) : p == 0 ? A(0) : nll / error;
-        return PowerOf<T>::at(error, gamma) * (1 + gamma * p * ratio);
+        const SoftmaxFocalLossArgs<T, L> &args = this->args;
+        const A max = args.max[row], log_sum = args.log_sum[row];
+        Row numbers = {Exponential<T>(max, 1, log_sum), 0};
+        if (class_id >= 0) {
+            const A nll = log_sum - (load(args.data, start + class_id * args.inner) - max);
+            const A slope = args.alpha.of(class_id) * focal_slope<T>(nll, A(args.gamma));
+            numbers.factor = load(args.output_grad, row) * slope;
+        }
+        return numbers;
+    }
+
+    template <typename Element, typename Result>
+    __device__ A gradient(const Element &at, Result) const
+    {
+        return at.label.subtract_from(at.row.probability(at.inputs[0]), A(1)) * at.row.factor;
     }
 };
 
 template <typename T, typename L>
 __device__ void forward(const SoftmaxFocalLossArgs<T, L> &args)
 {
-    const Focal<T> focal = {typename Accumulator<T>::type(args.gamma)};
-    class_loss_forward(args, args.alpha, focal);
+    const ClassRows<T, 1> tensors = {class_rows(args), {args.data}};
+    class_loss(tensors, FocalLoss<T, L>(args));
 }
 
 template <typename T, typename L>
 __device__ void backward(const SoftmaxFocalLossArgs<T, L> &args)
 {
-    const Focal<T> focal = {typename Accumulator<T>::type(args.gamma)};
-    class_loss_backward(args, args.alpha, focal);
+    const ClassRows<T, 1> tensors = {class_rows(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
+    class_gradient(tensors, FocalGradient<T, L>(args));
 }

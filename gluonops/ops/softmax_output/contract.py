@@ -52,11 +52,11 @@ OP = Op(
     cuda=Cuda(
         forward=family.held_rows,
         backward=backward,
-        steps=("COUNT", "GRADIENT"),
+        steps=(*family.STEPS, "COUNT", "GRADIENT"),
         derived=SAMPLES,
         derive=lambda attrs, shapes: {"samples": shapes["label"][0]},
-        constants={"LABEL_COUNTS": 256},   # of labels that are not ignored, each of which a block has
-        scratch=(*family.exchanged("forward", 2), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
+        constants={"LABEL_COUNTS": 256},   # one per block, of the labels that are not ignored
+        scratch=(*family.gathered("forward", 2), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
         forward_bounds="256, sizeof(T) == 8 ? 1 : 2",
         backward_bounds="256, sizeof(T) == 8 ? 2 : 3",
     ),

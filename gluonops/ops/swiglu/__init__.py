@@ -19,8 +19,6 @@ Notes
 -----
 At minus infinity ``a sigmoid(a)`` is NaN, as in PyTorch; the gradient at an infinity is not defined.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types.
-
 Work, in bytes of the data: forward moves 1.5 (read both halves, write one) and backward 2.5. Only the input stays in
 memory for backward. MXNet's composition of a split, a sigmoid and two products keeps five tensors.
 """

@@ -17,8 +17,6 @@ Notes
 At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is not
 defined.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types.
-
 Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 """
 from __future__ import annotations

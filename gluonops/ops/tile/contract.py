@@ -18,13 +18,13 @@ from ...core.contract import (
     Out,
     Refused,
     Shapes,
-    normalized_axis,
 )
+from ...core.shapes import normalized_axis
 
-MAX_COUNTS = 8           # of a tuple of repeat counts
+MAX_COUNTS = 8           # repeat counts in a tuple
 LOOPS = MAX_COUNTS + 1   # loops of the kernels: one per repeat count, and one for the axes in front of them
 COPIES = 8               # that a thread writes of a pack, in forward
-ELEMENTS = 2048          # for the 256 threads of a block: two packs of float32 each
+ELEMENTS = 2048          # each of the 256 threads of a block has two packs of float32
 PACK = 4                 # float32 elements of 16 bytes
 MAX_SLICES = 64          # threads of a block that share the copies of an element
 BLOCKS = 384             # blocks that a large GPU runs at a time
@@ -121,7 +121,7 @@ OP = Op(
         derived={
             "elements": "data.size",
             "small": Number("bool"),   # whether 32 bits hold every index
-            "copies": Number("int64"),   # of each element
+            "copies": Number("int64"),   # per element
             "slices": Number("int64"),
             "sizes": Number("int64", count=LOOPS),
             "repeats": Number("int64", count=LOOPS),
@@ -131,5 +131,5 @@ OP = Op(
         backward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
     ),
     accumulate_fp32=True,
-    derived={"loops": Number("TileLoops")},   # as in loops()
+    derived={"loops": Number("TileLoops")},   # loops() says what it has
 )

@@ -96,7 +96,7 @@ elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over
 for recall, and the probability of the class), and the number of these matches.
 
 Invalid rows of ground truth are those of ``region_loss``, with the same result: NaN for the image, or an OpError with
-``GLUONOPS_CHECK_LABELS=1``. float16 is computed in float32, except in builtin graphs of variables with unknown types.
+``GLUONOPS_CHECK_LABELS=1``.
 
 Work: forward reads five of the map's planes, the classes only where an IoU is above ``ignore_thresh``, and writes the
 gradient, which has the size of the map. Backward reads and writes the gradient once.

@@ -127,6 +127,29 @@ def test_nothing_but_a_loss(make, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+class OwnSoftmax(mx.operator.CustomOpProp):
+    """A loss head of a user's own, as old code registers it."""
+
+    def list_arguments(self):
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape):
+        return [in_shape[0], in_shape[0][:1]], [in_shape[0]], []
+
+
+def test_a_loss_head_of_the_users_own_names_the_part_before_it(tmp_path):
+    mx.operator.register("own_softmax")(OwnSoftmax)
+    logits = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    net = mx.sym.Custom(logits, name="softmax", op_type="own_softmax")
+    net.save(f"{tmp_path}/net-symbol.json")
+    values = {"arg:fc_weight": mx.nd.ones((3, 5)), "arg:fc_bias": mx.nd.ones(3)}
+    mx.nd.save(f"{tmp_path}/net-0000.params", values)
+    with pytest.raises(gops.OpError, match=r"it needs 'softmax_label'.*symbol.get_internals\(\)\['fc_output'\]"):
+        gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (1, 5))
+    net.get_internals()["fc_output"].save(f"{tmp_path}/net-symbol.json")
+    gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (1, 5))
+
+
 HEADS = [
     ("SoftmaxOutput", {}, (4, 5)),
     ("SoftmaxOutput", {}, (4, 3, 2)),

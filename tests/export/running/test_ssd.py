@@ -83,7 +83,8 @@ def test_the_command(picture, tmp_path, rng, capsys):
     assert "does not have the shape of its input" in capsys.readouterr().err
     command += ["--data-shape", f"1,3,{side},{side}"]
     assert cli.main(command) == 1
-    assert "does not say how images are prepared" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "does not say how images are prepared" in error and "or --preprocessing '{" in error
     assert cli.main([*command, "--preprocessing", '{"resize": "stretch"}']) == 0
     assert "found\n  " in capsys.readouterr().out
     assert cli.main(["export", str(tmp_path / "net"), str(tmp_path / "new"), "--data-shape", "1,3,64,64"]) == 0

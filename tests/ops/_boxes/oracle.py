@@ -35,7 +35,7 @@ def intersection(a, b):
     low, high = np.maximum(a[..., :2], b[..., :2]), np.minimum(a[..., 2:], b[..., 2:])
     width, height = np.moveaxis(high - low, -1, 0)
     overlaps = (width > 0) & (height > 0)
-    sides = np.stack([height, width], axis=-1)   # what a side's end is multiplied by
+    sides = np.stack([height, width], axis=-1)   # the gradient of an area with respect to a side's end
     of_a = np.concatenate([-sides * (a[..., :2] >= b[..., :2]), sides * (a[..., 2:] <= b[..., 2:])], axis=-1)
     return np.where(overlaps, width * height, 0 * (width + height)), np.where(overlaps[..., None], of_a, 0)
 

@@ -18,7 +18,7 @@ class Golden(typing.NamedTuple):
     input: np.ndarray
     ground_truth: np.ndarray
     output: np.ndarray
-    gradient: np.ndarray   # with respect to the input
+    gradient: np.ndarray   # the input's
     cost: float
 
 

@@ -15,9 +15,9 @@ _POINTS = ("center", "left_top", "right_bottom")
 
 class Golden(typing.NamedTuple):
     """One recorded layer."""
-    anchors: np.ndarray   # of all heads, in pixels
+    anchors: np.ndarray   # all heads', in pixels
     mask: tuple
-    attrs: dict           # of the operator
+    attrs: dict           # the operator's
     input: np.ndarray
     truth: np.ndarray
     gradient: np.ndarray

@@ -7,17 +7,17 @@ from gluonops.core import registry
 from mxnet import autograd
 from op_suite import TOLERANCE, Case, OpSuite, recorded
 
-TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes": 3, "ignore_thresh": 0.4}   # of a head
+TWO = {"anchors": (1.5, 0.5, 0.75, 2.0), "other_anchors": (2.5, 2.5), "classes": 3, "ignore_thresh": 0.4}   # a head's
 BOX = (0.5, 0.5, 0.3, 0.1, 2)
 NOTHING = (0.0,) * 5
-ROUNDING = 2.0 ** -24   # of a number in float32
+ROUNDING = 2.0 ** -24   # the relative error of a number in float32
 
 
 class MapLossSuite(OpSuite):
     """A class of a test derives from it."""
 
     given = ("truth",)
-    undefined = ("inf", "-inf", "nan", "max")   # which truth does a box without a size overlap?
+    undefined = ("inf", "-inf", "nan", "max")   # it is not defined which truth a box without a size overlaps
     needs_types = ("float16",)   # float16 puts a ground truth into another cell
 
     def amplification(self, attrs, backend, *inputs):
@@ -89,7 +89,7 @@ class YoloEdges:
     """Unusual ground truths and numbers, in every backend. A class of a test derives from it."""
 
     name = None          # the operator
-    channels = None      # of two anchors and three classes
+    channels = None      # those of two anchors and three classes
     sizes = None         # the channels of w and h
     untidy = ()          # attributes
     overlap_loss = {}    # attributes, without a limit of the derivatives

@@ -17,10 +17,10 @@ class ScaledRowsSuite(OpSuite):
     )
     texts = {"axis": ["0", "-2"], "eps": ["1e-12", "1e-13", "0", "1", "0.99"]}
     determined = (({"output": (2, 3)}, {"axis": -1},
-                   {"data": (2, 3), "scale": (3,), "output": (2, 3), "inverse": (2, 1)}),)
+                   {"data": (2, 3), "scale": (3,), "output": (2, 3), "rstd": (2, 1)}),)
 
     def amplification(self, attrs, backend, *inputs):
-        """The gradient is multiplied by the inverse. A single element's does not cancel, but for MXNet's derivative."""
+        """The gradient is multiplied by the rstd. A single element's does not cancel, but for MXNet's derivative."""
         if inputs[0].shape[attrs.axis] == 1 and backend != "builtin":
             return 1.0
-        return largest_finite(oracles.get(self.name).forward(attrs, *inputs)["inverse"])
+        return largest_finite(oracles.get(self.name).forward(attrs, *inputs)["rstd"])

@@ -42,22 +42,22 @@ class TestGroupNorm(OpSuite):
     )
     texts = {"num_groups": ["1", "5", "0", "-1", "2.0"], "eps": ["1e-5", "0"]}
     determined = (({"output": (2, 4)}, TWO, {"data": (2, 4), "gamma": (4,), "beta": (4,), "output": (2, 4),
-                                             "mean": (2, 2), "inverse": (2, 2)}),)
+                                             "mean": (2, 2), "rstd": (2, 2)}),)
 
     def amplification(self, attrs, backend, *inputs):
-        """The gradient is multiplied by the inverse. That of a pair does not cancel, but for MXNet's derivative.
+        """The gradient is multiplied by the rstd. That of a pair does not cancel, but for MXNet's derivative.
 
         MXNet's has the normalised data as a factor, with their own rounding.
         """
-        inverse = largest_finite(oracle.forward(attrs, *inputs)["inverse"])
+        rstd = largest_finite(oracle.forward(attrs, *inputs)["rstd"])
         if backend == "builtin":
-            return inverse * self.output_amplification(attrs, *inputs)
-        return 1.0 if inputs[0][0].size <= 2 * attrs.num_groups else inverse
+            return rstd * self.output_amplification(attrs, *inputs)
+        return 1.0 if inputs[0][0].size <= 2 * attrs.num_groups else rstd
 
     def output_amplification(self, attrs, *inputs):
-        """The mean is rounded, and the data less the mean are multiplied by the inverse."""
+        """The mean is rounded, and the data less the mean are multiplied by the rstd."""
         found = oracle.forward(attrs, *inputs)
-        return max(1.0, largest_finite(np.abs(found["mean"])) * largest_finite(found["inverse"]))
+        return max(1.0, largest_finite(np.abs(found["mean"])) * largest_finite(found["rstd"]))
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda", "reference"], indirect=True)
@@ -73,8 +73,8 @@ def test_groups_of_one_and_two_elements(backend, shape, num_groups, eps, rng):
         _, by_data = recorded(gops.ops.group_norm, data, gamma, gamma, head=mx.nd.array(head), **options)
     wide = [array.astype("float64") for array in (head, data, gamma, gamma)]
     groups = wide[1].reshape(5, num_groups, -1)
-    by_unit = (wide[0] * oracle.of_channels(wide[2], data)).reshape(groups.shape)
-    half = (by_unit - by_unit[..., ::-1]) / 2
+    by_x_hat = (wide[0] * oracle.of_channels(wide[2], data)).reshape(groups.shape)
+    half = (by_x_hat - by_x_hat[..., ::-1]) / 2
     expected = half * eps * (groups.var(-1, keepdims=True) + eps) ** -1.5
     np.testing.assert_allclose(by_data.reshape(groups.shape), expected, rtol=1e-4, atol=1e-30)
     np.testing.assert_allclose(oracle.backward(attrs, *wide)["data"].reshape(groups.shape), expected, atol=1e-9)
@@ -89,7 +89,7 @@ def test_a_large_mean_costs_no_digits(backend, places, rng):
         found, _ = recorded(gops.ops.group_norm, data, np.ones(512, "float32"), np.zeros(512, "float32"), **TWO)
     groups = data.astype("float64").reshape(2, 2, -1)
     expected = (groups - groups.mean(-1, keepdims=True)) / groups.std(-1, keepdims=True)
-    half_a_place = 2.0 ** -10   # of the mean in float32
+    half_a_place = 2.0 ** -10   # half a place of the mean in float32
     np.testing.assert_allclose(found, expected.reshape(data.shape), 1e-5, 1.1 * half_a_place)
     np.testing.assert_allclose(found.reshape(2, 2, -1).std(-1), 1, 1e-5)
 

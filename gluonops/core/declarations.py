@@ -1,0 +1,175 @@
+"""What a contract declares besides shapes and attributes: tensors, their values, numbers, memory and errors."""
+from __future__ import annotations
+
+import dataclasses
+import typing
+
+from .expressions import expression
+
+__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Becomes", "Indices", "Number", "Out", "Refused", "Rows"]
+
+FLOATS = ("float16", "float32", "float64")
+INTEGERS = ("uint8", "int8", "int32", "int64")
+LABELS = FLOATS + INTEGERS
+
+
+def accumulator(dtype: str) -> str:
+    """The dtype of sums of a dtype: float32 for float16, otherwise the dtype itself."""
+    return "float32" if dtype == "float16" else dtype
+
+
+def dtype_name(dtype: typing.Any) -> str:
+    """The name of a dtype, such as ``"float32"``, from a string, a NumPy dtype or a NumPy type."""
+    if isinstance(dtype, str):
+        return dtype
+    return getattr(dtype, "name", None) or dtype.__name__.rstrip("_")
+
+
+@dataclasses.dataclass(frozen=True)
+class Indices:
+    """The values of an input are whole numbers from 0 to the size of a dimension, less 1.
+
+    Parameters
+    ----------
+    dimension : str
+        Name of the dimension in the shapes.
+    ignore : str, optional
+        An attribute. Its value, unless it is None, is also allowed.
+    when : str, optional
+        The condition under which the values are indices. The default is always.
+    """
+    dimension: str
+    ignore: str | None = None
+    when: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The values of an input are rows along its last axis. A row is valid, or all its numbers are 0.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Names of the numbers in a row.
+    axes : tuple of str
+        Names of the other axes, for errors, such as ``("image", "box")``.
+    valid : str
+        The condition for a row, over the columns and the attributes.
+    expected, remedy : str
+        The error's text; ``{expression}`` stands for a value.
+    """
+    columns: tuple
+    axes: tuple
+    valid: str
+    expected: str
+    remedy: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused:
+    """A combination of attributes, or of attributes and numbers of dimensions, that is an error.
+
+    Parameters
+    ----------
+    when : str
+        The condition, over attributes and ``tensor.ndim``.
+    what, remedy : str
+        The error's text; ``{expression}`` stands for a value.
+    """
+    when: str
+    what: str
+    remedy: str
+
+    @property
+    def reads_ndim(self) -> bool:
+        return ".ndim" in self.when
+
+
+@dataclasses.dataclass(frozen=True)
+class Becomes:
+    """The operator that replaces a loss head at inference, with the inputs and attributes that it takes over."""
+    operator: str
+    inputs: tuple
+    attrs: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Arg:
+    """An input.
+
+    Parameters
+    ----------
+    name : str
+    dtype : str
+        Its type variable, or two and a condition: ``"L if sparse else T"``.
+    gradient : bool or str
+        Whether it has a gradient, or the condition under which it has one.
+    values : Indices or Rows, optional
+        The valid values; :mod:`.labels` says when they are checked.
+    """
+    name: str
+    dtype: str
+    gradient: bool | str = True
+    values: Indices | Rows | None = None
+
+    def has_gradient(self, attrs: tuple) -> bool:
+        if isinstance(self.gradient, bool):
+            return self.gradient
+        return bool(expression(self.gradient)(attrs._asdict()))
+
+
+@dataclasses.dataclass(frozen=True)
+class Out:
+    """An output.
+
+    The first one is the result. Another one is hidden, for the backward pass, unless the operator returns several.
+    """
+    name: str
+    dtype: str
+    doc: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A derived number whose type is not the usual one, or that is not an expression.
+
+    Parameters
+    ----------
+    dtype : str
+        As in :class:`Array`.
+    expression : str, optional
+        Without one, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes the number.
+    count : int, optional
+        The length of an array of such numbers, for CUDA.
+    """
+    dtype: str
+    expression: str | None = None
+    count: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """Memory in which the kernels work. In C++ it is zero at first.
+
+    Parameters
+    ----------
+    name : str
+    dtype : str
+        A dtype, such as ``"int64"``; ``"T"``, the type of the data; ``"A"``, the type in which it is computed; or a
+        struct.
+    size : str
+        An expression for the number of elements. In CUDA it may have ``parts``, those of a row.
+    direction : {'forward', 'backward'}, optional
+        The only pass that has it. The default is both.
+    kept : bool, default False
+        Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
+        finds anything.
+    numbers : int, default 1
+        Of a struct in CUDA: how many float64 have room for it.
+    """
+    name: str
+    dtype: str
+    size: str
+    direction: str | None = None
+    kept: bool = False
+    numbers: int = 1

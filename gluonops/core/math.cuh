@@ -1,0 +1,88 @@
+// Functions of a number: the one home of exp, log and square roots on a GPU.
+struct __half;
+
+__device__ inline float exponential(float x) { return expf(x); }
+__device__ inline double exponential(double x) { return exp(x); }
+__device__ inline float exponential_minus_one(float x) { return expm1f(x); }
+__device__ inline double exponential_minus_one(double x) { return expm1(x); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float power(float base, float exponent) { return powf(base, exponent); }
+__device__ inline double power(double base, double exponent) { return pow(base, exponent); }
+__device__ inline float square_root(float x) { return sqrtf(x); }
+__device__ inline double square_root(double x) { return sqrt(x); }
+__device__ inline float arc_cosine(float x) { return acosf(x); }
+__device__ inline double arc_cosine(double x) { return acos(x); }
+__device__ inline float arctangent(float x) { return atanf(x); }
+__device__ inline double arctangent(double x) { return atan(x); }
+__device__ inline float complementary_error(float x) { return erfcf(x); }
+__device__ inline double complementary_error(double x) { return erfc(x); }
+
+// 2^x in one instruction, within some 1e-7 of it. A result below 2^-126 is 0.
+__device__ inline float power_of_two(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
+
+// The logarithm to base 2 in one instruction: within some 1e-7 from 1 to 2, and a relative 1e-7 above.
+__device__ inline float binary_logarithm(float x)
+{
+    float exponent;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(exponent) : "f"(x));
+    return exponent;
+}
+
+// 1 / x in one instruction, within 1e-7 of it; 0 beyond 2^126.
+__device__ inline float reciprocal(float x)
+{
+    float near;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(near) : "f"(x));
+    return near;
+}
+
+__device__ inline double reciprocal(double x) { return 1 / x; }
+
+// Functions as exact as T, which take few instructions for float16. exp(x) is of(x * unit()), log is that of a number
+// from 1 on, and a base is not below 0 but for what rounding does.
+template <typename T>
+struct ExponentialOf {
+    typedef typename Accumulator<T>::type A;
+    __device__ static A unit() { return 1; }
+    __device__ static A of(A x) { return exponential(x); }
+    __device__ static A log(A x) { return logarithm(x); }
+    __device__ static A power_of(A base, A exponent) { return power(base, exponent); }
+};
+template <>
+struct ExponentialOf<__half> {
+    __device__ static float unit() { return 1.4426950408889634f; }
+    __device__ static float of(float x) { return power_of_two(x); }
+    __device__ static float log(float x) { return binary_logarithm(x) * 0.6931471805599453f; }
+    __device__ static float power_of(float base, float exponent)
+    {
+        const float of_zero = exponent == 0 ? 1 : 0;
+        return base <= 0 ? of_zero : power_of_two(exponent * binary_logarithm(base));
+    }
+};
+
+template <typename T>
+__device__ typename Accumulator<T>::type exponential_for(typename Accumulator<T>::type x)
+{
+    return ExponentialOf<T>::of(x * ExponentialOf<T>::unit());
+}
+
+// One instruction each. Of a number and NaN they return the number.
+__device__ inline float smaller(float a, float b) { return fminf(a, b); }
+__device__ inline double smaller(double a, double b) { return fmin(a, b); }
+__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
+__device__ inline double larger(double a, double b) { return fmax(a, b); }
+
+template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc00000); }
+
+template <typename A> __device__ A infinity() { return __int_as_float(0x7f800000); }
+
+// The lowest finite number: unlike -infinity it can be subtracted from itself.
+template <typename A> __device__ A lowest();
+template <> __device__ inline float lowest<float>() { return -3.402823466e+38f; }
+template <> __device__ inline double lowest<double>() { return -1.7976931348623157e+308; }

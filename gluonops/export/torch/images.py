@@ -1,0 +1,62 @@
+"""The functions of net.py that take an image: ``preprocess``, and ``detect`` or ``classify``."""
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+from .. import passes
+from ..metadata import classes_of
+from ..preprocessing import Preprocessing
+from .registry import WHERE, number
+from .source import WIDTH, snippets
+
+if TYPE_CHECKING:
+    from ..model import ExportedModel
+
+DETECT = 0.25   # the least score, unless the net leaves out higher ones
+
+
+def images_source(model: ExportedModel) -> str:
+    """The source of the functions; empty if the net does not say its classes and how images are prepared."""
+    metadata = passes.describe(model).metadata
+    task = {"detection": "detect", "classification": "classify"}.get(metadata.get("task"))
+    if task is None or not isinstance(metadata.get("preprocessing"), dict) or "classes" not in metadata:
+        return ""
+    preprocessing = Preprocessing.from_metadata(metadata["preprocessing"])
+    if preprocessing.layout != "NCHW":
+        return ""
+    height, width = next(iter(model.inputs.values()))[2:]
+    values = {"WIDTH": width, "HEIGHT": height, "THRESHOLD": max(DETECT, metadata.get("threshold", 0.0)),
+              "INNER": f"inside(columns, rows, {width}, {height})" if preprocessing.resize == "letterbox"
+              else f"({width}, {height})"}
+    function = re.sub("|".join(values), lambda match: str(values[match[0]]), snippets()[task])
+    if metadata.get("output") == "probabilities":
+        function = function.replace(".softmax(0)", "")
+    return "\n\n\n".join([_classes(classes_of(WHERE, "the net", metadata["classes"])),
+                          _preprocess(preprocessing, width, height), function])
+
+
+def _classes(names: tuple[str, ...]) -> str:
+    texts = [json.dumps(name, ensure_ascii=False).replace(" ", "\0") + "," for name in names]   # to be kept whole
+    lines = textwrap.wrap(" ".join(texts), WIDTH - 4, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(["CLASSES = [", *(f"    {line}" for line in lines), "]"]).replace("\0", " ")
+
+
+def _preprocess(preprocessing: Preprocessing, width: int, height: int) -> str:
+    """The source of ``preprocess``."""
+    resize = {"stretch": "resize"}.get(preprocessing.resize, preprocessing.resize)
+    ratio = f", {preprocessing.crop_ratio!r}" if resize == "crop" else ""
+    pixels = "grey(image)" if preprocessing.channels == 1 else "image.expand(3, -1, -1)"
+    lines = [f"x = {resize}({pixels}.float() / 255, {width}, {height}{ratio})"]
+    if preprocessing.colours == "BGR":
+        lines.append("x = x.flip(0)")
+    low, high = preprocessing.range
+    if (low, high) != (0, 1):
+        lines.append(f"x = x * {number(high - low)} + {number(low)}")
+    for text, values, default in (("x - ", preprocessing.mean, 0), ("x / ", preprocessing.std, 1)):
+        if set(values) != {default}:
+            lines.append(f"x = {text}torch.tensor({list(values)}).reshape(-1, 1, 1)")
+    docstring = '"""A batch of one image: uint8 (3, rows, columns), RGB, as torchvision.io.read_image has it."""'
+    return "\n    ".join(["def preprocess(image):", docstring, *lines, "return x.unsqueeze(0)"])

@@ -1,0 +1,111 @@
+"""Converters of losses, whose torch code is in ``losses.txt``. A net has them if it is written for training."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ...core import registry
+from ..graph import Node, our_name
+from .registry import Call, Single, converts, number
+from .source import snippets
+
+FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
+             "margin_softmax_cross_entropy", "ohem", "region_loss", "sigmoid_cross_entropy", "sigmoid_focal_loss",
+             "softmax_focal_loss", "softmax_output", "yolo_loss")
+
+
+@converts(*(f"gluonops.{name}" for name in FUNCTIONS))
+def function(call: Call) -> str:
+    """A call of the function of the operator's name, which has its arguments."""
+    name, defaults = our_name(call.node), _defaults(our_name(call.node))
+    given = [f"{key}={value!r}" for key, value in _attributes(call.node).items()
+             if key in defaults and value is not None and value != defaults[key]]
+    inputs = [f"{{{place}}}" for place in range(len(call.node.inputs))]
+    return f"{name}({', '.join([*inputs, *given])})"
+
+
+def lacks_arguments(node: Node) -> bool:
+    """Whether the function of a node's operator does not have an argument that the node needs."""
+    name = our_name(node)
+    if name not in FUNCTIONS:
+        return False
+    op, defaults = registry.get(name).op, _defaults(name)
+    values = _attributes(node)
+    return any(attr.name not in defaults and values[attr.name] != attr.default for attr in op.attrs
+               if attr.name != "parts")   # that is a second output, which may be read by nothing
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    op = registry.get(our_name(node)).op
+    return op.parse({attr.name: node.attrs[attr.name] for attr in op.attrs if attr.name in node.attrs})._asdict()
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The arguments of a function of losses.txt, and their defaults; those without one are always given."""
+    arguments = ast.parse(snippets()[name]).body[0].args
+    names = [argument.arg for argument in arguments.args]
+    values = [ast.literal_eval(default) for default in arguments.defaults]
+    return {**dict.fromkeys(names), **dict(zip(names[len(names) - len(values):], values))}
+
+
+@converts("gluonops.softmax_cross_entropy")
+def cross_entropy(call: Call) -> str:
+    axis, rank = call.axis(), call.ndim
+    data, label = ("{0}", "{1}") if axis == 1 else (f"{{0}}.movedim({axis}, 1)", f"{{1}}.movedim({axis}, 1)")
+    keeps_axis = len(call.shapes[1]) == rank and call.flag("sparse_label", True)
+    if call.flag("sparse_label", True):
+        label = "{1}.long()" + f".squeeze({axis})" * keeps_axis
+    weight, options = call.value("class_weight"), {"ignore_index": call.value("ignore_label")}
+    options["label_smoothing"] = call.value("smoothing") or None
+    if weight is not None:
+        options["weight"] = f"{{0}}.new_tensor({weight})" + f".expand({call.shapes[0][axis]})" * (len(weight) == 1)
+    named = "".join(f", {name}={value}" for name, value in options.items() if value is not None)
+    return f"F.cross_entropy({data}, {label}{named}, reduction='none')" + f".unsqueeze({axis})" * keeps_axis
+
+
+@converts("SoftmaxOutput")
+def softmax_output(call: Call) -> str:
+    if call.flag("out_grad") or float(call.value("smooth_alpha", 0.0)):
+        raise call.refuse("has out_grad or smooth_alpha")
+    scale, normalization = number(Single(call.value("grad_scale", 1.0))), call.text("normalization", "null")
+    is_map = call.flag("multi_output")
+    if call.shapes[0] == call.shapes[1]:
+        if normalization != "null" or is_map:
+            raise call.refuse("has dense labels with multi_output or a normalization")
+        return f"GivenGradient.apply({{0}}, {{0}}.softmax(-1), {scale} * ({{0}}.softmax(-1) - {{1}}))"
+    if call.ndim > 2 and not is_map and not call.flag("preserve_shape"):
+        raise call.refuse("takes the softmax over several axes")
+    options = f", {1 if is_map else -1}"
+    if call.flag("use_ignore"):
+        options += f", ignore_label={number(call.value('ignore_label', -1.0))}"
+    if normalization == "valid":
+        options += ", normalization='valid'"
+    elif normalization == "batch" or is_map:   # with multi_output it is the mean over each map in any case
+        scale += " / {1}.numel()" if normalization == "batch" else " / {1}[0].numel()"
+    options += f", grad_scale={scale}" if scale != "1" else ""
+    return f"softmax_output({{0}}, {{1}}{options})"
+
+
+@converts("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
+def regression_output(call: Call) -> str:
+    kind = call.node.op[:-len("RegressionOutput")].lower()
+    return f"regression_output({{0}}, {{1}}, '{kind}', {number(Single(call.value('grad_scale', 1.0)))})"
+
+
+@converts("SVMOutput")
+def svm_output(call: Call) -> str:
+    margin, scale = (number(Single(call.value(name, 1.0))) for name in ("margin", "regularization_coefficient"))
+    return f"svm_output({{0}}, {{1}}, {margin}, {scale}, {not call.flag('use_linear')})"
+
+
+@converts("MakeLoss", "make_loss")
+def make_loss(call: Call) -> str:
+    scale = number(Single(call.value("grad_scale", 1.0)))
+    divisor = {"null": "", "batch": ", {0}.shape[0]", "valid":
+               f", ({{0}} > {number(Single(call.value('valid_thresh', 0.0)))}).sum().clamp(min=1)"}
+    return "{0}.detach()" if scale == "0" else f"make_loss({{0}}, {scale}{divisor[call.text('normalization', 'null')]})"
+
+
+@converts("softmax_cross_entropy")
+def whole_cross_entropy(call: Call) -> str:
+    return "F.cross_entropy({0}, {1}.long(), reduction='sum').reshape(1)"

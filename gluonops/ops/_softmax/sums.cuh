@@ -1,0 +1,173 @@
+// Sums over a row of classes. The threads of a row have some each, which reduce_sums adds up; the blocks of a row leave
+// theirs in scratch memory, where the last one adds them up.
+//
+//     NUMBERS, number(i)   the numbers of the sums, which go from warp to warp and from block to block
+//     add(other)           adds the sums of another part of the row
+//     reduce(over)         adds up those of neighbouring lanes
+#include "../_blocks/blocks.cuh"
+
+// Of a number and NaN it is the number.
+struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return larger(a, b); } };
+
+// exp((x - max) * scale - log_sum). The factor is finite, so that 0 stays 0 whatever the scale.
+template <typename T>
+struct Exponential {
+    typedef typename Accumulator<T>::type A;
+    A max, factor, log_sum;
+
+    __device__ Exponential() {}
+    __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
+        : max(max), factor(smaller(scale * ExponentialOf<T>::unit(), -lowest<A>())),
+          log_sum(log_sum * ExponentialOf<T>::unit()) {}
+    __device__ A operator()(A x, int = 0) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
+};
+
+// What a number is reduced over: neighbouring lanes of a warp, all of whose lanes do the same.
+struct OverLanes {
+    int lanes;
+    template <typename A, typename Combine>
+    __device__ A operator()(A value, Combine combine) const { return reduce_warp(value, combine, lanes); }
+};
+
+// The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to warp
+// at once.
+template <typename A, typename Sums>
+__device__ void reduce_sums(Sums &sums)
+{
+    if (blockDim.x == 1)
+        return;
+    if (blockDim.x < 32) {
+        const OverLanes in_row = {int(blockDim.x)};
+        sums.reduce(in_row);
+        return;
+    }
+    const OverLanes in_warp = {32};   // a constant, for which there is no branch
+    sums.reduce(in_warp);
+    if (blockDim.x == 32)
+        return;
+    __shared__ A numbers[Sums::NUMBERS][32];
+    __syncthreads();   // the sums before these may still be read
+    if (threadIdx.x % 32 == 0)
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            numbers[i][threadIdx.x / 32] = sums.number(i);
+    __syncthreads();   // the warps have left theirs
+    const OverLanes over_warps = {int(blockDim.x / 32)};   // a power of two
+#pragma unroll
+    for (int i = 0; i < Sums::NUMBERS; ++i)
+        sums.number(i) = numbers[i][threadIdx.x & (over_warps.lanes - 1)];
+    sums.reduce(over_warps);
+}
+
+// A sum over a row.
+template <typename A>
+struct PlainSum {
+    enum { NUMBERS = 1 };
+    A sum;
+
+    __device__ PlainSum() : sum(0) {}
+
+    __device__ void add(const PlainSum &other) { sum += other.sum; }
+    __device__ void reduce(const OverLanes &over) { sum = over(sum, Sum()); }
+    __device__ A &number(int) { return sum; }
+};
+
+// The largest x, and the sum of exp((x - max) * scale). A NaN or a +infinity makes the sum NaN. Nothing but -infinity
+// makes it 0.
+template <typename T>
+struct SoftmaxSums {
+    enum { NUMBERS = 2 };
+    typedef typename Accumulator<T>::type A;
+    A scale, max, exponentials;
+
+    __device__ explicit SoftmaxSums(A scale = 1) : scale(scale), max(lowest<A>()), exponentials(0) {}
+
+    // What turns exponentials relative to a maximum into those relative to this one.
+    __device__ A factor_from(A other_max) const { return Exponential<T>(max, scale)(other_max); }
+    __device__ A log_sum() const { return ExponentialOf<T>::log(exponentials); }
+
+    // An ignored row counts as a row of zeros, whatever it holds.
+    __device__ void set_zeros(int64_t classes)
+    {
+        max = 0;
+        exponentials = A(classes);
+    }
+
+    __device__ void raise_max(A to)
+    {
+        const A before = max;
+        max = to;
+        exponentials *= factor_from(before);
+    }
+
+    __device__ void add_element(A x)
+    {
+        raise_max(larger(x, max));
+        exponentials += Exponential<T>(max, scale)(x);
+    }
+
+    // Adds a chunk, and turns its elements into exp((x - max) * scale).
+    template <typename Chunk>
+    __device__ void add_chunk(Chunk &x)
+    {
+        raise_max(x.fold(max, Largest()));
+        exponentials = x.apply_and_sum(Exponential<T>(max, scale), exponentials);
+    }
+
+    __device__ void add(SoftmaxSums other)
+    {
+        raise_max(larger(other.max, max));
+        other.raise_max(max);
+        exponentials += other.exponentials;
+    }
+
+    __device__ void reduce(const OverLanes &over)
+    {
+        raise_max(over(max, Largest()));
+        exponentials = over(exponentials, Sum());
+    }
+
+    __device__ A &number(int i) { return i == 0 ? max : exponentials; }
+};
+
+// The sums of the parts of rows, in scratch memory.
+template <typename A>
+struct PartSums {
+    const Scratch<A> scratch;
+
+    __device__ PartSums(unsigned *counts, A *sums) : scratch(counts, sums) {}
+
+    template <typename Sums>
+    __device__ void put(int64_t row, int part, Sums &sums) const
+    {
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            scratch.partial[(row * gridDim.y + part) * Sums::NUMBERS + i] = sums.number(i);
+    }
+
+    // `none` are sums of nothing.
+    template <typename Sums>
+    __device__ Sums get(int64_t row, int part, const Sums &none) const
+    {
+        Sums sums = none;
+#pragma unroll
+        for (int i = 0; i < Sums::NUMBERS; ++i)
+            sums.number(i) = scratch.partial[(row * gridDim.y + part) * Sums::NUMBERS + i];
+        return sums;
+    }
+
+    // The sums of this block's part become those of the row, if it is the last block of the row. Whether it is.
+    template <typename Sums>
+    __device__ bool gather(int64_t row, int part, Sums &sums, const Sums &none) const
+    {
+        if (threadIdx.x == 0)
+            put(row, part, sums);
+        if (!scratch.is_last_block(row, gridDim.y))
+            return false;
+        sums = none;
+        for (int other = threadIdx.x; other < gridDim.y; other += blockDim.x)
+            sums.add(get(row, other, none));
+        reduce_sums<A>(sums);
+        return true;
+    }
+};
