@@ -32,7 +32,8 @@ def columns() -> int:
 
 def in_notebook() -> bool:
     """Whether Jupyter shows what is written on stderr, which is no terminal there."""
-    return "ipykernel" in sys.modules
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return hasattr(shell, "kernel")
 
 
 def over(items: Iterable, what: str, unit: str, least: int = 2, leave: bool = True) -> Iterable:

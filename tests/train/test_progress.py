@@ -44,6 +44,12 @@ def test_in_a_log(monkeypatch):
                                      "training: 100%, epoch=12, coordinates=5.968\n")
 
 
+def test_outside_of_a_notebook():
+    """Libraries may import Jupyter's kernel where none runs."""
+    pytest.importorskip("ipykernel")
+    assert not progress.in_notebook()
+
+
 def test_a_silent_worker(monkeypatch):
     for stream in (io.StringIO(), Terminal()):
         monkeypatch.setattr(sys, "stderr", stream)
