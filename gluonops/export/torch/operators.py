@@ -50,7 +50,6 @@ CONVERTERS.update({
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "broadcast_like": "{0}.expand_as({1})",
     "expand_dims": "{0}.unsqueeze(<axis>)",
-    "reshape_like": "{0}.reshape_as({1})",
     "reverse": "{0}.flip(<axis>)",
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
     "tile": "{0}.tile(<reps>)",
@@ -192,6 +191,22 @@ def reshape(call: Call) -> str:
     if len(sizes) == 2 and call.ndim > 1 and call.shape[0] == call.shapes[0][0]:
         return "{0}.flatten(1)"
     return f"{{0}}.reshape({', '.join(map(str, sizes))})"
+
+
+@converts("reshape_like")
+def reshape_like(call: Call) -> str:
+    """A range of the axes of one input is replaced by a range of another's."""
+    (start, stop), (first, last) = (_axes(call, side, len(shape)) for side, shape in zip(("lhs", "rhs"), call.shapes))
+    if (start, stop, first, last) == (0, call.ndim, 0, len(call.shapes[1])):
+        return "{0}.reshape_as({1})"
+    return f"{{0}}.reshape({{0}}.shape[:{start}] + {{1}}.shape[{first}:{last}] + {{0}}.shape[{stop}:])"
+
+
+def _axes(call: Call, side: str, ndim: int) -> tuple[int, int]:
+    """The range of axes of the input ``lhs`` or ``rhs``."""
+    begin, end = call.value(f"{side}_begin"), call.value(f"{side}_end")
+    begin, end = 0 if begin is None else begin, ndim if end is None else end
+    return begin % ndim, end if end >= 0 else end + ndim
 
 
 def _coded_sizes(call: Call) -> list:

@@ -17,7 +17,7 @@ ELSEWHERE = {
     "_contrib_BilinearResize2D", "_contrib_SyncBatchNorm", "_identity_with_attr_like_rhs", "_npx_reshape",
     "_rmul_scalar", "_rplus_scalar", "clip", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
     "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
-    "gluonops.swish", "make_loss", "reshape_like"}
+    "gluonops.swish", "make_loss"}
 SHAPE = (2, 4, 6, 6)
 
 
@@ -67,6 +67,8 @@ CASES = {
     **pairs("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_maximum", "broadcast_minimum",
             "broadcast_equal", "broadcast_not_equal", "broadcast_greater", "broadcast_greater_equal",
             "broadcast_lesser", "broadcast_lesser_equal", "elemwise_add", "elemwise_sub", "elemwise_mul"),
+    "reshape_like": lambda F, x: F.reshape_like(x.reshape((0, -1)), x) + F.reshape_like(
+        x.reshape((0, 0, -1)), x, lhs_begin=-1, rhs_begin=2, rhs_end=4),
     "divisions": lambda F, x: F.broadcast_div(x, x * x + 1) + x / (F.exp(x) + 1) + 1 / (x * x + 2) + x / 3,
     "powers": lambda F, x: F.broadcast_power(x * x + 1, x) + (x * x + 1) ** 1.5 + 1.5 ** x + (x * x + 1) ** x,
     "scalars": lambda F, x: (x + 2) * 3 - 1 + (1 - x) + F.maximum(x, 0.5) + F.minimum(x, 0.25) + (2 + x),
