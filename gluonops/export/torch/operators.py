@@ -196,13 +196,13 @@ def reshape(call: Call) -> str:
 @converts("reshape_like")
 def reshape_like(call: Call) -> str:
     """A range of the axes of one input is replaced by a range of another's."""
-    (start, stop), (first, last) = (_axes(call, side, len(shape)) for side, shape in zip(("lhs", "rhs"), call.shapes))
+    (start, stop), (first, last) = (_range(call, side, len(shape)) for side, shape in zip(("lhs", "rhs"), call.shapes))
     if (start, stop, first, last) == (0, call.ndim, 0, len(call.shapes[1])):
         return "{0}.reshape_as({1})"
     return f"{{0}}.reshape({{0}}.shape[:{start}] + {{1}}.shape[{first}:{last}] + {{0}}.shape[{stop}:])"
 
 
-def _axes(call: Call, side: str, ndim: int) -> tuple[int, int]:
+def _range(call: Call, side: str, ndim: int) -> tuple[int, int]:
     """The range of axes of the input ``lhs`` or ``rhs``."""
     begin, end = call.value(f"{side}_begin"), call.value(f"{side}_end")
     begin, end = 0 if begin is None else begin, ndim if end is None else end
