@@ -23,7 +23,7 @@ def text(record: dict) -> str:
 
 def verdicts(records: Iterable[dict]) -> list[dict]:
     """Each target against each record of its operator."""
-    return [verdict for record in records for verdict in _verdicts(record)]
+    return [verdict for record in records if record["nodes"] == 1 for verdict in _verdicts(record)]
 
 
 def _verdicts(record):
@@ -53,7 +53,8 @@ def first_records(results: dict) -> list[dict]:
     """The first record of each operator."""
     first = {}
     for record in results["cases"]:
-        first.setdefault(record["op"], record)
+        if record["nodes"] == 1:
+            first.setdefault(record["op"], record)
     return list(first.values())
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 FLOATS = ("float32", "float16", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = ("int32", "uint8")   # the types of class indices beyond float32
+NODES = 64                    # operators in a chain
 LONGEST = 5                   # numbers of an attribute that are in a case's name
 
 
@@ -53,6 +54,7 @@ def unless_along_first(attrs: dict, ndim: int) -> bool:
 
 DEFAULTS = {
     "CPU": (),           # rows that are timed beside the peers on the CPU
+    "CHAINED": (),       # rows of NODES operators in a chain there, for the cost of a node
     "COMMITS": (),       # rows that are timed in two commits, beside those of CPU
     "TARGETS": (Target("both", "builtin", 2), Target("both", "torch", 1.3)),   # on the CPU
     "GPU": (),           # rows that are timed on a GPU
@@ -81,7 +83,7 @@ class Case:
 
     ``more``: shapes of the inputs that do not follow from the data's. ``label``: the dtype of class indices.
     ``request``: whether what is computed is written or added to what is there. ``offset``: so many elements behind an
-    aligned address every tensor starts.
+    aligned address every tensor starts. ``nodes``: how many operators there are in a chain.
     """
     op: str
     shape: tuple
@@ -91,6 +93,7 @@ class Case:
     label: str = "float32"
     request: str = "write"
     offset: int = 0
+    nodes: int = 1
 
     @property
     def name(self) -> str:
@@ -102,6 +105,8 @@ class Case:
             words.append("add")
         if self.offset:
             words.append(f"offset {self.offset}")
+        if self.nodes > 1:
+            words.append("per node")
         return " ".join(words)
 
     @property
@@ -163,6 +168,8 @@ def on_cpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
         found = with_rows(op)
         for one in found.SMALL[:1] if quick else found.CPU:
             yield case(op, one)
+        for one in found.CHAINED:
+            yield case(op, one, nodes=NODES)
 
 
 def of_commits(ops: Iterable[str]) -> Iterator[Case]:

@@ -4,6 +4,7 @@ import numpy as np
 from ..harness.cases import AS_FAST_AS_A_COPY, Row, Target, always
 
 CPU = [Row((64, 64, 52, 52)), Row((8192, 1000))]
+CHAINED = [Row((1, 16, 16, 16))]
 COMMITS = [Row((32, 64, 26, 26), dtype="float16"), Row((32, 64, 26, 26), dtype="int8")]
 TARGETS = [
     Target("forward", "copy", 1 / 1.3),

@@ -28,7 +28,7 @@ def test_a_declaration_has_known_names_and_rows_that_the_contract_takes(op):
     described = {name for name in vars(module) if name in cases.DEFAULTS}
     assert described & {"CPU", "GPU", "COMMITS"}
     contract, found = registry.get(op).op, cases.with_rows(op)
-    rows = [*found.CPU, *found.COMMITS, *found.GPU]
+    rows = [*found.CPU, *found.CHAINED, *found.COMMITS, *found.GPU]
     for row in rows:
         contract.infer_shape(contract.parse(row.attrs), {contract.inputs[0].name: row.shape, **row.more})
     for target in found.TARGETS:
