@@ -271,7 +271,7 @@ def test_red_then_green(copy):
     environment = build(copy)
     passed, failed, output = run_tests(copy, own, environment=environment)
     reasons = [line for line in output.splitlines() if line.startswith("E   ")]
-    assert failed > 100 and len(reasons) == failed, output
+    assert failed > 100 and len(reasons) >= failed, output   # an error that becomes a warning is two
     assert all("not written yet" in reason for reason in reasons), output
     for part in ("the oracle's forward", "kernel.cc", "launch", "forward"):
         assert any(f"{NAME}: {part} is not written yet" in reason for reason in reasons), part
