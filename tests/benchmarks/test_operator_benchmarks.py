@@ -54,7 +54,8 @@ def test_an_operator_without_a_declaration_is_measured_at_a_typical_size(monkeyp
 
 
 def test_times_of_every_peer_and_pass():
-    case, = cases.on_cpu(["abs"], quick=True)
+    case, chain = cases.on_cpu(["abs"], quick=True)
+    assert chain.nodes == cases.NODES
     found = measure.run(case, quick=True)
     measured = set(found["peers"]) - set(found["notes"])
     assert measured >= {"native", "custom", "builtin", "mxnet", "numpy"} and not found["mismatches"]
