@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import OpError
+from ...runtime import importing
 from ..model import ExportedModel
 from ..shapes import Shapes
-from .reference import MOMENTUM, Reference, head
+
+if importing.is_imported():
+    from .reference import MOMENTUM, Reference, head
 
 # The largest difference of outputs, gradients, and parameters after the steps, of the largest number of each.
 OUTPUTS, GRADIENTS, TRAINED = 1e-12, 1e-11, 1e-9
@@ -80,6 +83,19 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         _train(module, net.train(), arrays, rate, decay)
         _check_trained(net, reference, keys, multipliers)
     return recorded
+
+
+def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
+    """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
+    import torch
+    try:
+        with torch.no_grad():
+            found = _flat(load(folder).load().eval()(*[torch.zeros(shape) for shape in inputs.values()]))
+    except Exception as error:   # the source is wrong, in whatever way
+        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    shapes = [tuple(output.shape) for output in found]
+    if shapes != outputs:
+        raise _differs(f"the outputs have the shapes {shapes}; expected {outputs}")
 
 
 def _prepare(net: Any) -> None:
