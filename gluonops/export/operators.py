@@ -92,10 +92,15 @@ def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], 
 
 def _own_name(op: str) -> str:
     """MXNet's own name of an operator, of which ``op`` may be an alias."""
-    if importing.is_imported():
-        return native.operator_name(op)
+    return native.operator_name(op) if importing.is_imported() else _name_without_mxnet(op)
+
+
+def _name_without_mxnet(op: str) -> str:
+    """The same from what is known of operators here."""
     words = re.fullmatch(r"_([A-Z]\w+)Scalar", op)   # _RMinusScalar
-    return f"_{'_'.join(re.findall('[A-Z][a-z]*', words[1])).lower()}_scalar" if words else rules.ALIASES.get(op, op)
+    if words:
+        return f"_{'_'.join(re.findall('[A-Z]+[a-z]*', words[1])).lower()}_scalar"
+    return rules.ALIASES.get(op) or (op.lower() if op.lower() in rules.RULES else op)   # _Maximum
 
 
 def _todays_name(node: Node, written: int) -> str:

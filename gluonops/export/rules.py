@@ -59,6 +59,11 @@ class Call(NodeValues):
         """The shape of the first input."""
         return self.shapes[0]
 
+    def axis(self, name: str = "axis", default: int = -1) -> int:
+        axis, rank = self.value(name, default), len(self.data)
+        self.check(-rank <= axis < rank, 0, f"an axis {axis}")
+        return axis % rank
+
     def expect(self, position: int, shape: Shape) -> None:
         """Check the shape of an input. What is not known of it follows."""
         if position >= len(self.shapes):
@@ -123,12 +128,12 @@ FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", 
          "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
          "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sort", "sqrt", "square", "tan", "tanh", "trunc",
-         "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "IdentityAttachKLSparseReg", "L2Normalization",
+         "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization",
          "LRN", "MakeLoss", "SequenceReverse", "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy",
          "_identity_with_attr_like_rhs", "SequenceMask")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
-_SCALARS = [*OF_TWO[5:], "plus", "minus", "mul", "div", "power", "rminus", "rdiv", "rpower", "rmod", "rplus", "rmul"]
+_SCALARS = [*OF_TWO[5:], "plus", "minus", "mul", "div", "power", "rminus", "rdiv", "rpower", "rmod"]
 
 
 @shape_of(*FIRST, *(f"_{name}_scalar" for name in _SCALARS))
@@ -270,7 +275,8 @@ def normalization(call: Call) -> Shape:
 
 @shape_of("GroupNorm")
 def group_norm(call: Call) -> Shape:
-    call.alike((1, 2))
+    for position in (1, 2):
+        call.expect(position, (call.value("num_groups", 1),))
     return call.data
 
 
@@ -335,17 +341,12 @@ def adaptive_average(call: Call) -> Shape:
 # -- losses -------------------------------------------------------------------------------------------------------
 @shape_of("SoftmaxOutput")
 def softmax_output(call: Call) -> Shape:
-    if call.shapes[1] != call.data:   # labels for each class
-        is_map, batch, channels = call.flag("multi_output"), call.data[:1], call.data[1:2]
-        if is_map and call.shapes[1] is not None and len(call.shapes[1]) == 2:
-            call.expect(1, (*batch, math.prod(call.data[2:])))
-        elif is_map and call.shapes[1] is not None and call.shapes[1][1:2] == (1,):
-            call.expect(1, (*batch, 1, *call.data[2:]))
-        elif is_map:
-            call.expect(1, (*batch, *call.data[2:]))
-        else:
-            call.expect(1, call.data[:-1] if call.flag("preserve_shape") else batch)
-        call.check(bool(channels), 0, "classes")
+    label, (batch, _, *rest) = call.shapes[1], call.data
+    if call.flag("multi_output"):
+        taken = [(batch, math.prod(rest)), (batch, *rest), (batch, 1, *rest), call.data]
+        call.expect(1, label if label in taken else taken[0])
+    elif label != call.data:
+        call.expect(1, call.data[:-1])
     return call.data
 
 
@@ -420,7 +421,8 @@ def product(call: Call) -> Shape:
 # -- what moves and selects elements --------------------------------------------------------------------------------
 @shape_of("Reshape", "_npx_reshape")
 def reshape(call: Call) -> Shape:
-    data, codes = call.data, call.ints("shape", ())
+    has_numpys_codes = call.node.op == "_npx_reshape"
+    data, codes = call.data, call.ints("newshape" if has_numpys_codes else "shape", ())
     is_reverse = call.flag("reverse")
     if not codes:   # of MXNet 0.8
         target = call.ints("target_shape", ())
@@ -428,7 +430,7 @@ def reshape(call: Call) -> Shape:
         sizes = [size or -1 for size in sizes]
     else:
         data, codes = (data[::-1], codes[::-1]) if is_reverse else (data, codes)
-        sizes = (_numpy_sizes if call.node.op == "_npx_reshape" else _sizes)(data, list(codes), is_reverse)
+        sizes = (_numpy_sizes if has_numpys_codes else _sizes)(data, list(codes), is_reverse)
         sizes = sizes[::-1] if is_reverse else sizes
     rest = math.prod(size for size in sizes if size != -1)
     shape = tuple(math.prod(data) // max(rest, 1) if size == -1 else size for size in sizes)
@@ -705,7 +707,7 @@ def sequence_last(call: Call) -> Shape:
 
 
 # -- what depends on nothing, or on a shape -------------------------------------------------------------------------
-@shape_of("_zeros", "_ones", "_full", "_random_uniform", "_random_normal")
+@shape_of("_zeros", "_ones", "_full")
 def filled(call: Call) -> Shape:
     return call.ints("shape", ())
 
@@ -759,6 +761,12 @@ def multi_box_prior(call: Call) -> Shape:
     return 1, call.data[2] * call.data[3] * each_pixel, 4
 
 
+@shape_of("_contrib_MultiBoxTarget")
+def multi_box_target(call: Call) -> list[Shape]:
+    count, batch = call.data[1], call.shapes[1][0]
+    return [(batch, 4 * count), (batch, 4 * count), (batch, count)]
+
+
 @shape_of("_contrib_MultiBoxDetection")
 def multi_box_detection(call: Call) -> Shape:
     return call.data[0], call.data[2], 6
@@ -780,6 +788,8 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
         try:
             outputs = rule(call)
             outputs = outputs if isinstance(outputs, list) else [outputs]
+            if any(not isinstance(size, int) or size < 0 for shape in outputs for size in shape):
+                raise ValueError(f"it would make {outputs}")
         except Misfit:
             raise
         except OpError as error:
@@ -864,8 +874,7 @@ def _of_several(node: Node, types: list[np.dtype]) -> np.dtype:
 
 
 TYPES.update({
-    **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "_random_uniform", "_random_normal", "argsort", "one_hot",
-                     "Cast", "amp_cast"), _chosen),
+    **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast", "amp_cast"), _chosen),
     **dict.fromkeys(("softmax", "log_softmax", "softmin"), lambda node, types: np.dtype(_given(node) or types[0])),
     **dict.fromkeys(("shape_array", "size_array"), lambda node, types: np.dtype("int64")),
     **dict.fromkeys(("where", "Embedding"), lambda node, types: types[1]),

@@ -1,34 +1,23 @@
 """gluonops where MXNet is not installed: files are read as with it, and all else says what is missing."""
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import gluonops as gops
 import mxnet as mx
+import no_mxnet
 import pytest
+from no_mxnet import ROOT
 
-ROOT = pathlib.Path(__file__).parents[2]
 LEGACY = ROOT / "tests" / "golden" / "legacy"
-# No module named mxnet is found, as in an environment without it.
-BLOCKER = """
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "mxnet":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocker())
-"""
 PROGRAM = """
 import json, sys
 import gluonops as gops
 
-assert dir(gops) == ["OpError", "__version__", "doctor", "files"] == sorted(gops.__all__)
-for name in ("nn", "ops", "loss", "export", "models", "train", "darknet", "data", "backend", "tune_threads"):
+assert dir(gops) == ["OpError", "__version__", "doctor", "export", "files"] == sorted(gops.__all__)
+for name in ("nn", "ops", "loss", "models", "train", "darknet", "data", "backend", "tune_threads"):
     try:
         getattr(gops, name)
     except ImportError as error:
@@ -91,8 +80,7 @@ def check(folder, python, environment):
 
 
 def test_where_mxnet_is_not_found(folder):
-    (folder / "sitecustomize.py").write_text(BLOCKER)
-    check(folder, sys.executable, {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])})
+    check(folder, sys.executable, no_mxnet.environment(folder))
 
 
 @pytest.mark.slow

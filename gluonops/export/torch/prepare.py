@@ -73,8 +73,10 @@ def flatten_explicitly(model: ExportedModel) -> None:
     shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
     for node in graph.nodes():
         flattens = node.op == "FullyConnected" and node.flag("flatten", True)
-        if flattens and len(shape[node.inputs[0]]) != 2 and node.source().op != "Flatten":
-            flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), {}, [node.inputs[0]])
+        rank = len(shape[node.inputs[0]]) if flattens else 2
+        if rank != 2 and node.source().op != "Flatten":
+            op, attrs = ("Flatten", {}) if rank > 2 else ("expand_dims", {"axis": "1"})
+            flat = Node(op, graph.free_name(f"{node.name}_flat"), attrs, [node.inputs[0]])
             node.inputs[0] = flat, 0
 
 

@@ -201,9 +201,14 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:
-    """The shapes of the labels that follow from those of the other inputs."""
-    return {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()
-            if node.is_variable and node.name.endswith("label") and node.name not in model.parameters}
+    """The shapes of the labels, which follow from those of the other inputs. An OpError if one does not."""
+    shapes = {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()}
+    labels = [name for name in model.graph.variables() if name.endswith("label") and name not in model.parameters]
+    for name in labels:
+        if name not in shapes:
+            raise OpError(WHERE, f"the shape of the label {name} does not follow from those of the inputs",
+                          f"Name it in data_shape: {{'{name}': (...)}}, or --data-shape {name}=...")
+    return {name: shapes[name] for name in labels}
 
 
 def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:

@@ -1,0 +1,258 @@
+"""gluonops.export.rules: the shapes and types that MXNet infers, for every operator and for whole nets."""
+import pathlib
+import re
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+import test_legacy_files as legacy
+from gluonops.core import native
+from gluonops.export import passes, rules, sizes
+from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+CHANNELS = {"pj-extra.cfg": 2}
+IMAGE = (2, 6, 8, 10)
+# Operator -> the shapes of its inputs, and attributes. Of those that are not here, the rule has nothing but the shape.
+CASES = {
+    **dict.fromkeys(("Convolution", "Convolution_v1"), [
+        ([IMAGE, (4, 3, 3, 3), (4,)],
+         {"kernel": (3, 3), "num_filter": 4, "num_group": 2, "stride": (2, 1), "pad": (1, 0)}),
+        ([IMAGE, (4, 6, 3, 3)], {"kernel": (3, 3), "num_filter": 4, "dilate": (2, 3), "no_bias": True})]),
+    "Deconvolution": [
+        ([IMAGE, (6, 4, 3, 3)], {"kernel": (3, 3), "num_filter": 4, "stride": (2, 2), "pad": (1, 1), "adj": (1, 0)}),
+        ([IMAGE, (6, 2, 2, 3), (4,)],
+         {"kernel": (2, 3), "num_filter": 4, "num_group": 2, "dilate": (2, 1), "no_bias": False})],
+    "_contrib_DeformableConvolution": [
+        ([IMAGE, (2, 18, 8, 10), (4, 6, 3, 3), (4,)], {"kernel": (3, 3), "num_filter": 4, "pad": (1, 1)})],
+    "_contrib_ModulatedDeformableConvolution": [
+        ([IMAGE, (2, 18, 8, 10), (2, 9, 8, 10), (4, 6, 3, 3), (4,)],
+         {"kernel": (3, 3), "num_filter": 4, "pad": (1, 1)})],
+    "FullyConnected": [
+        ([IMAGE, (5, 480), (5,)], {"num_hidden": 5}),
+        ([IMAGE, (5, 10)], {"num_hidden": 5, "flatten": False, "no_bias": True}),
+        ([(10,), (5, 1), (5,)], {"num_hidden": 5})],
+    **dict.fromkeys(("Pooling", "Pooling_v1"), [
+        ([IMAGE], {"kernel": (3, 2), "stride": (2, 2), "pad": (1, 0)}),
+        ([IMAGE], {"global_pool": True, "kernel": (1, 1)}),
+        ([IMAGE], {"kernel": (3, 3), "stride": (2, 2), "pooling_convention": "full", "pool_type": "avg"})]),
+    "BatchNorm": [([IMAGE, *[(6,)] * 4], {}), ([IMAGE, *[(10,)] * 4], {"axis": -1})],
+    "BatchNorm_v1": [([IMAGE, *[(6,)] * 4], {})],
+    "_contrib_SyncBatchNorm": [([IMAGE, *[(6,)] * 4], {"key": "a"})],
+    "LayerNorm": [([IMAGE, (10,), (10,)], {})],
+    "InstanceNorm": [([IMAGE, (6,), (6,)], {})],
+    "GroupNorm": [([IMAGE, (2,), (2,)], {"num_groups": 2})],
+    "LeakyReLU": [([IMAGE], {}), ([IMAGE, (6,)], {"act_type": "prelu"})],
+    "Embedding": [([(2, 3), (7, 4)], {"input_dim": 7, "output_dim": 4})],
+    "RNN": [
+        ([(5, 2, 3), (440,), (2, 2, 5), (2, 2, 5)], {"state_size": 5, "num_layers": 2, "mode": "lstm"}),
+        ([(5, 2, 3), (300,), (2, 2, 5)],
+         {"state_size": 5, "num_layers": 1, "mode": "gru", "bidirectional": True, "state_outputs": True})],
+    "UpSampling": [([IMAGE], {"scale": 2, "sample_type": "nearest", "num_args": 1})],
+    "_contrib_BilinearResize2D": [
+        ([IMAGE], {"height": 5, "width": 7}),
+        ([IMAGE], {"scale_height": 1.3, "scale_width": 2}),
+        ([IMAGE, (2, 1, 3, 4)], {"mode": "like"})],
+    "_contrib_AdaptiveAvgPooling2D": [([IMAGE], {}), ([IMAGE], {"output_size": 3}), ([IMAGE], {"output_size": (3, 2)})],
+    "SoftmaxOutput": [
+        ([(4, 5), (4,)], {}),
+        ([(4, 5), (4, 5)], {}),
+        ([IMAGE, (2, 8, 10)], {"multi_output": True}),
+        ([IMAGE, (2, 80)], {"multi_output": True}),
+        ([(2, 3, 5), (2, 3)], {"preserve_shape": True})],
+    **dict.fromkeys(("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"), [
+        ([(4, 5), (4, 5)], {}),
+        ([(4, 1), (4,)], {})]),
+    "SVMOutput": [([(4, 5), (4,)], {})],
+    "softmax_cross_entropy": [([(4, 5), (4,)], {})],
+    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm"), [
+        ([IMAGE], {}),
+        ([IMAGE], {"axis": (1, -1)}),
+        ([IMAGE], {"axis": 2, "keepdims": True}),
+        ([IMAGE], {"keepdims": True})]),
+    **dict.fromkeys(("argmax", "argmin"), [
+        ([IMAGE], {"axis": 1}),
+        ([IMAGE], {"axis": -1, "keepdims": True}),
+        ([IMAGE], {})]),
+    "topk": [
+        ([IMAGE], {"k": 3}),
+        ([IMAGE], {"k": 3, "axis": 1, "ret_typ": "both", "dtype": "int32"}),
+        ([IMAGE], {"ret_typ": "value", "k": 2}),
+        ([IMAGE], {"ret_typ": "mask", "k": 2}),
+        ([IMAGE], {"axis": None, "k": 4})],
+    **dict.fromkeys(("batch_dot", "_linalg_gemm2"), [
+        ([(2, 3, 4), (2, 4, 5)], {}),
+        ([(2, 4, 3), (2, 5, 4)], {"transpose_a": True, "transpose_b": True})]),
+    "dot": [
+        ([(3, 4), (4, 5)], {}),
+        ([(4, 3), (5, 4)], {"transpose_a": True, "transpose_b": True}),
+        ([(4,), (4,)], {}),
+        ([(2, 3, 4), (4, 5)], {})],
+    "Reshape": [
+        *(([IMAGE], {"shape": shape}) for shape in (
+            (0, -1), (-1,), (-2,), (0, -3, -2), (-4, 1, 2, -2), (0, 0, 0, -4, -1, 5), (0, 0, -1), (4, -1, 10))),
+        ([IMAGE], {"shape": (-1, 0), "reverse": True}),
+        ([IMAGE], {"target_shape": (0, 480), "keep_highest": True})],
+    "_npx_reshape": [([(2, 1, 8, 10)], {"newshape": shape}) for shape in (
+        (-2, -3, -1), (-2, -1), (-2, -2, -5), (-2, -2, -6, 4, -1, -4))],
+    "reshape_like": [
+        ([(6, 10), (2, 3, 10)], {}),
+        ([(30, 7), (15, 2, 4)], {"lhs_begin": 0, "lhs_end": 1, "rhs_begin": 0, "rhs_end": 2})],
+    "transpose": [([IMAGE], {}), ([IMAGE], {"axes": (0, 2, 3, 1)})],
+    "SwapAxis": [([IMAGE], {"dim1": 1, "dim2": 3})],
+    "expand_dims": [([IMAGE], {"axis": 1}), ([IMAGE], {"axis": -1})],
+    "squeeze": [([(1, 3, 1)], {}), ([(1, 3, 1)], {"axis": -1}), ([(1, 1)], {})],
+    "Concat": [([IMAGE, (2, 3, 8, 10)], {"num_args": 2}), ([IMAGE, IMAGE], {"num_args": 2, "dim": -1})],
+    "_rnn_param_concat": [([(5,), (7,)], {"num_args": 2, "dim": 0})],
+    "stack": [([IMAGE, IMAGE], {"num_args": 2, "axis": 1}), ([IMAGE, IMAGE], {"num_args": 2, "axis": -1})],
+    "SliceChannel": [([IMAGE], {"num_outputs": 3}), ([IMAGE], {"num_outputs": 2, "axis": 0, "squeeze_axis": True})],
+    "slice_axis": [([IMAGE], {"axis": 2, "begin": 1, "end": None}), ([IMAGE], {"axis": -1, "begin": -4, "end": -1})],
+    "slice": [
+        ([IMAGE], {"begin": (None, 1, 2), "end": (None, -1, 7), "step": (None, 1, 2)}),
+        ([IMAGE], {"begin": (1,), "end": (2,)}),
+        ([IMAGE], {"begin": (None, -1), "end": (None, None), "step": (1, -2)})],
+    "slice_like": [([IMAGE, (2, 3, 4, 5)], {}), ([IMAGE, (9, 9, 4, 5)], {"axes": (2, -1)})],
+    "Crop": [([IMAGE, (2, 1, 4, 5)], {"num_args": 2}), ([IMAGE], {"num_args": 1, "h_w": (3, 4)})],
+    "tile": [([(3, 4)], {"reps": (2, 1, 3)}), ([IMAGE], {"reps": (2,)})],
+    "repeat": [([IMAGE], {"repeats": 2, "axis": 1}), ([IMAGE], {"repeats": 3})],
+    "broadcast_to": [([(1, 3, 1)], {"shape": (4, 0, 5)})],
+    "broadcast_axis": [([(1, 3, 1)], {"axis": (0, 2), "size": (4, 5)})],
+    "broadcast_like": [([(1, 3, 1), (4, 3, 5)], {}), ([(1, 3), (7, 5)], {"lhs_axes": (0,), "rhs_axes": (-1,)})],
+    "Pad": [([IMAGE], {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 3, 4)})],
+    **dict.fromkeys(("space_to_depth",), [([IMAGE], {"block_size": 2})]),
+    "depth_to_space": [([(2, 8, 3, 3)], {"block_size": 2})],
+    "take": [([IMAGE, (3, 4)], {}), ([IMAGE, (3,)], {"axis": -1})],
+    "pick": [([(4, 5), (4,)], {}), ([(4, 5, 6), (4, 6)], {"axis": 1}), ([(4, 5), (4, 1)], {"keepdims": True})],
+    "gather_nd": [([(4, 5, 6), (2, 3)], {})],
+    "one_hot": [([(4, 5)], {"depth": 3, "dtype": "int32"})],
+    "SequenceLast": [([(5, 2, 3)], {})],
+    **dict.fromkeys(("_zeros", "_ones"), [
+        ([], {"shape": (2, 3), "dtype": "float64"})]),
+    "_full": [([], {"shape": (2, 3), "value": 0.5, "dtype": "int32"})],
+    "_arange": [([], {"start": 5}), ([], {"start": 1, "stop": 8.5, "step": 1.5, "repeat": 2, "dtype": "float64"})],
+    "_contrib_arange_like": [([IMAGE], {}), ([IMAGE], {"axis": -1})],
+    "_contrib_box_nms": [([(2, 7, 6)], {})],
+    "_contrib_box_decode": [([(2, 7, 4), (1, 7, 4)], {"format": "center"})],
+    **dict.fromkeys(("_contrib_ROIAlign", "ROIPooling"), [
+        ([IMAGE, (5, 5)], {"pooled_size": (3, 2), "spatial_scale": 0.5})]),
+    "_contrib_MultiBoxPrior": [([IMAGE], {}), ([IMAGE], {"sizes": (0.1, 0.2), "ratios": (1, 2, 0.5)})],
+    "batch_take": [([(4, 5), (4,)], {})],
+    "_contrib_MultiBoxTarget": [([(1, 7, 4), (2, 3, 5), (2, 4, 7)], {})],
+    "_contrib_MultiBoxDetection": [([(2, 4, 7), (2, 28), (1, 7, 4)], {})],
+    "where": [([IMAGE] * 3, {}), ([(2,), (2, 3), (2, 3)], {})],
+    "add_n": [([IMAGE] * 3, {"num_args": 3})],
+    "amp_multicast": [([IMAGE] * 2, {"num_outputs": 2})],
+    "shape_array": [([IMAGE], {})],
+    "size_array": [([IMAGE], {})],
+    "Cast": [([IMAGE], {"dtype": "int32"})],
+    "amp_cast": [([IMAGE], {"dtype": "float16"})],
+    "clip": [([IMAGE], {"a_min": 0, "a_max": 1})],
+    "reverse": [([IMAGE], {"axis": 1})],
+    "Activation": [([IMAGE], {"act_type": "relu"})],
+    "argsort": [([IMAGE], {"dtype": "int32"})],
+    "softmax": [([IMAGE], {"dtype": "float64"})],
+    "LRN": [([IMAGE], {"nsize": 3})],
+    "_identity_with_attr_like_rhs": [([IMAGE] * 2, {})],
+}
+
+
+def cases():
+    for op in rules.RULES:
+        pair = [(2, 1, 8, 10), (2, 6, 1, 10)] if op.startswith("broadcast_") else [IMAGE, IMAGE]
+        takes_two = rules.RULES[op] in (rules.elementwise, rules.broadcast_pair)
+        scalar = {"scalar": 2} if op.endswith("_scalar") else {}
+        for number, (shapes, attrs) in enumerate(CASES.get(op, [(pair if takes_two else [IMAGE], scalar)])):
+            yield pytest.param(op, shapes, attrs, id=f"{op}-{number}")
+
+
+def graph_of(op, shapes, attrs):
+    """A graph of one node."""
+    variables = [Node(VARIABLE, f"input{place}") for place in range(len(shapes))]
+    texts = {name: str(value) for name, value in attrs.items()}
+    return Graph([(Node(op, "node", texts, [(variable, 0) for variable in variables]), 0)],
+                 {"mxnet_version": ["int", CURRENT]})
+
+
+def check(graph, shapes, types):
+    found = rules.infer_shapes(graph, shapes)
+    outputs = sizes._Outputs(graph)
+    expected = outputs.inferred_by_mxnet(shapes)
+    read = {*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)}
+    assert read <= found.keys() <= expected.keys()
+    assert found == {entry: tuple(expected[entry]) for entry in found}
+    kinds = outputs.types_by_mxnet(types)
+    assert rules.infer_types(graph, types, found) == {entry: kinds[entry] for entry in found}
+
+
+def check_model(model):
+    for each in (model, passes.lower(model, "builtin"), passes.inference(model)):
+        shapes = each.shapes()
+        types = {name: each.parameters[name].dtype if name in each.parameters else np.float32 for name in shapes}
+        check(each.graph, shapes, types)
+
+
+@pytest.mark.parametrize("op, shapes, attrs", list(cases()))
+def test_operators(op, shapes, attrs):
+    graph = graph_of(op, shapes, attrs)
+    known = {f"input{place}": shape for place, shape in enumerate(shapes)}
+    types = dict.fromkeys(known, np.dtype("float32"))
+    check(graph, known, {**types, "input1": np.dtype("int32")} if op == "batch_take" else types)
+
+
+@pytest.mark.parametrize("op, shapes, attrs", [
+    ("Convolution", [IMAGE, (4, 5, 3, 3)], {"kernel": (3, 3), "num_filter": 4}),
+    ("FullyConnected", [IMAGE, (5, 10), (5,)], {"num_hidden": 5}), ("BatchNorm", [IMAGE, *[(5,)] * 4], {}),
+    ("Pooling", [IMAGE], {"kernel": (9, 3)}), ("elemwise_add", [IMAGE, (2, 6, 8, 1)], {}),
+    ("Reshape", [IMAGE], {"shape": (7, -1)}),
+    ("broadcast_add", [IMAGE, (2, 5, 8, 10)], {}), ("Concat", [IMAGE, (2, 6, 7, 10)], {"num_args": 2}),
+    ("RNN", [(5, 2, 3), (441,), (2, 2, 5), (2, 2, 5)], {"state_size": 5, "num_layers": 2, "mode": "lstm"}),
+    ("batch_dot", [(2, 3, 4), (2, 5, 4)], {}), ("SliceChannel", [IMAGE], {"num_outputs": 4}),
+    ("Embedding", [IMAGE], {}),
+    ("slice_axis", [IMAGE], {"axis": 9, "begin": 0, "end": None}), ("transpose", [IMAGE], {"axes": "(1, 'a')"}),
+    ("broadcast_to", [(1, 3)], {"shape": (4, 2)}), ("space_to_depth", [IMAGE], {"block_size": 3})])
+def test_what_does_not_fit_is_named(op, shapes, attrs):
+    graph = graph_of(op, shapes, attrs)
+    with pytest.raises(rules.Misfit, match=rf"'node' \({op}\)"):
+        rules.infer_shapes(graph, {f"input{place}": shape for place, shape in enumerate(shapes)})
+
+
+def test_aliases():
+    """All that files of other versions may call an operator that has a rule, as MXNet itself knows them."""
+    from gluonops.export import operators
+    ours = re.compile("_sparse_|_np[xi]?_")
+    for name in native_names():
+        own = native.operator_name(name)
+        if own in rules.RULES and name != own and not ours.match(name):
+            assert operators._name_without_mxnet(name) == own
+
+
+def native_names():
+    from ctypes import POINTER, byref, c_char_p, c_uint
+    size, names = c_uint(), POINTER(c_char_p)()
+    mx.base.check_call(mx.base._LIB.MXListAllOpNames(byref(size), byref(names)))
+    return [names[place].decode() for place in range(size.value)]
+
+
+@pytest.mark.parametrize("name", legacy.FILES)
+def test_files(name):
+    symbol, shapes = mx.sym.load_json(legacy.text_of(name)), legacy.FILES[name]
+    arguments, _, states = symbol.infer_shape_partial(**shapes)
+    known = dict(zip(symbol.list_arguments() + symbol.list_auxiliary_states(), arguments + states))
+    check(Graph.of(symbol), known, dict.fromkeys(known, np.dtype("float32")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((GOLDEN / "darknet").glob("*.cfg")), ids=lambda path: path.name)
+def test_darknet(path):
+    net = gops.darknet.load(path)
+    net.initialize()
+    check_model(gops.export.ExportedModel.from_net(net, (1, CHANNELS.get(path.name, 3), 96, 96)))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_zoo():
+    from benchmarks.networks import gluoncv_nets
+    for name, shape in gluoncv_nets.NETS.items():
+        check_model(gops.export.ExportedModel.from_net(gluoncv_nets.made(name), (1, *shape)))
