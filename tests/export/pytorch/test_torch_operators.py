@@ -10,11 +10,14 @@ from mxnet.gluon import nn
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-# Converters of layers, which test_torch.py tests, of operators that a pass makes, and of old names of others.
+# Converters of layers, which test_torch.py tests, of what test_torch_detection.py tests, of operators that a pass
+# makes, and of old names of others.
 ELSEWHERE = {
     "Activation", "BatchNorm", "BatchNorm_v1", "Convolution", "Convolution_v1", "Deconvolution", "Dropout", "Embedding",
     "FullyConnected", "GroupNorm", "InstanceNorm", "LayerNorm", "LeakyReLU", "MakeLoss", "Pooling_v1", "RNN",
-    "_contrib_BilinearResize2D", "_contrib_SyncBatchNorm", "_identity_with_attr_like_rhs", "_npx_reshape",
+    "_contrib_BilinearResize2D", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
+    "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_PSROIPooling", "_contrib_SyncBatchNorm",
+    "_identity_with_attr_like_rhs", "_npx_reshape",
     "_rmul_scalar", "_rplus_scalar", "clip", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
     "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
     "gluonops.swish", "make_loss"}
