@@ -113,7 +113,7 @@ class Block:
     def become_sequential(self) -> None:
         """Make its module an ``nn.Sequential``, in place."""
         self.module.kind, self.module.block = SEQUENTIAL, None
-        self.module.children = [as_module(item) for item in self.items]
+        self.module.children = [as_module(item) for number, item in enumerate(self.items) if number not in self.lacking]
 
     def key(self, without: int | None = None) -> tuple:
         """Equal for blocks of the same class. ``without``: the number of an item to leave out."""

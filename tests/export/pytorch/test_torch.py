@@ -159,6 +159,11 @@ def test_the_source_has_classes_and_loops(tmp_path):
     assert "*(Residual() for _ in range(5))" in export(sequence(*long[1:]), tmp_path, (2, 8, 4, 4))
 
 
+def test_rows_of_different_length_have_no_placeholders(tmp_path):
+    long, short = [sequence(*[nn.Dense(8, in_units=8) for _ in range(count)]) for count in (3, 2)]
+    assert "Identity" not in export(sequence(long, nn.Activation("relu"), short), tmp_path, (2, 8))
+
+
 def test_parameter_groups(tmp_path):
     from gluonops.export.torch.verify import load
     net = residual()
