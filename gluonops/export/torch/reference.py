@@ -107,6 +107,8 @@ def _formula(node: Node) -> Callable | None:
     if node.op == "InstanceNorm":
         eps = float(node.attrs.get("eps", 1e-3))
         return lambda x, gamma, beta: _standardized(F, x, gamma, beta, eps)
+    if node.op == "Embedding":   # MXNet refuses the gradient of the indices
+        return lambda indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs)
     if node.op == "LRN":
         return lambda x: _across_neighbours(F, x, node.attrs)
     if node.op == "SoftmaxActivation":

@@ -199,7 +199,7 @@ class _Forward:
                 variables[target] = name
                 names.append(name)
             lines.append(f"{', '.join(names)} = {line}")
-        if len(lines) > 1 and re.fullmatch(r"return (\w+)", lines[-1]):
+        if len(lines) > 1 and re.fullmatch(r"return [\w, ]+", lines[-1]):
             name = lines[-1][len("return "):]
             if lines[-2].startswith(f"{name} = "):
                 lines[-2:] = [f"return {lines[-2][len(name) + 3:]}"]
@@ -230,7 +230,7 @@ class _Forward:
             return False
         reader = next((other for other in self.block.items if (number, 0) in other.refs), None)
         if reader is None:
-            return len(self.block.returns) == 1
+            return len(self.block.returns) == 1 or item.text == "{0}"
         place = f"{{{reader.refs.index((number, 0))}}}"
         if reader.text.count(place) != 1:
             return False
