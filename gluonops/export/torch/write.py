@@ -21,7 +21,7 @@ from ..model import ExportedModel
 from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
-from . import layers, losses, operators  # noqa: F401  (each fills the table)
+from . import layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .blocks import Block, Module
 from .build import Builder
 from .images import images_source
