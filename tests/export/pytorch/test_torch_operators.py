@@ -145,11 +145,12 @@ CASES = {
     "upsampling": lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest"),
     "adaptive": lambda F, x: F.contrib.AdaptiveAvgPooling2D(x, output_size=(3, 2)),
     "swiglu": lambda F, x: F.broadcast_add(gops.ops.swiglu(x, axis=1), F.sum(gops.ops.abs(x), axis=1, keepdims=True)),
-    "logic": lambda F, x: x * (F.broadcast_logical_and(F.floor(x), x) + 2 * F.broadcast_logical_or(F.floor(x), x)
-                               + 4 * F.broadcast_logical_xor(F.floor(x), x) + 8 * F.logical_not(F.floor(x))
-                               + F.logical_and(F.floor(x), x) + F.logical_or(F.floor(x), x)
-                               + F.logical_xor(F.floor(x), x) + F.logical_and(F.floor(x), 1)
-                               + F.logical_or(F.floor(x), 0) + F.logical_xor(F.floor(x), 1)),
+    "logic": lambda F, x: x * (
+        F.broadcast_logical_and(F.floor(x), x) + 2 * F.broadcast_logical_or(F.floor(x), x)
+        + 4 * F.broadcast_logical_xor(F.floor(x), x) + 8 * F.logical_not(F.floor(x))
+        + F._internal._logical_and(F.floor(x), x) + F._internal._logical_and_scalar(F.floor(x), scalar=1)
+        + F._internal._logical_or(F.floor(x), x) + F._internal._logical_or_scalar(F.floor(x), scalar=0)
+        + F._internal._logical_xor(F.floor(x), x) + F._internal._logical_xor_scalar(F.floor(x), scalar=1)),
     "remainders": lambda F, x: 1 % (x * x + 1),
     "cumsum": lambda F, x: F.cumsum(x, axis=1) + F.reshape_like(F.cumsum(x), x),
     "sequence_mask": lambda F, x: F.SequenceMask(x, lengths(F, x, 4), True, axis=1)
