@@ -25,6 +25,10 @@ for _name, _symbol in SYMBOLS.items():
     CONVERTERS[ELEMENTWISE[_name]] = CONVERTERS[f"broadcast_{_name}"] = f"{{0}} {_symbol} {{1}}"
     CONVERTERS[SCALAR[_name]] = f"{{0}} {_symbol} <scalar>"
     CONVERTERS[f"_r{SCALAR[_name][1:]}"] = f"<scalar> {_symbol} {{0}}"
+for _name, _symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
+    CONVERTERS[f"_logical_{_name}"] = CONVERTERS[f"broadcast_logical_{_name}"] = \
+        f"(({{0}} != 0) {_symbol} ({{1}} != 0)).to({{0}}.dtype)"
+    CONVERTERS[f"_logical_{_name}_scalar"] = f"(({{0}} != 0) {_symbol} (<scalar> != 0)).to({{0}}.dtype)"
 for _name, _symbol in COMPARISONS.items():
     CONVERTERS[f"_{_name}"] = CONVERTERS[f"broadcast_{_name}"] = f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)"
     CONVERTERS[f"_{_name}_scalar"] = f"({{0}} {_symbol} <scalar>).to({{0}}.dtype)"
@@ -44,6 +48,8 @@ CONVERTERS.update({
     "_mod": "torch.remainder({0}, {1})",
     "broadcast_mod": "torch.remainder({0}, {1})",
     "_mod_scalar": "torch.remainder({0}, <scalar>)",
+    "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar>), {0})",
+    "logical_not": "({0} == 0).to({0}.dtype)",
     "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
     "Flatten": Form("{0}.flatten(1)", "nn.Flatten"),
@@ -336,6 +342,12 @@ def reorg(call: Call) -> str:
     if is_reverse:
         return f"depth_to_space({{0}}, {size})"
     return f"{'space_to_depth' if mode == 'DCR' else 'darknet_reorg'}({{0}}, {size})"
+
+
+@converts("_np_cumsum")
+def cumulative_sum(call: Call) -> str:
+    axis = call.value("axis")
+    return "{0}.flatten().cumsum(0)" if axis is None else f"{{0}}.cumsum({axis})"
 
 
 @converts("_contrib_arange_like")

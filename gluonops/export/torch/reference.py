@@ -118,6 +118,13 @@ def _formula(node: Node) -> Callable | None:
         return lambda *inputs: _detections(F, *inputs, node)
     if node.op == "_contrib_ModulatedDeformableConvolution":   # its gradient is on a GPU only
         return lambda *inputs: _deformed(F, *inputs, node=node)
+    if node.op == "Embedding":   # MXNet refuses the gradient of the indices
+        return lambda indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs)
+    if node.op == "SequenceLast" and not node.flag("use_sequence_length"):   # its gradient destroys memory
+        axis = int(node.attrs.get("axis", 0))
+        return lambda x: F.squeeze(F.slice_axis(x, axis=axis, begin=-1, end=None), axis=axis)
+    if node.op.startswith("_contrib_interleaved_matmul"):
+        return lambda x, y=None: _attention(F, node, x, y)
     if node.op == "LRN":
         return lambda x: _across_neighbours(F, x, node.attrs)
     if node.op == "SoftmaxActivation":
@@ -200,6 +207,25 @@ def _across_neighbours(F, x, attrs):
     rows = F.swapaxes(F.square(x), dim1=1, dim2=2)
     mean = F.Pooling(rows, kernel=(count, 1), pad=(count // 2, 0), pool_type="avg", stride=(1, 1))
     return x * (least + alpha * F.swapaxes(mean, dim1=1, dim2=2)) ** -beta
+
+
+def _attention(F, node, x, y):
+    """Of (steps, batch, heads * parts * size): the scores of queries and keys, or the values that scores weigh."""
+    heads, parts = int(node.attrs["heads"]), 3 if "selfatt" in node.op else 2
+    if node.op.endswith("valatt"):
+        weighted = F.swapaxes(F.batch_dot(y, _part_of_heads(F, x, heads, parts - 1, parts)), dim1=0, dim2=1)
+        return F.reshape(F.reshape(weighted, (0, -4, -1, heads, 0)), (0, 0, -3))
+    queries, keys = (x, 0, parts), (x, 1, parts)
+    if parts == 2:
+        queries, keys = (x, 0, 1), (y, 0, parts)
+    queries, keys = (_part_of_heads(F, data, heads, part, count) for data, part, count in (queries, keys))
+    return F.batch_dot(F.contrib.div_sqrt_dim(queries), keys, transpose_b=True)
+
+
+def _part_of_heads(F, x, heads, part, parts):
+    """(batch * heads, steps, size)."""
+    split = F.reshape(F.reshape(x, (0, 0, -4, heads, -1)), (0, -3, -4, parts, -1))
+    return F.swapaxes(F.squeeze(F.slice_axis(split, axis=2, begin=part, end=part + 1), axis=2), dim1=0, dim2=1)
 
 
 def _aligned(F, x, regions, attrs):

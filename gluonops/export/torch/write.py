@@ -21,7 +21,7 @@ from ..model import ExportedModel
 from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
 from ..warning import ExportWarning
-from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
+from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .blocks import Block, Module
 from .build import Builder
 from .images import images_source
@@ -270,10 +270,7 @@ def _argument(name: str) -> str:
 def _docstring(net: object, model: ExportedModel) -> str:
     origin = f"the files {os.path.basename(os.fspath(net))}" if isinstance(net, (str, os.PathLike)) else \
         type(net).__name__
-    shapes = [f"{name} {shape}" for name, shape in model.inputs.items()]
-    begin = f"Written by gluonops {__version__} from {origin} of MXNet"
-    if len(shapes) == 1:
-        return f"{begin}, for inputs like {shapes[0]}."
-    return "\n".join([f"{begin}, for inputs like these:", "", *(f"    {shape}" for shape in shapes), ""])
+    inputs = "".join(f"    {name} {shape}\n" for name, shape in model.inputs.items())
+    return f"Written by gluonops {__version__} from {origin} of MXNet, for inputs like these:\n\n{inputs}"
 
 
