@@ -78,6 +78,10 @@ class Reference:
             for name in multipliers:
                 update(name, gradients[name], self.values[name])
 
+    def forget_gradients(self) -> None:
+        """Free their memory, as much as the parameters have."""
+        self.values = {name: value.detach() for name, value in self.values.items()}
+
     def reset(self) -> None:
         """Give the states their first values again."""
         for name, array in self._states.items():

@@ -51,25 +51,7 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
     recorded = {f"input.{number}": np.round(array * 64).astype(np.int16)
                 for number, array in enumerate(inputs.values())}
     for mode in ("evaluation", "training"):
-        net.train(mode == "training")
-        states = {key: value.clone() for key, value in net.named_buffers()}
-        expected, gradients = reference.run(inputs, mode == "training")
-        try:
-            outputs = _flat(net(*arrays))
-        except Exception as error:   # the source is wrong, in whatever way
-            raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
-        _check_outputs(outputs, expected, mode)
-        _backward(outputs)
-        found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
-        data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
-        largest = _check_gradients({**found, **data}, mode)
-        recorded.update({f"{mode}.output.{number}": sample(array) for number, array in enumerate(expected)})
-        recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
-        for array in (*arrays, *net.parameters()):
-            array.grad = None
-        for key, value in net.named_buffers():
-            value.copy_(states[key])
-        reference.reset()
+        largest = _compare_gradients(net, reference, keys, inputs, arrays, mode, recorded)
     if shapes != model.inputs:
         net.eval()
         others = _inputs(model, model.inputs)
@@ -80,9 +62,35 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         rate, decay = (float(np.float32(value)) for value in (FIRST_STEP / largest, largest))
         _add_noise(net, reference, keys, multipliers)
         reference.train(inputs, STEPS, rate, decay, multipliers)
+        reference.forget_gradients()
         _train(module, net.train(), arrays, rate, decay)
         _check_trained(net, reference, keys, multipliers)
     return recorded
+
+
+def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inputs: dict[str, np.ndarray],
+                       arrays: list, mode: str, recorded: dict[str, np.ndarray]) -> float:
+    """Compare outputs and gradients in a mode, and record them. Returns the largest gradient."""
+    net.train(mode == "training")
+    states = {key: value.clone() for key, value in net.named_buffers()}
+    expected, gradients = reference.run(inputs, mode == "training")
+    try:
+        outputs = _flat(net(*arrays))
+    except Exception as error:   # the source is wrong, in whatever way
+        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    _check_outputs(outputs, expected, mode)
+    _backward(outputs)
+    found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
+    data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
+    largest = _check_gradients({**found, **data}, mode)
+    recorded.update({f"{mode}.output.{number}": sample(array) for number, array in enumerate(expected)})
+    recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
+    for array in (*arrays, *net.parameters()):
+        array.grad = None
+    for key, value in net.named_buffers():
+        value.copy_(states[key])
+    reference.reset()
+    return largest
 
 
 def _prepare(net: Any) -> None:

@@ -37,7 +37,7 @@ __all__ = ["torch"]
 TEST = pathlib.Path(__file__).with_name("test_net.txt")
 # The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer. Where
 # smaller ones leave a batch norm fewer pixels, it divides by almost nothing, and doubles rounding differences.
-BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 3, (12, 20, 40, 80, 112, 144), 80, 4
+BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 2, (12, 20, 40, 56, 80, 112, 144), 40, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
