@@ -5,12 +5,12 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
-import mxnet as mx
-
+from ...core.errors import OpError
+from ...runtime import importing
 from .. import passes
-from ..constants import evaluate, parameter_only
+from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
-from ..onnx.sizes import Sizes
+from ..sizes import Sizes
 from ..warning import ExportWarning
 from .layers import DARKNET
 from .losses import lacks_arguments
@@ -33,11 +33,22 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     further = {source for source, index in _reads(model.graph) if index > 0}
     lowered = {our_name(node) for node in ours
                if not converter_of(node) or node in further or lacks_arguments(node)}
-    model = passes.lower(model, "builtin", {our_name(node) for node in ours} - lowered)
+    model = _lowered(model, ours, lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     flatten_explicitly(model)
     return model
+
+
+def _lowered(model: ExportedModel, ours: list[Node], names: set[str]) -> ExportedModel:
+    """The model with MXNet's operators for the named ones of ours."""
+    if not names:
+        return model.copy()
+    if not importing.is_imported():
+        node = next(node for node in ours if our_name(node) in names)
+        raise OpError(WHERE, f"the node {node.name!r} (gluonops_{our_name(node)}) has no converter to torch itself, "
+                      "and MXNet, which makes other operators of it, is not installed", "Run: gluonops install-mxnet")
+    return passes.lower(model, "builtin", {our_name(node) for node in ours} - names)
 
 
 def check_converters(graph: Graph) -> None:
@@ -74,9 +85,9 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     constant = {node for node in parameter_only(graph, {}) if not has_open_size(node)}
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
     entries = sorted(read, key=lambda entry: entry[0].name)
-    arrays = evaluate(entries, {}, graph.attrs)
+    arrays = computed(entries, graph.attrs)
     made = {entry: Node(VARIABLE, f"{entry[0].name}_constant") for entry in entries}
-    model.parameters.update({made[entry].name: mx.nd.array(array) for entry, array in zip(entries, arrays)})
+    model.parameters.update({made[entry].name: array for entry, array in zip(entries, arrays)})
     graph.replace({entry: (node, 0) for entry, node in made.items()})
     return model
 

@@ -42,7 +42,7 @@ class Reference:
         symbol = graph.symbol()
         self._names = symbol.list_inputs()
         self._call = mx.nd.CachedOp(symbol)
-        self.values = {name: value.astype("float64") for name, value in model.parameters.items()}
+        self.values = {name: mx.nd.array(value, dtype="float64") for name, value in model.parameters.items()}
         self._states = {name: self.values[name].asnumpy() for name in symbol.list_auxiliary_states()}
         self._trained = set(symbol.list_arguments()).intersection(self.values)
 

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import OpError
+from ...runtime import importing
 from ..graph import Entry
 from ..model import ExportedModel
 from ..onnx.sizes import Sizes
 from ..shapes import Shapes
-from .reference import MOMENTUM, Reference, head
+
+if importing.is_imported():
+    from .reference import MOMENTUM, Reference, head
 
 # The largest difference of outputs, gradients, and parameters after the steps, of the largest number of each.
 OUTPUTS, GRADIENTS, TRAINED = 1e-12, 1e-11, 1e-9
@@ -91,6 +94,19 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
         value.copy_(states[key])
     reference.reset()
     return largest
+
+
+def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
+    """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
+    import torch
+    try:
+        with torch.no_grad():
+            found = _flat(load(folder).load().eval()(*[torch.zeros(shape) for shape in inputs.values()]))
+    except Exception as error:   # the source is wrong, in whatever way
+        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    shapes = [tuple(output.shape) for output in found]
+    if shapes != outputs:
+        raise _differs(f"the outputs have the shapes {shapes}; expected {outputs}")
 
 
 def _prepare(net: Any) -> None:
