@@ -116,6 +116,8 @@ def rules(op: Op) -> list[tuple[str, str]]:
              ("Head gradient", "honoured" if op.reads_head_gradient else "ignored")]
     if any(attr.name == "ignore_label" for attr in op.attrs):
         found.append(("Ignored labels", "A place with the label ``ignore_label`` has no loss and no gradient."))
+    kept = [f"``{name}``" for name in op.backward if not name.endswith("_grad")]
+    found.append(("Kept for backward", ", ".join(kept) or "nothing"))
     labels = [arg.name for arg in op.inputs if isinstance(arg.values, Indices)]
     if labels:
         found.append(("Invalid labels",

@@ -13,10 +13,11 @@ from ..core import registry as _registry
 __all__ = ["list"]
 
 for _folder in _registry.folders(_pathlib.Path(__file__).parent):
-    _custom.register(_registry.register(_folder))
+    _entry = _registry.register(_folder)
+    _custom.register(_entry)
     # The function replaces its module: gluonops.ops.reorg(data) instead of gluonops.ops.reorg.reorg(data).
     globals()[_folder.name] = getattr(_importlib.import_module(f"{__name__}.{_folder.name}"), _folder.name)
-    _block.complete(globals()[_folder.name])
+    _block.complete(globals()[_folder.name], _entry.op)
     __all__.append(_folder.name)
 
 

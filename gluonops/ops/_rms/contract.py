@@ -1,6 +1,4 @@
 """The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
 from .._softmax.contract import power_of_two, threads_per_row
 

@@ -1,6 +1,4 @@
 """The contract of ``box_iou``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes, threads_along

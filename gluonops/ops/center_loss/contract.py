@@ -1,6 +1,4 @@
 """The contract of ``center_loss``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along

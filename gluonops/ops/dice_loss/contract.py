@@ -1,6 +1,4 @@
 """The contract of ``dice_loss``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes

@@ -1,6 +1,4 @@
 """The contract of ``margin_softmax_cross_entropy``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
