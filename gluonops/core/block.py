@@ -85,8 +85,7 @@ class OperatorPage:
     """A block of one operator, whose docstring is completed with that of the operator's function.
 
     A subclass names the operator's function: ``class Mish(OpBlock, function=mish)``. ``_op`` is the operator's
-    :class:`gluonops.core.contract.Op`. ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the
-    block.
+    contract. ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block.
 
     Attributes
     ----------
