@@ -90,7 +90,7 @@ class Objects(gluon.data.Dataset):
         return self._patch(rng, *self.patches[class_id - len(self.outlines)]), class_id
 
     def _hardness(self, epoch):
-        """From 0 to 1."""
+        """How hard the pictures of an epoch are, from 0 to 1."""
         return min(1.0, epoch / (EASY * self.epochs)) if self.epochs else 1.0
 
     def _choose_patch(self, rng):

@@ -10,7 +10,7 @@ ROWS = "batch, places..."
 
 
 def streamed_rows(args) -> Launch:
-    """As in the softmax family, of rows that lie behind each other."""
+    """The launch of the softmax family, for rows that lie behind each other."""
     sizes = args.rows, args.classes, 1
     return launched(args.rows, streamed_threads(*sizes), streamed_parts(*sizes))
 
