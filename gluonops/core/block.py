@@ -53,7 +53,7 @@ def complete(function: Callable, op: Op) -> None:
     described = _named_entries(page.pop("Parameters", ""))
     derived = {arg.name: _input_entry(op, arg) for arg in op.inputs if arg.name not in described}
     known = {**derived, **described, "name": NAME}
-    parameters = "".join(dict.fromkeys(known[name] for name in inspect.signature(function).parameters))
+    parameters = "".join(dict.fromkeys(known.get(name, "") for name in inspect.signature(function).parameters))
     returns = f"NDArray or Symbol\n    {_returned(op)}\n"
     first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": RAISES, **page}
     parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
