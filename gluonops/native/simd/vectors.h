@@ -281,10 +281,15 @@ template <typename A> GLUONOPS_INLINE A lowest();
 template <> GLUONOPS_INLINE float lowest<float>() { return -__FLT_MAX__; }
 template <> GLUONOPS_INLINE double lowest<double>() { return -__DBL_MAX__; }
 
+#if defined(__F16C__)
+GLUONOPS_INLINE float load_scalar(const Half *from) { return _cvtsh_ss(from->bits); }
+GLUONOPS_INLINE void store_scalar(Half *to, float x) { to->bits = _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
+#else
 GLUONOPS_INLINE float load_scalar(const Half *from) { return widen(*from); }
+GLUONOPS_INLINE void store_scalar(Half *to, float x) { *to = narrow(x); }
+#endif
 GLUONOPS_INLINE float load_scalar(const float *from) { return *from; }
 GLUONOPS_INLINE double load_scalar(const double *from) { return *from; }
-GLUONOPS_INLINE void store_scalar(Half *to, float x) { *to = narrow(x); }
 GLUONOPS_INLINE void store_scalar(float *to, float x) { *to = x; }
 GLUONOPS_INLINE void store_scalar(double *to, double x) { *to = x; }
 
