@@ -275,6 +275,7 @@ GLUONOPS_INLINE double reduce_sum(Doubles v)
 }
 
 template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }
+template <typename A> GLUONOPS_INLINE A infinity() { return A(__builtin_inff()); }
 
 // The lowest finite number: unlike -infinity it can be subtracted from itself.
 template <typename A> GLUONOPS_INLINE A lowest();
@@ -292,6 +293,10 @@ GLUONOPS_INLINE float load_scalar(const float *from) { return *from; }
 GLUONOPS_INLINE double load_scalar(const double *from) { return *from; }
 GLUONOPS_INLINE void store_scalar(float *to, float x) { *to = x; }
 GLUONOPS_INLINE void store_scalar(double *to, double x) { *to = x; }
+
+// Number `i` of a tensor, as CUDA loads it, for the texts that both share.
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Scalar load(const T *from, int64_t i) { return load_scalar(from + i); }
 
 // A store of a whole vector, perhaps a streaming one. Kernels have these in float32 alone.
 GLUONOPS_INLINE void store(float *to, Floats v, bool streaming)

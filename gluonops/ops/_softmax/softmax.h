@@ -153,8 +153,14 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
             else
                 softmax_row_by_row(from, to, end - begin, length, scale, exponentials, streaming);
         };
-        const bool is_one = HAS_STREAMING_STORES && std::is_same<A, float>::value && scale == A(1);
-        is_one ? compute(A(1)) : compute(scale);   // where speed matters: the compiler leaves a product with 1 out
+        bool is_one = false;   // where speed matters: the compiler leaves a product with 1 out
+        if constexpr (HAS_STREAMING_STORES && std::is_same<A, float>::value) {
+            is_one = scale == A(1);
+            if (is_one)
+                compute(A(1));
+        }
+        if (!is_one)
+            compute(scale);
         store_fence();
     });
 }
