@@ -47,7 +47,7 @@ GLUONOPS_INLINE void measure(const NormForward &call, const Piece &piece)
     float average[PLANES];
 
     Vector sums[4] = {};
-    for_each_vector<Order>(piece, [&](int64_t at, auto mask, int way) GLUONOPS_LAMBDA {
+    for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int way) GLUONOPS_LAMBDA {
         sums[way] += Order::load(call.data + at, mask);
     });
     Order::sum_of_planes(add_four(sums), added);
@@ -56,7 +56,7 @@ GLUONOPS_INLINE void measure(const NormForward &call, const Piece &piece)
 
     const Vector origin = Order::of_planes(average);
     Vector differences[4] = {}, squares[4] = {};
-    for_each_vector<Order>(piece, [&](int64_t at, auto mask, int way) GLUONOPS_LAMBDA {
+    for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int way) GLUONOPS_LAMBDA {
         const Vector difference = Order::load(call.data + at, mask, average[0]) - origin;
         differences[way] += difference;
         squares[way] += difference * difference;
@@ -115,7 +115,7 @@ GLUONOPS_INLINE void write_output(const NormForward &call, const Piece &piece, c
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(factors.origin + plane), slope = Order::of_planes(factors.slope + plane);
     const Vector shift = Order::of_planes(factors.shift + plane);
-    for_each_vector<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
+    for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
         Order::store(call.output + at, (Order::load(call.data + at, mask) - origin) * slope + shift, mask);
     });
 }
@@ -143,7 +143,7 @@ GLUONOPS_INLINE void measure(const NormBackward &call, const Piece &piece)
     typedef typename Order::Vector Vector;
     const Vector origin = Order::of_planes(call.averages + piece.block * Order::PLANES);
     Vector slopes[4] = {}, products[4] = {};
-    for_each_vector<Order>(piece, [&](int64_t at, auto mask, int way) GLUONOPS_LAMBDA {
+    for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int way) GLUONOPS_LAMBDA {
         const Vector slope = Order::load(call.gradient + at, mask);
         slopes[way] += slope;
         products[way] += slope * (Order::load(call.data + at, mask) - origin);
@@ -191,7 +191,7 @@ GLUONOPS_INLINE void write_gradient(const NormBackward &call, const Piece &piece
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(call.averages + plane), shift = Order::of_planes(factors.shift + plane);
     const Vector slope = Order::of_planes(factors.slope + plane), factor = Order::of_planes(factors.factor + plane);
-    for_each_vector<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
+    for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
         const Vector gradient = Order::load(call.gradient + at, mask), data = Order::load(call.data + at, mask);
         Order::store(call.data_gradient + at, (gradient - shift - (data - origin) * slope) * factor, mask);
     });

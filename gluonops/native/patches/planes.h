@@ -1,5 +1,5 @@
-// A tensor of images, in plain order or in oneDNN's blocked one, cut into pieces. Batch norm sums over a piece in single
-// precision, and over the pieces in double.
+// A tensor of images, in plain order or in oneDNN's blocked one, cut into pieces. Batch norm sums over a piece in
+// single precision, and over the pieces in double.
 #ifndef GLUONOPS_NATIVE_PLANES_H_
 #define GLUONOPS_NATIVE_PLANES_H_
 
@@ -124,7 +124,7 @@ struct Plain {
 
 // Calls body(at, mask, way) for all vectors of a piece. `way` says to which of four sums a vector goes.
 template <typename Order, typename Body>
-GLUONOPS_INLINE void for_each_vector(const Piece &piece, const Body &body)
+GLUONOPS_INLINE void for_each_vector_of_piece(const Piece &piece, const Body &body)
 {
     enum { LANES = Order::LANES };
     for (int64_t image = 0; image < piece.images; ++image) {

@@ -16,7 +16,7 @@ namespace avx2 { void run_sgd_update(const SgdCall &call); }
 namespace avx512 { void run_sgd_update(const SgdCall &call); }
 #endif
 
-void sgd_update(const SgdCall &call)
+void update_parameters(const SgdCall &call)
 {
 #ifdef GLUONOPS_ALL_TARGETS
     switch (target()) {

@@ -33,7 +33,7 @@ struct SgdCall {
 };
 
 // Runs the kernel for the best instruction set that the processor has.
-void sgd_update(const SgdCall &call);
+void update_parameters(const SgdCall &call);
 
 namespace GLUONOPS_TARGET {
 

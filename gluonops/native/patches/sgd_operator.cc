@@ -185,7 +185,7 @@ MXReturnValue forward(const Strings &strings, std::vector<MXTensor> *inputs, std
             tensors.push_back(tensor);
             blocks += (tensor.size + SGD_BLOCK - 1) / SGD_BLOCK;
         }
-        sgd_update({tensors.data(), int64_t(tensors.size()), blocks, attrs.rescale, attrs.momentum, attrs.clip});
+        update_parameters({tensors.data(), int64_t(tensors.size()), blocks, attrs.rescale, attrs.momentum, attrs.clip});
         *numbers((*outputs)[0]) = float(tensors.size());
     });
 }

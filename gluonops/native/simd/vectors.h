@@ -309,6 +309,18 @@ GLUONOPS_INLINE void store(float *to, Floats v, bool streaming)
 template <typename T>
 GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, bool) { store(to, v, FullMask()); }
 
+// Calls visit(i, mask) for so many numbers, a vector at a time, which begins at number i.
+template <typename T, typename Visit>
+GLUONOPS_INLINE void for_each_vector(int64_t numbers, const Visit &visit)
+{
+    enum { N = Simd<T>::LANES };
+    int64_t i = 0;
+    for (; i + N <= numbers; i += N)
+        visit(i, FullMask());
+    if (i < numbers)
+        visit(i, PartialMask{numbers - i});
+}
+
 // Writes to[0 .. items). compute(i, mask) gives the values of the elements from i on; mask is FullMask or PartialMask.
 template <typename T, typename Compute>
 GLUONOPS_INLINE void write_row(T *to, int64_t items, bool streaming, const Compute &compute)

@@ -52,18 +52,6 @@ struct CellCoordinates {
     }
 };
 
-// Calls visit(first, mask) for the cells of a plane, a vector at a time.
-template <typename T, typename Visit>
-GLUONOPS_INLINE void for_each_cell_vector(int64_t cells, const Visit &visit)
-{
-    enum { N = Simd<T>::LANES };
-    int64_t first = 0;
-    for (; first + N <= cells; first += N)
-        visit(first, FullMask());
-    if (first < cells)
-        visit(first, PartialMask{cells - first});
-}
-
 // For each lane: the largest class logit, and the sum of exp(logit - max).
 template <typename T>
 struct ClassMaxAndSum {

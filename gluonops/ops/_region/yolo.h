@@ -181,7 +181,7 @@ struct YoloImage {
         const A alone = loss.alexeyab && loss.ignore_thresh < loss.truth_thresh ? loss.ignore_thresh
                                                                                 : loss.truth_thresh;
         const bool new_coords = loss.new_coords;
-        for_each_cell_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
             const T *from = data + cell;
             A *to = gradient + cell + OBJECT * cells;
             const CellCoordinates<T> coordinates(cell, sizes.width);

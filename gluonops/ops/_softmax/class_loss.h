@@ -245,7 +245,7 @@ template <typename T, int INNER>
 GLUONOPS_INLINE void places_of_labels(typename Simd<T>::Index *labelled, int64_t rows, int64_t length)
 {
     typedef typename Simd<T>::Index Index;
-    for_each_column<T>(rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+    for_each_vector<T>(rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
         typename Simd<T>::Indices class_id;
         memcpy(&class_id, labelled + j, WIDTH);
         const auto row = lane_numbers<T>() + Index(j);

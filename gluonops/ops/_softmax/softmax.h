@@ -46,7 +46,7 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
     const int64_t pitch = lines.pitch;
     const A low = lowest<A>();
 
-    for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
+    for_each_vector<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
         store(max + j, broadcast(low), FullMask());
     });
     lines.reduce(max, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
@@ -199,7 +199,7 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
             column_max_and_sum<false>(logits, lines, scale, max, sum);
 
         A *inverse_sum = sum;
-        for_each_column<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        for_each_vector<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
         });
         lines.spread(inverse_sum);
