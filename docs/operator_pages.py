@@ -112,8 +112,10 @@ def content(section: str) -> str:
 def rules(op: Op) -> list[tuple[str, str]]:
     """What the contract says of gradients, labels, types and backends."""
     row, = table.rows([op.name])
+    kept = [f"``{name}``" for name in op.backward if name != "output_grad"]
     found = [("Gradient of", row["gradient"].split(";")[0]),
-             ("Head gradient", "honoured" if op.reads_head_gradient else "ignored")]
+             ("Head gradient", "honoured" if op.reads_head_gradient else "ignored"),
+             ("Kept for backward", ", ".join(kept) or "nothing")]
     if any(attr.name == "ignore_label" for attr in op.attrs):
         found.append(("Ignored labels", "A place with the label ``ignore_label`` has no loss and no gradient."))
     labels = [arg.name for arg in op.inputs if isinstance(arg.values, Indices)]

@@ -253,7 +253,7 @@ class Output(HybridBlock):
 
 
 class Lateral(HybridBlock):
-    """From a coarse map to the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
+    """A coarse map becomes the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
 
     - ``channels`` and ``in_channels``: channels of the convolution, and of the coarse map.
     - ``options``: arguments of :class:`gluonops.darknet.Convolution`.

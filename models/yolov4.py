@@ -148,7 +148,7 @@ class PoolingPyramid(HybridBlock):
 
 
 class Finer(HybridBlock):
-    """From a map to the next finer one, with convolutions of both, then five convolutions.
+    """A map becomes the next finer one, with convolutions of both, then five convolutions.
 
     - ``channels``: channels of the output. Both inputs have multiples of it.
     - ``coarse`` and ``fine``: channels of the inputs.
@@ -176,7 +176,7 @@ class Finer(HybridBlock):
 
 
 class Coarser(HybridBlock):
-    """From a map to the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
+    """A map becomes the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
 
     ``channels``: channels of the output and of the coarse features. The fine ones have half as many.
 

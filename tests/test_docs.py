@@ -199,6 +199,24 @@ def test_the_contract_says_how_float16_is_computed(docs):
     assert "computed in float32" not in operator_pages.page("abs", "")
 
 
+def test_the_contract_describes_inputs_and_output():
+    """Where the function's docstring does not."""
+    page = sections(gops.ops.dice_loss.__doc__)
+    described = {names: (kind, meaning) for names, kind, meaning in entries(page["Parameters"])}
+    assert described["label"] == ("NDArray or Symbol", "Class indices, (batch, ...), in any float or integer dtype.")
+    assert list(described) == ["data", "label", "ignore_label", "smooth", "squared", "name"]
+    assert "Loss per sample and class, (batch, classes); the dtype of ``data``." in page["Returns"]
+    page = sections(gops.ops.abs.__doc__)
+    assert "Any shape; float16, float32, float64, uint8, int8, int32 or int64." in page["Parameters"]
+    assert "``output_grad * sign(data)``" in page["Returns"]
+
+
+def test_an_operator_s_page_says_what_backward_reads(docs):
+    import operator_pages
+    assert "* - Kept for backward\n     - ``data``\n" in operator_pages.page("mish", "")
+    assert "* - Kept for backward\n     - nothing\n" in operator_pages.page("reorg", "")
+
+
 def test_the_reference_has_no_notes_for_maintainers(docs):
     import reference
     for module in reference.MODULES:

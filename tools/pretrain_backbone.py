@@ -29,7 +29,8 @@ from gluonops import data, train
 from gluonops.data.datasets.scenes import _background, _blend, _draw_line
 from gluonops.data.datasets.shapes import paint_outline
 from gluonops.data.transforms.augment import distort, place
-from mxnet import autograd, gluon
+from gluonops.train.pretraining import fit
+from mxnet import gluon
 from outlines import NAMED, UNSEEN, random_outline
 
 TARGET = pathlib.Path(__file__).resolve().parents[1] / "models" / "pretrained" / "tiny_yolov2_backbone.params"
@@ -90,7 +91,7 @@ class Objects(gluon.data.Dataset):
         return self._patch(rng, *self.patches[class_id - len(self.outlines)]), class_id
 
     def _hardness(self, epoch):
-        """From 0 to 1."""
+        """How hard the pictures of an epoch are, from 0 to 1."""
         return min(1.0, epoch / (EASY * self.epochs)) if self.epochs else 1.0
 
     def _choose_patch(self, rng):
@@ -190,20 +191,12 @@ def main(args: argparse.Namespace) -> None:
     net.initialize(mx.init.Xavier())
     net(mx.nd.zeros((1, 3, SIZE, SIZE)))
     net.hybridize(static_alloc=True)
-    loss = gops.loss.SoftmaxCELoss()
     schedule = train.schedule_of(args, train.updates_per_epoch(len(images), args.batch_size))
     trainer = train.make_trainer(net.collect_params(), args.optimizer, schedule, args.wd)
     run = train.Run(net, trainer, len(images), **train.run_arguments(args), data=images.fingerprint(), keep_best=False,
                     extra={"classes": net.classes})
     run.resume(train.find_checkpoint(args.out, args.resume))
-    for _ in run.epochs():
-        for batch, labels in run.batches(images, train.classification_batch, args.threads):
-            with autograd.record():
-                logits = net(batch)
-                losses = loss(logits, labels)
-            run.backward([losses])
-            run.step({"loss": losses.sum(), "accuracy": (logits.argmax(1) == labels).sum()})
-        run.end_epoch({}, 0)
+    fit(run, net, images, args.threads)
     write(backbone, args.write)
     fresh = gops.models.tiny_yolov2(width=0.5).backbone
     fresh.initialize(mx.init.Xavier())

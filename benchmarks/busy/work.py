@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..harness import turns
+from ..networks import peers
 
 LENETS = {"lenet": (20, 50), "lenet16": (16, 48)}   # channels of the first two convolutions, and of the third
 Call = Callable[[], object]
@@ -37,14 +38,7 @@ def operator_in_onnxruntime(what: str, data: np.ndarray, folder: pathlib.Path) -
     ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "xy"]
     graph = onnx.helper.make_graph([onnx.helper.make_node(kind, ["x"], ["y"], **attrs)], what, ends[:1], ends[1:])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
-    return session(model.SerializeToString(), "x", data)
-
-
-def session(model: bytes | str, name: str, x: np.ndarray) -> Call:
-    import onnxruntime
-
-    run = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run
-    return lambda: run(None, {name: x})
+    return peers.in_onnxruntime(model.SerializeToString(), data, "x")
 
 
 def operator_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
@@ -54,23 +48,6 @@ def operator_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call
                  "softmax": lambda x: torch.softmax(x, -1)}
     function, x = functions[what], torch.from_numpy(data)
     return lambda: function(x)
-
-
-def our_net(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
-    """The exported network in Module, as a plain script runs it."""
-    from ..networks import peers
-
-    return peers.module(folder, data, "split")
-
-
-def net_in_onnxruntime(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
-    return session(str(folder / "net.onnx"), "data", data)
-
-
-def net_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
-    from ..networks import peers
-
-    return peers.in_torch(folder, data)
 
 
 def our_training(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
@@ -134,9 +111,9 @@ MAKERS = {
     ("operator", "gluonops"): our_operator,
     ("operator", "onnxruntime"): operator_in_onnxruntime,
     ("operator", "torch"): operator_in_torch,
-    ("net", "gluonops"): our_net,
-    ("net", "onnxruntime"): net_in_onnxruntime,
-    ("net", "torch"): net_in_torch,
+    ("net", "gluonops"): lambda what, data, folder: peers.module(folder, data, "split"),
+    ("net", "onnxruntime"): lambda what, data, folder: peers.in_onnxruntime(str(folder / "net.onnx"), data),
+    ("net", "torch"): lambda what, data, folder: peers.in_torch(folder, data),
     ("training", "gluonops"): our_training,
     ("training", "torch"): training_in_torch,
     ("detector", "gluonops"): our_detector,

@@ -39,5 +39,5 @@ class Torch:
         return steps
 
     def _tensor(self, case, name, array):
-        """On the GPU; class indices in torch's type for them."""
+        """An array on the GPU; class indices have torch's type for them."""
         return self.torch.from_numpy(array.astype("int64") if name in case["classes"] else array).cuda()

@@ -196,7 +196,7 @@ class MXNet:
         self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """As a user would; MXNet gives the outputs' memory, so only gradients can be added to.
+        """Compute as a user would. MXNet gives the outputs' memory, so only gradients can be added to.
 
         A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
         """
@@ -244,7 +244,7 @@ class MXNet:
         return lambda: source.copyto(target)
 
     def time(self, function: Callable, calls: int) -> tuple[float, bool]:
-        """From the first call until the engine has nothing left to do: MXNet's own share included."""
+        """The time until the engine has nothing left to do, with MXNet's own share."""
         self.mx.nd.waitall()
         start = time.perf_counter()
         for _ in range(calls):

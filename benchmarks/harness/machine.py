@@ -43,7 +43,7 @@ def describe() -> dict[str, object]:
 
 
 def _version(package: str) -> Optional[str]:
-    """Of an optional package, without importing it."""
+    """The version of an optional package, which is not imported."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

@@ -46,7 +46,7 @@ def _lines(value: Any, indent: str) -> str:
 
 
 def _compact(value: Any) -> Any:
-    """With every list of like dicts as a table."""
+    """A value whose lists of like dicts are tables."""
     if isinstance(value, dict):
         return {key: _compact(item) for key, item in value.items()}
     if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value):

@@ -251,7 +251,7 @@ def speed(net: gops.darknet.DarknetNet, image: np.ndarray, folder: pathlib.Path)
         gops.export.symbol(net, folder / "net", image.shape, fold_batch_norm=True, pad_channels=True)
         calls["gluonops"] = peers.module(folder, image, "net")
         gops.export.onnx(net, folder / "net.onnx", image.shape)
-        calls["onnxruntime"] = peers.in_onnxruntime(folder, image)
+        calls["onnxruntime"] = peers.in_onnxruntime(str(folder / "net.onnx"), image)
     except gops.OpError:
         pass   # a network that exports to neither form has no speed there
     taken = {peer: [] for peer in calls}

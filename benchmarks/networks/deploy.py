@@ -71,25 +71,20 @@ BENCHMARK = Benchmark("benchmarks.networks.deploy", __doc__, report.README, "dep
 def main(arguments: Sequence[str]) -> int:
     parser = BENCHMARK.parser()
     exported.add_options(parser, NETS)
-    parser.add_argument("--batch", action="append", type=int, help="only this many images; may be given several times "
-                        f"(default: {' and '.join(map(str, BATCHES))})")
-    parser.add_argument("--peer", action="append", choices=PEERS, help="only this one, and the net itself; may be "
-                        "given several times")
-    parser.add_argument("--threads", type=int, default=exported.processors(), help="of every peer (default: one for "
-                        "each processor)")
     args = parser.parse_args(arguments)
     if args.readme:
         return BENCHMARK.write_readme(parser, args)
 
+    threads = exported.processors()
+
     def records() -> Iterator[dict]:
-        peers = [peer for peer in PEERS if not args.peer or peer in (NET, *args.peer)]
         for net in [exported.SMALL] if args.quick else args.net or NETS:
-            for batch in args.batch or BATCHES:
-                record = exported.measure(net, batch, args.threads, peers, "float", differs, args)
+            for batch in BATCHES:
+                record = exported.measure(net, batch, threads, PEERS, "float", differs, args)
                 del record["outputs"]
                 yield {**record, "batch": batch}
 
-    return BENCHMARK.run(args, arguments, {**machine.describe(), "threads": args.threads}, records())
+    return BENCHMARK.run(args, arguments, {**machine.describe(), "threads": threads}, records())
 
 
 if __name__ == "__main__":

@@ -64,14 +64,14 @@ def unexported(name: str, data: np.ndarray) -> Callable:
     return lambda: net(data).asnumpy()
 
 
-def in_onnxruntime(folder: pathlib.Path, data: np.ndarray, file: str = "net.onnx") -> Callable:
-    """With as many threads as OMP_NUM_THREADS says."""
+def in_onnxruntime(model: str | bytes, data: np.ndarray, name: str = "data") -> Callable:
+    """A file or its content, with as many threads as OMP_NUM_THREADS says, or else onnxruntime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(os.environ["OMP_NUM_THREADS"])
-    session = onnxruntime.InferenceSession(str(folder / file), options, ["CPUExecutionProvider"])
-    return lambda: session.run(None, {"data": data})[0]
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", 0))
+    session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+    return lambda: session.run(None, {name: data})[0]
 
 
 def in_torch(folder: pathlib.Path, data: np.ndarray, name: str = "torch", compiled: bool = False) -> Callable:
@@ -95,8 +95,8 @@ PEERS = {
     UNSPLIT: lambda *where: module(*where, "padded"),
     AS_IT_STARTS: lambda *where: module(*where, "split"),
     INT8: lambda *where: module(*where, "int8"),
-    ORT: in_onnxruntime,
-    ORT_INT8: lambda *where: in_onnxruntime(*where, "int8.onnx"),
+    ORT: lambda folder, image: in_onnxruntime(str(folder / "net.onnx"), image),
+    ORT_INT8: lambda folder, image: in_onnxruntime(str(folder / "int8.onnx"), image),
     EAGER: in_torch,
     EAGER_TUNED: in_torch,
     COMPILED: lambda *where: in_torch(*where, "torch_folded", compiled=True),

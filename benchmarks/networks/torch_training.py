@@ -1,6 +1,8 @@
-"""The step of ``training.py`` in torch, from the same weights."""
+"""The step of ``training.py`` in torch, from the same weights, with the loss of :func:`gluonops.export.torch`."""
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 
 import gluonops as gops
@@ -8,8 +10,11 @@ import mxnet as mx
 import numpy as np
 import torch
 from gluonops.darknet import activations, layers
+from gluonops.export.torch.registry import snippets
 
 from .training import ANCHORS, CLASSES, RATE, THRESH, draw, make, step_of
+
+LOSS = ("truths_of", "decoded", "overlaps", "last_of", "region_loss")   # Each function uses those in front of it.
 
 
 def step(name: str, batch: int, size: int) -> Callable:
@@ -29,11 +34,14 @@ def step_of_torch(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth:
     optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9)
     images = torch.from_numpy(images)
     ground_truth = torch.from_numpy(ground_truth)
-    anchors = torch.tensor(ANCHORS)
+    functions = {"torch": torch, "F": torch.nn.functional, "math": math}
+    exec("\n".join(snippets()[name] for name in LOSS), functions)
+    region_loss = functools.partial(functions["region_loss"], seen=1, anchors=ANCHORS, classes=CLASSES, thresh=THRESH,
+                                    warmup_images=0)
 
     def step():
         optimizer.zero_grad()
-        loss = torch_region_loss(model(images), ground_truth, anchors).mean()
+        loss = region_loss(model(images), ground_truth).mean()
         loss.backward()
         optimizer.step()
         return loss.item()
@@ -63,111 +71,3 @@ def torch_convolution(block: layers.Convolution) -> list[torch.nn.Module]:
         return [convolution]
     batch_norm = torch.nn.BatchNorm2d(out, norm._kwargs["eps"])
     return [convolution, batch_norm, torch.nn.LeakyReLU(activations.SLOPE, inplace=True)]
-
-
-class Predictions:
-    """What a raw map predicts, for every anchor and cell of every image, in functions of torch.
-
-    ``places`` are within the cell, from 0 to 1; ``sizes`` are logarithms of the size over the anchor's; ``objectness``
-    is a probability; ``logits`` are the classes'. ``corners`` are the cells' numbers, and ``cells`` how many there are.
-    All but ``cells`` are (batch, anchors, height, width, ...).
-    """
-
-    def __init__(self, data, anchors):
-        batch, _, height, width = data.shape
-        maps = data.reshape(batch, len(anchors), 5 + CLASSES, height, width).permute(0, 1, 3, 4, 2)
-        self.places = maps[..., :2].sigmoid()
-        self.sizes = maps[..., 2:4]
-        self.objectness = maps[..., 4].sigmoid()
-        self.logits = maps[..., 5:]
-        self.cells = torch.tensor([width, height], dtype=data.dtype)
-        rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-        self.corners = torch.stack([columns, rows], -1).expand_as(self.places)
-
-    def boxes(self, anchors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Centres and sizes as shares of the image, each (batch, anchors * height * width, 2)."""
-        centres = (self.places + self.corners) / self.cells
-        sizes = self.sizes.exp() * anchors[:, None, None] / self.cells
-        return centres.flatten(1, 3), sizes.flatten(1, 3)
-
-
-def torch_region_loss(data: torch.Tensor, ground_truth: torch.Tensor, anchors: torch.Tensor,
-                      object_scale: float = 5.0) -> torch.Tensor:
-    """The loss of every image, as the page of gluonops.ops.region_loss has it, in functions of torch.
-
-    Parameters
-    ----------
-    data : torch.Tensor
-        The raw map, (batch, anchors * (5 + CLASSES), height, width).
-    ground_truth : torch.Tensor
-        Centre x, centre y, width, height and class of every box, (batch, boxes, 5); rows of zeros are padding.
-    anchors : torch.Tensor
-        Width and height in cells, (anchors, 2).
-    object_scale : float, default 5.0
-        Weight of the objectness where there is an object.
-
-    Returns
-    -------
-    torch.Tensor
-        (batch,).
-    """
-    predicted = Predictions(data, anchors)
-    with torch.no_grad():
-        is_box = ground_truth[..., 2] > 0
-        overlaps = overlaps_of(predicted, anchors, ground_truth) * is_box[:, None]
-        owner = assign(predicted, anchors, ground_truth, is_box)
-        image, slot = (owner >= 0).nonzero().unbind(1)
-        box_number = owner[image, slot]
-        box = ground_truth[image, box_number]
-        best_anchor = anchors[slot // predicted.objectness[0, 0].numel()]
-        corner = predicted.corners.flatten(1, 3)[image, slot]
-        place_target = box[:, :2] * predicted.cells - corner
-        size_target = (box[:, 2:4] * predicted.cells / best_anchor).log()
-        objectness_target = overlaps[image, slot, box_number]
-        box_weight = 2 - box[:, 2] * box[:, 3]
-        background = (overlaps.amax(2) <= THRESH).to(data.dtype)
-
-    assigned = [part.flatten(1, 3)[image, slot] for part in (predicted.places, predicted.sizes, predicted.logits)]
-    place, size, logits = assigned
-    all_objectness = predicted.objectness.flatten(1)
-    coordinate_loss = (place - place_target).square().sum(1) + (size - size_target).square().sum(1)
-    objectness_loss = (all_objectness[image, slot] - objectness_target).square()
-    class_loss = torch.nn.functional.cross_entropy(logits, box[:, 4].long(), reduction="none")
-
-    no_object_loss = (all_objectness.square() * background * (owner < 0)).sum(1) / 2
-    object_loss = box_weight * coordinate_loss / 2 + object_scale / 2 * objectness_loss + class_loss
-    return no_object_loss.index_add(0, image, object_loss)
-
-
-def overlaps_of(predicted: Predictions, anchors: torch.Tensor, ground_truth: torch.Tensor) -> torch.Tensor:
-    """The IoU of every predicted box with every box of the ground truth, (batch, predictions, boxes)."""
-    centres, sizes = predicted.boxes(anchors)
-    return iou(centres[:, :, None], sizes[:, :, None], ground_truth[:, None, :, :2], ground_truth[:, None, :, 2:4])
-
-
-def assign(predicted: Predictions, anchors: torch.Tensor, ground_truth: torch.Tensor,
-           is_box: torch.Tensor) -> torch.Tensor:
-    """The number of the box that each prediction is responsible for, or -1; (batch, predictions).
-
-    It is the prediction in the cell of the box's centre, with the anchor whose shape is most like the box's.
-    """
-    batch, _, height, width = predicted.objectness.shape
-    centres, sizes = ground_truth[..., :2], ground_truth[..., 2:4]
-    origin = torch.zeros(2)
-    anchor = iou(origin, anchors, origin, (sizes * predicted.cells)[:, :, None]).argmax(2)
-    column, row = (centres * predicted.cells).long().unbind(-1)
-    slots = (anchor * height + row) * width + column
-    owner = torch.full((batch, predicted.objectness[0].numel()), -1)
-    for number in range(ground_truth.shape[1]):   # a later object replaces an earlier one
-        images = is_box[:, number].nonzero()[:, 0]
-        owner[images, slots[images, number]] = number
-    return owner
-
-
-def iou(first_centres: torch.Tensor, first_sizes: torch.Tensor, second_centres: torch.Tensor,
-        second_sizes: torch.Tensor) -> torch.Tensor:
-    """The intersection over union of boxes by their centres and sizes, (..., 2)."""
-    low = torch.maximum(first_centres - first_sizes / 2, second_centres - second_sizes / 2)
-    high = torch.minimum(first_centres + first_sizes / 2, second_centres + second_sizes / 2)
-    common = (high - low).clamp(min=0).prod(-1)
-    return common / (first_sizes.prod(-1) + second_sizes.prod(-1) - common)

@@ -10,7 +10,7 @@ GPU = [Row((32, 8732, 4), more={"rhs": (32, 50, 4)})]
 
 
 def in_torch(attrs, ndim):
-    """As in torchvision, for a batch."""
+    """torchvision's composition, for a batch."""
     def box_iou(torch, lhs, rhs):
         low = torch.max(lhs[..., :, None, :2], rhs[..., None, :, :2])
         high = torch.min(lhs[..., :, None, 2:], rhs[..., None, :, 2:])

@@ -11,7 +11,7 @@ GPU_TARGETS = [Target("both", "copy", 0.85)]
 
 
 def in_torch(attrs, ndim):
-    """As in MONAI."""
+    """MONAI's composition."""
     def dice(torch, data, label):
         p = torch.softmax(data, 1)
         with torch.no_grad():

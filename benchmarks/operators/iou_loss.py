@@ -17,7 +17,7 @@ def in_torch(attrs, ndim):
 
 
 def intersection_and_union(torch, data, truth):
-    """As in torchvision."""
+    """torchvision's composition."""
     low = torch.max(data[..., :2], truth[..., :2])
     high = torch.min(data[..., 2:], truth[..., 2:])
     intersection = (high - low).clamp(min=0).prod(-1)

@@ -10,7 +10,7 @@ def in_torch(attrs, ndim):
 
 
 def lovasz_softmax(torch, data, label):
-    """As in the authors' code, behind a softmax."""
+    """The authors' code, behind a softmax."""
     p = torch.softmax(data, 1).transpose(0, 1).flatten(1)
     label = label.flatten()
     losses = []

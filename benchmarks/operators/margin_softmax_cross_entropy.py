@@ -34,7 +34,7 @@ def backends(shape):
 
 
 def in_mxnet(attrs, shape):
-    """As in InsightFace's MXNet code: the difference that the margin makes, at the label's class; a line beyond pi."""
+    """InsightFace's MXNet code: the difference that the margin makes, at the label's class; a line beyond pi."""
     scale, m2, m3 = attrs["scale"], attrs["m2"], attrs["m3"]
 
     def insightface(F, data, label):
@@ -49,7 +49,7 @@ def in_mxnet(attrs, shape):
 
 
 def in_torch(attrs, ndim):
-    """As in InsightFace's PyTorch code, with the derivative of the margin, and the line."""
+    """InsightFace's PyTorch code, with the derivative of the margin, and the line."""
     scale, m2, m3 = attrs["scale"], attrs["m2"], attrs["m3"]
     unusual = attrs["m1"] != 1 or attrs["easy_margin"] or attrs["class_weight"] or attrs["ignore_label"] is not None
     if unusual or ndim != 2:

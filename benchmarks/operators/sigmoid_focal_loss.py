@@ -10,7 +10,7 @@ GPU_TARGETS = [Target("both", "copy", 0.85)]
 
 
 def in_torch(attrs, ndim):
-    """As in torchvision."""
+    """torchvision's composition."""
     alpha, gamma = attrs["alpha"], attrs["gamma"]
 
     def focal_loss(torch, data, label):

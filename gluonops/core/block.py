@@ -16,7 +16,8 @@ from mxnet.gluon import HybridBlock
 from mxnet.gluon.loss import Loss, _apply_weighting
 
 from ..runtime.near import perhaps
-from .contract import Op
+from . import registry
+from .contract import Arg, Indices, Op
 from .emitter import Array
 from .errors import OpError
 from .text import call_text
@@ -29,7 +30,7 @@ ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
-RAISES = "Raises\n------\nOpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
+RAISES = "OpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -43,19 +44,48 @@ def entries(section: str) -> list[tuple[str, str, str]]:
     return [(match["names"], match["type"], " ".join(match["meaning"].split())) for match in ENTRY.finditer(section)]
 
 
-def complete(function: Callable) -> None:
-    """Add the argument ``name`` and the errors to the docstring of an operator's function."""
-    text = inspect.cleandoc(function.__doc__).replace("\nReturns\n-", f"{NAME}\nReturns\n-", 1)
-    if "\nRaises\n------\n" not in text:
-        text = text.replace("\nExamples\n-", f"\n{RAISES}\nExamples\n-", 1)
-    function.__doc__ = text
+def complete(function: Callable, op: Op) -> None:
+    """Add to the docstring of an operator's function what follows from the contract.
+
+    These are the inputs and the output that it does not describe, the argument ``name``, and the errors.
+    """
+    page = sections(function.__doc__)
+    described = _named_entries(page.pop("Parameters", ""))
+    derived = {arg.name: _input_entry(op, arg) for arg in op.inputs if arg.name not in described}
+    known = {**derived, **described, "name": NAME}
+    parameters = "".join(dict.fromkeys(known.get(name, "") for name in inspect.signature(function).parameters))
+    returns = f"NDArray or Symbol\n    {_returned(op)}\n"
+    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": RAISES, **page}
+    parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
+    function.__doc__ = "\n".join([f"{first}\n", *parts])
+
+
+def _input_entry(op: Op, arg: Arg) -> str:
+    """The entry of an input that its shape and its dtype describe."""
+    terms = ["..." if "..." in term else term for term in op.rules[0].texts[arg.name].split(", ")]
+    is_free = set(terms) == {"..."} or terms.count("...") > 1
+    shape = "any shape" if is_free else f"({', '.join(terms)}{',' if len(terms) == 1 else ''})"
+    if isinstance(arg.values, Indices):
+        meaning = f"Class indices, {shape}, in any float or integer dtype."
+    else:
+        *others, last = op.types[arg.dtype]
+        meaning = f"{shape.capitalize()}; {', '.join(others)} or {last}."
+    return f"{arg.name} : NDArray or Symbol\n    {meaning}\n"
+
+
+def _returned(op: Op) -> str:
+    """What an operator returns, from the contract's words for its first output."""
+    first, doc = op.inputs[0].name, op.outputs[0].doc
+    words = doc.replace(f"shape of {first}", f"the shape and dtype of ``{first}``")
+    whole = words if words != doc else f"{words}; the dtype of ``{first}``"
+    return f"{whole[0].upper()}{whole[1:]}."
 
 
 class OperatorPage:
     """A block of one operator, whose docstring is completed with that of the operator's function.
 
-    A subclass sets ``_op``, the :class:`gluonops.core.contract.Op`, and ``_function``, the operator's function.
-    ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block.
+    A subclass names the operator's function: ``class Mish(OpBlock, function=mish)``. ``_op`` is the operator's
+    contract. ``_learned`` names the arguments of ``hybrid_forward`` that are parameters of the block.
 
     Attributes
     ----------
@@ -66,14 +96,29 @@ class OperatorPage:
     _op: Op
     _function: Callable
     _learned: tuple[str, ...] = ()
+    _keywords: tuple[str, ...] = ()   # the attributes that a derived constructor takes by name only
     own_page = ""
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, function: Callable | None = None, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls._own = sections(cls.__doc__ or "")
-        if "_function" in vars(cls):
+        if function:
+            cls._function, cls._op = staticmethod(function), registry.get(function.__name__).op
+            if "__init__" not in vars(cls) and issubclass(cls, (OpBlock, OpLoss)):
+                cls.__init__ = _constructor(cls)
             cls.own_page = _page(cls, {})
-            cls.__doc__ = _page(cls, sections(cls._function.__doc__))
+            cls.__doc__ = _page(cls, sections(function.__doc__))
+
+    def __new__(cls, *args: Any, **kwargs: Any):
+        block = super().__new__(cls)
+        given = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
+        given.apply_defaults()
+        block._given = {name: value for name, value in given.arguments.items() if name not in ("self", "kwargs")}
+        return block
+
+    def __repr__(self):
+        options = {name: value for name, value in self._options.items() if name in self._given}
+        return call_text(self, {**options, **{name: self._given[name] for name in self._given if name not in options}})
 
 
 def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
@@ -139,11 +184,6 @@ class OpBlock(OperatorPage, HybridBlock):
     ``params``. A subclass with other arguments has a constructor of its own.
     """
 
-    def __init_subclass__(cls, **kwargs: Any):
-        if "_function" in vars(cls) and "__init__" not in vars(cls):
-            cls.__init__ = _constructor(cls)
-        super().__init_subclass__(**kwargs)
-
     def __init__(self, **kwargs: Any):
         options, others = _split(self, kwargs)
         super().__init__(**others)
@@ -153,22 +193,16 @@ class OpBlock(OperatorPage, HybridBlock):
     def hybrid_forward(self, F, *inputs: Array) -> Array:
         return self._function(*inputs, **self._options)
 
-    def __repr__(self):
-        return call_text(self, self._options)
 
-
-def _constructor(cls: type[OperatorPage], keywords: tuple[str, ...] = ()) -> Callable:
-    """The constructor whose arguments are the operator's attributes, and those that the base class names.
-
-    The attributes of these ``keywords`` are taken by name only.
-    """
+def _constructor(cls: type[OperatorPage]) -> Callable:
+    """The constructor whose arguments are the operator's attributes, and those that the base class names."""
     arguments = inspect.signature(cls._function).parameters.values()
     attributes = [argument for argument in arguments if argument.name in cls._op.Attrs._fields]
     block, *others, kwargs = inspect.signature(cls.__init__).parameters.values()
     signature = inspect.Signature([
-        block, *[argument for argument in attributes if argument.name not in keywords], *others,
+        block, *[argument for argument in attributes if argument.name not in cls._keywords], *others,
         *[argument.replace(kind=inspect.Parameter.KEYWORD_ONLY) for argument in attributes
-          if argument.name in keywords], kwargs])
+          if argument.name in cls._keywords], kwargs])
 
     def __init__(self, *args: Any, **kwargs: Any):
         bound = signature.bind(self, *args, **kwargs)
@@ -197,21 +231,11 @@ class OpLoss(OperatorPage, Loss):
         - **loss**: (batch_size,), the dtype of ``pred``.
     """
 
-    _keywords: tuple[str, ...] = ()   # attributes that are taken by name only
-
-    def __init_subclass__(cls, **kwargs: Any):
-        if "_function" in vars(cls) and "__init__" not in vars(cls):
-            cls.__init__ = _constructor(cls, cls._keywords)
-        super().__init_subclass__(**kwargs)
-
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
         options, others = _split(self, kwargs)
         super().__init__(weight, batch_axis, **others)
         self._attrs = self._op.parse(options)
         self._options = {name: getattr(self._attrs, name) for name in options}
-
-    def __repr__(self):
-        return call_text(self, {**self._options, "weight": self._weight, "batch_axis": self._batch_axis})
 
     def hybrid_forward(self, F, pred: Array, label: Array, sample_weight: Array | None = None) -> Array:
         loss = _apply_weighting(F, self._losses(F, pred, label), self._weight, sample_weight)

@@ -49,17 +49,19 @@ def check_regular(path: str | os.PathLike) -> None:
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 
 
-def read_lines(path: str | os.PathLike) -> list[str]:
+def read_lines(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> list[str]:
     """The lines of a text file in UTF-8, without their ends. A byte order mark is left out.
 
-    Raises OSError: the file cannot be read, is not a regular file or is not text; ``strerror`` says why.
+    An OpError with the remedy if the file, which is ``what``, cannot be read, is not a regular one or is not text.
     """
-    check_regular(path)
     try:
+        check_regular(path)
         with open(path, encoding="utf-8-sig") as file:
             return file.read().splitlines()
-    except UnicodeDecodeError as error:
-        raise OSError(errno.EINVAL, "it is not a text file", os.fspath(path)) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "it is not a text file" if isinstance(error, UnicodeDecodeError) else error.strerror
+        name = f"{what} {os.fspath(path)}".lstrip()
+        raise OpError(where, f"{name} cannot be read: {reason}", remedy) from error
 
 
 def make_folder(where: str, path: str) -> None:

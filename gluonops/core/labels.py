@@ -18,7 +18,7 @@ from .contract import Op
 from .declarations import Arg, Rows
 from .expressions import expression, fill_in
 
-CHECKED_CALLS = 2   # of each block: a mistake in all labels shows in the first
+CHECKED_CALLS = 2   # A block checks its first calls: a mistake in all labels shows there.
 MOST_CALLS = 1000   # that are checked where no label is 0
 
 

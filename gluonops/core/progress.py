@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 __all__ = ["COLUMNS", "bars", "columns", "in_notebook", "layers", "over"]
 
-COLUMNS, ROWS = 80, 24   # of a log, and of a terminal that says it has none, as those of containers and editors do
+COLUMNS, ROWS = 80, 24   # A log has so many, and so has a terminal that names none, as those of containers do.
 WIDEST = 100             # a bar has no more columns
 
 

@@ -38,13 +38,8 @@ class Item(NamedTuple):
 
 def index(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
     """The numbers and places of the records, of an ``.idx`` file. An OpError if it has none, or something else."""
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}",
-                      "It is made along with the .rec file") from error
     places = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(where, path, "It is made along with the .rec file"), 1):
         words = [word.strip() for word in line.split("\t")]
         if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
             raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and a place, with a tab "

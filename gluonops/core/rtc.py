@@ -66,13 +66,13 @@ class Node(NamedTuple):
 
     @classmethod
     def created(cls, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
-        """From what MXNet passes to ``create_operator``."""
+        """The node of what MXNet passes to ``create_operator``."""
         return cls(context, tuple(tuple(shape) or (1,) for shape in shapes),
                    tuple(DTYPE_NAMES[number] for number in dtypes))
 
     @classmethod
     def of(cls, arrays: list[mx.nd.NDArray]) -> Node:
-        """From the inputs themselves."""
+        """The node of an operator's inputs."""
         return cls(arrays[0].context, tuple(array.shape or (1,) for array in arrays),
                    tuple(array.dtype.__name__ for array in arrays))
 

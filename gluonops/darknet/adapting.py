@@ -77,7 +77,7 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
         classes = Attr("classes", Int(1), None).parse(WHERE, classes)
     width = Attr("width", Float(above=0), 1.0).parse(WHERE, width)
     sections = read_cfg(cfg)
-    edits = _Edits(read_lines(cfg))
+    edits = _Edits(read_lines(WHERE, cfg, "Pass the path of a cfg", "the cfg"))
 
     numbers = [number for number, section in enumerate(sections) if section.kind in DETECTING]
     outputs = _outputs(sections, numbers)

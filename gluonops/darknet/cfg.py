@@ -175,12 +175,7 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
 
 def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
     """(number, line) of the lines that are not empty, without blanks and comments."""
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise OpError(WHERE, f"cannot read the cfg {os.fspath(path)}: {error.strerror}",
-                      "Pass the path of a cfg") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(WHERE, path, "Pass the path of a cfg", "the cfg"), 1):
         line = "".join(line.split("#")[0].split())
         if line and line[0] != ";":
             yield number, line

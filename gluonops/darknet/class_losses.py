@@ -24,7 +24,7 @@ from .tree import OUT_OF_GROUP, Tree
 
 __all__ = ["ClassLoss", "SquareLoss", "TreeClassLoss", "TreeRegionLoss"]
 
-NONE = -1   # in tables of classes: there is none
+NONE = -1   # The number in tables of classes where there is none.
 
 
 class ClassLoss(HybridBlock):

@@ -78,7 +78,7 @@ def read_tree(path: str | os.PathLike) -> Tree:
         The file cannot be read or is empty. A line is not a name and a number, or the number is not that of an earlier
         class; the message has the line.
     """
-    lines = _lines(path, "tree")
+    lines = read_lines(WHERE, path, "Pass the path of a tree", "the tree")
     name = os.path.basename(os.fspath(path))
     names, parents = [], []
     for number, line in enumerate(lines, 1):
@@ -103,7 +103,7 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     """
     name = os.path.basename(os.fspath(path))
     numbers = []
-    for line, word in enumerate(_lines(path, "map"), 1):
+    for line, word in enumerate(read_lines(WHERE, path, "Pass the path of a map", "the map"), 1):
         is_short = len(word) < 20   # Python does not read thousands of digits
         if not (word.strip().isdecimal() and is_short and int(word) < classes):
             raise OpError("darknet.load", f"{name}, line {line} is {quoted(word)}; expected a class, 0 to "
@@ -112,15 +112,6 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     if not numbers:
         raise OpError("darknet.load", f"{name} has no class; expected a line for each", "Pass the path of a map")
     return tuple(numbers)
-
-
-def _lines(path: str | os.PathLike, what: str) -> list[str]:
-    """The lines of the file of a tree or a map, which is ``what``."""
-    try:
-        return read_lines(path)
-    except OSError as error:
-        raise OpError(WHERE, f"cannot read the {what} {os.fspath(path)}: {error.strerror}",
-                      f"Pass the path of a {what}") from error
 
 
 def _parent(file: str, line: int, words: list[str], count: int) -> int:

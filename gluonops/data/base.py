@@ -142,11 +142,9 @@ def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> 
     origin = ""
     if isinstance(classes, (str, os.PathLike)):
         origin = f" in {os.fspath(classes)}"
-        try:
-            classes = [line.strip() for line in read_lines(classes) if line.strip()]
-        except OSError as error:
-            raise OpError(where, f"the class names{origin} cannot be read: {error.strerror}",
-                          "Pass a sequence of names, or a text file with one per line") from error
+        lines = read_lines(where, classes, "Pass a sequence of names, or a text file with one per line",
+                           "the class names in")
+        classes = [line.strip() for line in lines if line.strip()]
     names = tuple(classes)
     if not names or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
         raise OpError(where, f"classes{origin} are {names!r}; expected one name or more, all different",

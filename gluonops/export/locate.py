@@ -179,10 +179,7 @@ def _facts(where: str, folder: str) -> dict[str, Any]:
 
 def _lines(where: str, path: str) -> list[str]:
     """The lines of a file that are not empty."""
-    try:
-        return [line for line in read_lines(path) if line.strip()]
-    except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}", "Correct the file, or remove it") from error
+    return [line for line in read_lines(where, path, "Correct the file, or remove it") if line.strip()]
 
 
 def _shape(where: str, name: object, shape: object) -> list[int]:

@@ -10,7 +10,7 @@
   :mod:`~gluonops.train.precision`: averages of parameters, frozen layers, accumulation and clipping, 16 bits
 - :mod:`~gluonops.train.checkpoint`, :mod:`~gluonops.train.pretrained`, :mod:`~gluonops.train.pretraining`: files of a
   run, and what a net starts from
-- :mod:`~gluonops.train.images`: data sets in their parts
+- :mod:`~gluonops.train.images`, :mod:`~gluonops.train.subsets`: data sets in their parts
 - :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`,
   :mod:`~gluonops.train.tensorboard`: what a run has reached
 - :mod:`~gluonops.train.exporting`, :mod:`~gluonops.train.inference`, :mod:`~gluonops.train.usage`: nets on their way
@@ -51,11 +51,7 @@ from .gradients import accumulate_gradients, clip_gradients, zero_gradients
 from .graphs import cut_symbol, fits, keep_statistics, load_module
 from .images import (
     OF_DIGITS,
-    Cached,
     Classification,
-    ClassSubset,
-    DetectionSubset,
-    Repeated,
     classification_batch,
     classification_parts,
     default_augment,
@@ -129,6 +125,7 @@ from .schedules import (
     darknet_schedule,
     schedule,
 )
+from .subsets import Cached, ClassSubset, DetectionSubset, Repeated
 from .tensorboard import EventWriter
 from .usage import how_to_run, save_example
 

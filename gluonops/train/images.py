@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import collections
-import hashlib
 import os
 from collections.abc import Sequence
 
@@ -17,11 +16,10 @@ from ..data.base import about_image, class_names, listed
 from ..data.datasets.data_file import is_data_file
 from ..data.datasets.yolo import names_files
 from ..data.images import progress
-from ..runtime.near import perhaps
+from .subsets import Cached, ClassSubset, DetectionSubset, Repeated, check_classes
 
-__all__ = ["OF_DIGITS", "Cached", "ClassSubset", "Classification", "DetectionSubset", "Repeated",
-           "classification_batch", "classification_parts", "default_augment", "describe_images", "detection_parts",
-           "find_anchors"]
+__all__ = ["OF_DIGITS", "Classification", "classification_batch", "classification_parts", "default_augment",
+           "describe_images", "detection_parts", "find_anchors"]
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
@@ -33,97 +31,6 @@ class Classification(collections.namedtuple("Classification", "training validati
     """Images to train on, to choose the best epoch on, and held out until the end; and the names of the classes."""
 
     __slots__ = ()
-
-
-class ClassSubset(gluon.data.Dataset):
-    """The images of some classes, labelled by their place among them.
-
-    Parameters
-    ----------
-    dataset : gluon.data.Dataset
-        For classification.
-    classes : sequence of str
-        Names of the classes.
-    chosen : numpy.ndarray, optional
-        Which of the images of these classes to take: bool (N,).
-    """
-
-    def __init__(self, dataset: gluon.data.Dataset, classes: Sequence[str], chosen: np.ndarray | None = None):
-        numbers = np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
-        self.dataset, self.classes = dataset, classes
-        self.indices = np.flatnonzero(numbers[dataset.labels] >= 0)
-        if chosen is not None:
-            self.indices = self.indices[chosen]
-        self.labels = numbers[dataset.labels[self.indices]]
-
-    def __len__(self):
-        return len(self.indices)
-
-    def fingerprint(self) -> str:
-        """A hash of the selected images and their labels; it changes if the data does."""
-        return hashlib.sha256(np.stack([self.indices, self.labels]).astype("int64").tobytes()).hexdigest()[:16]
-
-    def __getitem__(self, index):
-        return self.dataset[int(self.indices[index])][0], self.labels[index]
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of an image in a file."""
-        return self.dataset.size(int(self.indices[index]))
-
-    def name(self, index: int) -> str:
-        """What an error calls an image in a file."""
-        return self.dataset.name(int(self.indices[index]))
-
-
-class DetectionSubset(gluon.data.Dataset):
-    """A data set for detection with the objects of some classes. An image without any of them is one of background.
-
-    Parameters
-    ----------
-    dataset : gluonops.data.DetectionDataset
-    classes : sequence of str
-        Names of the classes, in the order of their class ids.
-
-    Raises
-    ------
-    OpError
-        The data set has no such class.
-    """
-
-    def __init__(self, dataset: data.DetectionDataset, classes: Sequence[str]):
-        check_classes(classes, dataset.classes, "train.DetectionSubset")
-        self.dataset, self.classes = dataset, tuple(classes)
-        self._numbers = np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
-
-    def __len__(self):
-        return len(self.dataset)
-
-    def __getitem__(self, index):
-        image, label = self.dataset[index]
-        return image, self._chosen(label)
-
-    def label(self, index: int) -> np.ndarray:
-        """The boxes of the classes in an image."""
-        return self._chosen(self.dataset.label(index))
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image."""
-        return self.dataset.size(index)
-
-    def name(self, index: int) -> str:
-        """What an error calls the image."""
-        return self.dataset.name(index)
-
-    def fingerprint(self) -> str:
-        """A hash of the data set and the classes."""
-        text = "\0".join([self.dataset.fingerprint(), *self.classes])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def _chosen(self, label):
-        numbers = self._numbers[label[:, 4].astype(int)]
-        label = label[numbers >= 0]
-        label[:, 4] = numbers[numbers >= 0]
-        return label
 
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
@@ -232,14 +139,6 @@ def detection_split(name: str, root: str | os.PathLike, split: str, classes: Seq
     return data.detection(name, root, split, classes=classes)
 
 
-def check_classes(chosen: Sequence[str], known: Sequence[str], where: str) -> None:
-    """Raise an OpError for a class that a data set does not have."""
-    for name in chosen:
-        if name not in known:
-            raise OpError(where, f"there is no class {name!r}; there are {', '.join(known)}",
-                          perhaps(name, known) or "Choose other --classes")
-
-
 def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
                  cfg: str | os.PathLike | None = None) -> list | str | None:
     """The anchors that ``--anchors`` means.
@@ -316,75 +215,6 @@ def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.N
     """A DataLoader's ``batchify_fn``: images (B, C, H, W) from 0 to 1, and labels (B,)."""
     images, labels = zip(*items)
     return mx.nd.array(np.stack(images)), mx.nd.array(np.array(labels, "float32"))
-
-
-class Cached(gluon.data.Dataset):
-    """A data set's items, kept in memory after the first read; for items that are costly to make.
-
-    Boxes and sizes are those of the items. So an item is made once, whatever is asked for first.
-
-    Parameters
-    ----------
-    dataset : gluonops.data.DetectionDataset
-    """
-
-    def __init__(self, dataset: data.DetectionDataset):
-        self.dataset, self._items = dataset, {}
-        self.classes = dataset.classes
-
-    def __len__(self):
-        return len(self.dataset)
-
-    def __getitem__(self, index):
-        if index not in self._items:
-            self._items[index] = self.dataset[index]
-        return self._items[index]
-
-    def fingerprint(self) -> str:
-        """The fingerprint of the data set."""
-        return self.dataset.fingerprint()
-
-    def label(self, index: int) -> np.ndarray:
-        """The boxes of an item."""
-        return self[index][1]
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height)"""
-        return self[index][0].shape[1::-1]
-
-    def name(self, index: int) -> str:
-        """What an error calls the image."""
-        return self.dataset.name(index)
-
-
-class Repeated(gluon.data.Dataset):
-    """A data set, several times over: an epoch of few images is over too soon to validate after each.
-
-    In :class:`gluonops.data.Augmented` each of the times has random numbers of its own.
-
-    Parameters
-    ----------
-    dataset : gluon.data.Dataset
-    times : int
-        At least 1.
-    """
-
-    def __init__(self, dataset: gluon.data.Dataset, times: int):
-        self.dataset, self.times = dataset, times
-
-    def __len__(self):
-        return self.times * len(self.dataset)
-
-    def __getitem__(self, index):
-        return self.dataset[index % len(self.dataset)]
-
-    def fingerprint(self) -> str:
-        """The fingerprint of the data set."""
-        return self.dataset.fingerprint()
-
-    def name(self, index: int) -> str:
-        """What an error calls the image."""
-        return self.dataset.name(index % len(self.dataset))
 
 
 def describe_images(training: Repeated, validation: gluon.data.Dataset) -> dict[str, object]:

@@ -130,14 +130,15 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
               extra={"classes": list(classes)})
     run.resume(resume)
     with fitted_batch_norm(classifier, updates):
-        _fit(run, classifier, cutouts, device, threads)
+        fit(run, classifier, cutouts, threads)
     return run.history[-1]["accuracy"]
 
 
-def _fit(run, classifier, cutouts, device, threads):
-    softmax = SoftmaxCELoss()
+def fit(run: Run, classifier: gluon.HybridBlock, dataset: gluon.data.Dataset, threads: int) -> None:
+    """Train a classifier, without a validation, on the run's device."""
+    softmax, device = SoftmaxCELoss(), run.trainer._contexts[0]
     for _ in run.epochs():
-        for images, labels in run.batches(cutouts, classification_batch, threads):
+        for images, labels in run.batches(dataset, classification_batch, threads):
             images, labels = images.as_in_context(device), labels.as_in_context(device)
             with autograd.record():
                 logits = classifier(images)

@@ -6,6 +6,7 @@ import json
 import numbers
 import os
 import pathlib
+import time
 from collections.abc import Mapping, Sequence
 
 import mxnet as mx
@@ -15,9 +16,10 @@ from ..core.progress import COLUMNS
 from ..version import __version__
 from .files import write
 
-__all__ = ["EpochTable", "duration", "write_history", "write_results"]
+__all__ = ["EpochTable", "ExpectedTime", "duration", "write_history", "write_results"]
 
-WIDTH = 7   # of a column at least: four digits, a point and an exponent
+WIDTH = 7   # A column is at least so wide: four digits, a point and an exponent.
+SLOW, TIMED = 4, 12   # the first batches of a run, and those behind them, which take about as long as all others
 
 
 class EpochTable:
@@ -60,6 +62,21 @@ class EpochTable:
             self._names = list(widths)
             lines.insert(0, "  ".join(name.rjust(width) for name, width in widths.items()))
         return "\n".join(lines)
+
+
+class ExpectedTime:
+    """The last line of a run's introduction, with titles of this width: how long the run will take."""
+
+    def __init__(self, width: int):
+        self._width, self._marks = width, []
+
+    def after_a_batch(self, left: int) -> str | None:
+        """The line, once some batches are timed; so many are left."""
+        self._marks.append(time.monotonic())
+        if len(self._marks) != SLOW + TIMED + 1:
+            return None
+        seconds = (self._marks[-1] - self._marks[SLOW]) / TIMED
+        return f"{'time':>{self._width}}  about {duration(seconds * left)}, and the validations"
 
 
 def duration(seconds: float) -> str:

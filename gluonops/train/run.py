@@ -24,18 +24,17 @@ from .checking import all_finite, check_options, check_state, diverged
 from .checkpoint import next_order, read_checkpoint, restore_checkpoint, save_checkpoint
 from .devices import Workers, share_parameters
 from .files import lock_folder, make_folder, save_tensors
-from .gradients import accumulate_gradients, clip_gradients, zero_gradients
+from .gradients import Updates
 from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
 from .progress import Bar, say
-from .reports import EpochTable, duration, write_history
+from .reports import EpochTable, ExpectedTime, duration, write_history
 from .stopping import Stopping
 from .tensorboard import EventWriter
 
 __all__ = ["Run"]
 
 WHERE = "train.Run"
-TIMED = 12   # batches whose time is that of the others, about
 LAG = 4   # batches after which a loss is read: by then it is computed, and reading it does not hold the engine up
 READ_TIMEOUT = 3600   # seconds for a batch: a laptop that sleeps in a run goes on; Gluon's own 120 s would end it
 TRAIN_STATE = {"epoch": int, "batch": int, "seen": int, "history": list, "sums": dict, "measured": int,
@@ -135,7 +134,7 @@ class Run:
         self.epoch_count, self.batch_size, self.seed = epochs, batch_size, seed
         self.blocks = {"net": net, **(blocks or {})}
         self.workers = workers or Workers(devices=len(trainer._contexts))
-        self.accumulate, self.clip, self.save_every = accumulate, clip, save_every
+        self.accumulate, self.save_every = accumulate, save_every
         self.average = ParameterAverage(net, average) if average else None
         self.precision = MixedPrecision(dtype, trainer)
         self.out = make_folder(out, WHERE)
@@ -150,17 +149,12 @@ class Run:
         self.options = json.loads(json.dumps({**own, **(options or {}), "workers": self.workers.count}, default=str))
         self.epoch = self.batch = self.seen = 0
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
-        self._unread, self._waiting = collections.deque(), 0
-        self._marks, self._title_width = None, 0   # times of batches, until the expected time is said
-        self._stopping, self._table = Stopping(self.workers), EpochTable(epochs, shown)
+        self._unread = collections.deque()
+        self._stopping, self._table, self._expected = Stopping(self.workers), EpochTable(epochs, shown), None
         parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
-        if clip and self.workers.update_on_servers:
-            raise OpError(WHERE, "clip needs the sum of all gradients, which dist_async never has",
-                          "Leave clip out, or choose dist_sync")
-        if accumulate > 1:
-            accumulate_gradients(trainer._params)
+        self._updates = Updates(trainer, self.workers, batch_size, accumulate, clip, self.precision)
 
     @property
     def best(self) -> float:
@@ -249,7 +243,7 @@ class Run:
                  "updates": f"{updates} in each of {self.epoch_count} epochs"}
         width = max(map(len, lines))
         self.say("\n".join(f"{name:>{width}}  {value}" for name, value in lines.items()))
-        self._title_width, self._marks = width, []
+        self._expected = ExpectedTime(width)
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
                 sizes: Sequence | None = None, every: int = 10) -> Iterator:
@@ -316,12 +310,17 @@ class Run:
         """
         indices, images = self._plan[self.batch]
         self._unread.append((len(indices), images, parts))
-        self.batch, self.seen, self._waiting = self.batch + 1, self.seen + images, self._waiting + images
-        if self._marks is not None:
-            self._say_expected_time()
+        self.batch, self.seen = self.batch + 1, self.seen + images
+        self._updates.waiting += images
+        if self._expected:
+            line = self._expected.after_a_batch((self.epoch_count - self.epoch) * len(self._plan) - self.batch)
+            if line:
+                self.say(line)
         if self.batch % self.accumulate and self.batch < len(self._plan):
             return
-        self._update()
+        self._updates.make()
+        if self.average is not None:
+            self.average.update()
         if after:
             after()
         self._read_losses(LAG)
@@ -331,14 +330,9 @@ class Run:
             self.save()
             self._stopping.leave(self.path)
 
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
+    def averaged(self) -> contextlib.AbstractContextManager:
         """The net has its averaged parameters within the ``with`` block, if the run has an average."""
-        if self.average is None:
-            yield
-        else:
-            with self.average.applied():
-                yield
+        return contextlib.nullcontext() if self.average is None else self.average.applied()
 
     def end_epoch(self, metrics: Mapping[str, float], score: float) -> None:
         """Note the epoch, keep the parameters if no epoch had a higher score, and save.
@@ -354,7 +348,7 @@ class Run:
         row = {"epoch": self.epoch + 1, **self._means(), **metrics}
         if not self.workers.update_on_servers:   # there the servers have it
             row["learning_rate"] = self.trainer.learning_rate
-        self._marks = None   # the row has the time
+        self._expected = None   # the row has the time
         self.say(self._table.row(row, time.monotonic() - self._epoch_began))
         self.history.append({**row, "score": score})
         self.epoch, self.batch, self.sums, self.measured, self.counted = self.epoch + 1, 0, {}, 0, 0
@@ -368,32 +362,6 @@ class Run:
         self.save()
         self._stopping.agree(0)
         self._stopping.leave(self.path)
-
-    def _say_expected_time(self):
-        """The last line of the introduction, when some batches after the first ones, which are slow, are timed."""
-        self._marks.append(time.monotonic())
-        if len(self._marks) > LAG + TIMED:
-            seconds = (self._marks[-1] - self._marks[LAG]) / TIMED
-            left = (self.epoch_count - self.epoch) * len(self._plan) - self.batch
-            self.say(f"{'time':>{self._title_width}}  about {duration(seconds * left)}, and the validations")
-            self._marks = None
-
-    def _update(self):
-        workers, waiting = self.workers, self._waiting
-        self._waiting = 0
-        if workers.update_on_servers:
-            # A server updates for one worker at a time, and keeps the first divisor that it is told.
-            self.trainer.step(self.batch_size * self.accumulate)
-        elif self.clip:
-            self.trainer.allreduce_grads()
-            clip_gradients(self.trainer._params, self.clip * waiting * self.precision.loss_scale)
-            self.trainer.update(waiting)
-        else:
-            self.trainer.step(waiting)
-        if self.average is not None:
-            self.average.update()
-        if self.accumulate > 1:
-            zero_gradients(self.trainer._params)
 
     def _take_files(self, path):
         """Write the files of the run to ``out``, if it is resumed from another folder."""

@@ -83,7 +83,7 @@ class Cosine(Schedule):
         self.total, self.final = max(total, warmup + 1), final
 
     def rate(self, num_update: int) -> float:
-        """From the base rate to ``final``."""
+        """The rate between the base rate and ``final``."""
         if num_update > self.total:
             return self.final
         share = (num_update - self.warmup) / (self.total - self.warmup)

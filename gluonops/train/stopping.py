@@ -17,7 +17,7 @@ from .progress import say
 
 __all__ = ["Stopping"]
 
-KEY = (1 << 30) - 1   # of dist_sync's kvstore; a trainer counts its keys from 0
+KEY = (1 << 30) - 1   # The kvstore of dist_sync has it; a trainer counts its keys from 0.
 
 
 class Stopping:

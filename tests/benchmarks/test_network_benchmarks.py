@@ -16,13 +16,12 @@ def options(**others):
     return argparse.Namespace(**{"quick": True, "turns": 2, "spoil": None, **others})
 
 
-def test_an_exported_network(capsys, tmp_path):
-    """The command, with one peer spoilt."""
+def test_an_exported_network(capsys, tmp_path, monkeypatch):
+    """The command, with some of the peers, of which one is spoilt."""
+    monkeypatch.setattr(deploy, "PEERS", (NET, MODULE, ORT, EAGER))
+    monkeypatch.setattr(deploy, "BATCHES", (2,))
     path = tmp_path / "deploy.json"
-    words = ["--quick", "--batch", "2", "--threads", "1", "--spoil", MODULE, "--json", str(path)]
-    for peer in (MODULE, ORT, EAGER):
-        words += ["--peer", peer]
-    assert deploy.main(words) == 1
+    assert deploy.main(["--quick", "--spoil", MODULE, "--json", str(path)]) == 1
     case, = results.load(path)["cases"]
     assert (case["net"], case["batch"]) == ("small", 2)
     assert set(case["mismatches"]) == {MODULE} and "is off by" in case["mismatches"][MODULE]
@@ -54,6 +53,12 @@ def test_an_output_that_is_missing_or_off_is_wrong():
     assert "shape" in deploy.differs(expected[:1], expected)
     assert deploy.differs(expected + 1e-6, expected) is None is int8.differs(expected + 0.1, expected)
     assert "off by" in deploy.differs(expected + 1e-4, expected) and "error" in int8.differs(2 * expected, expected)
+
+
+def test_a_step_in_torch_has_the_loss_of_ours():
+    pytest.importorskip("torch")
+    from benchmarks.networks import torch_training
+    torch_training.step("half of tiny_yolov2", 2, 64)   # compares the first losses
 
 
 def test_a_case_is_measured_quiet_and_busy():

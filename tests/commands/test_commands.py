@@ -140,7 +140,7 @@ def test_nothing_found(network, photograph, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("change, text", [
-    ({"cfg": "missing.cfg"}, "gluonops.darknet.load: cannot read the cfg missing.cfg: No such file"),
+    ({"cfg": "missing.cfg"}, "gluonops.darknet.load: the cfg missing.cfg cannot be read: No such file"),
     ({"weights": "short.weights"}, "gluonops.darknet.load_weights: short.weights is too short: mini_yolov2_layer00"),
     ({"image": "short.weights"}, "short.weights has 99 bytes that do not decode; expected an image"),
     ({"image": "missing.jpg"}, "the image missing.jpg cannot be read: No such file"),

@@ -177,8 +177,8 @@ def test_names_that_mxnet_cannot_open(names, name):
         with pytest.raises(gops.OpError, match="gluonops.test: .* is not the name of a file; expected UTF-8"):
             function("test", name)
     assert os.listdir() == []
-    with pytest.raises(OSError, match="no file can have this name|No such file"):
-        files.read_lines(name)
+    with pytest.raises(gops.OpError, match="no file can have this name|No such file"):
+        files.read_lines("test", name, "")
 
 
 def test_folders(names):
@@ -222,9 +222,9 @@ def test_lines_of_a_text_file(tmp_path):
     """With and without a byte order mark, and with any ends of lines."""
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffé 1\r\n\nlast".encode())
-    assert files.read_lines(path) == ["é 1", "", "last"]
+    assert files.read_lines("test", path, "") == ["é 1", "", "last"]
     path.write_bytes(b"")
-    assert files.read_lines(path) == []
+    assert files.read_lines("test", path, "") == []
 
 
 def test_lines_of_what_is_no_text_file(tmp_path):
@@ -234,8 +234,8 @@ def test_lines_of_what_is_no_text_file(tmp_path):
     reasons = {"latin": "it is not a text file", "fifo": "it is not a regular file",
                "none": "No such file or directory"}
     for name, reason in reasons.items():
-        with pytest.raises(OSError) as found:
-            files.read_lines(tmp_path / name)
-        assert found.value.strerror == reason and found.value.filename == str(tmp_path / name)
+        with pytest.raises(gops.OpError) as found:
+            files.read_lines("test", tmp_path / name, "Pass another", "the list")
+        assert str(found.value) == f"gluonops.test: the list {tmp_path / name} cannot be read: {reason}. Pass another."
     with pytest.raises(gops.OpError, match="the class names in .*fifo cannot be read: it is not a regular file"):
         class_names(tmp_path / "fifo", "test")

@@ -145,7 +145,7 @@ def test_not_a_network(text, message, tmp_path):
 
 
 def test_unreadable_files(tmp_path):
-    with pytest.raises(gops.OpError, match="cannot read the cfg .*missing.cfg: No such file or directory"):
+    with pytest.raises(gops.OpError, match="the cfg .*missing.cfg cannot be read: No such file or directory"):
         gops.darknet.load(tmp_path / "missing.cfg")
     (tmp_path / "a.weights").write_bytes(bytes(range(256)))
     with pytest.raises(gops.OpError, match="it is not a text file"):

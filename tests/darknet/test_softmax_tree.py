@@ -29,7 +29,7 @@ def test_malformed_trees(text, message, tmp_path):
 
 
 def test_a_missing_tree(tmp_path):
-    with pytest.raises(gops.OpError, match="cannot read the tree .*: No such file"):
+    with pytest.raises(gops.OpError, match="the tree .* cannot be read: No such file"):
         gops.darknet.read_tree(tmp_path / "missing")
 
 

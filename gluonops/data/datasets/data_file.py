@@ -143,10 +143,7 @@ def _candidate(path: str, written: str) -> str | None:
 
 def _lines(path: str) -> list[tuple[int, str]]:
     """(number, line) of the lines that are not empty, without blanks around them."""
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass the path of a text file") from error
+    lines = read_lines(WHERE, path, "Pass the path of a text file")
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 

@@ -87,10 +87,7 @@ def _list(root, folder, name):
 def _check_list(root, folder, name, known, written):
     """((width, height) in its label, path of the label) for each image of a list."""
     path = _list(root, folder, name)
-    try:
-        lines = [line.strip() for line in read_lines(path)]
-    except OSError as error:
-        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass another root or splits") from error
+    lines = [line.strip() for line in read_lines(WHERE, path, "Pass another root or splits")]
     if not lines:
         raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
     expected_sizes = []

@@ -81,11 +81,7 @@ def read_label(path: str, classes: int) -> np.ndarray:
 
     An OpError if the file cannot be read, or a line is invalid.
     """
-    try:
-        lines = read_lines(path)
-    except OSError as error:
-        raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}",
-                      "Add or replace it; an image without objects has an empty label file") from error
+    lines = read_lines(WHERE, path, "Add or replace it; an image without objects has an empty label file", "the label")
     rows = [_row(path, number, line, classes) for number, line in enumerate(lines, 1) if line.strip()]
     return np.array(rows, "float64").reshape(-1, FIELDS)
 
@@ -147,10 +143,7 @@ def _images(root, split):
 
 def _listed(root, path):
     """The paths of the images in a list."""
-    try:
-        lines = [line.strip() for line in read_lines(path)]
-    except OSError as error:
-        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass another root") from error
+    lines = [line.strip() for line in read_lines(WHERE, path, "Pass another root")]
     images = []
     for number, line in enumerate(lines, 1):
         if not line:

@@ -1,4 +1,4 @@
-"""From a data set to the input of a net: items for a DataLoader, and functions that make batches of them.
+"""What makes the input of a net of a data set: items for a DataLoader, and functions that make batches of them.
 
     train = data.Augmented(data.detection("voc", root), size=416, augment=data.Augment(), seed=0)
     order = gluon.data.BatchSampler(gluon.data.RandomSampler(len(train)), 16, "discard")

@@ -23,7 +23,7 @@ from ..model import ExportedModel
 from ..shapes import DataShape, Shapes, type_name
 from ..sizes import Sizes, known_shapes
 from ..warning import ExportWarning
-from . import layers, losses, operators  # noqa: F401  (each fills the table)
+from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .blocks import Block, Module
 from .build import Builder
 from .images import images_source
@@ -43,7 +43,7 @@ __all__ = ["torch"]
 RECORDED, ALONE = (pathlib.Path(__file__).with_name(name) for name in ("test_net.txt", "test_alone.txt"))
 # The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer. Where
 # smaller ones leave a batch norm fewer pixels, it divides by almost nothing, and doubles rounding differences.
-BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 3, (12, 20, 40, 80, 112, 144), 80, 4
+BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 2, (12, 20, 40, 56, 80, 112, 144), 40, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
@@ -303,10 +303,7 @@ def _argument(name: str) -> str:
 def _docstring(net: object, model: ExportedModel) -> str:
     origin = f"the files {os.path.basename(os.fspath(net))}" if isinstance(net, (str, os.PathLike)) else \
         type(net).__name__
-    shapes = [f"{name} {shape}" for name, shape in model.inputs.items()]
-    begin = f"Written by gluonops {__version__} from {origin} of MXNet"
-    if len(shapes) == 1:
-        return f"{begin}, for inputs like {shapes[0]}."
-    return "\n".join([f"{begin}, for inputs like these:", "", *(f"    {shape}" for shape in shapes), ""])
+    inputs = "".join(f"    {name} {shape}\n" for name, shape in model.inputs.items())
+    return f"Written by gluonops {__version__} from {origin} of MXNet, for inputs like these:\n\n{inputs}"
 
 

@@ -122,7 +122,7 @@ class NumberTranslator(Translator):
         self.types = known_types(op)   # name -> dtype
 
     def add(self, name: str, dtype: str) -> None:
-        """From here on the record has this number."""
+        """Note that the record has this number from here on."""
         self.members.add(name)
         self.types[name] = dtype if dtype in ("bool", "int64") else "float64"
 

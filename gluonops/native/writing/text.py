@@ -38,7 +38,7 @@ def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
 
 
 def itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
-    """As :func:`wrapped`, but with one item per line if they do not fit on one line."""
+    """The text of :func:`wrapped`, but with one item per line if they do not fit on one line."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]

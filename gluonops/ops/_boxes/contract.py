@@ -1,6 +1,4 @@
 """Attributes of the operators on boxes."""
-from __future__ import annotations
-
 from ...core.contract import Attr, Choice
 
 FORMATS = ("corner", "center")

@@ -1,6 +1,4 @@
 """Attributes of the operators on class labels."""
-from __future__ import annotations
-
 from ...core.contract import Attr, Indices, Int, Numbers, Optional
 
 IGNORE = Attr("ignore_label", Optional(Int()), None)

@@ -1,6 +1,4 @@
 """Attributes and shapes of the operators on YOLOv2's map."""
-from __future__ import annotations
-
 from ...core.contract import Attr, Bool, Int, Pairs
 
 # Source: pjreddie/darknet, cfg/yolov2-voc.cfg.

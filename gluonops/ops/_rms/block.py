@@ -4,7 +4,6 @@ from __future__ import annotations
 from mxnet.initializer import Initializer
 
 from ...core.block import OpBlock
-from ...core.text import call_text
 
 
 class ScaledRows(OpBlock):
@@ -22,13 +21,9 @@ class ScaledRows(OpBlock):
 
     def __init__(self, axis: int, eps: float, in_channels: int, scale_initializer: str | Initializer, **kwargs):
         super().__init__(axis=axis, eps=eps, **kwargs)
-        self._shown = {**self._options, "in_channels": in_channels, "scale_initializer": scale_initializer}
         with self.name_scope():
             self.scale = self.params.get("scale", shape=(in_channels,), init=scale_initializer,
                                          allow_deferred_init=True)
 
     def hybrid_forward(self, F, data, scale):
         return super().hybrid_forward(F, data, scale)
-
-    def __repr__(self):
-        return call_text(self, self._shown)

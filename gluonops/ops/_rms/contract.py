@@ -1,6 +1,4 @@
 """The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
 from .._softmax.contract import power_of_two, threads_per_row
 
@@ -22,12 +20,12 @@ def threads(length: int, inner: int) -> int:
 
 
 def forward(args) -> Launch:
-    """One row for each (batch, inner)."""
+    """A row for each (batch, inner)."""
     return Launch.of_rows(args.batch * args.inner, threads(args.channels, args.inner))
 
 
 def backward(args) -> Launch:
-    """As many rows as the blocks have at the same time. A row has parts, each of which its threads can hold."""
+    """The blocks take as many rows at a time as they have. A row has parts, each of which its threads can hold."""
     of_row = threads(args.channels, args.inner)
     parts = -(-args.channels // (HELD * of_row)) or 1
     most = max(1, MOST_BLOCKS // parts) * (THREADS // of_row)

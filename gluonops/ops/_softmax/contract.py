@@ -14,7 +14,7 @@ WARP = 32              # threads
 BLOCK = 256            # threads
 MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
-STEPS = ("SUMS", "ROWS")   # of kernels that need a row's sums before its elements
+STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
 
 AXIS = Attr("axis", Int(), -1)
 
@@ -27,7 +27,7 @@ NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expect
 
 
 def held_rows(args) -> Launch:
-    """Of kernels that need a row's sums before its elements. They hold a row in registers, or read it twice.
+    """The launch of a kernel that needs a row's sums before its elements, and holds the row or reads it twice.
 
     Where rows are so few that they have parts, one launch finds the sums, and another one needs them.
     """
@@ -37,7 +37,7 @@ def held_rows(args) -> Launch:
 
 
 def streamed_rows(args) -> Launch:
-    """Of kernels that hold nothing of a row: of many rows each has fewer threads, with more elements."""
+    """The launch of a kernel that holds nothing of a row. Of many rows each has fewer threads, with more elements."""
     rows, classes, inner = sizes(args)
     return launched(rows, streamed_threads(rows, classes, inner), streamed_parts(rows, classes, inner))
 
@@ -74,7 +74,7 @@ def threads_per_row(classes: int) -> int:
 
 
 def threads_of_neighbours(classes: int) -> int:
-    """For many rows that are neighbours in memory: threads of different rows read contiguous elements.
+    """The threads of a row, where many rows are neighbours in memory: those of different rows read contiguous elements.
 
     With four threads per row, a warp handles eight rows, and reads 32 bytes of float32 per class.
     """

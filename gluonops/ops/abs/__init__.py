@@ -23,16 +23,9 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["abs"]
-
 
 def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=redefined-builtin
     """Absolute value of every element.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32, float64, uint8, int8, int32 or int64.
 
     Returns
     -------

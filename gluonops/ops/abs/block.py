@@ -1,10 +1,7 @@
 """The layer ``gluonops.nn.Abs``."""
 from ...core.block import OpBlock
 from .. import abs as _abs
-from .contract import OP
 
 
-class Abs(OpBlock):
+class Abs(OpBlock, function=_abs):
     """Absolute value."""
-
-    _op, _function = OP, staticmethod(_abs)

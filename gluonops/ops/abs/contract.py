@@ -1,6 +1,4 @@
 """The contract of ``abs``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, INTEGERS
 from .._activation.contract import activation
 

@@ -29,8 +29,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["box_iou"]
-
 
 def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=redefined-builtin
             name: str | None = None) -> Array:

@@ -1,15 +1,13 @@
 """The contract of ``box_iou``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes, threads_along
 from .._boxes.contract import FORMAT
 
-THREADS = 256      # of a block
-LONGEST_ROW = 256  # a longer row of rhs gets as many threads
-BLOCKS = 1056      # that occupy a large GPU
-BAND = 64          # boxes of lhs for a block, where several share them
+THREADS = 256      # A block has so many.
+LONGEST_ROW = 256  # A longer row of rhs gets as many threads.
+BLOCKS = 1056      # So many occupy a large GPU.
+BAND = 64          # So many boxes of lhs are one block's, where several share them.
 
 
 def forward(args) -> Launch:

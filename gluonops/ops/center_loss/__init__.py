@@ -44,8 +44,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["center_loss"]
-
 
 def center_loss(data: Array, label: Array, centers: Array, name: str | None = None) -> Array:
     """Half the squared distance of every sample to the centre of its class.
@@ -54,16 +52,9 @@ def center_loss(data: Array, label: Array, centers: Array, name: str | None = No
     ----------
     data : NDArray or Symbol
         Features, (batch, features); float16, float32 or float64.
-    label : NDArray or Symbol
-        Class indices, (batch,), in any float or integer dtype.
     centers : NDArray or Symbol
         (classes, features), the dtype of ``data``. In a graph its variable needs an explicit shape, such as
         ``mx.sym.var("centers", shape=(10, 2))``, because the number of classes does not follow from the data.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every sample, (batch,); the dtype of ``data``.
 
     Examples
     --------

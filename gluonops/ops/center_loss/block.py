@@ -10,7 +10,6 @@ from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
 from ...core.block import OpLoss
 from ...core.contract import Attr, Float, Int
 from ...core.emitter import Array
-from ...core.text import call_text
 from .. import center_loss as _center_loss
 from .contract import OP
 
@@ -21,7 +20,7 @@ OPTIONS = (
 )
 
 
-class CenterLoss(OpLoss):
+class CenterLoss(OpLoss, function=_center_loss):
     """Half the squared distance of the features to the centre of their class, with centres that are learned.
 
     Use it with a small ``weight``, added to a loss that separates the classes. Call :meth:`update` after every step. It
@@ -54,7 +53,7 @@ class CenterLoss(OpLoss):
         Number of samples that moved each centre, (classes,).
     """
 
-    _op, _function, _learned = OP, staticmethod(_center_loss), ("centers", "counts")
+    _learned = ("centers", "counts")
 
     def __init__(self, classes: int, features: int, alpha: float = 0.5, weight: float | None = None,
                  batch_axis: int = 0, center_initializer: str | mx.init.Initializer = "zeros", **kwargs):
@@ -74,11 +73,6 @@ class CenterLoss(OpLoss):
     def forward(self, data: Array, label: Array, *args: Array) -> Array:
         labels.check_call(self, OP, OP.parse({}), {"label": label, "centers": self.centers})
         return super().forward(data, label, *args)
-
-    def __repr__(self):
-        classes, features = self.centers.shape
-        return call_text(self, {"classes": classes, "features": features, "alpha": self._alpha, "weight": self._weight,
-                                "batch_axis": self._batch_axis, "center_initializer": self.centers.init})
 
     def hybrid_forward(self, F, data, label, sample_weight=None, centers=None, counts=None):
         if self._batch_axis:

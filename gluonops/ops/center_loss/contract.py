@@ -1,12 +1,10 @@
 """The contract of ``center_loss``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
 
-BLOCKS = 1056         # that occupy a large GPU
-PART = 1024           # samples of a block at least, where several share a class
+BLOCKS = 1056         # So many occupy a large GPU.
+PART = 1024           # A block has at least so many samples of a class that several share.
 
 
 def forward(args) -> Launch:

@@ -35,15 +35,12 @@ float16 is computed in float32, except in a builtin graph of variables with unkn
 keeps two numbers for each class of a sample and two for each place as hidden outputs of the node. No probability is
 stored.
 
-Work, in bytes of the data: on a CPU forward reads 1, and backward reads 1 and writes 1. On a GPU forward reads 2, and
-backward reads 2 and writes 1, if the cache does not hold what is read again.
+Work, in bytes of the data: forward reads 1, and backward reads 1 and writes 1. A GPU reads 2 if its cache is small.
 """
 from __future__ import annotations
 
 from ...core.emitter import Array, call
 from .contract import OP
-
-__all__ = ["dice_loss"]
 
 
 def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth: float = 1e-5, squared: bool = True,
@@ -54,19 +51,12 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
     ----------
     data : NDArray or Symbol
         Logits, (batch, classes, ...); float16, float32 or float64.
-    label : NDArray or Symbol
-        Class indices in any float or integer dtype, (batch, ...).
     ignore_label : int, optional
         Places with this label do not count.
     smooth : float, default 1e-5
         What is added to the numerator and to the denominator, from 1e-7 to below 1e6.
     squared : bool, default True
         Whether the denominator has the squares of the probabilities, as in the paper.
-
-    Returns
-    -------
-    NDArray or Symbol
-        (batch, classes), the dtype of ``data``.
 
     Examples
     --------

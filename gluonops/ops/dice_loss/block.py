@@ -5,7 +5,6 @@ import mxnet as mx
 from mxnet.gluon.loss import _apply_weighting
 
 from ...core.contract import Attr, Choice
-from ...core.text import call_text
 from .. import dice_loss as _dice_loss
 from .._labels.block import LabelledLoss
 from .contract import OP
@@ -13,7 +12,7 @@ from .contract import OP
 ACTIVATION = Attr("activation", Choice("softmax", "sigmoid"), "softmax")
 
 
-class DiceLoss(LabelledLoss):
+class DiceLoss(LabelledLoss, function=_dice_loss):
     """1 minus the Dice coefficient of a segmentation and its label.
 
     Parameters
@@ -30,15 +29,10 @@ class DiceLoss(LabelledLoss):
         - **loss**: (batch,), the dtype of ``pred``: the mean over the classes.
     """
 
-    _op, _function = OP, staticmethod(_dice_loss)
-
     def __init__(self, smooth: float = 1e-5, squared: bool = True, ignore_label: int | None = None,
                  weight: float | None = None, activation: str = "softmax", **kwargs):
         super().__init__(weight, smooth=smooth, squared=squared, ignore_label=ignore_label, **kwargs)
         self._activation = ACTIVATION.parse("loss.DiceLoss", activation)
-
-    def __repr__(self):
-        return call_text(self, {**self._options, "weight": self._weight, "activation": self._activation})
 
     def _check(self, pred, label):
         if self._activation == "softmax":

@@ -1,6 +1,4 @@
 """The contract of ``dice_loss``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
@@ -8,9 +6,9 @@ from .._labels.contract import CLASS_LABELS, IGNORE
 
 MAPS = "batch, classes"
 PLACES = "batch, inner..."
-STEPS = ("PLACES", "CLASSES")   # of forward; see kernel.cu
-BLOCKS = 1056   # that occupy a large GPU
-PART = 1024     # places of a class that a block has at least, where several share it
+STEPS = ("PLACES", "CLASSES")   # The steps of forward; see kernel.cu.
+BLOCKS = 1056   # So many occupy a large GPU.
+PART = 1024     # A block has at least so many places of a class that several share.
 
 
 def forward(args) -> Launch:

@@ -18,7 +18,8 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     row_max = F.BlockGrad(F.max(data, axis=1, keepdims=True))
     logits = F.broadcast_sub(data, row_max)
     log_sum = F.log(F.sum(F.exp(logits), axis=1, keepdims=True))
-    weights = row_weights(F, F.BlockGrad(log_sum), F.expand_dims(valid, axis=1), _with_axis(F, ignored))
+    weights = row_weights(F, F.BlockGrad(log_sum), F.expand_dims(valid, axis=1),
+                          None if ignored is None else F.expand_dims(ignored, axis=1))
     log_probabilities = F.broadcast_sub(logits, log_sum)
     probabilities = F.broadcast_mul(F.exp(log_probabilities), weights)
 
@@ -54,10 +55,6 @@ def _growth(F, log_powers: Array, weights: Array, is_ignored: Array | None, deno
 
 def _zero_where(F, condition: Array, values: Array) -> Array:
     return F.where(condition, F.zeros_like(values), values)
-
-
-def _with_axis(F, ignored: Array | None) -> Array | None:
-    return None if ignored is None else F.expand_dims(ignored, axis=1)
 
 
 def backward(nd, attrs, shapes, output_grad, data, label, intersection, total, max, log_sum) -> dict:   # noqa: A002

@@ -32,8 +32,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["distillation_loss"]
-
 
 def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: float = 4.0,
                       name: str | None = None) -> Array:

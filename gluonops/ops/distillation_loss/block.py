@@ -3,17 +3,14 @@ from __future__ import annotations
 
 from ...core.block import OpLoss
 from .. import distillation_loss as _distillation_loss
-from .contract import OP
 
 
-class DistillationLoss(OpLoss):
+class DistillationLoss(OpLoss, function=_distillation_loss):
     """The divergence of a student's softmax from a teacher's, at a temperature.
 
     Inputs:
         - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at ``axis``.
     """
-
-    _op, _function = OP, staticmethod(_distillation_loss)
 
     def __init__(self, temperature: float = 4.0, axis: int = -1, weight: float | None = None, batch_axis: int = 0,
                  **kwargs):

@@ -1,6 +1,4 @@
 """The contract of ``distillation_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows
 

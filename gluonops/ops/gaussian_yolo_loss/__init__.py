@@ -57,8 +57,6 @@ from ...core.emitter import Array, call
 from .._region.boxes import with_rows
 from .contract import OP
 
-__all__ = ["gaussian_yolo_loss"]
-
 
 def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Sequence | None = None,
                        classes: int, ignore_thresh: float = 0.5, truth_thresh: float = 1.0, iou_thresh: float = 1.0,

@@ -1,16 +1,11 @@
 """The loss ``gluonops.loss.GaussianYOLOLoss``."""
-from __future__ import annotations
-
 from ..yolo_loss.block import YOLOLoss
 from . import gaussian_yolo_loss as _gaussian_yolo_loss
-from .contract import OP
 
 
-class GaussianYOLOLoss(YOLOLoss):
+class GaussianYOLOLoss(YOLOLoss, function=_gaussian_yolo_loss):
     """The loss of all heads of Gaussian YOLOv3, per image: the sum of the operator's.
 
     Inputs:
         - **preds**: for each head the output of its last convolution, (B, A*(9+K), H, W).
     """
-
-    _op, _function = OP, staticmethod(_gaussian_yolo_loss)

@@ -1,6 +1,4 @@
 """The contract of ``gaussian_yolo_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Attr, Choice, Float, Op, Shapes
 from .._region import yolo
 from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of

@@ -1,10 +1,7 @@
 """The layer ``gluonops.nn.GELU``."""
 from ...core.block import OpBlock
 from .. import gelu as _gelu
-from .contract import OP
 
 
-class GELU(OpBlock):
+class GELU(OpBlock, function=_gelu):
     """x times the normal distribution function of x."""
-
-    _op, _function = OP, staticmethod(_gelu)

@@ -1,6 +1,4 @@
 """The contract of ``gelu``."""
-from __future__ import annotations
-
 from ...core.contract import Attr, Choice
 from .._activation.contract import activation
 

@@ -48,8 +48,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["group_norm"]
-
 
 def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps: float = 1e-5,
                name: str | None = None) -> Array:
@@ -67,11 +65,6 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
         The number of groups, by which the number of channels is divisible.
     eps : float, default 1e-5
         What is added to the variance, from 1e-12 to below 1.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``.
 
     Examples
     --------

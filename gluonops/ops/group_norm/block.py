@@ -4,12 +4,10 @@ from __future__ import annotations
 from mxnet.initializer import Initializer
 
 from ...core.block import OpBlock
-from ...core.text import call_text
 from .. import group_norm as _group_norm
-from .contract import OP
 
 
-class GroupNorm(OpBlock):
+class GroupNorm(OpBlock, function=_group_norm):
     """Groups of channels normalised, with a learned scale and shift.
 
     It can be the ``norm_layer`` of gluoncv's nets.
@@ -28,15 +26,12 @@ class GroupNorm(OpBlock):
         The number of channels; 0 if it follows from the first input.
     """
 
-    _op, _function, _learned = OP, staticmethod(_group_norm), ("gamma", "beta")
+    _learned = ("gamma", "beta")
 
     def __init__(self, num_groups: int = 32, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
                  beta_initializer: str | Initializer = "zeros", gamma_initializer: str | Initializer = "ones",
                  in_channels: int = 0, **kwargs):
         super().__init__(num_groups=num_groups, eps=epsilon, **kwargs)
-        self._shown = {"num_groups": num_groups, "epsilon": epsilon, "center": center, "scale": scale,
-                       "beta_initializer": beta_initializer, "gamma_initializer": gamma_initializer,
-                       "in_channels": in_channels}
         with self.name_scope():
             self.gamma = self.params.get("gamma", shape=(in_channels,), init=gamma_initializer,
                                          grad_req="write" if scale else "null", allow_deferred_init=True)
@@ -45,6 +40,3 @@ class GroupNorm(OpBlock):
 
     def hybrid_forward(self, F, data, gamma, beta):
         return super().hybrid_forward(F, data, gamma, beta)
-
-    def __repr__(self):
-        return call_text(self, self._shown)

@@ -1,6 +1,4 @@
 """The contract of ``group_norm``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes, threads_along
 
 GROUPS = "batch, num_groups"

@@ -13,29 +13,15 @@ Howard et al., "Searching for MobileNetV3" (2019), section 5.2; ``torch.nn.funct
 Notes
 -----
 The output of minus infinity is NaN.
-
-Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 """
 from __future__ import annotations
 
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["hard_swish"]
-
 
 def hard_swish(data: Array, name: str | None = None) -> Array:
     """``x * min(max(x / 6 + 1 / 2, 0), 1)`` of every element.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32 or float64.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``.
 
     Examples
     --------

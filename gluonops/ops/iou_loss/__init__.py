@@ -40,8 +40,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["iou_loss"]
-
 
 def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corner",   # pylint: disable=redefined-builtin
              name: str | None = None) -> Array:

@@ -1,6 +1,4 @@
 """The contract of ``iou_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT, KINDS
 

@@ -39,27 +39,18 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["l2_normalize"]
-
 
 def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, name: str | None = None) -> Array:
     """Rows divided by their Euclidean length, and scaled.
 
     Parameters
     ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32 or float64.
     scale : NDArray or Symbol
         The factor at each place along ``axis``, (channels,); the dtype of ``data``.
     axis : int, default 1
         The axis of the channels.
     eps : float, default 1e-10
         What is added under the root, from 1e-12 to below 1.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``.
 
     Examples
     --------

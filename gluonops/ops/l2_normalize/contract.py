@@ -1,6 +1,4 @@
 """The contract of ``l2_normalize``."""
-from __future__ import annotations
-
 from .._rms.contract import scaled_rows
 
 OP = scaled_rows("l2_normalize", "rows divided by their Euclidean length, and scaled",

@@ -53,8 +53,6 @@ from collections.abc import Sequence
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["lovasz_softmax"]
-
 
 def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_only: bool = True,
                    ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
@@ -65,8 +63,6 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
     ----------
     data : NDArray or Symbol
         Logits, (batch, classes, ...); float16, float32 or float64.
-    label : NDArray or Symbol
-        Class indices in any float or integer dtype, (batch, ...).
     per_sample : bool, default False
         Whether each sample has a loss of its own. If not, all samples have the loss of the whole batch.
     present_only : bool, default True
@@ -75,11 +71,6 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
         Places with this label do not count.
     class_weight : sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
-
-    Returns
-    -------
-    NDArray or Symbol
-        (batch,), the dtype of ``data``.
 
     Examples
     --------

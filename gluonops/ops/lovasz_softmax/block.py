@@ -5,28 +5,21 @@ from collections.abc import Sequence
 
 from mxnet.gluon.loss import _apply_weighting
 
-from ...core.text import call_text
 from .. import lovasz_softmax as _lovasz_softmax
 from .._labels.block import LabelledLoss
-from .contract import OP
 
 
-class LovaszSoftmaxLoss(LabelledLoss):
+class LovaszSoftmaxLoss(LabelledLoss, function=_lovasz_softmax):
     """The Jaccard index of a segmentation as a loss.
 
     Inputs:
         - **sample_weight**: optional; (batch,).
     """
 
-    _op, _function = OP, staticmethod(_lovasz_softmax)
-
     def __init__(self, per_sample: bool = False, present_only: bool = True, ignore_label: int | None = None,
                  class_weight: Sequence[float] | None = None, weight: float | None = None, **kwargs):
         super().__init__(weight, per_sample=per_sample, present_only=present_only, ignore_label=ignore_label,
                          class_weight=class_weight, **kwargs)
-
-    def __repr__(self):
-        return call_text(self, {**self._options, "weight": self._weight})
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
         return _apply_weighting(F, self._losses(F, pred, label), self._weight, sample_weight)

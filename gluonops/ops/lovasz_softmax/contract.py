@@ -1,6 +1,4 @@
 """The contract of ``lovasz_softmax``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Number, Op, Out, Shapes
 from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
 

@@ -57,8 +57,6 @@ from collections.abc import Sequence
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["margin_softmax_cross_entropy"]
-
 
 def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0, m1: float = 1.0, m2: float = 0.5,
                                  m3: float = 0.0, easy_margin: bool = False, ignore_label: int | None = None,
@@ -69,8 +67,6 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
     ----------
     data : NDArray or Symbol
         Cosines, (batch, ..., classes); float16, float32 or float64. They are expected in -1 to 1, and not scaled.
-    label : NDArray or Symbol
-        Class indices, (batch, ...), in any float or integer dtype.
     scale : float, default 64.0
         Factor of the cosines, above 0.
     m1 : float, default 1.0

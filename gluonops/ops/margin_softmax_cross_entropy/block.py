@@ -1,12 +1,9 @@
 """The loss ``gluonops.loss.MarginSoftmaxCELoss``."""
-from __future__ import annotations
-
 from .. import margin_softmax_cross_entropy as _margin_softmax_cross_entropy
 from .._labels.block import LabelledLoss
-from .contract import OP
 
 
-class MarginSoftmaxCELoss(LabelledLoss):
+class MarginSoftmaxCELoss(LabelledLoss, function=_margin_softmax_cross_entropy):
     """Cross-entropy of scaled cosines, with a margin for the cosine of the label. Ignored rows count in the mean.
 
     The defaults are ArcFace's. ``m2=0, m3=0.35`` is CosFace. :class:`gluonops.nn.ArcFaceHead` computes the cosines as
@@ -15,8 +12,6 @@ class MarginSoftmaxCELoss(LabelledLoss):
     Inputs:
         - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at the last axis.
     """
-
-    _op, _function = OP, staticmethod(_margin_softmax_cross_entropy)
 
     def _losses(self, F, pred, label):
         return F.expand_dims(super()._losses(F, pred, label), axis=-1)

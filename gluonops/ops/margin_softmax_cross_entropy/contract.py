@@ -1,6 +1,4 @@
 """The contract of ``margin_softmax_cross_entropy``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
@@ -12,7 +10,7 @@ ROWS = "batch, places..."
 
 
 def streamed_rows(args) -> Launch:
-    """As in the softmax family, of rows that lie behind each other."""
+    """The launch of the softmax family, for rows that lie behind each other."""
     sizes = args.rows, args.classes, 1
     return launched(args.rows, streamed_threads(*sizes), streamed_parts(*sizes))
 

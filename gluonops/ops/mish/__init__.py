@@ -11,33 +11,17 @@ Misra, "Mish" (2019), equation 1; ``torch.nn.functional.mish``.
 
 Notes
 -----
-The smallest value is -0.309, at x = -1.19. Neither overflows: with ``e = exp(-|x|)``, t is a fraction of polynomials in
-e. At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is
-not defined.
-
-Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
-MXNet's composition ``x * tanh(softrelu(x))`` keeps three tensors.
+The smallest value is -0.309, at x = -1.19. At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in
+PyTorch. The gradient at an infinity is not defined. MXNet's ``x * tanh(softrelu(x))`` keeps three tensors in memory.
 """
 from __future__ import annotations
 
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["mish"]
-
 
 def mish(data: Array, name: str | None = None) -> Array:
     """``x tanh(softplus(x))`` of every element.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32 or float64.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``.
 
     Examples
     --------

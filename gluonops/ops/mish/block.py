@@ -1,10 +1,7 @@
 """The layer ``gluonops.nn.Mish``."""
 from ...core.block import OpBlock
 from .. import mish as _mish
-from .contract import OP
 
 
-class Mish(OpBlock):
+class Mish(OpBlock, function=_mish):
     """x tanh(softplus(x))."""
-
-    _op, _function = OP, staticmethod(_mish)

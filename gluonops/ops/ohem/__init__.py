@@ -41,8 +41,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["ohem"]
-
 
 def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: float | None = None,
          per_sample: bool = False, name: str | None = None) -> Array:
@@ -60,11 +58,6 @@ def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: f
         Larger losses are kept as well, however many there are.
     per_sample : bool, default False
         Whether each sample, an index of axis 0, has a selection of its own.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``.
 
     Examples
     --------

@@ -7,10 +7,9 @@ from ...core.block import OpBlock
 from ...core.emitter import Array
 from ...core.text import call_text
 from .. import ohem as _ohem
-from .contract import OP
 
 
-class OHEM(OpBlock):
+class OHEM(OpBlock, function=_ohem):
     """Another loss, of its hardest examples only.
 
     The mean of what it returns over a batch is the mean of the losses that are kept. With ``per_sample`` each sample's
@@ -29,8 +28,6 @@ class OHEM(OpBlock):
     Outputs:
         - **loss**: (batch,), the dtype of ``loss``'s.
     """
-
-    _op, _function = OP, staticmethod(_ohem)
 
     def __init__(self, loss: Callable[..., Array], keep: int | None = None, ratio: float = 0.25,
                  threshold: float | None = None, per_sample: bool = False, **kwargs):

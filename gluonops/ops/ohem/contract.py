@@ -1,6 +1,4 @@
 """The contract of ``ohem``."""
-from __future__ import annotations
-
 from ...core.contract import (
     FLOATS,
     Arg,

@@ -40,8 +40,6 @@ from collections.abc import Sequence
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["region_decode"]
-
 
 def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = True, layout: str = "boxes",
                   name: str | None = None) -> Array:

@@ -1,6 +1,4 @@
 """The contract of ``region_decode``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 

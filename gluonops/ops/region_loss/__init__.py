@@ -80,8 +80,6 @@ from .._region.boxes import with_rows
 from .._region.loss import PARTS
 from .contract import OP
 
-__all__ = ["averages", "region_loss"]
-
 
 def averages(parts: Sequence[mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
     """Averages of the parts of one batch. The function does not wait for the values.

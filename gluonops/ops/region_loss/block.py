@@ -9,7 +9,7 @@ from . import region_loss as _region_loss
 from .contract import OP
 
 
-class RegionLoss(CountingLoss):
+class RegionLoss(CountingLoss, function=_region_loss):
     """The loss of YOLOv2's region layer, per image.
 
     The loss counts the images of training in its Parameter ``seen``. So call ``initialize()``, save and load it like a
@@ -17,7 +17,7 @@ class RegionLoss(CountingLoss):
     is hybridized with ``static_shape``, call ``mx.nd.waitall()`` before you read ``seen``.
     """
 
-    _op, _function, _learned = OP, staticmethod(_region_loss), ("seen",)
+    _learned = ("seen",)
 
     def __init__(self, anchors: Sequence, classes: int, object_scale: float = 5, noobject_scale: float = 1,
                  coord_scale: float = 1, class_scale: float = 1, thresh: float = 0.6, rescore: bool = True,

@@ -1,6 +1,4 @@
 """The contract of ``region_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
 from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of

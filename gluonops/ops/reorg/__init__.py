@@ -37,8 +37,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["reorg"]
-
 
 def reorg(data: Array, stride: int = 2, mode: str = "darknet", reverse: bool = False,
           name: str | None = None) -> Array:

@@ -1,6 +1,4 @@
 """The contract of ``reorg``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes, each_element
 
 OTHER_MODES = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"

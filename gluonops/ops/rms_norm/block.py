@@ -5,13 +5,10 @@ from mxnet.initializer import Initializer
 
 from .. import rms_norm as _rms_norm
 from .._rms.block import ScaledRows
-from .contract import OP
 
 
-class RMSNorm(ScaledRows):
+class RMSNorm(ScaledRows, function=_rms_norm):
     """Rows divided by the root mean square of their elements, with a learned scale."""
-
-    _op, _function = OP, staticmethod(_rms_norm)
 
     def __init__(self, axis: int = -1, eps: float = 1e-6, in_channels: int = 0,
                  scale_initializer: str | Initializer = "ones", **kwargs):

@@ -1,6 +1,4 @@
 """The contract of ``rms_norm``."""
-from __future__ import annotations
-
 from .._rms.contract import scaled_rows
 
 OP = scaled_rows("rms_norm", "rows divided by the root of the mean of their squares, and scaled",

@@ -30,8 +30,6 @@ from collections.abc import Sequence
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["sigmoid_cross_entropy"]
-
 
 def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
                           pos_weight: float | Sequence[float] | None = None, ignore_label: int | None = None,
@@ -50,11 +48,6 @@ def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
         The weight of positives, at least 0: one for each class, or a single one for all. The default is 1.
     ignore_label : int, optional
         Elements with this label have loss and gradient 0.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every element, in the shape and dtype of ``data``.
 
     Examples
     --------

@@ -1,6 +1,4 @@
 """The contract of ``sigmoid_cross_entropy``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes, each_element
 from .._labels.contract import IGNORE
 from .._softmax.contract import AXIS, LOGITS
@@ -12,7 +10,7 @@ OP = Op(
     role="loss",
     inputs=(Arg("data", "T"),
             Arg("label", "T", gradient=False)),
-    outputs=(Out("output", "T", "loss per element, the shape of data"),),
+    outputs=(Out("output", "T", "loss per element, shape of data"),),
     attrs=(AXIS,
            Attr("pos_weight", Optional(Numbers(0)), None),
            IGNORE),

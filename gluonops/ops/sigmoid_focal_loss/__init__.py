@@ -32,8 +32,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["sigmoid_focal_loss"]
-
 
 def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: float = 2.0,
                        ignore_label: int | None = None, name: str | None = None) -> Array:
@@ -51,11 +49,6 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
         Exponent of the error, at least 0.
     ignore_label : int, optional
         Elements with this label have loss and gradient 0.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every element, in the shape and dtype of ``data``.
 
     Examples
     --------

@@ -1,6 +1,4 @@
 """The contract of ``sigmoid_focal_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes, each_element
 from .._labels.contract import IGNORE
 
@@ -11,7 +9,7 @@ OP = Op(
     role="loss",
     inputs=(Arg("data", "T"),
             Arg("label", "T", gradient=False)),
-    outputs=(Out("output", "T", "loss per element, the shape of data"),),
+    outputs=(Out("output", "T", "loss per element, shape of data"),),
     attrs=(Attr("alpha", Float(low=-1), 0.25),
            Attr("gamma", Float(low=0), 2.0),
            IGNORE),

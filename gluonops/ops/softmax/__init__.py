@@ -32,16 +32,12 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["softmax"]
-
 
 def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | None = None) -> Array:
     """Probabilities along an axis.
 
     Parameters
     ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32 or float64.
     axis : int, default -1
         The axis of the classes.
     temperature : float, default 1.0

@@ -1,6 +1,4 @@
 """The contract of ``softmax``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, STEPS, gathered, held_rows
 

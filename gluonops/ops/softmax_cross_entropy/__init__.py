@@ -44,8 +44,6 @@ from collections.abc import Sequence
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["softmax_cross_entropy"]
-
 
 def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_label: int | None = None,
                           smoothing: float = 0.0, sparse_label: bool = True,

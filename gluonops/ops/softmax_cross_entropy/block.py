@@ -5,14 +5,13 @@ from collections.abc import Sequence
 
 from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
-from ...core.text import call_text
 from .. import softmax_cross_entropy as _softmax_cross_entropy
 from .._labels.block import LabelledLoss
 from .._labels.reference import numbers_along
 from .contract import OP
 
 
-class SoftmaxCELoss(LabelledLoss):
+class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
     """Cross-entropy, fused with its softmax. It replaces ``gluon.loss.SoftmaxCrossEntropyLoss``.
 
     Ignored rows count in the mean, as with a ``sample_weight`` of 0.
@@ -30,8 +29,6 @@ class SoftmaxCELoss(LabelledLoss):
         - **sample_weight**: optional; broadcasts against ``pred`` with size 1 at ``axis``.
     """
 
-    _op, _function = OP, staticmethod(_softmax_cross_entropy)
-
     def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False,
                  weight: float | None = None, batch_axis: int = 0, *, smoothing: float = 0.0,
                  ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
@@ -48,11 +45,6 @@ class SoftmaxCELoss(LabelledLoss):
                            "Pass logits and class indices")
         self._weighted_mean = weighted_mean
         self._axis, self._sparse, self._from_logits = axis, sparse_label, from_logits
-
-    def __repr__(self):
-        shown = {**self._options, "from_logits": self._from_logits, "weight": self._weight,
-                 "batch_axis": self._batch_axis, "weighted_mean": self._weighted_mean}
-        return call_text(self, shown)
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
         if not self._sparse:

@@ -1,6 +1,4 @@
 """The contract of ``softmax_cross_entropy``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Launch, Op, Out, Refused, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE
 from .._softmax.contract import (

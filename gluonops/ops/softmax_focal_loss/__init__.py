@@ -33,8 +33,6 @@ from collections.abc import Sequence
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["softmax_focal_loss"]
-
 
 def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float = 2.0,
                        alpha: float | Sequence[float] | None = None, ignore_label: int | None = None,

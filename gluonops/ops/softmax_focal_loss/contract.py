@@ -1,6 +1,4 @@
 """The contract of ``softmax_focal_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
 from .._labels.contract import CLASS_LABELS, IGNORE
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, ROWS_AND_AXIS, gathered, streamed_rows

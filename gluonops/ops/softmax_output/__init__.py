@@ -34,8 +34,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["softmax_output"]
-
 
 def softmax_output(data: Array, label: Array | None = None, axis: int = -1, ignore_label: int | None = None,
                    normalization: str = "null", grad_scale: float = 1.0, name: str | None = None) -> Array:

@@ -8,14 +8,12 @@ from .. import softmax_output as _softmax_output
 from .contract import OP
 
 
-class SoftmaxOutput(OpBlock):
+class SoftmaxOutput(OpBlock, function=_softmax_output):
     """Loss head for Module: a softmax with the gradient of the cross-entropy.
 
     It ignores the head gradient. So call ``backward()`` on its output, without a loss behind it. With a Gluon Trainer
     use ``normalization="null"``, because ``trainer.step(batch_size)`` divides.
     """
-
-    _op, _function = OP, staticmethod(_softmax_output)
 
     def forward(self, data: Array, label: Array) -> Array:
         labels.check_call(self, OP, self._attrs, {"data": data, "label": label})

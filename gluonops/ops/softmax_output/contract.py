@@ -1,6 +1,4 @@
 """The contract of ``softmax_output``."""
-from __future__ import annotations
-
 from ...core.contract import (
     FLOATS,
     LABELS,

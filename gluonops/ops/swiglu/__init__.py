@@ -27,8 +27,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["swiglu"]
-
 
 def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
     """Swish of the first half along an axis, times the second half.

@@ -1,6 +1,4 @@
 """The contract of ``swiglu``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Int, Launch, Op, Out, Shapes
 
 

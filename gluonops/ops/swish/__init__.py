@@ -16,15 +16,11 @@ Notes
 -----
 At minus infinity the formula is ``-inf * 0``, so the output is NaN, as in PyTorch. The gradient at an infinity is not
 defined.
-
-Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. Only the input stays in memory for backward.
 """
 from __future__ import annotations
 
 from ...core.emitter import Array, call
 from .contract import OP
-
-__all__ = ["swish"]
 
 
 def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
@@ -32,15 +28,8 @@ def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
 
     Parameters
     ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32 or float64.
     beta : float, default 1.0
         Factor of x in the sigmoid, from 0 to below 1000.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``.
 
     Examples
     --------

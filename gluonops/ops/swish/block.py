@@ -1,10 +1,7 @@
 """The layer ``gluonops.nn.Swish``."""
 from ...core.block import OpBlock
 from .. import swish as _swish
-from .contract import OP
 
 
-class Swish(OpBlock):
+class Swish(OpBlock, function=_swish):
     """x sigmoid(beta x); SiLU with beta = 1."""
-
-    _op, _function = OP, staticmethod(_swish)

@@ -1,6 +1,4 @@
 """The contract of ``swish``."""
-from __future__ import annotations
-
 from ...core.contract import Attr, Float
 from .._activation.contract import activation
 

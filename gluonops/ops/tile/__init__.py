@@ -19,8 +19,6 @@ from __future__ import annotations
 from ...core.emitter import Array, call
 from .contract import OP
 
-__all__ = ["tile"]
-
 
 def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | None = None) -> Array:
     """Repeat a tensor.

@@ -1,10 +1,7 @@
 """The layer ``gluonops.nn.Tile``."""
 from ...core.block import OpBlock
 from .. import tile as _tile
-from .contract import OP
 
 
-class Tile(OpBlock):
+class Tile(OpBlock, function=_tile):
     """Repeat a tensor along one or several axes."""
-
-    _op, _function = OP, staticmethod(_tile)

@@ -109,8 +109,6 @@ from ...core.emitter import Array, call
 from .._region.boxes import with_rows
 from .contract import OP
 
-__all__ = ["yolo_loss"]
-
 
 def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Sequence | None = None, classes: int,
               dialect: str = "pjreddie", ignore_thresh: float = 0.5, truth_thresh: float = 1.0,

@@ -13,10 +13,9 @@ from ...core.emitter import Array
 from ...core.text import call_text
 from ..region_loss import averages
 from . import yolo_loss as _yolo_loss
-from .contract import OP
 
 
-class YOLOLoss(OperatorPage, Loss):
+class YOLOLoss(OperatorPage, Loss, function=_yolo_loss):
     """The loss of all heads of YOLOv3, YOLOv4 or YOLOv7, per image: the sum of the operator's.
 
     Parameters
@@ -47,9 +46,6 @@ class YOLOLoss(OperatorPage, Loss):
     parts : dict of Context to NDArray
         Parts of the last call on each device, summed over the heads, (B, 9). :meth:`report` averages them.
     """
-
-    _op = OP
-    _function = staticmethod(_yolo_loss)
 
     def __init__(self, anchors: Sequence, masks: Sequence, strides: Sequence, classes: int, prefix: str | None = None,
                  params: gluon.ParameterDict | None = None, **options):

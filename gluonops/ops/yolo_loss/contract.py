@@ -1,6 +1,4 @@
 """The contract of ``yolo_loss``."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
