@@ -39,7 +39,7 @@ ALIASES = {
     "Softmax": "SoftmaxOutput", "cast": "Cast", "concat": "Concat", "crop": "slice", "flatten": "Flatten",
     "flip": "reverse", "identity": "_copy", "pad": "Pad", "reshape": "Reshape", "split": "SliceChannel",
     "stop_gradient": "BlockGrad", "swapaxes": "SwapAxis", "max_axis": "max", "min_axis": "min", "sum_axis": "sum",
-    "linalg_gemm2": "_linalg_gemm2", "choose_element_0index": "pick",
+    "linalg_gemm2": "_linalg_gemm2", "choose_element_0index": "pick", "cumsum": "_np_cumsum",
     "_contrib_box_non_maximum_suppression": "_contrib_box_nms", "CuDNNBatchNorm": "BatchNorm"}
 
 
@@ -706,6 +706,24 @@ def sequence_last(call: Call) -> Shape:
     return _reduced(call, [call.axis(default=0)], False)
 
 
+@shape_of("_np_cumsum")
+def cumulative_sum(call: Call) -> Shape:
+    return (math.prod(call.data),) if call.value("axis") is None else call.data
+
+
+# Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
+@shape_of("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")
+def attention(call: Call) -> Shape:
+    time, batch, _ = call.data
+    return batch * call.value("heads"), time, call.shapes[-1][0]
+
+
+@shape_of("_contrib_interleaved_matmul_selfatt_valatt", "_contrib_interleaved_matmul_encdec_valatt")
+def attended(call: Call) -> Shape:
+    _, batch, width = call.data
+    return call.shapes[1][1], batch, width // (3 if "selfatt" in call.node.op else 2)
+
+
 # -- what depends on nothing, or on a shape -------------------------------------------------------------------------
 @shape_of("_zeros", "_ones", "_full")
 def filled(call: Call) -> Shape:
@@ -753,6 +771,11 @@ def roi_align(call: Call) -> Shape:
     if call.flag("position_sensitive"):
         channels //= math.prod(sizes)
     return (call.shapes[1][0], channels, *(sizes * 2)[:2])
+
+
+@shape_of("_contrib_PSROIPooling")
+def position_sensitive_pooling(call: Call) -> Shape:
+    return call.shapes[1][0], call.value("output_dim"), *[call.value("pooled_size")] * 2
 
 
 @shape_of("_contrib_MultiBoxPrior")
@@ -875,7 +898,8 @@ def _of_several(node: Node, types: list[np.dtype]) -> np.dtype:
 
 TYPES.update({
     **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast", "amp_cast"), _chosen),
-    **dict.fromkeys(("softmax", "log_softmax", "softmin"), lambda node, types: np.dtype(_given(node) or types[0])),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin", "_np_cumsum"),
+                    lambda node, types: np.dtype(_given(node) or types[0])),
     **dict.fromkeys(("shape_array", "size_array"), lambda node, types: np.dtype("int64")),
     **dict.fromkeys(("where", "Embedding"), lambda node, types: types[1]),
     "topk": _of_top,

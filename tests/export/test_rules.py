@@ -136,6 +136,13 @@ CASES = {
     "_contrib_box_decode": [([(2, 7, 4), (1, 7, 4)], {"format": "center"})],
     **dict.fromkeys(("_contrib_ROIAlign", "ROIPooling"), [
         ([IMAGE, (5, 5)], {"pooled_size": (3, 2), "spatial_scale": 0.5})]),
+    "_np_cumsum": [([IMAGE], {}), ([IMAGE], {"axis": 1})],
+    "_contrib_interleaved_matmul_selfatt_qk": [([(5, 2, 24)], {"heads": 4})],
+    "_contrib_interleaved_matmul_selfatt_valatt": [([(5, 2, 24), (8, 5, 5)], {"heads": 4})],
+    "_contrib_interleaved_matmul_encdec_qk": [([(5, 2, 8), (7, 2, 16)], {"heads": 4})],
+    "_contrib_interleaved_matmul_encdec_valatt": [([(7, 2, 16), (8, 5, 7)], {"heads": 4})],
+    "_contrib_PSROIPooling": [
+        ([IMAGE, (5, 5)], {"spatial_scale": 0.5, "output_dim": 2, "pooled_size": 3, "group_size": 1})],
     "_contrib_MultiBoxPrior": [([IMAGE], {}), ([IMAGE], {"sizes": (0.1, 0.2), "ratios": (1, 2, 0.5)})],
     "batch_take": [([(4, 5), (4,)], {})],
     "_contrib_MultiBoxTarget": [([(1, 7, 4), (2, 3, 5), (2, 4, 7)], {})],
@@ -198,6 +205,11 @@ def test_operators(op, shapes, attrs):
     known = {f"input{place}": shape for place, shape in enumerate(shapes)}
     types = dict.fromkeys(known, np.dtype("float32"))
     check(graph, known, {**types, "input1": np.dtype("int32")} if op == "batch_take" else types)
+
+
+def test_every_operator_that_becomes_torch_has_a_rule():
+    from gluonops.export.torch.registry import CONVERTERS
+    assert not {name for name in native_names() if name in CONVERTERS} - rules.RULES.keys()
 
 
 @pytest.mark.parametrize("op, shapes, attrs", [
