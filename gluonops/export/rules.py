@@ -419,6 +419,11 @@ def product(call: Call) -> Shape:
 
 
 # -- what moves and selects elements --------------------------------------------------------------------------------
+# The codes of npx.reshape that mean the same as others of Reshape, and one that leaves out a size of 1.
+SKIP = -7
+NUMPYS_CODES = {-2: 0, -3: SKIP, -4: -2, -5: -3, -6: -4}
+
+
 @shape_of("Reshape", "_npx_reshape")
 def reshape(call: Call) -> Shape:
     has_numpys_codes = call.node.op == "_npx_reshape"
@@ -430,7 +435,7 @@ def reshape(call: Call) -> Shape:
         sizes = [size or -1 for size in sizes]
     else:
         data, codes = (data[::-1], codes[::-1]) if is_reverse else (data, codes)
-        sizes = (_numpy_sizes if has_numpys_codes else _sizes)(data, list(codes), is_reverse)
+        sizes = _sizes(data, [NUMPYS_CODES.get(code, code) if has_numpys_codes else code for code in codes])
         sizes = sizes[::-1] if is_reverse else sizes
     rest = math.prod(size for size in sizes if size != -1)
     shape = tuple(math.prod(data) // max(rest, 1) if size == -1 else size for size in sizes)
@@ -438,7 +443,7 @@ def reshape(call: Call) -> Shape:
     return shape
 
 
-def _sizes(data: Shape, codes: list[int], is_reverse: bool) -> list[int]:
+def _sizes(data: Shape, codes: list[int]) -> list[int]:
     """The sizes of a reshape; -1 for one that follows."""
     sizes, place = [], 0
     while codes:
@@ -454,30 +459,7 @@ def _sizes(data: Shape, codes: list[int], is_reverse: bool) -> list[int]:
             sizes += [data[place] // second if first == -1 else first, data[place] // first if second == -1 else second]
             place += 1
         else:
-            sizes.append(data[place] if code == 0 else code)
-            place += 1
-    return sizes
-
-
-def _numpy_sizes(data: Shape, codes: list[int], is_reverse: bool) -> list[int]:
-    """The sizes by the codes of ``npx.reshape``."""
-    sizes, place = [], 0
-    while codes:
-        code = codes.pop(0)
-        if code == -4:
-            sizes += data[place:]
-            place = len(data)
-        elif code == -5:
-            sizes.append(data[place] * data[place + 1])
-            place += 2
-        elif code == -6:
-            first, second = codes.pop(0), codes.pop(0)
-            sizes += [data[place] // second if first == -1 else first, data[place] // first if second == -1 else second]
-            place += 1
-        elif code == -3:
-            place += 1
-        else:
-            sizes.append(data[place] if code == -2 else code)
+            sizes += [] if code == SKIP else [data[place] if code == 0 else code]
             place += 1
     return sizes
 

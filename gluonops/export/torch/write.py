@@ -56,7 +56,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
-    all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD.
+    all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD. Where MXNet is not
+    installed, files are written without it, and the test runs the net only.
 
     Parameters
     ----------
