@@ -129,8 +129,8 @@ FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", 
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
          "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sort", "sqrt", "square", "tan", "tanh", "trunc",
          "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization",
-         "LRN", "MakeLoss", "SequenceReverse", "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy",
-         "_identity_with_attr_like_rhs", "SequenceMask")
+         "LRN", "MakeLoss", "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy",
+         "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
 _SCALARS = [*OF_TWO[5:], "plus", "minus", "mul", "div", "power", "rminus", "rdiv", "rpower", "rmod"]
@@ -217,6 +217,9 @@ def convolution(call: Call) -> Shape:
     weight = call.data[channels] // groups
     call.check(weight * groups == call.data[channels], 0, f"channels in {groups} groups")
     first = {"_contrib_DeformableConvolution": 2, "_contrib_ModulatedDeformableConvolution": 3}.get(call.node.op, 1)
+    points = call.value("num_deformable_group", 1) * math.prod(kernel)
+    for position, count in zip(range(1, first), (2 * points, points)):   # offsets, and weights of the points
+        call.expect(position, (call.data[0], count, *sizes))
     call.expect(first, (filters, *kernel, weight) if channels > 1 else (filters, weight, *kernel))
     call.expect(first + 1, (filters,))
     return _with(call, filters, sizes)
@@ -655,11 +658,14 @@ def take(call: Call) -> Shape:
 def pick(call: Call) -> Shape:
     if call.value("axis", -1) is None:
         return call.shapes[1]
-    return _reduced(call, [call.axis()], call.flag("keepdims"))
+    shapes = [_reduced(call, [call.axis()], keeps) for keeps in (False, True)]
+    call.check(call.shapes[1] in shapes, 1, shapes[0])
+    return shapes[call.flag("keepdims")]
 
 
 @shape_of("batch_take")
 def batch_take(call: Call) -> Shape:
+    call.expect(1, call.data[:1])
     return call.shapes[1]
 
 
@@ -683,8 +689,20 @@ def size_array(call: Call) -> Shape:
     return (1,)
 
 
+@shape_of("SequenceMask", "SequenceReverse")
+def sequence(call: Call) -> Shape:
+    _lengths(call)
+    return call.data
+
+
+def _lengths(call: Call) -> None:
+    """Check the length of each sequence, if there are any. Time and batch are the first two axes."""
+    call.expect(1, (call.data[1 - call.axis(default=0)],))
+
+
 @shape_of("SequenceLast")
 def sequence_last(call: Call) -> Shape:
+    _lengths(call)
     return _reduced(call, [call.axis(default=0)], False)
 
 
@@ -696,13 +714,16 @@ def cumulative_sum(call: Call) -> Shape:
 # Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
 @shape_of("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")
 def attention(call: Call) -> Shape:
-    time, batch, _ = call.data
+    time, batch, width = call.data
+    if "encdec" in call.node.op:
+        call.expect(1, (call.shapes[1][0], batch, 2 * width))
     return batch * call.value("heads"), time, call.shapes[-1][0]
 
 
 @shape_of("_contrib_interleaved_matmul_selfatt_valatt", "_contrib_interleaved_matmul_encdec_valatt")
 def attended(call: Call) -> Shape:
-    _, batch, width = call.data
+    time, batch, width = call.data
+    call.expect(1, (batch * call.value("heads"), call.shapes[1][1], time))
     return call.shapes[1][1], batch, width // (3 if "selfatt" in call.node.op else 2)
 
 
@@ -743,6 +764,7 @@ def box_nms(call: Call) -> Shape:
 @shape_of("_contrib_box_decode")
 def box_decode(call: Call) -> Shape:
     call.check(len(call.data) == 3 and call.data[2] == 4, 0, "(batch, boxes, 4)")
+    call.check(call.shapes[1][1:] == call.data[1:], 1, f"(1, {call.data[1]}, 4)")
     return call.data
 
 
@@ -757,7 +779,9 @@ def roi_align(call: Call) -> Shape:
 
 @shape_of("_contrib_PSROIPooling")
 def position_sensitive_pooling(call: Call) -> Shape:
-    return call.shapes[1][0], call.value("output_dim"), *[call.value("pooled_size")] * 2
+    bins, channels = call.value("pooled_size"), call.value("output_dim")
+    call.check(len(call.shapes[1]) == 2 and call.shapes[1][1] == 5, 1, "rows of an image and a box")
+    return call.shapes[1][0], channels, bins, bins
 
 
 @shape_of("_contrib_MultiBoxPrior")
@@ -769,12 +793,17 @@ def multi_box_prior(call: Call) -> Shape:
 @shape_of("_contrib_MultiBoxTarget")
 def multi_box_target(call: Call) -> list[Shape]:
     count, batch = call.data[1], call.shapes[1][0]
+    call.expect(0, (1, count, 4))
+    call.expect(2, (batch, call.shapes[2][1], count))
     return [(batch, 4 * count), (batch, 4 * count), (batch, count)]
 
 
 @shape_of("_contrib_MultiBoxDetection")
 def multi_box_detection(call: Call) -> Shape:
-    return call.data[0], call.data[2], 6
+    batch, _, count = call.data
+    call.expect(1, (batch, 4 * count))
+    call.expect(2, (1, count, 4))
+    return batch, count, 6
 
 
 # -- a graph ------------------------------------------------------------------------------------------------------

@@ -126,7 +126,9 @@ CASES = {
     "pick": [([(4, 5), (4,)], {}), ([(4, 5, 6), (4, 6)], {"axis": 1}), ([(4, 5), (4, 1)], {"keepdims": True})],
     "gather_nd": [([(4, 5, 6), (2, 3)], {})],
     "one_hot": [([(4, 5)], {"depth": 3, "dtype": "int32"})],
-    "SequenceLast": [([(5, 2, 3)], {})],
+    "SequenceLast": [([(5, 2, 3)], {}), ([(5, 2, 3), (5,)], {"axis": 1, "use_sequence_length": True})],
+    "SequenceMask": [([(5, 2, 3), (2,)], {"use_sequence_length": True})],
+    "SequenceReverse": [([(5, 2, 3), (2,)], {"use_sequence_length": True})],
     **dict.fromkeys(("_zeros", "_ones"), [
         ([], {"shape": (2, 3), "dtype": "float64"})]),
     "_full": [([], {"shape": (2, 3), "value": 0.5, "dtype": "int32"})],
@@ -220,7 +222,11 @@ def test_every_operator_that_becomes_torch_has_a_rule():
     ("broadcast_add", [IMAGE, (2, 5, 8, 10)], {}), ("Concat", [IMAGE, (2, 6, 7, 10)], {"num_args": 2}),
     ("RNN", [(5, 2, 3), (441,), (2, 2, 5), (2, 2, 5)], {"state_size": 5, "num_layers": 2, "mode": "lstm"}),
     ("batch_dot", [(2, 3, 4), (2, 5, 4)], {}), ("SliceChannel", [IMAGE], {"num_outputs": 4}),
-    ("Embedding", [IMAGE], {}),
+    ("Embedding", [IMAGE], {}), ("_contrib_MultiBoxDetection", [(2, 4, 7), (2, 24), (1, 7, 4)], {}),
+    ("_contrib_box_decode", [(2, 7, 4), (1, 6, 4)], {}), ("pick", [(4, 5), (3,)], {}),
+    ("SequenceMask", [(5, 2, 3), (5,)], {"use_sequence_length": True}),
+    ("_contrib_MultiBoxTarget", [(1, 7, 4), (2, 3, 5), (2, 4, 6)], {}),
+    ("_contrib_interleaved_matmul_selfatt_valatt", [(5, 2, 24), (8, 5, 6)], {"heads": 4}),
     ("slice_axis", [IMAGE], {"axis": 9, "begin": 0, "end": None}), ("transpose", [IMAGE], {"axes": "(1, 'a')"}),
     ("broadcast_to", [(1, 3)], {"shape": (4, 2)}), ("space_to_depth", [IMAGE], {"block_size": 3})])
 def test_what_does_not_fit_is_named(op, shapes, attrs):

@@ -209,10 +209,9 @@ class _Forward:
         """(variables, expression, what to call them) of each statement; the last one returns."""
         statements, nested = [], {}
         for number, item in enumerate(self.block.items):
-            texts = [nested.pop(ref, None) or _token(ref) for ref in item.refs]
+            texts = [f"({nested.pop(ref)})" if ref in nested else _token(ref) for ref in item.refs]
             attribute = f"self.{self.owner.names[number]}" if item.module is not None else ""
-            text = item.text.format(*[text if text.startswith("\0") and text.endswith("\0") and text.count("\0") == 2
-                                      else f"({text})" for text in texts], self=attribute)
+            text = item.text.format(*texts, self=attribute)
             if self._is_nested(number, text):
                 nested[number, 0] = text
             else:
@@ -234,14 +233,14 @@ class _Forward:
         place = f"{{{reader.refs.index((number, 0))}}}"
         if reader.text.count(place) != 1:
             return False
-        is_call = reader.module is not None
-        return not (is_call and item.module is not None) and (item.module is None or len(reader.refs) > 0)
+        return reader.module is None or item.module is None
 
     def _tidied(self, text: str) -> str:
         """An expression without the parentheses that it does not need."""
         prefix = "return " if text.startswith("return ") else ""
-        tidy = ast.unparse(ast.parse(text[len(prefix):], mode="eval"))
-        if tidy.startswith("(") and "," in tidy and isinstance(ast.parse(tidy, mode="eval").body, ast.Tuple):
+        tree = ast.parse(text[len(prefix):], mode="eval")
+        tidy = ast.unparse(tree)
+        if isinstance(tree.body, ast.Tuple):
             tidy = tidy[1:-1]
         return prefix + tidy.replace("'", '"')
 

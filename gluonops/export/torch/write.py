@@ -1,6 +1,7 @@
 """Writes a net as PyTorch source with its weights, after a comparison with MXNet."""
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -84,7 +85,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         An operator has no converter, every output is a loss and ``training`` is False, the package safetensors is not
         installed, or the comparison shows a difference; the message names it.
     """
-    _check_safetensors()
+    if not _is_installed("safetensors"):
+        raise OpError(WHERE, "the package safetensors is not installed", "Run in the clone: pip install '.[torch]'")
     folder = os.path.abspath(os.fspath(folder))
     make_folder(WHERE, os.path.join(folder, "net.py"))
     model, recorder = _read(net, data_shape, epoch)
@@ -167,16 +169,7 @@ def _fixed_gammas(graph: Graph) -> set[str]:
 
 
 def _is_installed(package: str) -> bool:
-    try:
-        __import__(package)
-    except ImportError:
-        return False
-    return True
-
-
-def _check_safetensors() -> None:
-    if not _is_installed("safetensors"):
-        raise OpError(WHERE, "the package safetensors is not installed", "Run in the clone: pip install '.[torch]'")
+    return importlib.util.find_spec(package) is not None
 
 
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None,

@@ -22,9 +22,9 @@ def check(name, net, shape):
     model = gops.export.ExportedModel.from_net(net, shape, where="export.torch")
     if name in REFUSED:
         with pytest.raises(gops.OpError, match=REFUSED[name]):
-            write._forms(prepare.with_constants(prepare.prepared(model)))
+            write._forms(prepare.with_constants(prepare.prepared(model, False)))
     else:
-        forms, _ = write._forms(prepare.with_constants(prepare.prepared(model)))
+        forms, _ = write._forms(prepare.with_constants(prepare.prepared(model, False)))
         assert forms
 
 
