@@ -19,6 +19,8 @@ from docutils import nodes
 from gluonops.commands import cli
 from gluonops.core.block import OpBlock, entries, sections
 from gluonops.data.datasets import scenes
+from gluonops.ops._boxes.contract import FORMAT
+from gluonops.ops._labels.contract import IGNORE
 from PIL import Image
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -206,6 +208,9 @@ def test_the_contract_describes_inputs_and_output():
     assert described["label"] == ("NDArray or Symbol", "Class indices, (batch, ...), in any float or integer dtype.")
     assert list(described) == ["data", "label", "ignore_label", "smooth", "squared", "name"]
     assert "Loss per sample and class, (batch, classes); the dtype of ``data``." in page["Returns"]
+    assert described["ignore_label"] == ("int, optional", IGNORE.doc)
+    page = sections(gops.ops.iou_loss.__doc__)
+    assert ("format", "{'corner', 'center'}, default 'corner'", FORMAT.doc) in entries(page["Parameters"])
     page = sections(gops.ops.abs.__doc__)
     assert "Any shape; float16, float32, float64, uint8, int8, int32 or int64." in page["Parameters"]
     assert "``output_grad * sign(data)``" in page["Returns"]
