@@ -31,6 +31,7 @@ WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
 RAISES = "OpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
+CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth is invalid.\n"
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -56,7 +57,8 @@ def complete(function: Callable, op: Op) -> None:
     known = {**derived, **described, "name": NAME}
     parameters = "".join(dict.fromkeys(known.get(name, "") for name in arguments))
     returns = f"NDArray or Symbol\n    {_returned(op)}\n"
-    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": RAISES, **page}
+    raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
+    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": raises, **page}
     parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
     function.__doc__ = "\n".join([f"{first}\n", *parts])
 

@@ -89,12 +89,6 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
         The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
         are (B, 9), in float32 (float64 for float64 data), and have no gradient.
 
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(9+K), ``truth`` has a wrong shape, or an attribute is out of range. With
-        ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
-
     Examples
     --------
     >>> import gluonops as gops

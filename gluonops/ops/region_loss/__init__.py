@@ -145,12 +145,6 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
         are (B, 9), in float32 (float64 for float64 data), and have no gradient.
 
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(5+K), ``truth`` has a wrong shape, or an attribute is out of range. With
-        ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
-
     Examples
     --------
     >>> import gluonops as gops

@@ -143,12 +143,6 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
         The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
         are (B, 9), in float32 (float64 for float64 data), and have no gradient.
 
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(5+K), ``truth`` has a wrong shape, an attribute is out of range, or the dialect
-        does not have it. With ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
-
     Examples
     --------
     >>> import gluonops as gops
