@@ -157,8 +157,9 @@ FILES = {
     "yolov2-voc.cfg": cfg("yolov2-voc.cfg"), "yolov2-voc.weights": weights("yolov2-voc.cfg"),
     "yolov2-tiny-voc.weights": weights("yolov2-tiny-voc.cfg"),
     "yolov3-tiny.cfg": shipped,
-    **dict.fromkeys(("FILE", "yolov3.cfg", "yolov4.cfg"), cfg("mini-yolov3.cfg")),   # as small ones
-    "yolov3.weights": weights("mini-yolov3.cfg"), "yolov4.conv.137": weights("mini-yolov3.cfg", 4),
+    # Small nets under the names of large ones.
+    **dict.fromkeys(("FILE", "yolov3.cfg"), cfg("mini-yolov3.cfg")), "yolov3.weights": weights("mini-yolov3.cfg"),
+    "yolov4.cfg": cfg("mini-yolov2.cfg"), "yolov4.conv.137": weights("mini-yolov2.cfg", 4),
     "darknet19.weights": weights("darknet19.cfg"), "darknet19_448.conv.23": weights("darknet19.cfg", 23),
 }
 

@@ -1,5 +1,5 @@
 """Type the commands of a first hour in a fresh clone of the last commit, and record them with what they print, in
-docs/first_hour.txt: `make first-hour`. It takes ten minutes on two cores, and downloads what `make demo` needs."""
+docs/first_hour.txt: `make first-hour`. It takes five minutes on two cores, and downloads what `make demo` needs."""
 from __future__ import annotations
 
 import os
@@ -21,16 +21,16 @@ net.export("resnet")'"""   # for a reader who has no files
 
 
 def commands() -> list[str]:
-    """Those of the README, and of the first block of the page about fine-tuning."""
+    """Those of the README, and of the page about fine-tuning those that make and train a classifier."""
     readme, fine_tuning = (path.read_text(encoding="utf-8")
                            for path in (ROOT / "README.md", ROOT / "docs" / "fine_tuning.md"))
     ten_lines, = re.findall(r"```python\n(.*?)```", readme, re.S)
     files, = re.findall(r"```sh\n(.*?)```", readme, re.S)
-    own_pictures = re.search(r"```sh\n(.*?)```", fine_tuning, re.S).group(1)
+    make, _, train = re.search(r"```sh\n(.*?)```", fine_tuning, re.S).group(1).splitlines()
     return ["make demo", "source .venv/bin/activate", "gluonops doctor", f"cat > net.py << END\n{ten_lines}END",
-            "python net.py", RESNET, *files.splitlines(), *own_pictures.splitlines(),
-            "gluonops detect out/finetune_detector/detector out/finetune_detector/example.png -o found.png",
-            "gluonops detcet out/finetune_detector/detector found.png"]
+            "python net.py", RESNET, *files.splitlines(), make, train,
+            "gluonops classify out/finetune_classifier/classifier out/finetune_classifier/example.png",
+            "gluonops clasify out/finetune_classifier/classifier out/finetune_classifier/example.png"]
 
 
 def main() -> None:
