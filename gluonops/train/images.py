@@ -13,7 +13,7 @@ from mxnet import gluon
 from .. import darknet, data
 from ..core.errors import OpError
 from ..data.anchors import box_sizes
-from ..data.base import about_image, class_names, listed
+from ..data.base import about_image, class_names, described, listed
 from ..data.datasets.data_file import is_data_file
 from ..data.datasets.yolo import names_files
 from ..data.images import progress
@@ -59,6 +59,9 @@ class ClassSubset(gluon.data.Dataset):
     def __len__(self):
         return len(self.indices)
 
+    def __repr__(self) -> str:
+        return described(self)
+
     def fingerprint(self) -> str:
         """A hash of the selected images and their labels; it changes if the data does."""
         return hashlib.sha256(np.stack([self.indices, self.labels]).astype("int64").tobytes()).hexdigest()[:16]
@@ -97,6 +100,9 @@ class DetectionSubset(gluon.data.Dataset):
 
     def __len__(self):
         return len(self.dataset)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def __getitem__(self, index):
         image, label = self.dataset[index]

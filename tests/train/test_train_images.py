@@ -20,6 +20,7 @@ def test_what_each_image_is_for(tmp_path, rng):
     images = train.classification_parts("folder", tmp_path)
     facts = train.describe_images(train.Repeated(images.training, 3), images.held_out, images.validation)
     assert facts["pictures"] == "13 to learn from, 3 times in an epoch; 2 to choose the best epoch; 5 held out"
+    assert repr(images.training) == "ClassSubset(13 images, 1 classes: cat)"
 
 
 @pytest.mark.parametrize("classes", [None, ("dog", "cat")])
