@@ -59,7 +59,7 @@ class Bar:
 
 
 def say(text: str) -> None:
-    """Print a sentence on stderr, above the bar if there is one; in a notebook, which shows stderr in red, on stdout."""
+    """Print a sentence on stderr, above the bar if there is one. A notebook shows stderr in red: there on stdout."""
     bar, file = bars(), sys.stdout if in_notebook() else sys.stderr
     if bar is None:
         print(text, file=file, flush=True)
