@@ -3,7 +3,8 @@
 Import it before mxnet: it gives MXNet the NumPy that MXNet was written for, then registers its operators, so that
 ``Custom(op_type="gluonops_...")`` nodes work in Symbol, Module and Gluon. See ``gluonops.ops``, ``gluonops.nn``,
 ``gluonops.loss``, ``gluonops.models``, ``gluonops.optimizer``, ``gluonops.train``, ``gluonops.export``,
-``gluonops.darknet``. Where MXNet is not installed there is ``gluonops.files`` alone.
+``gluonops.darknet``. Where MXNet is not installed there are ``gluonops.files`` and
+``gluonops.export.torch`` alone.
 """
 import importlib
 import importlib.util
@@ -45,7 +46,7 @@ if _importing.is_imported():
     from .core.tuning import tune_memory, tune_threads
 else:
     _refuse = _importing.refuser(__name__, __all__)
-    __all__, _LAZY = ["OpError", "__version__", "doctor", "files"], ("files",)
+    __all__, _LAZY = ["OpError", "__version__", "doctor", "export", "files"], ("export", "files")
 if typing.TYPE_CHECKING:
     from . import convert, darknet, data, export, files, models, train
 

@@ -15,7 +15,6 @@ from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..export.files import shapes_of_inputs
-from . import calibration
 
 __all__ = ["run"]
 
@@ -82,6 +81,8 @@ def _beside(stack, path):
 
 def _quantize(args):
     """Write the net in 8 bits, calibrated with the images of a folder. Return what ``export.quantize`` returns."""
+    from . import calibration  # here: it needs MXNet
+
     model = export.ExportedModel.from_files(args.source, args.epoch)
     noted = model.metadata.get("preprocessing")
     preprocessing = noted if args.preprocessing is None else args.preprocessing

@@ -1,6 +1,6 @@
 """The CUDA source of an operator: the prelude, its family's files, its record, and ``kernel.cu``.
 
-A kernel includes only files of its family (``#include "../_softmax/softmax.cuh"``).
+A kernel includes only files of its family (``#include "../_softmax/softmax.cuh"``); C++ shares those named ``.inl``.
 """
 from __future__ import annotations
 

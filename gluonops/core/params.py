@@ -22,7 +22,7 @@ from .files import check_name, check_regular
 if TYPE_CHECKING:
     import mxnet as mx
 
-__all__ = ["Entry", "check_written", "digest", "entries", "read", "write"]
+__all__ = ["Entry", "as_numpy", "check_written", "digest", "entries", "read", "write"]
 
 LIST_MARK = 0x112
 # The marks in front of an array. An older file has the number of dimensions there.
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
     place: int
 
 
-def _numpy(array: Array) -> np.ndarray:
+def as_numpy(array: Array) -> np.ndarray:
     """The values of an array of NumPy's, or of MXNet's."""
     return array.asnumpy() if hasattr(array, "asnumpy") else np.asarray(array)
 
@@ -143,7 +143,7 @@ def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]
     with open(path, "wb") as file:
         file.write(struct.pack("<QQQ", LIST_MARK, 0, len(arrays)))
         for array in arrays:
-            value = _numpy(array)
+            value = as_numpy(array)
             needs_numpys_shapes = not value.ndim or not value.size
             mark = MARK_V3 if needs_numpys_shapes else MARK_V2
             file.write(struct.pack(f"<Iii{value.ndim}q", mark, DENSE, value.ndim, *value.shape))
@@ -159,7 +159,7 @@ def digest(arrays: Mapping[str, Array]) -> str:
     """The SHA-256 of names, types, shapes and values, in hexadecimal."""
     result = hashlib.sha256()
     for name in sorted(arrays):
-        values = np.ascontiguousarray(_numpy(arrays[name]))
+        values = np.ascontiguousarray(as_numpy(arrays[name]))
         result.update(f"{name} {values.dtype} {values.shape} ".encode())
         result.update(values)
     return result.hexdigest()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import pathlib
 import types
 from collections.abc import Collection
@@ -17,9 +18,9 @@ _ops = {}
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A registered operator: its contract, its reference and its folder."""
+    """A registered operator: its contract, its reference, which is None without MXNet, and its folder."""
     op: Op
-    reference: types.ModuleType
+    reference: types.ModuleType | None
     folder: pathlib.Path
 
 
@@ -51,6 +52,15 @@ def register(folder: pathlib.Path) -> Entry:
     entry = Entry(op, importlib.import_module(f"{package}.reference"), folder)
     _ops[op.name] = entry
     return entry
+
+
+def register_contract(folder: pathlib.Path) -> None:
+    """Register the contract of an operator alone, in a process without MXNet. Nothing else of the folder is run."""
+    name = f"gluonops.ops.{folder.name}.contract"
+    spec = importlib.util.spec_from_file_location(name, folder / "contract.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    _ops[folder.name] = Entry(module.OP, None, folder)
 
 
 def get(name: str) -> Entry:

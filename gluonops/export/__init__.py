@@ -5,7 +5,15 @@ An export is a pipeline. An :class:`ExportedModel` is made from a net or from fi
 :func:`symbol`, :func:`rewrite`, :func:`onnx` and :func:`quantize` are such pipelines.
 :func:`load` goes the other way: it makes a detector or a classifier of the files, which takes pictures.
 """
+import importlib
+
 from ..runtime import importing
+
+if not importing.is_imported():
+    importlib.import_module("gluonops.ops")   # it registers the operators
+
+from .torch import torch
+from .warning import ExportWarning
 
 if importing.is_imported():   # gluonops.files reads graphs without MXNet
     from .compare import Difference, compare
@@ -16,8 +24,6 @@ if importing.is_imported():   # gluonops.files reads graphs without MXNet
     from .quantize import Quantized, QuantizedLayer, quantize
     from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
     from .symbol import rewrite, symbol
-    from .torch import torch
-    from .warning import ExportWarning
 
 __all__ = ["Detection", "Difference", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector",
            "Prediction", "Preprocessing", "Quantized", "QuantizedLayer", "compare", "load", "onnx", "picture",
@@ -25,3 +31,4 @@ __all__ = ["Detection", "Difference", "ExportWarning", "ExportedModel", "LoadedC
 
 if not importing.is_imported():
     __getattr__ = importing.refuser(__name__, __all__)
+    __all__ = ["ExportWarning", "torch"]

@@ -14,11 +14,11 @@ from . import passes
 from .model import ExportedModel
 from .onnx.constants import is_random
 from .onnx.registry import opset_of
-from .onnx.sizes import fits
 from .onnx.write import serialized
 from .quantization import Runner, steady
 from .running.onnx_net import session
 from .shapes import DataShape, Shapes, last_line
+from .sizes import fits
 from .warning import ExportWarning
 
 __all__ = ["Difference", "compare"]

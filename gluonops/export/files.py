@@ -7,13 +7,12 @@ import pathlib
 import warnings
 from collections.abc import Iterator
 
-import mxnet as mx
 import numpy as np
 
 from ..core import params
-from ..core.arrays import load_arrays
 from ..core.errors import OpError
 from ..core.files import replace
+from ..runtime import importing
 from .canonical import canonicalize_graph
 from .graph import Graph
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of
@@ -22,6 +21,11 @@ from .operators import admit
 from .parameters import listed, of_layers, renamed_states, without_tags
 from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning
+
+if importing.is_imported():
+    from ..core.arrays import load_arrays
+else:
+    load_arrays = params.read
 
 
 def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
@@ -52,7 +56,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     if surplus:
         _note(f"{path} has values that no node reads, and that are left out: {listed(surplus)}")
     values = {name: value for name, value in values.items() if name in variables}
-    values = _widened(graph, values, prefix, path)
+    values = _widened(graph, values, path)
     check_digest(where, graph, values, epoch, path)
     return graph, values, epoch
 
@@ -83,12 +87,6 @@ def _note(text: str) -> None:
     warnings.warn(text, ExportWarning, stacklevel=5)
 
 
-def _symbol(graph: Graph, prefix: str) -> mx.sym.Symbol:
-    """The graph as a Symbol. An OpError names the file."""
-    with _naming(prefix):
-        return graph.symbol()
-
-
 @contextlib.contextmanager
 def _naming(prefix: str) -> Iterator[None]:
     """Add the name of the symbol JSON to an OpError."""
@@ -103,14 +101,15 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
 
     The metadata of our files list the inputs. In other files the parameters are known from the layers that read them.
     """
-    symbol = _symbol(graph, prefix)
+    with _naming(prefix):   # MXNet may refuse the graph
+        states = graph.symbol().list_auxiliary_states() if importing.is_imported() else ()
     inputs = read_metadata(graph).get("inputs", {})
     variables = graph.variables()
     without_value = [name for name in variables if name not in values and not name.endswith("label")]
     if inputs:
         missing = [name for name in without_value if name not in inputs]
     else:
-        parameters = of_layers(graph).union(symbol.list_auxiliary_states())
+        parameters = of_layers(graph).union(states)
         missing = [name for name in without_value if name in parameters]
     fits_nothing = bool(values) and not values.keys() & set(variables)
     if missing or fits_nothing:
@@ -121,13 +120,13 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
     shapes = {name: value.shape for name, value in values.items() if name in variables}
     shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in without_value)
     with _naming(prefix):   # an attribute may not fit the shapes
-        reason = mismatch_reason(symbol, shapes)
+        reason = mismatch_reason(graph, shapes)
     if reason:
         raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
                       "Pass the parameters exported with this symbol")
 
 
-def _widened(graph: Graph, values: Arrays, prefix: str, path: str) -> Arrays:
+def _widened(graph: Graph, values: Arrays, path: str) -> Arrays:
     """The values; in float32 if some are float16, and the graph takes no input of float16 with them.
 
     Such files are small, or are what Module has trained in several types. Module makes float32 of all that it reads.
@@ -136,7 +135,7 @@ def _widened(graph: Graph, values: Arrays, prefix: str, path: str) -> Arrays:
     types = {name: value.dtype for name, value in values.items()}
     inputs = [name for name in graph.variables() if name not in values and not name.endswith("label")]
     types.update(dict.fromkeys(inputs, "float16"))
-    if not halves or "dtype" in read_metadata(graph) or not type_mismatch(_symbol(graph, prefix), types):
+    if not halves or "dtype" in read_metadata(graph) or not type_mismatch(graph, types):
         return values
     _note(f"{path} has values of float16 for a graph of float32, and they become float32")
     return {name: value.astype("float32") if name in halves else value for name, value in values.items()}

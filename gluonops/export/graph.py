@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from ..core.contract import PREFIX
 from ..core.errors import OpError, quoted, shortened
+from ..runtime import importing
 
 if TYPE_CHECKING:
     import mxnet as mx
 
 VARIABLE = "null"
 OLDEST = 800   # the version of MXNet whose files do not say it
+CURRENT = 10901
 SHOWN = 400   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
@@ -298,6 +300,8 @@ def package_of(node: Node) -> str | None:
 
 def _described(op_type: str | None) -> tuple[str, str | None]:
     """The attribute that says what a Custom node of this type computes, and the package that has it."""
+    if not importing.is_imported():
+        return "op_type", None
     from ..core import registration  # here: it needs MXNet
 
     return registration.described.get(op_type, ("op_type", None))

@@ -5,14 +5,16 @@ They are an entry in the ``attrs`` of the JSON, beside MXNet's version. MXNet ig
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError, quoted
 from ..version import __version__
 from .graph import Graph, is_ours, our_name
+
+if TYPE_CHECKING:
+    import mxnet as mx
 
 KEY = "gluonops"
 DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool")   # MXNet's

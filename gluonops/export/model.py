@@ -3,19 +3,23 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mxnet as mx
 import numpy as np
 
 from ..core import params
 from ..core.errors import OpError
+from ..runtime import importing
 from .files import load, shapes_of_inputs, write
 from .graph import Graph
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
 from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch, type_name
-from .trace import trace
+
+if importing.is_imported():
+    from .trace import trace
+if TYPE_CHECKING:
+    import mxnet as mx
 
 WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # these metadata are made when a file is saved
 
@@ -162,13 +166,13 @@ class ExportedModel:
 
     def check_shapes(self, where: str) -> None:
         """Raise an OpError if the graph refuses the shapes or the type of the inputs. ``where`` is the caller."""
-        symbol, shapes = self.graph.symbol(), self.shapes()
-        reason = mismatch_reason(symbol, shapes)
+        shapes = self.shapes()
+        reason = mismatch_reason(self.graph, shapes)
         if reason:
             raise refused(where, self.inputs, reason)
         dtype = self.metadata.get("dtype", "float32")
         types = {name: self.parameters[name].dtype if name in self.parameters else dtype for name in shapes}
-        reason = type_mismatch(symbol, types)
+        reason = type_mismatch(self.graph, types)
         if reason:
             raise OpError(where, f"the net refuses inputs of {dtype}: {reason}", "Pass another dtype")
 

@@ -11,14 +11,19 @@ import math
 import re
 from typing import NamedTuple
 
-import mxnet as mx
-from mxnet._ctypes.symbol import _symbol_creator
-from mxnet.base import MXNetError
-
-from ..core import native, registry
+from ..core import registry
 from ..core.attributes import Attr, Int, IntOrTuple, Kind
 from ..core.errors import OpError, quoted, shortened
-from .graph import VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal, version, version_text
+from ..runtime import importing
+from . import rules
+from .graph import CURRENT, VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal, version, version_text
+
+if importing.is_imported():
+    import mxnet as mx
+    from mxnet._ctypes.symbol import _symbol_creator
+    from mxnet.base import MXNetError
+
+    from ..core import native
 
 # `_Native` and `_NDArray` call an address. `_CachedOp`, `_CustomFunction` and `_FusedOp` need what another process had
 # in memory. `_cvimread` and its like read files, or decode images of any size. `_contrib_dgl_` and `reset_arrays` crash
@@ -53,25 +58,26 @@ class Signature(NamedTuple):
 
 
 def admit(graph: Graph) -> list[str]:
-    """Check the nodes of a file, and write them as this MXNet does, in place. An OpError names the node.
+    """Check the nodes of a file, and write them as MXNet 1.9.1 does, in place. An OpError names the node.
 
     Returns the operators that MXNet itself does not find, and that are written under another name, in words.
     """
     renamed = collections.defaultdict(list)
-    written, current = version(graph), version(Graph.of(mx.sym.var("data")))
+    written = version(graph)
     _check_operators(graph, written, renamed)
-    if written < current:
+    if written < CURRENT:
         _upgrade(graph, written)
-        graph.attrs["mxnet_version"] = ["int", current]
-    _check_sizes(graph)
-    return [f"the operator {old}, of MXNet {version_text(written)}, is {new} in MXNet {version_text(current)}: nodes "
+        graph.attrs["mxnet_version"] = ["int", CURRENT]
+    if importing.is_imported():
+        _check_sizes(graph)
+    return [f"the operator {old}, of MXNet {version_text(written)}, is {new} in MXNet {version_text(CURRENT)}: nodes "
             f"{shortened(', '.join(names), 200)}" for (old, new), names in renamed.items()]
 
 
 def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], list[str]]) -> None:
     """Refuse what may not be in a file. Aliases of the others become their names: _Plus becomes elemwise_add."""
     for node in graph.nodes():
-        node.op = native.operator_name(node.op)
+        node.op = _own_name(node.op)
         if not (node.is_variable or is_ours(node) or _is_known(node.op)):
             renamed[node.op, _todays_name(node, written)].append(node.name)
             node.op = _todays_name(node, written)
@@ -84,18 +90,31 @@ def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], 
             _check_operators(subgraph, written, renamed)
 
 
+def _own_name(op: str) -> str:
+    """MXNet's own name of an operator, of which ``op`` may be an alias."""
+    if importing.is_imported():
+        return native.operator_name(op)
+    words = re.fullmatch(r"_([A-Z]\w+)Scalar", op)   # _RMinusScalar
+    return f"_{'_'.join(re.findall('[A-Z][a-z]*', words[1])).lower()}_scalar" if words else rules.ALIASES.get(op, op)
+
+
 def _todays_name(node: Node, written: int) -> str:
     """The name of an operator that MXNet knows under another one. An OpError if there is none."""
     for name in (f"_contrib_{node.op}", TODAYS.get(node.op, "")):
         if _is_known(name):
             return name
+    if not importing.is_imported():
+        raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, of which "
+                      "gluonops knows nothing without MXNet", "Run: gluonops install-mxnet")
     raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(node.op, 200)}, which MXNet "
-                  f"{mx.__version__} does not have; the file was written by MXNet {version_text(written)}",
+                  f"{version_text(CURRENT)} does not have; the file was written by MXNet {version_text(written)}",
                   "Import the package or load the library that defines it, or export the net without it")
 
 
 def _is_known(op: str) -> bool:
-    """Whether MXNet has an operator."""
+    """Whether MXNet has an operator. Without MXNet: whether there is a rule for it."""
+    if not importing.is_imported():
+        return op in rules.RULES
     try:
         native.operator_handle(op)
     except MXNetError:
@@ -166,6 +185,9 @@ def _signature(node: Node) -> Signature:
         return Signature(len(names), tuple(names[count:]), len(op.outputs))
     if is_ours(node):
         return Signature(count, (), math.inf)
+    if not importing.is_imported():
+        names = rules.INPUTS.get(node.op, ())[count:]
+        return Signature(count, names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]
     attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}

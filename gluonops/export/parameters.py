@@ -9,8 +9,8 @@ from ..core.errors import OpError
 from .graph import Graph
 
 # MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
-LAYERS = ("BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm", "InstanceNorm",
-          "LayerNorm", "LeakyReLU", "RNN")
+LAYERS = ("BatchNorm", "BatchNorm_v1", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm",
+          "InstanceNorm", "LayerNorm", "LeakyReLU", "RNN", "_contrib_SyncBatchNorm")
 # Two names for each state of a batch norm, at the end of a variable's name: of Module's files and of Gluon's.
 STATES = (("moving_mean", "running_mean"), ("moving_var", "running_var"))
 MOST_NAMES = 20   # in a message

@@ -15,8 +15,8 @@ from .graph import Graph, Node
 from .layers import Layer, layers
 from .layout import arrange
 from .model import ExportedModel
-from .onnx.sizes import Sizes
 from .shapes import Arrays, DataShape
+from .sizes import Sizes
 
 __all__ = ["picture"]
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import OpError
-from ..data import letterbox, resize, unletterbox_boxes
+from ..runtime import importing
+
+if importing.is_imported():
+    from ..data import letterbox, resize, unletterbox_boxes
 
 __all__ = ["Preprocessing"]
 

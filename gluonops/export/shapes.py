@@ -1,14 +1,20 @@
 """Shapes and types of inputs, and whether a graph takes them."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Union
 
-import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
+from ..runtime import importing
+from . import rules
+from .graph import Graph
 
-Arrays = dict[str, mx.nd.NDArray]
+if importing.is_imported():
+    import mxnet as mx
+
+Arrays = dict[str, "mx.nd.NDArray"]   # NumPy's where MXNet is not installed
 Shapes = dict[str, tuple[int, ...]]
 DataShape = Union[tuple, dict]   # the only input's shape, or every input's by name
 
@@ -33,8 +39,11 @@ def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict) -> str | None:
+def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
     """Why variables cannot have these shapes; None if they can."""
+    if not importing.is_imported():
+        return _misfit(rules.infer_shapes, graph, shapes)
+    symbol = graph.symbol()
     try:
         arguments, _, states = symbol.infer_shape_partial(**shapes)
     except OpError:
@@ -48,12 +57,23 @@ def mismatch_reason(symbol: mx.sym.Symbol, shapes: dict) -> str | None:
     return None
 
 
-def type_mismatch(symbol: mx.sym.Symbol, dtypes: dict) -> str | None:
+def type_mismatch(graph: Graph, dtypes: dict) -> str | None:
     """Why variables cannot have these types; None if they can."""
+    if not importing.is_imported():
+        return _misfit(rules.infer_types, graph, dtypes)
     try:
-        symbol.infer_type_partial(**dtypes)
+        graph.symbol().infer_type_partial(**dtypes)
     except mx.MXNetError as error:
         return last_line(error)
+    return None
+
+
+def _misfit(infer: Callable, graph: Graph, known: dict) -> str | None:
+    """Why the rules cannot infer what follows; None if they can."""
+    try:
+        infer(graph, known)
+    except rules.Misfit as misfit:
+        return str(misfit)
     return None
 
 

@@ -45,12 +45,11 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     values = {parameter.name: parameter._reduce() for parameter in net.collect_params().values()
               if parameter.name in names}
     graph = _described(outputs, values)
-    symbol = graph.symbol()
-    reason = _mismatch(symbol, values, shapes, dtype)
+    reason = _mismatch(graph, values, shapes, dtype)
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
-        graph = Graph.of(_with_head(where, net, list(symbol), head))
+        graph = Graph.of(_with_head(where, net, list(graph.symbol()), head))
     canonicalize_graph(graph)
     values = {name: values[name] for name in graph.variables() if name in values}
     return graph, values, shapes, {**metadata_of(net), "dtype": dtype}
@@ -138,16 +137,16 @@ def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> Graph:
     return graph
 
 
-def _mismatch(symbol: mx.sym.Symbol, values: Arrays, shapes: Shapes, dtype: str) -> str | None:
+def _mismatch(graph: Graph, values: Arrays, shapes: Shapes, dtype: str) -> str | None:
     """Why inputs of these shapes and types do not fit the parameters; None if they do."""
     known_shapes, known_types = {}, {}
-    for name in symbol.list_inputs():
+    for name in graph.variables():
         if name in values:
             known_shapes[name] = values[name].shape
             known_types[name] = values[name].dtype
     known_shapes.update(shapes)
     known_types.update(dict.fromkeys(shapes, dtype))
-    return mismatch_reason(symbol, known_shapes) or type_mismatch(symbol, known_types)
+    return mismatch_reason(graph, known_shapes) or type_mismatch(graph, known_types)
 
 
 def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:

@@ -45,7 +45,8 @@ THREADS = ["-pthread"]
 # For the files that include MXNet's C++. Its wheels have the std::string of compilers before GCC 5, and its headers
 # include x86's intrinsics unless told otherwise.
 MXNET_CXX = ["-D_GLIBCXX_USE_CXX11_ABI=0", "-DMSHADOW_STAND_ALONE=1", "-DMSHADOW_USE_F16C=0", "-DMSHADOW_USE_SSE=0"]
-# The results of sgd.cc are those of MXNet, and those of place.cc are NumPy's: neither has fused multiply-adds.
+# The results of sgd.cc and its parsing are those of MXNet, and those of place.cc are NumPy's: none has fused
+# multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
 # GCC 14 leaves a product out of a loop's sum where it thinks that a chain of sums is slower fused, which depends on the
 # code around: a column's bits would depend on its neighbours. Clang has no such option.
@@ -207,17 +208,16 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit("pool", HERE / "pool.cc", hidden)
     yield unit("neighbours", HERE / "neighbours.cc", hidden)
     yield unit("blocks", PATCHES / "blocks.cc", hidden)
-    inside_mxnet = [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include")]
-    for source in (MXNET / "registration.cc", PATCHES / "mxnet_batch_norm.cc"):   # they call what takes the time
-        yield unit(source.stem, source, [*inside_mxnet, *SMALL])
-    yield unit("direct", MXNET / "direct.cc", inside_mxnet)
+    # It calls what takes the time.
+    yield unit("inside_mxnet", MXNET / "inside.cc",
+               [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])
     sgd = PATCHES / "sgd.cc"
     exact = [*hidden, *SEPARATE_ROUNDING]
-    yield unit("sgd_base", sgd, [*exact, *entry, *include])
+    yield unit("sgd_base", sgd, [*exact, *entry])
     yield unit("place", MXNET / "place.cc", exact)
     norm = PATCHES / "batch_norm.cc"
     yield unit("batch_norm_base", norm, [*hidden, *entry])
-    yield unit("operators", sources[0].with_name("operators.cc"), [*hidden, *SMALL, *include, *includes(sources[0])])
+    yield unit("operators", sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
     for source in sources:
         yield unit(f"{source.stem}_base", source, [*hidden, *entry, *includes(source)])
     for target, flags in targets.items():

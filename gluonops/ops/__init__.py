@@ -6,13 +6,22 @@ import builtins as _builtins
 import importlib as _importlib
 import pathlib as _pathlib
 
-from ..core import block as _block
-from ..core import custom as _custom
 from ..core import registry as _registry
+from ..runtime import importing as _importing
 
 __all__ = ["list"]
 
-for _folder in _registry.folders(_pathlib.Path(__file__).parent):
+_folders = _registry.folders(_pathlib.Path(__file__).parent)
+if _importing.is_imported():
+    from ..core import block as _block
+    from ..core import custom as _custom
+else:   # gluonops.export reads graphs with these operators
+    for _folder in _folders:
+        _registry.register_contract(_folder)
+    __getattr__ = _importing.refuser(__name__, [_folder.name for _folder in _folders])
+    _folders = []
+
+for _folder in _folders:
     _entry = _registry.register(_folder)
     _custom.register(_entry)
     # The function replaces its module: gluonops.ops.reorg(data) instead of gluonops.ops.reorg.reorg(data).

@@ -10,7 +10,8 @@ NUMPYS = ((1, 21), (2, 5))    # the oldest, and the newest that was tried; gluon
 TRIED = (("3.9", "1.21"), ("3.9", "1.23"), ("3.10", "1.23"), ("3.11", "1.23"), ("3.9", "1.26"), ("3.10", "1.26"),
          ("3.11", "1.26"), ("3.12", "1.26"), ("3.12", "2.0"), ("3.13", "2.5"), ("3.14", "2.5"), ("3.15", "2.5"))
 NO_MXNET = ("gluonops: MXNet is not installed. Run: gluonops install-mxnet (on an NVIDIA machine: "
-            "gluonops install-mxnet cu117). Without MXNet, `gluonops files` lists, checks and converts files.")
+            "gluonops install-mxnet cu117). Without MXNet, `gluonops files` lists, checks and converts files, and "
+            "`gluonops export --torch` writes PyTorch.")
 
 
 def supported() -> str:

@@ -231,6 +231,13 @@ def smooth_l1(model: Model, call: Call) -> str:
     return model.add("Where", model.add("Less", size, model.scalar(1 / scale, call.dtype)), near, far)
 
 
+@converts("_np_cumsum")
+def cumulative_sum(model: Model, call: Call) -> str:
+    axis = call.value("axis")
+    value = model.reshape(call.inputs[0], call.shape) if axis is None else call.inputs[0]
+    return model.add("CumSum", value, model.scalar(axis or 0, np.int64))
+
+
 @converts("add_n")
 def add_n(model: Model, call: Call) -> str:
     """ONNX's Sum takes floating-point numbers only."""

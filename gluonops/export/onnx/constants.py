@@ -9,7 +9,7 @@ import numpy as np
 from ..constants import evaluate
 from ..graph import VARIABLE, Entry, Graph, Node
 from ..shapes import Arrays
-from .sizes import Sizes
+from ..sizes import Sizes
 
 # Operators that read only the shape of some of their inputs, by position.
 SHAPE_READERS = {"Crop": (1,), "_contrib_MultiBoxPrior": (0,), "_contrib_arange_like": (0,), "zeros_like": (0,),

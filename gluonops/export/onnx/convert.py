@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, kind
 from ..shapes import Shapes
+from ..sizes import Sizes
 from . import (  # noqa: F401  (each fills the table)
     arithmetic,
     arrays,
@@ -28,7 +29,6 @@ from .loops import unroll, without_branches
 from .model import Call, Model, refusal
 from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS, operator
-from .sizes import Sizes
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,8 +4,8 @@ from __future__ import annotations
 import ast
 
 from ..graph import Entry, Graph, Node
+from ..sizes import Sizes
 from .model import refusal
-from .sizes import Sizes
 
 MOST_STEPS = 1000   # of a while loop, all of which are written
 

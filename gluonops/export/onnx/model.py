@@ -1,7 +1,6 @@
 """Builds an ONNX model: adds nodes, names tensors, and leaves out nodes that nothing reads."""
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +8,8 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..graph import Node
+from ..sizes import Batch, Size, SizedNode, Sizes
 from .content import declared
-from .sizes import Batch, Size, Sizes
 
 if TYPE_CHECKING:
     import onnx
@@ -219,59 +218,15 @@ def refusal(node: Node, what: str) -> OpError:
                    "Replace it in the net, or export symbol JSON")
 
 
-class Call:
-    """A node to convert, with its attributes as values.
+class Call(SizedNode):
+    """A node to convert.
 
-    - ``inputs``: tensors. An empty string is an input of which the operator reads the shape only.
-    - ``shapes``: shapes of the inputs.
-    - ``dtypes``: types of the inputs.
+    ``inputs``: tensors. An empty string is an input of which the operator reads the shape only.
     """
 
     def __init__(self, node: Node, inputs: list[str], sizes: Sizes):
-        self.node = node
+        super().__init__(node, sizes)
         self.inputs = inputs
-        self.shapes = [sizes.shape[entry] for entry in node.inputs]
-        self.dtypes = [sizes.dtype[entry] for entry in node.inputs]
-        self._sizes = sizes
-
-    @property
-    def shape(self) -> tuple[Size, ...]:
-        """Shape of the first output."""
-        return self._sizes.shape[self.node, 0]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of the first output."""
-        return self._sizes.dtype[self.node, 0]
-
-    def text(self, name: str, default: str | None = None) -> str | None:
-        """An attribute as a string."""
-        return self.node.attrs.get(name, default)
-
-    def value(self, name: str, default: Any = None) -> Any:
-        """An attribute as a number, a tuple or None."""
-        text = self.node.attrs.get(name)
-        if text is None:
-            return default
-        try:
-            return ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            return float(text)   # nan, inf
-
-    def ints(self, name: str, default: Any) -> Any:
-        """An attribute as a tuple of integers; ``default`` if it is absent or empty."""
-        value = self.value(name)
-        if value is None or value == () or value == []:
-            return default
-        return tuple(value) if isinstance(value, (tuple, list)) else (value,)
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        """An attribute as a boolean."""
-        return self.node.flag(name, default)
-
-    def axis(self, name: str = "axis", default: int = -1) -> int:
-        """An attribute as an axis of the first input, from 0."""
-        return self.value(name, default) % len(self.shapes[0])
 
     def refuse(self, what: str) -> OpError:
         """An OpError; see :func:`refusal`."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import OpError
 from ..graph import ends_in_softmax
 from ..preprocessing import Preprocessing
+from ..sizes import known_shapes
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -35,7 +36,8 @@ def _task(model: ExportedModel) -> dict[str, str]:
     """``task``, and ``output`` of a classifier; empty for a net that is neither a detector nor a classifier."""
     if [len(shape) for shape in model.inputs.values()] != [4]:
         return {}
-    shapes = model.graph.symbol().infer_shape_partial(**model.shapes())[1]
+    found = known_shapes(model.graph, model.shapes())
+    shapes = [found.get(head, ()) for head in model.graph.heads]
     if len(shapes) == 3 and [(len(shape), *shape[2:]) for shape in shapes] == [(3, 1), (3, 1), (3, 4)]:
         return {"task": "detection"}
     if len(shapes) == 1 and len(shapes[0]) == 2:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import mxnet as mx
 
 from ..graph import SOFTMAXES, Entry, Graph, Node
+from ..sizes import known_shapes
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -79,4 +80,5 @@ def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]
     known = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
     names = set(graph.variables())
     shapes = {name: shape for name, shape in known.items() if name in names}
-    return [tuple(shape or ()) for shape in graph.symbol().infer_shape_partial(**shapes)[1]]
+    found = known_shapes(graph, shapes)
+    return [found.get(entry, ()) for entry in entries]

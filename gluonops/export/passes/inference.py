@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import mxnet as mx
 import numpy as np
 
 from ...core import registry
@@ -11,6 +10,7 @@ from ...core.contract import Op
 from ...core.errors import OpError
 from ..canonical import custom_node
 from ..graph import Entry, Graph, Node, is_ours, our_name
+from ..sizes import known_shapes, known_types
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -177,18 +177,15 @@ def _has_two_dimensions(node: Node) -> bool:
     return node.op == "Flatten" or (node.op == "FullyConnected" and node.flag("flatten", True))
 
 
-def _kind_of(model: ExportedModel, entry: Entry) -> tuple[int, type]:
+def _kind_of(model: ExportedModel, entry: Entry) -> tuple[int, np.dtype]:
     """The number of dimensions of an output, 0 if it is not known, and its type; float32 if that is not known."""
     part = Graph([entry], model.graph.attrs)
-    variables, shapes, symbol = set(part.variables()), model.shapes(), part.symbol()
+    variables, shapes = set(part.variables()), model.shapes()
     types = {name: value.dtype for name, value in model.parameters.items() if name in variables}
     if "dtype" in model.metadata:
         types.update((name, model.metadata["dtype"]) for name in model.inputs if name in variables)
-    try:
-        outputs = symbol.infer_shape_partial(**{name: shapes[name] for name in shapes if name in variables})[1]
-        return len(outputs[0] or ()), symbol.infer_type_partial(**types)[1][0] or np.float32
-    except mx.MXNetError:   # check_shapes says what does not fit
-        return 0, np.float32
+    found = known_shapes(part, {name: shape for name, shape in shapes.items() if name in variables})
+    return len(found.get(entry, ())), known_types(part, types).get(entry, np.dtype("float32"))
 
 
 def _identity(model: ExportedModel, node: Node) -> Node:

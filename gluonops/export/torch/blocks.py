@@ -113,7 +113,7 @@ class Block:
     def become_sequential(self) -> None:
         """Make its module an ``nn.Sequential``, in place."""
         self.module.kind, self.module.block = SEQUENTIAL, None
-        self.module.children = [as_module(item) for item in self.items]
+        self.module.children = [as_module(item) for number, item in enumerate(self.items) if number not in self.lacking]
 
     def key(self, without: int | None = None) -> tuple:
         """Equal for blocks of the same class. ``without``: the number of an item to leave out."""
@@ -180,8 +180,9 @@ class Class:
                     expression = self._expression(values, vectors, name, self.names[number], module)
                     self.expressions[id(module), name] = expression
         for number in lacking:
-            name = self.names[number]
-            name = self.optional[number] = _name_of(self.template.items[number].module.kind) if name.isdigit() else name
+            item = self.template.items[number]
+            name = (item.name or _name_of(item.module.kind)) if self.is_sequential else self.names[number]
+            self.optional[number] = name
             vectors[name] = [number not in block.lacking for block in self.blocks]
             self.parameters[name] = False
         ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)

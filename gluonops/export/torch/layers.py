@@ -40,12 +40,24 @@ def _state(call: Call, *names: str) -> dict[str, int]:
 @converts("Convolution", "Convolution_v1")
 def convolution(call: Call) -> Form:
     _check_layout(call)
-    kernel = call.ints("kernel", ())
-    groups = call.value("num_group", 1)
-    args = {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
-            "dilation": one(call.ints("dilate", (1,) * len(kernel))), "groups": groups,
-            "bias": len(call.node.inputs) > 2}
-    return Form(module=f"nn.Conv{len(kernel)}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
+    return Form(module=f"nn.Conv{call.ndim - 2}d", args=_of_convolution(call, 1), data=(0,),
+                state=_state(call, "weight", "bias"))
+
+
+def _of_convolution(call: Call, first: int) -> dict[str, object]:
+    """The arguments of a convolution. ``first``: the position of its weight."""
+    return {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
+            "dilation": one(call.ints("dilate", (1,) * (call.ndim - 2))), "groups": call.value("num_group", 1),
+            "bias": len(call.node.inputs) > first + 1}
+
+
+@converts("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+def deformable_convolution(call: Call) -> Form:
+    data = (0, 1, 2) if call.node.op == "_contrib_ModulatedDeformableConvolution" else (0, 1)
+    first = len(data)
+    inputs = ", ".join(f"{{{place}}}" for place in data)
+    return Form(module="DeformableConv2d", args=_of_convolution(call, first), call=f"{{self}}({inputs})", data=data,
+                state=dict(zip(("weight", "bias"), range(first, len(call.node.inputs)))))
 
 
 @converts("Deconvolution")
@@ -254,11 +266,10 @@ def embedding(call: Call) -> Form:
 
 @converts("RNN")
 def recurrent(call: Call) -> Form:
-    """Its inputs are the data and the parameters of all layers; see :func:`.prepare.join_recurrent`."""
-    mode, layers = call.text("mode"), call.value("num_layers")
-    is_joined = "__joined__" in call.node.attrs
-    if not is_joined or call.value("projection_size") is not None or call.flag("use_sequence_length"):
-        raise call.refuse("has states or lengths as inputs, packed parameters, or a projection")
+    """Its inputs are the data, the parameters of all layers and the states; see :func:`.prepare.join_recurrent`."""
+    mode, layers, states = call.text("mode"), call.value("num_layers"), call.value("__states__")
+    if states is None or call.value("projection_size") is not None or call.flag("use_sequence_length"):
+        raise call.refuse("has lengths as inputs, packed parameters, or a projection")
     ends = ("", "_reverse") if call.flag("bidirectional") else ("",)
     state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(layers) for end in ends
              for part in ("ih", "hh")]
@@ -267,5 +278,10 @@ def recurrent(call: Call) -> Form:
     if mode.startswith("rnn_"):
         args["nonlinearity"] = mode[len("rnn_"):]
     module = {"lstm": "nn.LSTM", "gru": "nn.GRU"}.get(mode, "nn.RNN")
-    return Form(module=module, args=args, state=dict(zip(state, range(1, len(state) + 1))), call="{self}({0})[0]",
-                data=(0,))
+    outputs = 1
+    if call.flag("__continued__"):
+        module, outputs = ("LSTMWithStates", 3) if mode == "lstm" else (module, 2)
+    begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[states]
+    return Form(module=module, args=args, state=dict(zip(state, range(1, len(state) + 1))),
+                call=f"{{self}}({{0}}{begin})" + "[0]" * (outputs == 1),
+                data=(0, *range(len(state) + 1, len(state) + 1 + states)), outputs=outputs)

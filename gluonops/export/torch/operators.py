@@ -25,6 +25,10 @@ for _name, _symbol in SYMBOLS.items():
     CONVERTERS[ELEMENTWISE[_name]] = CONVERTERS[f"broadcast_{_name}"] = f"{{0}} {_symbol} {{1}}"
     CONVERTERS[SCALAR[_name]] = f"{{0}} {_symbol} <scalar>"
     CONVERTERS[f"_r{SCALAR[_name][1:]}"] = f"<scalar> {_symbol} {{0}}"
+for _name, _symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
+    CONVERTERS[f"_logical_{_name}"] = CONVERTERS[f"broadcast_logical_{_name}"] = \
+        f"(({{0}} != 0) {_symbol} ({{1}} != 0)).to({{0}}.dtype)"
+    CONVERTERS[f"_logical_{_name}_scalar"] = f"(({{0}} != 0) {_symbol} (<scalar> != 0)).to({{0}}.dtype)"
 for _name, _symbol in COMPARISONS.items():
     CONVERTERS[f"_{_name}"] = CONVERTERS[f"broadcast_{_name}"] = f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)"
     CONVERTERS[f"_{_name}_scalar"] = f"({{0}} {_symbol} <scalar>).to({{0}}.dtype)"
@@ -44,6 +48,8 @@ CONVERTERS.update({
     "_mod": "torch.remainder({0}, {1})",
     "broadcast_mod": "torch.remainder({0}, {1})",
     "_mod_scalar": "torch.remainder({0}, <scalar>)",
+    "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar>), {0})",
+    "logical_not": "({0} == 0).to({0}.dtype)",
     "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
     "Flatten": Form("{0}.flatten(1)", "nn.Flatten"),
@@ -338,6 +344,12 @@ def reorg(call: Call) -> str:
     return f"{'space_to_depth' if mode == 'DCR' else 'darknet_reorg'}({{0}}, {size})"
 
 
+@converts("_np_cumsum")
+def cumulative_sum(call: Call) -> str:
+    axis = call.value("axis")
+    return "{0}.flatten().cumsum(0)" if axis is None else f"{{0}}.cumsum({axis})"
+
+
 @converts("_contrib_arange_like")
 def arange_like(call: Call) -> str:
     axis = call.value("axis")
@@ -364,42 +376,4 @@ def take(call: Call) -> str:
 
 @converts("gather_nd")
 def gather(call: Call) -> str:
-    _check_computed(call, "indices")
     return "{0}[tuple({1}.long())]"
-
-
-def _check_computed(call: Call, what: str) -> None:
-    """MXNet reads beyond its data for wrong numbers, such as those with which the comparison would fill an input."""
-    if call.node.source(1).is_variable:
-        raise call.refuse(f"has an input or a parameter for its {what}; expected computed ones")
-
-
-@converts("_contrib_box_decode")
-def box_decode(call: Call) -> str:
-    deviations = tuple(Single(call.value(f"std{place}", 1.0)) for place in range(4))
-    is_corner = call.text("format", "center") == "corner"
-    return f"box_decode({{0}}, {{1}}, {deviations}, {is_corner}, <clip=-1.0>)"
-
-
-@converts("_contrib_box_nms")
-def box_nms(call: Call) -> str:
-    formats = call.text("in_format", "corner"), call.text("out_format", "corner")
-    if call.ndim != 3 or formats != ("corner", "corner"):
-        raise call.refuse("has boxes that are not rows of corners for each image")
-    names = {"overlap": ("overlap_thresh", 0.5), "valid": ("valid_thresh", 0.0), "topk": ("topk", -1),
-             "box": ("coord_start", 2), "score": ("score_index", 1), "class_id": ("id_index", -1),
-             "background": ("background_id", -1), "force": ("force_suppress", False)}
-    values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
-    options = "".join(f", {name}={value!r}" for name, (value, default) in values.items() if value != default)
-    return f"box_nms({{0}}{options})"
-
-
-@converts("_contrib_ROIAlign")
-def roi_align(call: Call) -> str:
-    if call.flag("position_sensitive"):
-        raise call.refuse("takes other channels for each bin")
-    _check_computed(call, "regions")
-    options = {"samples": (call.value("sample_ratio", -1), -1), "aligned": (call.flag("aligned"), False)}
-    texts = "".join(f", {name}={value!r}" for name, (value, default) in options.items() if value != default)
-    scale = number(Single(call.value("spatial_scale")))
-    return f"roi_align({{0}}, {{1}}, {call.ints('pooled_size', ())}, {scale}{texts})"

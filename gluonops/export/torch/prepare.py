@@ -5,12 +5,12 @@ import re
 import warnings
 from typing import TYPE_CHECKING
 
-import mxnet as mx
-
+from ...core.errors import OpError
+from ...runtime import importing
 from .. import passes
-from ..constants import evaluate, parameter_only
+from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
-from ..onnx.sizes import Sizes
+from ..sizes import Sizes
 from ..warning import ExportWarning
 from .layers import DARKNET
 from .losses import lacks_arguments
@@ -33,11 +33,22 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     further = {source for source, index in _reads(model.graph) if index > 0}
     lowered = {our_name(node) for node in ours
                if not converter_of(node) or node in further or lacks_arguments(node)}
-    model = passes.lower(model, "builtin", {our_name(node) for node in ours} - lowered)
+    model = _lowered(model, ours, lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     flatten_explicitly(model)
     return model
+
+
+def _lowered(model: ExportedModel, ours: list[Node], names: set[str]) -> ExportedModel:
+    """The model with MXNet's operators for the named ones of ours."""
+    if not names:
+        return model.copy()
+    if not importing.is_imported():
+        node = next(node for node in ours if our_name(node) in names)
+        raise OpError(WHERE, f"the node {node.name!r} (gluonops_{our_name(node)}) has no converter to torch itself, "
+                      "and MXNet, which makes other operators of it, is not installed", "Run: gluonops install-mxnet")
+    return passes.lower(model, "builtin", {our_name(node) for node in ours} - names)
 
 
 def check_converters(graph: Graph) -> None:
@@ -47,8 +58,8 @@ def check_converters(graph: Graph) -> None:
         others = sorted({node.op for node in missing[1:]} - {missing[0].op})
         raise refusal(missing[0], "has no converter to torch" + (f"; nor have {', '.join(others)}" if others else ""))
     for source, index in _reads(graph):
-        if index > 0 and ("BatchNorm" in source.op or source.op == "RNN"):
-            raise refusal(source, "has its statistics or its last states read")
+        if index > 0 and "BatchNorm" in source.op:
+            raise refusal(source, "has its statistics read")
 
 
 def _reads(graph: Graph) -> list[Entry]:
@@ -71,32 +82,37 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
     model = model.copy()
     graph = model.graph
-    constant = {node for node in parameter_only(graph, {}) if not _has_open_size(node)}
+    constant = {node for node in parameter_only(graph, {}) if not has_open_size(node)}
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
     entries = sorted(read, key=lambda entry: entry[0].name)
-    arrays = evaluate(entries, {}, graph.attrs)
+    arrays = computed(entries, graph.attrs)
     made = {entry: Node(VARIABLE, f"{entry[0].name}_constant") for entry in entries}
-    model.parameters.update({made[entry].name: mx.nd.array(array) for entry, array in zip(entries, arrays)})
+    model.parameters.update({made[entry].name: array for entry, array in zip(entries, arrays)})
     graph.replace({entry: (node, 0) for entry, node in made.items()})
     return model
 
 
-def _has_open_size(node: Node) -> bool:
+def has_open_size(node: Node) -> bool:
     """Whether a node makes the first states of a recurrent layer, whose batch MXNet infers."""
     return node.op in ("_zeros", "_ones") and "0" in re.findall(r"\d+", node.attrs.get("shape", ""))
 
 
 def join_recurrent(graph: Graph) -> None:
-    """Let recurrent layers that begin with zeros read their parameters, which Gluon packs for them, in place."""
+    """Let recurrent layers read their parameters, which Gluon packs for them, and then their states, in place.
+
+    States of zero are left out.
+    """
+    continued = {source for source, index in _reads(graph) if index > 0}
     for node in graph.nodes():
         packed = node.source(1) if node.op == "RNN" else None
         if packed is None or packed.op != "_rnn_param_concat":
             continue
         parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed.inputs]
         is_plain = all(source.is_variable for source, _ in parameters)
-        if is_plain and all(_has_open_size(source) for source, _ in node.inputs[2:]):
-            node.inputs = [node.inputs[0], *parameters]
-            node.attrs["__joined__"] = "True"
+        if is_plain:
+            states = [] if all(has_open_size(source) for source, _ in node.inputs[2:]) else node.inputs[2:]
+            node.inputs = [node.inputs[0], *parameters, *states]
+            node.attrs.update(__states__=str(len(states)), __continued__=str(node in continued))
 
 
 def join_darknet_norms(graph: Graph) -> dict[Node, Node]:

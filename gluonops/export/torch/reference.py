@@ -1,6 +1,7 @@
 """A model in MXNet, in float64: what the written net is compared with."""
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 
 import mxnet as mx
@@ -10,6 +11,7 @@ from ...ops.gelu import reference as gelu
 from .. import passes
 from ..graph import Graph, Node
 from ..model import ExportedModel
+from .prepare import has_open_size
 
 MOMENTUM = float(np.float32(0.9))   # of SGD, as MXNet holds it
 TYPED = ("Cast", "amp_cast", "_zeros", "_ones", "topk", "argsort", "one_hot")   # an attribute chooses their type
@@ -40,7 +42,7 @@ class Reference:
         symbol = graph.symbol()
         self._names = symbol.list_inputs()
         self._call = mx.nd.CachedOp(symbol)
-        self.values = {name: value.astype("float64") for name, value in model.parameters.items()}
+        self.values = {name: mx.nd.array(value, dtype="float64") for name, value in model.parameters.items()}
         self._states = {name: self.values[name].asnumpy() for name in symbol.list_auxiliary_states()}
         self._trained = set(symbol.list_arguments()).intersection(self.values)
 
@@ -76,6 +78,10 @@ class Reference:
             for name in multipliers:
                 update(name, gradients[name], self.values[name])
 
+    def forget_gradients(self) -> None:
+        """Free their memory, as much as the parameters have."""
+        self.values = {name: value.detach() for name, value in self.values.items()}
+
     def reset(self) -> None:
         """Give the states their first values again."""
         for name, array in self._states.items():
@@ -95,10 +101,13 @@ def _compute_in_double(graph: Graph) -> None:
     for node in graph.nodes():
         formula = _formula(node)
         if formula is not None:
-            read = [node.inputs[0], *node.source(1).inputs] if node.op == "RNN" else node.inputs
+            read = node.inputs
+            if node.op == "RNN":
+                states = [entry for entry in node.inputs[2:] if not has_open_size(entry[0])]
+                read = [node.inputs[0], *states, *node.source(1).inputs]
             variables = [mx.sym.var(f"input{number}") for number in range(len(read))]
-            made, = graph.splice(formula(*variables), {f"input{number}": entry for number, entry in enumerate(read)})
-            graph.replace({(node, 0): made})
+            made = graph.splice(formula(*variables), {f"input{number}": entry for number, entry in enumerate(read)})
+            graph.replace({(node, number): entry for number, entry in enumerate(made)})
 
 
 def _formula(node: Node) -> Callable | None:
@@ -107,6 +116,19 @@ def _formula(node: Node) -> Callable | None:
     if node.op == "InstanceNorm":
         eps = float(node.attrs.get("eps", 1e-3))
         return lambda x, gamma, beta: _standardized(F, x, gamma, beta, eps)
+    if node.op == "_contrib_MultiBoxPrior":
+        return lambda x: _anchors(F, x, node)
+    if node.op == "_contrib_MultiBoxDetection":   # of float32 only
+        return lambda *inputs: _detections(F, *inputs, node)
+    if node.op == "_contrib_ModulatedDeformableConvolution":   # its gradient is on a GPU only
+        return lambda *inputs: _deformed(F, *inputs, node=node)
+    if node.op == "Embedding":   # MXNet refuses the gradient of the indices
+        return lambda indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs)
+    if node.op == "SequenceLast" and not node.flag("use_sequence_length"):   # its gradient destroys memory
+        axis = int(node.attrs.get("axis", 0))
+        return lambda x: F.squeeze(F.slice_axis(x, axis=axis, begin=-1, end=None), axis=axis)
+    if node.op.startswith("_contrib_interleaved_matmul"):
+        return lambda x, y=None: _attention(F, node, x, y)
     if node.op == "LRN":
         return lambda x: _across_neighbours(F, x, node.attrs)
     if node.op == "SoftmaxActivation":
@@ -120,7 +142,8 @@ def _formula(node: Node) -> Callable | None:
     if node.op == "_contrib_BilinearResize2D":
         return lambda x, *like: _resized(F, x, node, *like)
     if node.op == "RNN" and node.attrs["mode"] == "rnn_relu":
-        return lambda *read: _recurrent(F, int(node.attrs["state_size"]), node.flag("bidirectional"), *read)
+        is_begun = not has_open_size(node.source(2))
+        return lambda x, *read: _recurrent(F, x, node, read[0] if is_begun else None, read[is_begun:])
     if node.op == "_contrib_ROIAlign":
         return lambda x, regions: _aligned(F, x, regions, node.attrs)
     if node.op == "amp_cast":
@@ -190,12 +213,135 @@ def _across_neighbours(F, x, attrs):
     return x * (least + alpha * F.swapaxes(mean, dim1=1, dim2=2)) ** -beta
 
 
+def _attention(F, node, x, y):
+    """Of (steps, batch, heads * parts * size): the scores of queries and keys, or the values that scores weigh."""
+    heads, parts = int(node.attrs["heads"]), 3 if "selfatt" in node.op else 2
+    if node.op.endswith("valatt"):
+        weighted = F.swapaxes(F.batch_dot(y, _part_of_heads(F, x, heads, parts - 1, parts)), dim1=0, dim2=1)
+        return F.reshape(F.reshape(weighted, (0, -4, -1, heads, 0)), (0, 0, -3))
+    queries, keys = (x, 0, parts), (x, 1, parts)
+    if parts == 2:
+        queries, keys = (x, 0, 1), (y, 0, parts)
+    queries, keys = (_part_of_heads(F, data, heads, part, count) for data, part, count in (queries, keys))
+    return F.batch_dot(F.contrib.div_sqrt_dim(queries), keys, transpose_b=True)
+
+
+def _part_of_heads(F, x, heads, part, parts):
+    """(batch * heads, steps, size)."""
+    split = F.reshape(F.reshape(x, (0, 0, -4, heads, -1)), (0, -3, -4, parts, -1))
+    return F.swapaxes(F.squeeze(F.slice_axis(split, axis=2, begin=part, end=part + 1), axis=2), dim1=0, dim2=1)
+
+
 def _aligned(F, x, regions, attrs):
     """MXNet does not write what it returns for a region of no image, and writes a 0 in another one's."""
     image = F.slice_axis(regions, axis=1, begin=0, end=1)
     known = F.concat(F.maximum(image, 0), F.slice_axis(regions, axis=1, begin=1, end=None), dim=1)
     pooled = F.contrib.ROIAlign(x, known, **attrs)
     return F.broadcast_mul(pooled, F.reshape(image >= 0, (-1, 1, 1, 1)))
+
+
+def _numbers(node, name, default):
+    """The numbers of an attribute, as MXNet holds them."""
+    return np.float32(ast.literal_eval(node.attrs.get(name, str(default)))).tolist()
+
+
+def _anchors(F, x, node):
+    """SSD's anchors of each pixel, (1, anchors, 4)."""
+    places = [F.contrib.arange_like(x, axis=axis) for axis in (2, 3)]
+    height, width = (F.max(place) + 1 for place in places)
+    steps, offsets = _numbers(node, "steps", (-1, -1)), _numbers(node, "offsets", (0.5, 0.5))
+    y, x = (place + offset for place, offset in zip(places, offsets))
+    y, x = (y * steps[0], x * steps[1]) if min(steps) > 0 else (F.broadcast_div(y, height), F.broadcast_div(x, width))
+    y, x = F.reshape(y, (-1, 1, 1)), F.reshape(x, (1, -1, 1))
+    sizes, ratios = _numbers(node, "sizes", (1,)), _numbers(node, "ratios", (1,))
+    kinds = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
+    half_x = F.concat(*[height / width * (size * ratio ** 0.5 / 2) for size, ratio in kinds], dim=0)
+    half_y = F.concat(*[F.ones_like(height) * (size / ratio ** 0.5 / 2) for size, ratio in kinds], dim=0)
+    half_x, half_y = (F.reshape(half, (1, 1, -1)) for half in (half_x, half_y))
+    columns, rows = ((F.broadcast_sub(middle, half), F.broadcast_add(middle, half))
+                     for middle, half in ((x, half_x), (y, half_y)))
+    sides = [F.broadcast_add(side, F.zeros_like(other))
+             for corner in zip(columns, rows) for side, other in zip(corner, (y, x))]
+    boxes = F.reshape(F.stack(*sides, axis=3), (1, -1, 4))
+    return F.clip(boxes, 0, 1) if node.flag("clip") else boxes
+
+
+def _detections(F, scores, offsets, anchors, node):
+    """SSD's rows of class, score and box. The class of a row that is suppressed, or not among the best, is -1."""
+    threshold, overlap = _numbers(node, "threshold", 0.01), _numbers(node, "nms_threshold", 0.5)
+    topk = int(node.attrs.get("nms_topk", -1))
+    objects = F.slice_axis(scores, axis=1, begin=1, end=None)
+    score, ids = F.max(objects, axis=1), F.argmax(objects, axis=1)
+    deviations = _numbers(node, "variances", (0.1, 0.1, 0.2, 0.2))
+    boxes = F.contrib.box_decode(F.reshape(offsets, (0, -1, 4)), anchors, *deviations, format="corner")
+    boxes = F.clip(boxes, 0, 1) if node.flag("clip", True) else boxes
+    rows = F.concat(F.expand_dims(ids, 2), F.expand_dims(score, 2), boxes, dim=2)
+    is_valid = score >= threshold
+    place = F.contrib.arange_like(score, axis=1)
+    front = F.argsort(F.broadcast_add(1e6 * (1 - is_valid), place), axis=1, dtype="float64")
+    unsorted = _filled(F, _reordered(F, rows, front), F.sort(is_valid, axis=1, is_ascend=False))
+    if not 0 < overlap <= 1:
+        return F.BlockGrad(unsorted)
+    score = F.where(is_valid, score, -2 * F.ones_like(score))
+    order = F.argsort(score, axis=1, is_ascend=False, dtype="float64")
+    rows, score = _reordered(F, rows, order), F.sort(score, axis=1, is_ascend=False)
+    candidates = F.concat(F.slice_axis(rows, axis=2, begin=0, end=1), F.expand_dims(score, 2),
+                          F.slice_axis(rows, axis=2, begin=2, end=6),
+                          F.expand_dims(F.broadcast_add(place, F.zeros_like(score)), 2), dim=2)
+    below = float(np.nextafter(np.float32(overlap), np.float32(0)))   # rows of that overlap are suppressed as well
+    kept = F.contrib.box_nms(candidates, below, -1.5, topk, 2, 1, 0, force_suppress=node.flag("force_suppress"))
+    kept = F.slice_axis(kept, axis=2, begin=6, end=7)
+    kept = kept if topk < 0 else F.slice(kept, begin=(None, 0), end=(None, topk))
+    is_kept = F.max(F.broadcast_equal(kept, F.reshape(place, (1, 1, -1))), axis=1)
+    ids, rest = F.slice_axis(rows, axis=2, begin=0, end=1), F.slice_axis(rows, axis=2, begin=1, end=None)
+    best = _filled(F, F.concat(_filled(F, ids, is_kept), rest, dim=2), score >= threshold)
+    if topk < 0:
+        return F.BlockGrad(best)
+    behind = F.slice_axis(unsorted, axis=2, begin=1, end=None)
+    behind = F.concat(-F.ones_like(ids), behind, dim=2)
+    is_behind = F.broadcast_add(place >= topk, F.zeros_like(score))
+    return F.BlockGrad(F.where(F.broadcast_like(F.expand_dims(is_behind, 2), best), behind, best))
+
+
+def _filled(F, rows, condition):
+    """Rows of -1 where a condition does not hold."""
+    return F.where(F.broadcast_like(F.expand_dims(condition, 2), rows), rows, -F.ones_like(rows))
+
+
+def _reordered(F, rows, order):
+    """The rows of each image in another order."""
+    image = F.broadcast_add(F.expand_dims(F.contrib.arange_like(order, axis=0), 1), F.zeros_like(order))
+    return F.gather_nd(rows, F.stack(image, order, axis=0))
+
+
+def _deformed(F, x, offset, mask, weight, bias=None, *, node):
+    """A deformable convolution of the second version, from bilinear samples at each point of the kernel."""
+    steps = [ast.literal_eval(node.attrs.get(name, default)) for name, default in
+             (("stride", "(1, 1)"), ("pad", "(0, 0)"), ("dilate", "(1, 1)"))]
+    kernel, groups = ast.literal_eval(node.attrs["kernel"]), int(node.attrs.get("num_deformable_group", 1))
+    filters, points = int(node.attrs["num_filter"]), kernel[0] * kernel[1]
+    sampled = []
+    for group in range(groups):
+        data, samples = F.slice_axis(F.reshape(x, (0, -4, groups, -1, -2)), axis=1, begin=group, end=group + 1), []
+        data = F.reshape(data, (0, -3, -2))
+        for point in range(points):
+            channel, grid = group * points + point, []
+            for axis in range(2):
+                stride, pad, dilation = (step[axis] for step in steps)
+                shift = np.unravel_index(point, kernel)[axis] * dilation - pad
+                place = F.contrib.arange_like(offset, axis=2 + axis) * stride + int(shift)
+                place = F.reshape(place, (1, 1, -1, 1) if axis == 0 else (1, 1, 1, -1))
+                part = F.slice_axis(offset, axis=1, begin=2 * channel + axis, end=2 * channel + axis + 1)
+                last = F.max(F.contrib.arange_like(x, axis=2 + axis))
+                grid.append(F.broadcast_div(F.broadcast_add(part, place), F.reshape(last / 2, (1, 1, 1, 1))) - 1)
+            sample = F.BilinearSampler(data, F.concat(*grid[::-1], dim=1))
+            weights = F.slice_axis(mask, axis=1, begin=channel, end=channel + 1)
+            samples.append(F.broadcast_mul(sample, weights))
+        sampled.append(F.stack(*samples, axis=2))
+    columns = F.reshape(F.concat(*sampled, dim=1), (0, -3, 0, 0))
+    weight = F.reshape(weight, (0, -1, 1, 1))
+    return F.Convolution(columns, weight, *([] if bias is None else [bias]), kernel=(1, 1), num_filter=filters,
+                         num_group=int(node.attrs.get("num_group", 1)), no_bias=bias is None)
 
 
 def _resized(F, x, node, like=None):
@@ -224,9 +370,12 @@ def _weights_of_pixels(F, old, new, align_corners):
     return F.relu(1 - F.abs(F.broadcast_sub(F.expand_dims(place, 1), F.expand_dims(old, 0))))
 
 
-def _recurrent(F, size, is_bidirectional, x, *parameters):
-    """A recurrent net of ReLUs of (time, batch, channels), from states of 0. The biases come behind all weights."""
-    ends = 2 if is_bidirectional else 1
+def _recurrent(F, x, node, states, parameters):
+    """The output and the last states of a recurrent net of ReLUs, from states of 0 if there are none.
+
+    ``x``: (time, batch, channels). ``parameters``: all weights, and behind them the biases.
+    """
+    size, ends, last = int(node.attrs["state_size"]), 2 if node.flag("bidirectional") else 1, []
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
     for first in range(0, len(weights), 2 * ends):
         outputs = []
@@ -240,7 +389,11 @@ def _recurrent(F, size, is_bidirectional, x, *parameters):
                 state = F.relu(row + F.dot(state, of_state, transpose_b=True))
                 return state, state
 
-            rows, _ = F.contrib.foreach(step, rows, F.zeros_like(F.squeeze(F.slice_axis(rows, 0, 0, 1), axis=0)))
+            number = first // 2 + end
+            state = F.squeeze(F.zeros_like(F.slice_axis(rows, 0, 0, 1)) if states is None else
+                              F.slice_axis(states, axis=0, begin=number, end=number + 1), axis=0)
+            rows, state = F.contrib.foreach(step, rows, state)
+            last.append(state)
             outputs.append(F.reverse(rows, axis=0) if end else rows)
         x = F.concat(*outputs, dim=2)
-    return x
+    return F.Group([x, F.stack(*last, axis=0)])

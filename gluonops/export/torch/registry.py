@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..graph import Node, is_ours, our_name
-from ..onnx.model import Call as NodeValues
+from ..sizes import SizedNode
 
 WHERE = "export.torch"
 SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
@@ -54,7 +54,7 @@ class Form:
 CONVERTERS: dict[str, str | Form | Callable] = {}   # those of our operators are entered as gluonops.<name>
 
 
-class Call(NodeValues):
+class Call(SizedNode):
     """A node to convert, with its attributes as values.
 
     - ``free``: for each input the axes whose size differs between images or batches.
@@ -62,7 +62,7 @@ class Call(NodeValues):
     """
 
     def __init__(self, node: Node, sizes: Any, free: dict):
-        super().__init__(node, [], sizes)
+        super().__init__(node, sizes)
         self.free = [free[entry] for entry in node.inputs]
         self.free_output = free.get((node, 0), set())
 

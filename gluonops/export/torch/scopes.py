@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import mxnet as mx
+from typing import TYPE_CHECKING
 
 from ..graph import Graph, Node
+
+if TYPE_CHECKING:
+    import mxnet as mx
 
 # A convolution and these behind it become a block where that repeats in a long row of layers.
 BEHIND_CONVOLUTION = ("BatchNorm", "Activation", "LeakyReLU", "relu", "clip")
@@ -85,11 +87,11 @@ class Recorder:
 
 
 def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
-    if isinstance(values, mx.sym.Symbol):
-        yield values
-    elif isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple)):
         for value in values:
             yield from _symbols(value)
+    elif hasattr(values, "get_internals"):
+        yield values
 
 
 def _node_names(symbol: mx.sym.Symbol) -> list[str]:

@@ -58,8 +58,7 @@ def _used_snippets(body: str) -> list[str]:
 def _class_source(owner: Class, inputs: list[str] | None) -> str:
     """The source of a class. ``inputs``: names for the inputs, None for the usual ones."""
     block = owner.template
-    parameters = "".join(f", {name}" if default is None else f", {name}={default!r}"
-                         for name, default in owner.parameters.items())
+    constructor = _constructor(owner.parameters)
     if owner.is_sequential:
         if owner.optional:
             texts = [module_source(item.module, owner.expressions) for item in block.items]
@@ -68,11 +67,11 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
         else:
             texts = _children([item.module for item in block.items], owner.expressions)
         children = ", ".join(texts)
-        return "\n".join([f"class {owner.name}(nn.Sequential):", f"    def __init__(self{parameters}):",
+        return "\n".join([f"class {owner.name}(nn.Sequential):", constructor,
                           *_wrapped([f"super().__init__({children})"], 8)])
     lines = [f"class {owner.name}(nn.Module):"]
     if owner.names:
-        lines += [f"    def __init__(self{parameters}):", "        super().__init__()"]
+        lines += [constructor, "        super().__init__()"]
         for number, item in enumerate(block.items):
             if item.module is not None and item.shared is None:
                 lines += _assignment(owner, number, item.module)
@@ -81,6 +80,14 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     lines.append(f"    def forward(self, {', '.join(names)}):" if names else "    def forward(self):")
     lines += _wrapped(_Forward(owner, names).lines(), 8)
     return "\n".join(lines)
+
+
+def _constructor(parameters: dict[str, object]) -> str:
+    """The line, or the three lines, that begin a constructor."""
+    arguments = ", ".join(["self", *(name if default is None else f"{name}={default!r}"
+                                     for name, default in parameters.items())])
+    line = f"    def __init__({arguments}):"
+    return line if len(line) <= WIDTH else f"    def __init__(\n        {arguments}\n    ):"
 
 
 def _assignment(owner: Class, number: int, module: Module) -> list[str]:
@@ -192,7 +199,7 @@ class _Forward:
                 variables[target] = name
                 names.append(name)
             lines.append(f"{', '.join(names)} = {line}")
-        if len(lines) > 1 and re.fullmatch(r"return (\w+)", lines[-1]):
+        if len(lines) > 1 and re.fullmatch(r"return [\w, ]+", lines[-1]):
             name = lines[-1][len("return "):]
             if lines[-2].startswith(f"{name} = "):
                 lines[-2:] = [f"return {lines[-2][len(name) + 3:]}"]
@@ -223,7 +230,7 @@ class _Forward:
             return False
         reader = next((other for other in self.block.items if (number, 0) in other.refs), None)
         if reader is None:
-            return len(self.block.returns) == 1
+            return len(self.block.returns) == 1 or item.text == "{0}"
         place = f"{{{reader.refs.index((number, 0))}}}"
         if reader.text.count(place) != 1:
             return False

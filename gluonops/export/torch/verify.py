@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import OpError
+from ...runtime import importing
+from ..graph import Entry
 from ..model import ExportedModel
+from ..onnx.sizes import Sizes
 from ..shapes import Shapes
-from .reference import MOMENTUM, Reference, head
+
+if importing.is_imported():
+    from .reference import MOMENTUM, Reference, head
 
 # The largest difference of outputs, gradients, and parameters after the steps, of the largest number of each.
 OUTPUTS, GRADIENTS, TRAINED = 1e-12, 1e-11, 1e-9
@@ -25,6 +30,7 @@ NOISE = 0.1
 # step without one of them is 10,000 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
 # gradients then double the differences of rounding at every step, or the numbers grow beyond bounds.
 FIRST_STEP = 1e-5
+MOST_INDICES = 512  # of an input are recorded with 16 bits, of which 6 stand behind the point
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 
 
@@ -48,25 +54,7 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
     recorded = {f"input.{number}": np.round(array * 64).astype(np.int16)
                 for number, array in enumerate(inputs.values())}
     for mode in ("evaluation", "training"):
-        net.train(mode == "training")
-        states = {key: value.clone() for key, value in net.named_buffers()}
-        expected, gradients = reference.run(inputs, mode == "training")
-        try:
-            outputs = _flat(net(*arrays))
-        except Exception as error:   # the source is wrong, in whatever way
-            raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
-        _check_outputs(outputs, expected, mode)
-        _backward(outputs)
-        found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
-        data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
-        largest = _check_gradients({**found, **data}, mode)
-        recorded.update({f"{mode}.output.{number}": sample(array) for number, array in enumerate(expected)})
-        recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
-        for array in (*arrays, *net.parameters()):
-            array.grad = None
-        for key, value in net.named_buffers():
-            value.copy_(states[key])
-        reference.reset()
+        largest = _compare_gradients(net, reference, keys, inputs, arrays, mode, recorded)
     if shapes != model.inputs:
         net.eval()
         others = _inputs(model, model.inputs)
@@ -77,9 +65,48 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         rate, decay = (float(np.float32(value)) for value in (FIRST_STEP / largest, largest))
         _add_noise(net, reference, keys, multipliers)
         reference.train(inputs, STEPS, rate, decay, multipliers)
+        reference.forget_gradients()
         _train(module, net.train(), arrays, rate, decay)
         _check_trained(net, reference, keys, multipliers)
     return recorded
+
+
+def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inputs: dict[str, np.ndarray],
+                       arrays: list, mode: str, recorded: dict[str, np.ndarray]) -> float:
+    """Compare outputs and gradients in a mode, and record them. Returns the largest gradient."""
+    net.train(mode == "training")
+    states = {key: value.clone() for key, value in net.named_buffers()}
+    expected, gradients = reference.run(inputs, mode == "training")
+    try:
+        outputs = _flat(net(*arrays))
+    except Exception as error:   # the source is wrong, in whatever way
+        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    _check_outputs(outputs, expected, mode)
+    _backward(outputs)
+    found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
+    data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
+    largest = _check_gradients({**found, **data}, mode)
+    recorded.update({f"{mode}.output.{number}": sample(array) for number, array in enumerate(expected)})
+    recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
+    for array in (*arrays, *net.parameters()):
+        array.grad = None
+    for key, value in net.named_buffers():
+        value.copy_(states[key])
+    reference.reset()
+    return largest
+
+
+def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
+    """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
+    import torch
+    try:
+        with torch.no_grad():
+            found = _flat(load(folder).load().eval()(*[torch.zeros(shape) for shape in inputs.values()]))
+    except Exception as error:   # the source is wrong, in whatever way
+        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    shapes = [tuple(output.shape) for output in found]
+    if shapes != outputs:
+        raise _differs(f"the outputs have the shapes {shapes}; expected {outputs}")
 
 
 def _prepare(net: Any) -> None:
@@ -102,19 +129,48 @@ def load(folder: pathlib.Path) -> types.ModuleType:
 
 
 def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Numbers of 8 bits for each input; indices where an embedding reads them; labels."""
+    """Numbers of 8 bits for each input; indices and regions of interest where they are read; labels."""
     rng = np.random.RandomState(0)
-    counts = {node.source().name: int(node.attrs["input_dim"]) for node in model.graph.nodes()
-              if node.op == "Embedding"}
+    counts, regions = _indices(model, shapes), _regions(model)
     arrays = {}
     for name, shape in shapes.items():
         if name in counts:
             arrays[name] = rng.randint(0, counts[name], shape).astype(np.float64)
+        elif name in regions:
+            corner, side = (rng.randint(8, 512, (*shape[:-1], 2)) / 64 for _ in range(2))
+            arrays[name] = np.concatenate([rng.randint(0, 2, (*shape[:-1], 1)), corner, corner + side], axis=-1)
         elif name.endswith("label"):
             arrays[name] = _labels(rng, shape)
         else:
             arrays[name] = rng.randint(-128, 128, shape) / 64
     return arrays
+
+
+def _indices(model: ExportedModel, shapes: Shapes) -> dict[str, int]:
+    """The inputs that are indices -> how many values they may have: MXNet reads beyond its data for greater ones."""
+    sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
+    counts = {}
+    for node in model.graph.nodes():
+        if node.op == "Embedding":
+            counts[_origin(node.inputs[0])] = int(node.attrs["input_dim"])
+        elif node.op == "gather_nd":
+            indexed = sizes[node.inputs[0]][:sizes[node.inputs[1]][0]]
+            counts[_origin(node.inputs[1])] = min(indexed)
+    return {name: min(count, MOST_INDICES) for name, count in counts.items()}
+
+
+def _regions(model: ExportedModel) -> set[str]:
+    """The inputs that are regions of interest: rows of an image's number and two corners."""
+    return {_origin(node.inputs[1]) for node in model.graph.nodes()
+            if node.op in ("_contrib_ROIAlign", "_contrib_PSROIPooling")}
+
+
+def _origin(entry: Entry) -> str:
+    """The name of the node that makes the numbers of an entry, which may have another shape there."""
+    node, _ = entry
+    while node.op in ("Reshape", "Flatten", "expand_dims", "transpose", "Cast"):
+        node = node.source()
+    return node.name
 
 
 def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:

@@ -8,20 +8,22 @@ import re
 import shutil
 import tempfile
 import warnings
+from typing import TYPE_CHECKING
 
-import mxnet as mx
 import numpy as np
 
+from ...core import params
 from ...core.errors import OpError
 from ...core.files import make_folder
+from ...runtime import importing
 from ...version import __version__
 from ..files import shapes_of_inputs
 from ..graph import Graph, Node
 from ..model import ExportedModel
-from ..onnx.sizes import Sizes
 from ..shapes import DataShape, Shapes, type_name
+from ..sizes import Sizes, known_shapes
 from ..warning import ExportWarning
-from . import layers, losses, operators  # noqa: F401  (each fills the table)
+from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .blocks import Block, Module
 from .build import Builder
 from .images import images_source
@@ -30,14 +32,18 @@ from .prepare import check_converters, join_darknet_norms, join_recurrent, prepa
 from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
-from .verify import compare
+from .verify import check_shapes, compare
+
+if importing.is_imported() or TYPE_CHECKING:
+    import mxnet as mx
 
 __all__ = ["torch"]
 
-TEST = pathlib.Path(__file__).with_name("test_net.txt")
+# Tests with recorded numbers of MXNet's, and without.
+RECORDED, ALONE = (pathlib.Path(__file__).with_name(name) for name in ("test_net.txt", "test_alone.txt"))
 # The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer. Where
 # smaller ones leave a batch norm fewer pixels, it divides by almost nothing, and doubles rounding differences.
-BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 3, (12, 20, 40, 80, 112, 144), 80, 4
+BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 2, (12, 20, 40, 56, 80, 112, 144), 40, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
@@ -111,24 +117,45 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     (folder / "net.safetensors").write_bytes(save(_values(model, keys)))
     (folder / "names.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
     paths = [folder / name for name in ("net.py", "net.safetensors", "names.json")]
-    if _is_installed("torch"):
-        (folder / "net.py").write_text(exact(source), encoding="utf-8")
+    (folder / "net.py").write_text(exact(source), encoding="utf-8")
+    missing = [name for name, is_there in (("MXNet", importing.is_imported()), ("torch", _is_installed("torch")))
+               if not is_there]
+    if missing:
+        warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
+                      stacklevel=3)
+        outputs = _output_shapes(model, compared)
+        if "torch" not in missing:
+            check_shapes(folder, compared, outputs)
+        test = _test_alone(model, compared, outputs)
+    else:
         recorded = compare(model, folder, keys, compared, multipliers)
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
-        (folder / "test_net.py").write_text(TEST.read_text(encoding="utf-8"), encoding="utf-8")
-        paths.append(folder / "test_net.py")
-    else:
-        warnings.warn("the files were not compared with MXNet, because torch is not installed", ExportWarning,
-                      stacklevel=3)
+        test = RECORDED.read_text(encoding="utf-8")
+    (folder / "test_net.py").write_text(test, encoding="utf-8")
     (folder / "net.py").write_text(plain(source), encoding="utf-8")
-    return paths
+    return [*paths, folder / "test_net.py"]
+
+
+def _output_shapes(model: ExportedModel, inputs: Shapes) -> list[tuple[int, ...]]:
+    shape = Sizes(model.graph, inputs, model.parameters, "float32", False, WHERE).shape
+    return [shape[head] for head in model.graph.heads]
+
+
+def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, ...]]) -> str:
+    """A test that the net computes and trains, without numbers of MXNet's. Indices and labels are zeros."""
+    indices = {node.source().name for node in model.graph.nodes() if node.op == "Embedding"}
+    lines = [f"    ({shape}, torch.{'zeros' if name in indices or name.endswith('label') else 'rand'}),"
+             for name, shape in inputs.items()]
+    text = ALONE.read_text(encoding="utf-8")
+    return text.replace("INPUTS = []", "\n".join(["INPUTS = [", *lines, "]"])).replace(
+        "OUTPUTS = []", "\n".join(["OUTPUTS = [", *(f"    {shape}," for shape in outputs), "]"]))
 
 
 def _values(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
     """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read."""
     fixed = _fixed_gammas(model.graph)
-    values = {key: model.parameters[name].asnumpy() for key, name in keys.items()}
+    values = {key: params.as_numpy(model.parameters[name]) for key, name in keys.items()}
     return {key: np.ones_like(value) if keys[key] in fixed else np.ascontiguousarray(value)
             for key, value in values.items()}
 
@@ -161,6 +188,9 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         return model, None
     if data_shape is None:
         raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
+    if not importing.is_imported():
+        raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
+                      "Pass the path without -symbol.json")
     if not isinstance(net, mx.gluon.HybridBlock):
         return ExportedModel.from_net(net, data_shape, where=WHERE), None   # it raises the error
     recorder = Recorder(net)
@@ -171,11 +201,9 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:
-    """The shapes of the labels that follow from those of the other inputs, as far as MXNet can tell them."""
-    symbol = model.graph.symbol()
-    shapes, _, _ = symbol.infer_shape_partial(**model.shapes())
-    known = dict(zip(symbol.list_arguments(), shapes))
-    return {name: known[name] for name in known if name.endswith("label") and name not in model.parameters}
+    """The shapes of the labels that follow from those of the other inputs."""
+    return {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()
+            if node.is_variable and node.name.endswith("label") and node.name not in model.parameters}
 
 
 def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
@@ -230,7 +258,7 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
     """The parameters that are not trained, and what the rate and the decay of each other one are multiplied by."""
     states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op == DARKNET
               for source, _ in node.inputs[3:]}
-    if isinstance(net, mx.gluon.Block):
+    if not isinstance(net, (str, os.PathLike)):
         found = {name: (parameter.lr_mult, parameter.wd_mult) for name, parameter in net.collect_params().items()
                  if parameter.grad_req != "null"}
     else:
@@ -270,10 +298,7 @@ def _argument(name: str) -> str:
 def _docstring(net: object, model: ExportedModel) -> str:
     origin = f"the files {os.path.basename(os.fspath(net))}" if isinstance(net, (str, os.PathLike)) else \
         type(net).__name__
-    shapes = [f"{name} {shape}" for name, shape in model.inputs.items()]
-    begin = f"Written by gluonops {__version__} from {origin} of MXNet"
-    if len(shapes) == 1:
-        return f"{begin}, for inputs like {shapes[0]}."
-    return "\n".join([f"{begin}, for inputs like these:", "", *(f"    {shape}" for shape in shapes), ""])
+    inputs = "".join(f"    {name} {shape}\n" for name, shape in model.inputs.items())
+    return f"Written by gluonops {__version__} from {origin} of MXNet, for inputs like these:\n\n{inputs}"
 
 

@@ -1,4 +1,4 @@
-// See direct.h. Compiled for the ABI of MXNet's wheels, as registration.cc is.
+// See direct.h. Compiled by inside.cc.
 //
 // What MXNet has in public is enough. An asynchronous function that is pushed to the engine runs in the thread that pushes
 // it, if the variables that it reads are ready. So it is pushed with the inputs as variables, and computes at once if it
@@ -27,7 +27,6 @@
 #include "symbols.h"
 
 namespace gluonops {
-namespace {
 
 // The shapes and the types of the tensors of a call.
 struct Signature {
@@ -50,6 +49,8 @@ struct Signature {
         return sum;
     }
 };
+
+namespace {
 
 // The inputs and outputs of a call together. A larger one takes a millisecond or so, in which the calling thread may
 // prepare the next one.

@@ -2,15 +2,10 @@
 #ifndef GLUONOPS_NATIVE_OPERATOR_H_
 #define GLUONOPS_NATIVE_OPERATOR_H_
 
-#include <dmlc/logging.h>
 #include <mxnet/lib_api.h>
-#include <stdio.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,29 +14,16 @@
 #include "call.h"
 #include "checks.h"
 #include "dims.h"
+#include "guarded.h"
 #include "../kernel.h"
 #include "registration.h"
+#include "types.h"
 
 namespace gluonops {
 
-using mxnet::ext::MXReturnValue;
 using mxnet::ext::MXTensor;
 
 typedef Attributes::Strings Strings;
-
-// A tensor's name and type variable: T the data's, A what T accumulates in, L the label's.
-struct Tensor {
-    const char *name;
-    char variable;
-};
-typedef std::vector<Tensor> Tensors;
-
-// The types that a type variable may take.
-struct TypeVariable {
-    char name;
-    std::vector<int> types;
-};
-typedef std::vector<TypeVariable> TypeVariables;
 
 // The tensors that lib_api.h hands over.
 inline std::vector<View> views(const std::vector<MXTensor> &arrays)
@@ -59,102 +41,6 @@ inline std::vector<View> views(const std::vector<MXTensor> &arrays)
 
 // Zeros, in place of the gradient of an input that has none.
 inline void clear(const View &array) { memset(array.data, 0, size_t(array.size() * size_of(array.type))); }
-
-inline const char *type_name(int type)
-{
-    static const char *const names[] = {"float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool",
-                                        "int16", "uint16", "uint32", "uint64", "bfloat16"};
-    return type >= 0 && type < int(sizeof names / sizeof *names) ? names[type] : "unknown";
-}
-
-// MXNet keeps every message that a library ever had and puts all of them into every exception. So this library has
-// one message, and writes it anew.
-inline MXReturnValue fail(const std::string &text)
-{
-    static std::mutex lock;
-    const std::lock_guard<std::mutex> hold(lock);
-    static std::stringstream &message = MX_ERROR_MSG;
-    message.str(text);
-    return mxnet::ext::MX_FAIL;
-}
-
-// Every tensor's type from those of the inputs, -1 where it does not follow; a label without one takes the data's. The
-// work of Op.infer_type in gluonops/core/contract.py.
-inline std::vector<int> inferred_types(const char *where, const TypeVariables &variables, const Tensors &tensors,
-                                       const std::vector<int> &inputs)
-{
-    struct Bound {
-        int type = -1;
-        const char *source = nullptr;
-    };
-    std::vector<Bound> bounds(variables.size());
-    const auto number_of = [&](char name) {
-        size_t i = 0;
-        while (i < variables.size() && variables[i].name != name)
-            ++i;
-        return i;
-    };
-    for (size_t i = 0; i < inputs.size(); ++i) {
-        const Tensor &tensor = tensors[i];
-        const int type = inputs[i];
-        const size_t variable = number_of(tensor.variable);
-        if (type == -1 || variable == variables.size())
-            continue;
-        const std::vector<int> &allowed = variables[variable].types;
-        const auto has = [&] { return std::string(tensor.name) + " has dtype " + type_name(type) + "; expected "; };
-        if (std::find(allowed.begin(), allowed.end(), type) == allowed.end()) {
-            std::string expected = type_name(allowed[0]);
-            for (size_t a = 1; a < allowed.size(); ++a)
-                expected += std::string(", ") + type_name(allowed[a]);
-            const char *other = type_name(allowed[std::min(size_t(1), allowed.size() - 1)]);
-            refuse(where, has() + expected, std::string("Cast it, for instance ") + tensor.name + ".astype('" + other +
-                   "')");
-        }
-        Bound &bound = bounds[variable];
-        if (bound.type == -1)
-            bound = {type, tensor.name};
-        else if (bound.type != type)
-            refuse(where, has() + type_name(bound.type) + ", the dtype of " + bound.source,
-                   std::string("Cast it with ") + tensor.name + ".astype('" + type_name(bound.type) + "')");
-    }
-    const size_t data = number_of('T'), label = number_of('L');
-    if (label < bounds.size() && bounds[label].type == -1)
-        bounds[label].type = bounds[data].type;
-    std::vector<int> types;
-    for (const Tensor &tensor : tensors) {
-        const bool accumulates = tensor.variable == 'A';
-        const int type = bounds[accumulates ? data : number_of(tensor.variable)].type;
-        types.push_back(accumulates && type == FLOAT16 ? int(FLOAT32) : type);
-    }
-    return types;
-}
-
-// Runs a body. Every exception becomes MXNet's own, with a string of ours: a CustomOp whose body calls an operator that
-// throws another one never ends.
-template <typename Body>
-void reported(const char *where, const Body &body)
-{
-    try {
-        body();
-    } catch (const Refusal &refusal) {
-        throw dmlc::Error(refusal.text);
-    } catch (const std::exception &error) {
-        throw dmlc::Error("gluonops." + std::string(where) + ": " + error.what() +
-                                 ". If the input is sound, report it.");
-    }
-}
-
-// The same for lib_api.h, which takes no exceptions.
-template <typename Body>
-MXReturnValue guarded(const char *where, const Body &body)
-{
-    try {
-        reported(where, body);
-        return mxnet::ext::MX_SUCCESS;
-    } catch (const std::runtime_error &error) {
-        return fail(error.what());
-    }
-}
 
 // A copy of a node's attributes, to compare the next node's with. MXNet lists the same ones in the same order.
 class KeptTexts {

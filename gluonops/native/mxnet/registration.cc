@@ -10,7 +10,6 @@
 #include <mxnet/op_attr_types.h>
 #include <mxnet/tuple.h>
 #include <nnvm/op.h>
-#include <stddef.h>
 #include <string.h>
 
 #include <deque>
@@ -20,6 +19,7 @@
 #include <string>
 
 #include "direct.h"
+#include "functions.h"
 #include "../kernel.h"
 #include "../patches/mxnet_batch_norm.h"
 #include "sizes.h"
@@ -225,23 +225,6 @@ void backward(const Registration &operation, const nnvm::NodeAttrs &attrs, const
     compute(operation.backward, attrs, inputs, requests, outputs);
 }
 
-// The code that a std::function calls takes its arguments as they are in libstdc++ before GCC 5, and references to them
-// since then. The wheels differ: some are built by GCC 4.8. Everything else in the objects is the same.
-bool old_functions = false;
-
-struct Parts {   // of a std::function
-    void *data[2];
-    void *manager;
-    void *invoker;
-};
-
-template <typename Function, typename Invoker>
-void set_invoker(Function *function, Invoker *invoker)
-{
-    static_assert(sizeof(Parts) == sizeof(Function), "another std::function");
-    memcpy(reinterpret_cast<char *>(function) + offsetof(Parts, invoker), &invoker, sizeof invoker);
-}
-
 typedef std::function<void(dmlc::any *)> Updater;
 
 // What it holds is a pointer, `*data`.
@@ -256,26 +239,6 @@ void probe()
     set_invoker(&updater, probe_by_value);
     update_attributes("gluonops", updater);
 }
-
-// A function of an operator as the std::function that MXNet's registry keeps.
-template <auto function>
-struct Wrapped;
-
-template <typename Result, typename... Args, Result (*function)(const Registration &, Args...)>
-struct Wrapped<function> {
-    static Result call_by_value(void *const *data, Args... args)
-    {
-        return function(*static_cast<const Registration *>(*data), args...);
-    }
-
-    static std::function<Result(Args...)> of(const Registration &operation)
-    {
-        std::function<Result(Args...)> result = [&operation](Args... args) { return function(operation, args...); };
-        if (old_functions)
-            set_invoker(&result, call_by_value);
-        return result;
-    }
-};
 
 // What MXNet does about a Custom node.
 mxnet::FInferShape infer_in_python;

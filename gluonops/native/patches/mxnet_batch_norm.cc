@@ -1,4 +1,4 @@
-// See mxnet_batch_norm.h. Compiled for the ABI of MXNet's wheels, as registration.cc is.
+// See mxnet_batch_norm.h. Compiled behind direct.cc, whose functions of MXNet it calls: see inside.cc.
 //
 // MXNet exports what gives an NDArray a layout of oneDNN's, but nothing that tells which one an NDArray has. So that is
 // read where MXNet 1.9.1 stores it, after a check with an NDArray whose layout is known.
@@ -40,10 +40,6 @@ enum {
 enum { IMAGES, PLANES, HEIGHT, WIDTH, NDIM };
 
 // Of MXNet. A memory descriptor of oneDNN's C++ interface is one of its C interface.
-decltype(&MXNDArrayGetData) get_data;
-decltype(&MXNDArrayCreateEx64) create;
-decltype(&MXNDArrayFree) destroy;
-bool (*is_plain)(const void *chunk);
 void *(*create_memory)(mxnet::NDArray *array, const dnnl_memory_desc_t &wanted);
 void *(*get_stream)();
 void (*submit)(void *stream, bool clean_up);
@@ -358,9 +354,7 @@ void replace_batch_norm(void *library)
     const char *const wanted = getenv("GLUONOPS_BATCH_NORM");
     if (wanted && !strcmp(wanted, "0"))
         return;
-    if (!resolve(library, "MXNDArrayGetData", &get_data) || !resolve(library, "MXNDArrayCreateEx64", &create) ||
-        !resolve(library, "MXNDArrayFree", &destroy) ||
-        !resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain) ||
+    if (!has_engine ||
         !resolve(library, "_ZN5mxnet7NDArray16CreateMKLDNNDataERKN4dnnl6memory4descE", &create_memory) ||
         !resolve(library, "_ZN5mxnet12MKLDNNStream3GetEv", &get_stream) ||
         !resolve(library, "_ZN5mxnet12MKLDNNStream6SubmitEb", &submit))

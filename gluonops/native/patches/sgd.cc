@@ -1,8 +1,4 @@
-// The node _gluonops_sgd_update. Its inputs are weight and gradient of every parameter, or weight, gradient and momentum
-// if it has the attribute `momentum`; weights and momenta change. Its output is the number of parameters: MXNet wants one.
-//
-// It needs what a contract does not have, any number of inputs that change, so it is no operator of ops/. Its caller,
-// gluonops/optimizer.py, makes sure that no weight is in a layout of oneDNN: MXNet would pass a copy of it.
+// Compiled once per instruction set; the first compilation chooses among them. See sgd.h.
 #include "sgd.h"
 
 namespace gluonops {
@@ -13,30 +9,14 @@ namespace GLUONOPS_TARGET {
 void run_sgd_update(const SgdCall &call) { sgd_update(call); }
 
 }  // namespace GLUONOPS_TARGET
-#endif
-
-}  // namespace gluonops
-
-#ifdef GLUONOPS_ENTRY
-#include <dmlc/strtonum.h>
-
-#include <locale>
-#include <sstream>
-
-#include "../mxnet/operator.h"
-
-namespace gluonops {
+#else
 
 #ifdef GLUONOPS_ALL_TARGETS
 namespace avx2 { void run_sgd_update(const SgdCall &call); }
 namespace avx512 { void run_sgd_update(const SgdCall &call); }
 #endif
 
-namespace {
-
-const char NAME[] = "sgd_update";
-
-void run(const SgdCall &call)
+void update_parameters(const SgdCall &call)
 {
 #ifdef GLUONOPS_ALL_TARGETS
     switch (target()) {
@@ -48,187 +28,6 @@ void run(const SgdCall &call)
     base::sgd_update(call);
 }
 
-struct SgdAttrs {
-    std::vector<float> rates, decays;   // of every parameter
-    float rescale = 1, momentum = 0, clip = -1;
-    bool has_momentum = false;
-
-    size_t per_parameter() const { return has_momentum ? 3 : 2; }
-    size_t inputs() const { return rates.size() * per_parameter(); }
-};
-
-// As MXNet parses a parameter of its operators: not always the nearest number.
-float parse_number_of_mxnet(const char *name, const std::string &text)
-{
-    char *end = nullptr;
-    const float value = dmlc::ParseFloat<float, true>(text.c_str(), &end);
-    if (end == text.c_str() || *end)
-        refuse(NAME, std::string(name) + " is " + quoted(text) + "; expected a number", std::string("Pass another ") + name);
-    return value;
-}
-
-// As MXNet parses a tuple of them: each is the nearest number.
-std::vector<float> parse_numbers_of_mxnet(const char *name, const std::string &text)
-{
-    std::istringstream stream(text);
-    stream.imbue(std::locale::classic());
-    std::vector<float> values;
-    char separator;
-    float value;
-    stream >> separator;
-    while (stream >> value) {
-        values.push_back(value);
-        stream >> separator;
-    }
-    if (values.empty())
-        refuse(NAME, std::string(name) + " is " + quoted(text) + "; expected numbers: (0.1, 0.1)",
-               std::string("Pass another ") + name);
-    return values;
-}
-
-SgdAttrs parse(const Strings &strings)
-{
-    Attributes(NAME, strings, {"lrs", "wds", "rescale_grad", "momentum", "clip_gradient"});
-    const auto text = [&](const char *name) {
-        const auto found = strings.find(name);
-        return found == strings.end() ? std::string() : found->second;
-    };
-    SgdAttrs attrs;
-    attrs.rates = parse_numbers_of_mxnet("lrs", text("lrs"));
-    attrs.decays = parse_numbers_of_mxnet("wds", text("wds"));
-    if (attrs.rates.size() != attrs.decays.size())
-        refuse(NAME, "there are " + std::to_string(attrs.decays.size()) + " numbers in wds; expected " +
-               std::to_string(attrs.rates.size()) + ", as many as in lrs", "Pass one of each for every parameter");
-    attrs.rescale = parse_number_of_mxnet("rescale_grad", text("rescale_grad"));
-    attrs.has_momentum = strings.count("momentum");
-    if (attrs.has_momentum)
-        attrs.momentum = parse_number_of_mxnet("momentum", text("momentum"));
-    if (strings.count("clip_gradient"))
-        attrs.clip = parse_number_of_mxnet("clip_gradient", text("clip_gradient"));
-    return attrs;
-}
-
-void check_count(size_t inputs, const SgdAttrs &attrs)
-{
-    if (inputs != attrs.inputs())
-        refuse(NAME, "the node has " + std::to_string(inputs) + " inputs; expected " + std::to_string(attrs.inputs()),
-               "Pass weight, gradient and, with momentum, momentum of every parameter");
-}
-
-MXReturnValue parse_attributes(const Strings &strings, int *inputs, int *outputs)
-{
-    return guarded(NAME, [&] {
-        install_operators();
-        if (strings.count(MX_STR_EXTRA_INPUTS))
-            refuse(NAME, "the node has the attribute " MX_STR_EXTRA_INPUTS, "Remove it from the graph");
-        *inputs = int(parse(strings).inputs());
-        *outputs = 1;
-    });
-}
-
-MXReturnValue mutated_inputs(const Strings &strings, std::vector<int> *indices)
-{
-    return guarded(NAME, [&] {
-        const SgdAttrs attrs = parse(strings);
-        for (size_t i = 0; i < attrs.inputs(); ++i)
-            if (i % attrs.per_parameter() != 1)   // all but the gradients
-                indices->push_back(int(i));
-    });
-}
-
-MXReturnValue infer_type(const Strings &strings, std::vector<int> *inputs, std::vector<int> *outputs)
-{
-    return guarded(NAME, [&] {
-        check_count(inputs->size(), parse(strings));
-        for (int &type : *inputs) {
-            if (type != -1 && type != FLOAT32)
-                refuse(NAME, std::string("an input has dtype ") + type_name(type) + "; expected float32",
-                       "Use mx.optimizer.SGD");
-            type = FLOAT32;
-        }
-        outputs->assign(1, FLOAT32);
-    });
-}
-
-// A parameter's tensors have one shape.
-void complete(const SgdAttrs &attrs, PartialShapes *inputs, PartialShapes *outputs)
-{
-    outputs->assign(1, {true, {1}});
-    check_count(inputs->size(), attrs);
-    for (size_t i = 0; i < inputs->size(); ++i) {
-        const size_t weight = i - i % attrs.per_parameter();
-        const PartialShape &expected = (*inputs)[weight];
-        PartialShape &shape = (*inputs)[i];
-        if (!shape.has_ndim)
-            shape = expected;
-        else if (expected.has_ndim && shape.sizes != expected.sizes)
-            refuse(NAME, "input " + std::to_string(i) + " has shape " + shape_text(shape.sizes) + "; expected " +
-                   shape_text(expected.sizes) + ", the shape of input " + std::to_string(weight),
-                   "Pass tensors that belong together");
-    }
-}
-
-void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
-{
-    try {
-        Strings strings;
-        for (const auto &text : texts)
-            strings.emplace(text.first, text.second);
-        complete(parse(strings), inputs, outputs);
-    } catch (const Refusal &refusal) {
-        throw std::runtime_error(refusal.text);
-    }
-}
-
-// Where install_operators() could not do better.
-MXReturnValue infer_shape(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
-                          std::vector<std::vector<unsigned>> *outputs)
-{
-    return guarded(NAME, [&] {
-        PartialShapes known, known_outputs;
-        for (const std::vector<unsigned> &shape : *inputs)
-            known.push_back({!shape.empty(), {shape.begin(), shape.end()}});
-        complete(parse(strings), &known, &known_outputs);
-        outputs->assign(1, {1});
-    });
-}
-
-float *numbers(const MXTensor &tensor) { return static_cast<float *>(tensor.data_ptr); }
-
-MXReturnValue forward(const Strings &strings, std::vector<MXTensor> *inputs, std::vector<MXTensor> *outputs,
-                      const mxnet::ext::OpResource &)
-{
-    return guarded(NAME, [&] {
-        const SgdAttrs attrs = parse(strings);
-        check_count(inputs->size(), attrs);
-        std::vector<SgdTensor> tensors;
-        int64_t blocks = 0;
-        for (size_t i = 0; i < attrs.rates.size(); ++i) {
-            const MXTensor *of_parameter = inputs->data() + i * attrs.per_parameter();
-            SgdTensor tensor;
-            tensor.weight = numbers(of_parameter[0]);
-            tensor.grad = numbers(of_parameter[1]);
-            tensor.momentum = attrs.has_momentum ? numbers(of_parameter[2]) : nullptr;
-            tensor.size = of_parameter[0].size();
-            tensor.first_block = blocks;
-            tensor.rate = attrs.rates[i];
-            tensor.decay = attrs.decays[i];
-            tensors.push_back(tensor);
-            blocks += (tensor.size + SGD_BLOCK - 1) / SGD_BLOCK;
-        }
-        run({tensors.data(), int64_t(tensors.size()), blocks, attrs.rescale, attrs.momentum, attrs.clip});
-        *numbers((*outputs)[0]) = float(tensors.size());
-    });
-}
-
-REGISTER_OP(_gluonops_sgd_update)
-    .setParseAttrs(parse_attributes)
-    .setInferType(infer_type)
-    .setInferShape(infer_shape)
-    .setMutateInputs(mutated_inputs)
-    .setForward(forward, "cpu");
-const Registration registration("_gluonops_sgd_update", infer);
-
-}  // namespace
-}  // namespace gluonops
 #endif
+
+}  // namespace gluonops

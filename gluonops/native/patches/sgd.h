@@ -32,6 +32,9 @@ struct SgdCall {
     float clip;   // negative: gradients are not clipped
 };
 
+// Runs the kernel for the best instruction set that the processor has.
+void update_parameters(const SgdCall &call);
+
 namespace GLUONOPS_TARGET {
 
 // NaN stays NaN, as in MXNet.

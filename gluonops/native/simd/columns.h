@@ -83,7 +83,7 @@ struct ColumnLines {
         enum { N = Simd<T>::LANES };
         if (per_line > 1) {   // a long column is not in the first-level cache: in the order of memory
             each([&](int64_t line, int64_t width) GLUONOPS_LAMBDA {
-                for_each_column<T>(width, [&](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                for_each_vector<T>(width, [&](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     store(values + j, combine(load(values + j, FullMask()), term(line, j, mask)), mask);
                 });
             });
@@ -125,7 +125,7 @@ struct ColumnLines {
     GLUONOPS_INLINE void sum(A *sums, const Term &term) const
     {
         const auto add = [](auto a, auto b) GLUONOPS_LAMBDA { return a + b; };
-        for_each_column<T>(lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        for_each_vector<T>(lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(sums + j, broadcast(A(0)), FullMask());
         });
         reduce(sums, term, add);

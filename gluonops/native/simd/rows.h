@@ -123,22 +123,10 @@ inline void parallel_column_blocks(const RowSizes &sizes, int64_t bytes_per_elem
     });
 }
 
-// Calls visit(column, mask) for the columns of a block, a vector at a time.
-template <typename T, typename Visit>
-GLUONOPS_INLINE void for_each_column(int64_t columns, const Visit &visit)
-{
-    enum { N = Simd<T>::LANES };
-    int64_t j = 0;
-    for (; j + N <= columns; j += N)
-        visit(j, FullMask());
-    if (j < columns)
-        visit(j, PartialMask{columns - j});
-}
-
 // As many vectors of columns as a visit keeps in registers.
 template <int COUNT> struct ColumnTile { enum { VECTORS = COUNT }; };
 
-// As for_each_column, with up to four vectors at a time: visit(column, mask, ColumnTile<count>()).
+// As for_each_vector, with up to four vectors at a time: visit(column, mask, ColumnTile<count>()).
 template <typename T, typename Visit>
 GLUONOPS_INLINE void for_each_column_tile(int64_t columns, const Visit &visit)
 {

@@ -275,18 +275,28 @@ GLUONOPS_INLINE double reduce_sum(Doubles v)
 }
 
 template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }
+template <typename A> GLUONOPS_INLINE A infinity() { return A(__builtin_inff()); }
 
 // The lowest finite number: unlike -infinity it can be subtracted from itself.
 template <typename A> GLUONOPS_INLINE A lowest();
 template <> GLUONOPS_INLINE float lowest<float>() { return -__FLT_MAX__; }
 template <> GLUONOPS_INLINE double lowest<double>() { return -__DBL_MAX__; }
 
+#if defined(__F16C__)
+GLUONOPS_INLINE float load_scalar(const Half *from) { return _cvtsh_ss(from->bits); }
+GLUONOPS_INLINE void store_scalar(Half *to, float x) { to->bits = _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT); }
+#else
 GLUONOPS_INLINE float load_scalar(const Half *from) { return widen(*from); }
+GLUONOPS_INLINE void store_scalar(Half *to, float x) { *to = narrow(x); }
+#endif
 GLUONOPS_INLINE float load_scalar(const float *from) { return *from; }
 GLUONOPS_INLINE double load_scalar(const double *from) { return *from; }
-GLUONOPS_INLINE void store_scalar(Half *to, float x) { *to = narrow(x); }
 GLUONOPS_INLINE void store_scalar(float *to, float x) { *to = x; }
 GLUONOPS_INLINE void store_scalar(double *to, double x) { *to = x; }
+
+// Number `i` of a tensor, as CUDA loads it, for the texts that both share.
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Scalar load(const T *from, int64_t i) { return load_scalar(from + i); }
 
 // A store of a whole vector, perhaps a streaming one. Kernels have these in float32 alone.
 GLUONOPS_INLINE void store(float *to, Floats v, bool streaming)
@@ -298,6 +308,18 @@ GLUONOPS_INLINE void store(float *to, Floats v, bool streaming)
 }
 template <typename T>
 GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, bool) { store(to, v, FullMask()); }
+
+// Calls visit(i, mask) for so many numbers, a vector at a time, which begins at number i.
+template <typename T, typename Visit>
+GLUONOPS_INLINE void for_each_vector(int64_t numbers, const Visit &visit)
+{
+    enum { N = Simd<T>::LANES };
+    int64_t i = 0;
+    for (; i + N <= numbers; i += N)
+        visit(i, FullMask());
+    if (i < numbers)
+        visit(i, PartialMask{numbers - i});
+}
 
 // Writes to[0 .. items). compute(i, mask) gives the values of the elements from i on; mask is FullMask or PartialMask.
 template <typename T, typename Compute>

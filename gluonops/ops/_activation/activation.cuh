@@ -1,7 +1,7 @@
 // Tensors through an activation. Where they are aligned, a thread moves packs of 16 bytes; the rest, or everything, goes
 // by elements.
 #include "../_activation/normal.cuh"
-#include "../_activation/formulas.cuh"
+#include "../_activation/formulas.inl"
 
 template <typename V>
 __device__ V every(double x) { return V(x); }

@@ -64,7 +64,7 @@ struct Normal {
     }
 };
 
-#include "formulas.cuh"
+#include "formulas.inl"
 
 // Threads take runs of this many elements. That is a whole number of cache lines, counted from the tensor's start.
 const int64_t ACTIVATION_RUN = 4096;

@@ -1,4 +1,4 @@
-// Boxes in C++: what boxes.cuh says, for numbers and for vectors, and rows of boxes as vectors.
+// Boxes in C++: what boxes.inl says, for numbers and for vectors, and rows of boxes as vectors.
 #ifndef GLUONOPS_OPS_BOXES_H_
 #define GLUONOPS_OPS_BOXES_H_
 
@@ -7,7 +7,7 @@
 namespace gluonops {
 namespace GLUONOPS_TARGET {
 
-#include "boxes.cuh"
+#include "boxes.inl"
 
 template <> struct Lanes<Floats> {
     typedef Ints Mask;

@@ -2,8 +2,9 @@
 //     ASSIGN    a thread per ground truth finds the predictions to which it is assigned;
 //     COMPUTE   gridDim.y blocks share an image, a thread per prediction. The last block adds up the sums of all.
 #include "../_blocks/blocks.cuh"
-#include "../_region/parts.cuh"
-#include "../_region/truth.cuh"
+#include "../_region/parts.inl"
+#include "../_boxes/boxes.inl"
+#include "../_region/ground_truth.inl"
 
 enum { THREADS = 256 };
 

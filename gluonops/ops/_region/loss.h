@@ -9,19 +9,13 @@
 
 namespace gluonops {
 
-#include "parts.cuh"
+#include "parts.inl"
 
 const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is neither a box nor padding
 
 namespace GLUONOPS_TARGET {
 
-// The row or column of a place from 0 to 1.
-template <typename A>
-GLUONOPS_INLINE int64_t cell_of(A place, int64_t cells)
-{
-    const int64_t cell = int64_t(place * A(cells));
-    return cell < 0 ? 0 : cell < cells ? cell : cells - 1;
-}
+#include "ground_truth.inl"
 
 // Assigns the boxes of an image to the cells of a point, and to the anchors that best_anchor(w, h, cell) names. The point
 // lies `shift` boxes up and to the left of the centre. Returns the number of boxes, or INVALID_IMAGE.
@@ -32,17 +26,15 @@ int64_t match_truths(const MapSizes &sizes, const T *rows, int64_t truths, Match
     typedef typename Simd<T>::Scalar A;
     int64_t count = 0;
     for (int64_t t = 0; sizes.cells() && t < truths; ++t) {
-        const T *row = rows + 5 * t;
-        const A x = load_scalar(row), y = load_scalar(row + 1), w = load_scalar(row + 2), h = load_scalar(row + 3);
-        const A class_id = load_scalar(row + 4);
-        const BoxStatus status = validate_box(x, y, w, h, class_id, sizes.classes);
-        if (status == INVALID_BOX)
-            return INVALID_IMAGE;
-        if (status == PADDING)
+        const GroundTruth<A> truth(rows, t, sizes.classes, sizes.height, sizes.width, shift);
+        if (truth.padding)
             continue;
-        const int64_t column = cell_of(A(x - shift * w), sizes.width), line = cell_of(A(y - shift * h), sizes.height);
-        const int64_t cell = line * sizes.width + column;
-        boxes[count++] = {x, y, w, h, int64_t(class_id), best_anchor(w, h, cell), cell, false};
+        if (!truth.valid)
+            return INVALID_IMAGE;
+        const Box<A> &box = truth.box;
+        const int64_t cell = truth.row * sizes.width + truth.column;
+        boxes[count++] = {box.x, box.y, box.w, box.h, int64_t(truth.class_id), best_anchor(box.w, box.h, cell), cell,
+                          false};
     }
     return count;
 }

@@ -13,26 +13,7 @@ namespace gluonops {
 namespace GLUONOPS_TARGET {
 namespace {
 
-#include "yolo.cuh"
-
-const double UNLIMITED = __builtin_inf();
-
-// Sets what all heads have.
-template <typename Args, typename A>
-void set_loss(YoloLoss<A> &loss, const Args &args)
-{
-    loss.objectness_smooth = args.objectness_smooth;
-    loss.several_anchors = args.iou_thresh < 1;
-    loss.box_loss = int(args.box_loss);
-    loss.ignore_thresh = A(args.ignore_thresh);
-    loss.truth_thresh = A(args.truth_thresh < 1 ? args.truth_thresh : UNLIMITED);
-    loss.iou_thresh = A(args.iou_thresh);
-    loss.iou_normalizer = A(args.iou_normalizer);
-    loss.obj_normalizer = A(args.obj_normalizer);
-    loss.max_delta = A(args.max_delta > 0 ? args.max_delta : UNLIMITED);
-    loss.scale_x_y = A(args.scale_x_y);
-    loss.label_smooth_eps = A(args.label_smooth_eps);
-}
+#include "yolo.inl"
 
 // A prediction, and where its gradient goes.
 template <typename T>
@@ -196,11 +177,11 @@ struct YoloImage {
         const A width = A(sizes.width), height = A(sizes.height);
         const A scale = loss.scale_x_y, shift = (scale - 1) / 2;
         // From this IoU on, a prediction is computed alone. pjreddie's program ignores it whatever its classes are.
-        const A ignored = loss.alexeyab ? A(UNLIMITED) : loss.ignore_thresh;
+        const A ignored = loss.alexeyab ? infinity<A>() : loss.ignore_thresh;
         const A alone = loss.alexeyab && loss.ignore_thresh < loss.truth_thresh ? loss.ignore_thresh
                                                                                 : loss.truth_thresh;
         const bool new_coords = loss.new_coords;
-        for_each_cell_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
             const T *from = data + cell;
             A *to = gradient + cell + OBJECT * cells;
             const CellCoordinates<T> coordinates(cell, sizes.width);

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...core.contract import Attr, Bool, Choice, Float, Int, Optional, Pairs
 
-OVERLAP_LOSSES = ("iou", "giou", "diou", "ciou")   # in the order of boxes.cuh
+OVERLAP_LOSSES = ("iou", "giou", "diou", "ciou")   # in the order of boxes.inl
 
 # Source: pjreddie/darknet, cfg/yolov3.cfg: the head with a stride of 32.
 YOLOV3_ANCHORS = (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875)

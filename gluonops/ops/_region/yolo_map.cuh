@@ -1,25 +1,6 @@
 // The losses of YOLOv3's to YOLOv7's heads in CUDA. loss.cuh has their steps. `Loss` is a YoloLoss or a GaussianLoss.
-#include "../_region/region.cuh"
-#include "../_region/truth.cuh"
 #include "../_region/loss.cuh"
-#include "../_region/yolo.cuh"
-
-// Sets the attributes that all heads have.
-template <typename A, typename Args>
-__device__ void set_loss(YoloLoss<A> &loss, const Args &args)
-{
-    loss.objectness_smooth = args.objectness_smooth;
-    loss.several_anchors = args.iou_thresh < 1;
-    loss.box_loss = args.box_loss;
-    loss.ignore_thresh = A(args.ignore_thresh);
-    loss.truth_thresh = args.truth_thresh < 1 ? A(args.truth_thresh) : infinity<A>();
-    loss.iou_thresh = A(args.iou_thresh);
-    loss.iou_normalizer = A(args.iou_normalizer);
-    loss.obj_normalizer = A(args.obj_normalizer);
-    loss.max_delta = args.max_delta > 0 ? A(args.max_delta) : infinity<A>();
-    loss.scale_x_y = A(args.scale_x_y);
-    loss.label_smooth_eps = A(args.label_smooth_eps);
-}
+#include "../_region/yolo.inl"
 
 // One image's map.
 template <typename T, typename Loss> struct Map {

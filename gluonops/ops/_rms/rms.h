@@ -55,7 +55,7 @@ inline void rms_columns(const Args<T> &args, bool streaming)
         A *by_root = buffer;
         for (int64_t c = 0; c < sizes.length; ++c) {
             const T *x = data + start + c * sizes.inner;
-            for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto values = load(x + j, mask, A(0));
                 store(by_root + j, load(by_root + j, FullMask()) + values * values, FullMask());
             });
@@ -136,7 +136,7 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
                 const int64_t rest = sizes.inner - column, columns = rest < most_columns ? rest : most_columns;
                 const int64_t start = sample * sizes.length * sizes.inner + column;
                 const A *by_root = rstds + sample * sizes.inner + column;
-                for_each_column<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+                for_each_vector<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
                     store(dot + j, broadcast(A(0)), FullMask());
                 });
                 for (int64_t c = 0; c < sizes.length; ++c) {
@@ -144,14 +144,14 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
                     const A factor = load_scalar(scale + c);
                     V sum = broadcast(A(0));
                     V *channel = &sum;
-                    for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                    for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                         const V product = load(x + j, mask, A(0)) * load(head + j, mask, A(0));
                         store(dot + j, load(dot + j, FullMask()) + product * factor, FullMask());
                         *channel += product * load(by_root + j, mask, A(0));
                     });
                     sums[c] += reduce_sum(sum);
                 }
-                for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                     const V root = load(by_root + j, mask, A(0));
                     store(dot + j, load(dot + j, FullMask()) * root * root * share, FullMask());
                 });

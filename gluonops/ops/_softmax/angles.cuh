@@ -1,4 +1,4 @@
-// What margin.cuh needs, on a GPU.
+// What margin.inl needs, on a GPU.
 
 __device__ inline float cosine_of_pi(float x) { return cospif(x); }   // for any x without a table in local memory
 __device__ inline double cosine_of_pi(double x) { return cospi(x); }

@@ -37,7 +37,7 @@ inline void softmax_short_rows_of(const RowSizes &sizes, const T *data, T *outpu
         A *max = max_buffer, *inverse_sum = sum_buffer;
         const A *exponentials = block.scratch;
         short_row_exponentials(data + block.start, block, scale, max, inverse_sum);
-        for_each_column<T>(block.rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        for_each_vector<T>(block.rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(inverse_sum + j, A(1) / load(inverse_sum + j, FullMask()), FullMask());
         });
         T *to = output + block.start;

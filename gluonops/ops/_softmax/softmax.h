@@ -46,7 +46,7 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
     const int64_t pitch = lines.pitch;
     const A low = lowest<A>();
 
-    for_each_column<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
+    for_each_vector<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
         store(max + j, broadcast(low), FullMask());
     });
     lines.reduce(max, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
@@ -153,8 +153,14 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
             else
                 softmax_row_by_row(from, to, end - begin, length, scale, exponentials, streaming);
         };
-        const bool is_one = HAS_STREAMING_STORES && std::is_same<A, float>::value && scale == A(1);
-        is_one ? compute(A(1)) : compute(scale);   // where speed matters: the compiler leaves a product with 1 out
+        bool is_one = false;   // where speed matters: the compiler leaves a product with 1 out
+        if constexpr (HAS_STREAMING_STORES && std::is_same<A, float>::value) {
+            is_one = scale == A(1);
+            if (is_one)
+                compute(A(1));
+        }
+        if (!is_one)
+            compute(scale);
         store_fence();
     });
 }
@@ -193,7 +199,7 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
             column_max_and_sum<false>(logits, lines, scale, max, sum);
 
         A *inverse_sum = sum;
-        for_each_column<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
+        for_each_vector<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
             store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
         });
         lines.spread(inverse_sum);

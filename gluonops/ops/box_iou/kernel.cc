@@ -75,22 +75,15 @@ struct Boxes {
 
     void lhs_gradient(int64_t row) const
     {
-        enum { LANES = Simd<T>::LANES };
         const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
         const T *heads = args.output_grad + row * count;
         const Sides<V> box = lhs_box(row);
         const V zero = broadcast(A(0));
         Box<V> sum = {zero, zero, zero, zero};
-        const auto visit = [&](int64_t first, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(count, [&](int64_t first, auto mask) GLUONOPS_LAMBDA {
             const BoxPair<V> pair(box, rhs_boxes(set, first, mask), Lanes<V>::all(TINY_AREA));
             add_gradient(sum, pair, load(heads + first, mask, A(0)));
-        };
-        int64_t first = 0;
-        for (; first + LANES <= count; first += LANES)
-            visit(first, FullMask());
-        if (first < count)
-            visit(first, PartialMask{count - first});
-
+        });
         const Box<A> total = {reduce_sum(sum.x), reduce_sum(sum.y), reduce_sum(sum.w), reduce_sum(sum.h)};
         const BoxRow<A> gradient = row_gradient(total, CENTER);
         for (int n = 0; n < 4; ++n)

@@ -1,7 +1,7 @@
 // box_iou. Forward: a thread per pair. Backward: blockDim.x threads have a box of lhs. Each of them has a box of rhs, with
 // those boxes of lhs that gridDim.y blocks share; the last block adds up the sums of all.
 #include "../_blocks/blocks.cuh"
-#include "../_boxes/boxes.cuh"
+#include "../_boxes/boxes.inl"
 
 enum { NUMBERS = 4 };   // of a box
 

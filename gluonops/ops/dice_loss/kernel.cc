@@ -77,7 +77,7 @@ void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64
         V common = broadcast(A(0)), all = common;
         V *intersection = &common, *total = &all;
         const bool squared = args.squared;
-        for_each_column<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V zero = broadcast(A(0));
             const auto id = ids->at(j);
             const V power = scratch ? load(scratch + c * places + j, mask, A(0))
@@ -150,7 +150,7 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
         return slope + (ids->at(j) == Index(c) ? zero + by_target : zero);
     };
     for (int64_t c = 0; c < classes; ++c)
-        for_each_column<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V p = probability(c, j, mask);
             if (scratch)
                 store(scratch + c * places + j, p, mask);

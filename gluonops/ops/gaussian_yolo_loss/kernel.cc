@@ -7,7 +7,7 @@ namespace gluonops {
 namespace GLUONOPS_TARGET {
 namespace {
 
-#include "../_region/gaussian.cuh"
+#include "../_region/gaussian.inl"
 
 template <typename T, typename A = typename Simd<T>::Scalar>
 GaussianLoss<A> loss_of(const GaussianYoloLossArgs<T> &args)

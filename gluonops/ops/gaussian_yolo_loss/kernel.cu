@@ -1,7 +1,7 @@
 // gaussian_yolo_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward
 // twice the gradient.
 #include "../_region/yolo_map.cuh"
-#include "../_region/gaussian.cuh"
+#include "../_region/gaussian.inl"
 
 template <typename T>
 __device__ void forward(const GaussianYoloLossArgs<T> &args)

@@ -1,5 +1,5 @@
 // iou_loss, a thread per box. Bytes moved: forward two boxes and a loss, backward three boxes and a head gradient.
-#include "../_boxes/boxes.cuh"
+#include "../_boxes/boxes.inl"
 
 template <typename T>
 __device__ BoxLoss<typename Accumulator<T>::type> loss_at(const IouLossArgs<T> &args, int64_t i, bool is_center)

@@ -291,7 +291,7 @@ void write_derivative(const LovaszSoftmaxArgs<T> &given)
         };
         std::fill(mean_buffer, mean_buffer + MAX_BLOCK_COLUMNS, A(0));
         for (int64_t c = 0; c < args.classes; ++c)
-            for_each_column<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto part = probability(c, j, mask) * load(slope + c * inner + j, mask, A(0));
                 store(mean + j, load(mean + j, FullMask()) + part, FullMask());
             });

@@ -18,7 +18,7 @@ GLUONOPS_INLINE double cosine_of_pi(double x) { return __builtin_cos(PI * x); }
 GLUONOPS_INLINE double sine_of_pi(double x) { return __builtin_sin(PI * x); }
 GLUONOPS_INLINE double whole_part(double x) { return __builtin_floor(x); }
 
-#include "../_softmax/margin.cuh"
+#include "../_softmax/margin.inl"
 
 template <typename T>
 GLUONOPS_INLINE Margin<double> margin_of(const MarginSoftmaxCrossEntropyArgs<T> &args)

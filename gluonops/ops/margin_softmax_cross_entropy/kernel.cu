@@ -2,7 +2,7 @@
 // no memory and no barrier.
 #include "../_softmax/class_loss.cuh"
 #include "../_softmax/angles.cuh"
-#include "../_softmax/margin.cuh"
+#include "../_softmax/margin.inl"
 
 template <typename T, typename L>
 __device__ Margin<typename Accumulator<T>::type> margin_of(const MarginSoftmaxCrossEntropyArgs<T, L> &args)

@@ -72,7 +72,7 @@ GLUONOPS_INLINE void parallel_anchors(const MapSizes &sizes, const Visit &visit)
         for (int64_t anchor = begin; anchor < end; ++anchor) {
             const double *size = sizes.anchor_sizes + anchor % sizes.anchors * 2;
             const A w = A(size[0]) / A(sizes.width), h = A(size[1]) / A(sizes.height);
-            for_each_cell_vector<T>(sizes.cells(), [&](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+            for_each_vector<T>(sizes.cells(), [&](int64_t cell, auto mask) GLUONOPS_LAMBDA {
                 visit(anchor, w, h, cell, mask);
             });
         }

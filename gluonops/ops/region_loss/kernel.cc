@@ -115,7 +115,7 @@ struct Image {
         const A width = A(sizes.width), height = A(sizes.height);
         const A prior_w = anchor_w(anchor) / width, prior_h = anchor_h(anchor) / height;
         const A weight = A(args.noobject_scale), thresh = A(args.thresh);
-        for_each_cell_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(cells, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
             const T *from = data + cell;
             A *to = gradient + cell;
             const CellCoordinates<T> coordinates(cell, sizes.width);

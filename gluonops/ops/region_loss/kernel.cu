@@ -1,6 +1,6 @@
 // region_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward twice the
 // gradient.
-#include "../_region/region.cuh"
+#include "../_region/class_logits.inl"
 #include "../_region/loss.cuh"
 
 // One image's map, and the attributes that its boxes depend on.
@@ -57,7 +57,7 @@ template <typename A> struct Predicted {
             numbers[c] = load(from, c * cells);
 #pragma unroll
         for (int c = 0; c < 5; ++c)
-            numbers[c] = has_sigmoid(c) ? sigmoid(numbers[c]) : numbers[c];
+            numbers[c] = has_sigmoid(c) ? scalar_sigmoid(numbers[c]) : numbers[c];
         box.x = (A(at.column) + numbers[0]) / A(map.width);
         box.y = (A(at.row) + numbers[1]) / A(map.height);
         box.w = exponential(numbers[2]) * (map.anchor_w(at.anchor) / A(map.width));

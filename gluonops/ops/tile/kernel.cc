@@ -16,27 +16,17 @@ namespace gluonops {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// The row of data that row `i` of the output repeats.
-int64_t origin(const TileLoops &loops, int64_t i)
+// The row of data that row `i` of the output repeats; or, if TO_OUTPUT, the row of the output that is the first copy of
+// row `i` of data.
+template <bool TO_OUTPUT>
+int64_t row_of(const TileLoops &loops, int64_t i)
 {
     int64_t row = 0, stride = 1;
     for (int l = loops.count - 2; l >= 0; --l) {
-        const int64_t output_size = loops.size[l] * loops.repeats[l];
-        row += i % output_size % loops.size[l] * stride;
-        i /= output_size;
-        stride *= loops.size[l];
-    }
-    return row;
-}
-
-// The row of the output that is the first copy of row `i` of data.
-int64_t first_copy(const TileLoops &loops, int64_t i)
-{
-    int64_t row = 0, stride = 1;
-    for (int l = loops.count - 2; l >= 0; --l) {
-        row += i % loops.size[l] * stride;
-        i /= loops.size[l];
-        stride *= loops.size[l] * loops.repeats[l];
+        const int64_t size = loops.size[l], output_size = size * loops.repeats[l];
+        row += i % output_size % size * stride;
+        i /= TO_OUTPUT ? size : output_size;
+        stride *= TO_OUTPUT ? output_size : size;
     }
     return row;
 }
@@ -152,7 +142,7 @@ void copy_short_segments(const char *from, char *to, const TileLoops &loops, int
     parallel_for(counts.rows * counts.copies, 2 * row_bytes, [=, &loops, &filler](int64_t begin, int64_t end) {
         const char *to_end = to + end * row_bytes;
         for_each_run(neighbouring_rows(loops), begin, end, [=, &loops, &filler](int64_t first, int64_t rows) {
-            const char *segments = from + origin(loops, first) * segment;
+            const char *segments = from + row_of<false>(loops, first) * segment;
             char *output = to + first * row_bytes;
             int64_t row = 0;
             if (filler.permutes())
@@ -178,7 +168,7 @@ void copy_long_segments(const char *from, char *to, const TileLoops &loops, int6
     parallel_for(copies * pieces, 2 * segment / pieces, [=, &loops](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
             const int64_t copy = i / pieces, start = i % pieces * PIECE_BYTES;
-            const char *piece = from + origin(loops, copy / repeats) * segment + start;
+            const char *piece = from + row_of<false>(loops, copy / repeats) * segment + start;
             copy_bytes(to + copy * segment + start, piece, std::min(segment - start, PIECE_BYTES), streaming);
         }
         store_fence();
@@ -343,7 +333,7 @@ void backward(const TileArgs<T> &args)
         for_each_run(neighbours, begin, end, [=, &loops](int64_t item, int64_t run) {
             const int64_t row = item / pieces, start = item % pieces * PIECE;
             T *sums = to + row * size + start;
-            const T *first = from + first_copy(loops, row) * step + start;
+            const T *first = from + row_of<true>(loops, row) * step + start;
             if (pieces > 1)
                 return sum_segment(sums, to_end, first, from_end, std::min(run * PIECE, size - start), copies);
             int64_t i = 0;

@@ -88,6 +88,7 @@ REDUCTIONS = [
          exclude=True)]),
     case("means", lambda F, x: [F.mean(x, axis=-1), F.max(x, axis=(2, 3)), F.min(x, axis=1, keepdims=True),
          F.prod(x, axis=3)]),
+    case("cumulative_sums", lambda F, x: [F.cumsum(x, axis=2), F.cumsum(x, axis=1), F.cumsum(x)]),
     case("norms", lambda F, x: [F.norm(x, axis=1), F.norm(x, ord=1, axis=(2, 3), keepdims=True)]),
     case("arguments", lambda F, x: [F.argmax(x, axis=1), F.argmin(x, axis=2, keepdims=True)]),
 ]

@@ -159,6 +159,16 @@ def test_the_source_has_classes_and_loops(tmp_path):
     assert "*(Residual() for _ in range(5))" in export(sequence(*long[1:]), tmp_path, (2, 8, 4, 4))
 
 
+def test_rows_of_different_length_have_no_placeholders(tmp_path):
+    long, short = [sequence(*[nn.Dense(8, in_units=8) for _ in range(count)]) for count in (3, 2)]
+    assert "Identity" not in export(sequence(long, nn.Activation("relu"), short), tmp_path, (2, 8))
+
+
+def test_indices_as_input_of_a_net(tmp_path):
+    layers = sequence(nn.Embedding(50, 6), gluon.rnn.LSTM(6, 2, layout="NTC"), nn.Dense(50, flatten=False))
+    assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
+
+
 def test_parameter_groups(tmp_path):
     from gluonops.export.torch.verify import load
     net = residual()

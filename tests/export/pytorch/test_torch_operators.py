@@ -10,11 +10,14 @@ from mxnet.gluon import nn
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-# Converters of layers, which test_torch.py tests, of operators that a pass makes, and of old names of others.
+# Converters of layers, which test_torch.py tests, of what test_torch_detection.py tests, of operators that a pass
+# makes, and of old names of others.
 ELSEWHERE = {
     "Activation", "BatchNorm", "BatchNorm_v1", "Convolution", "Convolution_v1", "Deconvolution", "Dropout", "Embedding",
     "FullyConnected", "GroupNorm", "InstanceNorm", "LayerNorm", "LeakyReLU", "MakeLoss", "Pooling_v1", "RNN",
-    "_contrib_BilinearResize2D", "_contrib_SyncBatchNorm", "_identity_with_attr_like_rhs", "_npx_reshape",
+    "_contrib_BilinearResize2D", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
+    "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_PSROIPooling", "_contrib_SyncBatchNorm",
+    "_identity_with_attr_like_rhs", "_npx_reshape",
     "_rmul_scalar", "_rplus_scalar", "clip", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
     "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
     "gluonops.swish", "make_loss"}
@@ -48,6 +51,15 @@ def small(function, x):
 def indices(F, x, count):
     """Numbers below a count, for each image."""
     return F.argmax(F.slice_axis(F.reshape(x, (0, -1)), axis=1, begin=0, end=count), axis=1)
+
+
+def by_time(F, x):
+    """(time, batch, ...), of the rows of heads of queries, keys and values."""
+    return F.swapaxes(F.reshape(x, (0, 4, 36)), dim1=0, dim2=1)
+
+
+def lengths(F, x, longest):
+    return 1 + indices(F, x, longest)
 
 
 def regions(F, x):
@@ -136,6 +148,24 @@ CASES = {
     "upsampling": lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest"),
     "adaptive": lambda F, x: F.contrib.AdaptiveAvgPooling2D(x, output_size=(3, 2)),
     "swiglu": lambda F, x: F.broadcast_add(gops.ops.swiglu(x, axis=1), F.sum(gops.ops.abs(x), axis=1, keepdims=True)),
+    "logic": lambda F, x: x * (
+        F.broadcast_logical_and(F.floor(x), x) + 2 * F.broadcast_logical_or(F.floor(x), x)
+        + 4 * F.broadcast_logical_xor(F.floor(x), x) + 8 * F.logical_not(F.floor(x))
+        + F._internal._logical_and(F.floor(x), x) + F._internal._logical_and_scalar(F.floor(x), scalar=1)
+        + F._internal._logical_or(F.floor(x), x) + F._internal._logical_or_scalar(F.floor(x), scalar=0)
+        + F._internal._logical_xor(F.floor(x), x) + F._internal._logical_xor_scalar(F.floor(x), scalar=1)),
+    "remainders": lambda F, x: 1 % (x * x + 1),
+    "cumsum": lambda F, x: F.cumsum(x, axis=1) + F.reshape_like(F.cumsum(x), x),
+    "sequence_mask": lambda F, x: F.SequenceMask(x, lengths(F, x, 4), True, axis=1)
+    + F.SequenceMask(x.swapaxes(0, 1), lengths(F, x, 4), True, value=-2).swapaxes(0, 1) + F.SequenceMask(x),
+    "sequence_last": lambda F, x: F.SequenceLast(x, lengths(F, x, 4), True, axis=1) + F.SequenceLast(x, axis=1)
+    + F.SequenceLast(x.swapaxes(0, 1), lengths(F, x, 4), True),
+    "sequence_reverse": lambda F, x: F.SequenceReverse(x, lengths(F, x.swapaxes(0, 1), 2), True) + F.SequenceReverse(x),
+    "self_attention": lambda F, x: F.contrib.interleaved_matmul_selfatt_valatt(
+        by_time(F, x), F.softmax(F.contrib.interleaved_matmul_selfatt_qk(by_time(F, x), heads=3)), heads=3),
+    "attention": lambda F, x: F.contrib.interleaved_matmul_encdec_valatt(
+        by_time(F, x), F.contrib.div_sqrt_dim(F.softmax(F.contrib.interleaved_matmul_encdec_qk(
+            F.slice_axis(by_time(F, x), axis=2, begin=0, end=18), by_time(F, x), heads=3))), heads=3),
     "our_softmax": lambda F, x: gops.ops.softmax(x, axis=1),
     "our_tile": lambda F, x: gops.ops.tile(x, 2, axis=1),
 }

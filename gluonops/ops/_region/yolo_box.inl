@@ -1,5 +1,5 @@
 // The heads of YOLOv3 to YOLOv7: a box that they predict, and what it costs beside the ground truth, with the deltas.
-// C++ and CUDA share this text. Whoever includes it has boxes.cuh and parts.cuh.
+// C++ and CUDA share this text. Whoever includes it has boxes.inl and parts.inl.
 
 const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in box_loss
 
@@ -53,6 +53,23 @@ template <typename A> struct YoloLoss {
     // Whether a box's delta is divided by the number of classes that increase, with this delta of the objectness.
     GLUONOPS_INLINE bool is_averaged(A delta) const { return several_anchors && delta != 0; }
 };
+
+// Sets the attributes that all heads have.
+template <typename A, typename Args>
+GLUONOPS_INLINE void set_loss(YoloLoss<A> &loss, const Args &args)
+{
+    loss.objectness_smooth = args.objectness_smooth;
+    loss.several_anchors = args.iou_thresh < 1;
+    loss.box_loss = int(args.box_loss);
+    loss.ignore_thresh = A(args.ignore_thresh);
+    loss.truth_thresh = args.truth_thresh < 1 ? A(args.truth_thresh) : infinity<A>();
+    loss.iou_thresh = A(args.iou_thresh);
+    loss.iou_normalizer = A(args.iou_normalizer);
+    loss.obj_normalizer = A(args.obj_normalizer);
+    loss.max_delta = args.max_delta > 0 ? A(args.max_delta) : infinity<A>();
+    loss.scale_x_y = A(args.scale_x_y);
+    loss.label_smooth_eps = A(args.label_smooth_eps);
+}
 
 // What a head predicts of a box. Anchor sizes are in cells.
 template <typename A> struct YoloBox {

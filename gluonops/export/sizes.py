@@ -1,21 +1,29 @@
 """Shape and type of every output in a graph, with the batch size left open.
 
-MXNet infers shapes for fixed sizes only. So the shapes are inferred at several batch sizes and compared: a size that
-changes must be a linear function of the batch size.
+Shapes are inferred for fixed sizes only. So they are inferred at several batch sizes and compared: a size that changes
+must be a linear function of the batch size.
 """
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import math
 import re
-from typing import Union
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Union
 
-import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
-from ..graph import Entry, Graph, Node
-from ..shapes import Arrays, Shapes, last_line, refused
+from ..core.errors import OpError
+from ..runtime import importing
+from . import rules
+from .graph import Entry, Graph, Node
+from .shapes import Arrays, Shapes, last_line, refused
+from .values import NodeValues
+
+if TYPE_CHECKING:
+    import mxnet as mx
 
 BATCHES = (2, 3, 7)   # two give a line; the third shows whether it is one
 
@@ -61,7 +69,10 @@ class Sizes:
 
         types = {name: value.dtype for name, value in values.items()}
         types.update(dict.fromkeys(shapes, np.dtype(dtype)))
-        self.dtype = outputs.infer_type(types)
+        try:
+            self.dtype = outputs.infer_type(types, self.shape)
+        except _Refused as error:
+            raise refused(where, shapes, error) from error
 
 
 def fits(graph: Graph, shapes: Shapes) -> bool:
@@ -73,48 +84,102 @@ def fits(graph: Graph, shapes: Shapes) -> bool:
     return True
 
 
+def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
+    """The shapes of variables and other outputs, as far as they follow; none if the graph does not take the shapes."""
+    found = {}
+    with contextlib.suppress(rules.Misfit):
+        found = _known(rules.infer_shapes(graph, shapes))
+    wanted = [*graph.heads, *((node, 0) for node in graph.nodes() if node.is_variable)]
+    if importing.is_imported() and not found.keys() >= set(wanted):
+        with contextlib.suppress(_Refused):
+            found = _known(_Outputs(graph).inferred_by_mxnet(shapes))
+    return found
+
+
+def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtype]:
+    """The types of outputs, as far as they follow; none if the graph does not take the types."""
+    with contextlib.suppress(rules.Misfit):
+        return rules.infer_types(graph, types)
+    found = {}
+    if importing.is_imported():
+        with contextlib.suppress(_Refused):
+            found = _Outputs(graph).types_by_mxnet(types)
+    return found
+
+
+def _known(shapes: dict) -> dict[Entry, tuple[int, ...]]:
+    return {entry: tuple(shape) for entry, shape in shapes.items() if shape and 0 not in shape}
+
+
 class _Refused(Exception):
-    """MXNet's reason to refuse shapes."""
+    """The reason to refuse shapes."""
 
 
 class _Outputs:
-    """Every output of a graph as one symbol, to infer all shapes and types at once.
+    """Every output of a graph, to infer all shapes and types at once: by the rules if they do, else by MXNet.
 
-    MXNet tells the outputs apart by the names of their nodes. So the symbol is made from a copy of the graph in which
+    MXNet tells the outputs apart by the names of their nodes. So its symbol is made from a copy of the graph in which
     each operator has a unique name, ``#<position>``.
     """
 
     def __init__(self, graph: Graph):
+        self._graph = graph
         self._nodes = graph.nodes()
-        copies = self._copies()
-        heads = [(copies[node], index) for node, index in graph.heads]
-        self._symbol = Graph(heads, graph.attrs).symbol().get_internals()
-        self._entries = self._list_entries(copies)
 
-    def infer_shape(self, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
+    def infer_shape(self, shapes: dict) -> dict[Entry, tuple[int, ...]]:
         """The shape of every output, from the shapes of all variables.
 
         A _Refused if the shapes do not fit, or a shape does not follow from them.
         """
-        try:   # the partial kind of inference prints nothing if it fails
-            _, inferred, _ = self._symbol.infer_shape_partial(**shapes)
-        except mx.MXNetError as error:
-            raise _Refused(self._with_names(last_line(error))) from error
-        for (node, _), shape in zip(self._entries, inferred):
+        try:
+            found = rules.infer_shapes(self._graph, shapes)
+            for (node, _), shape in found.items():
+                if not shape or 0 in shape:
+                    raise rules.Misfit(f"that of {node.name!r} does not follow")
+            return found
+        except rules.Misfit as misfit:
+            if not importing.is_imported():
+                raise _Refused(str(misfit)) from misfit
+        found = self.inferred_by_mxnet(shapes)
+        for (node, _), shape in found.items():
             if not shape or 0 in shape:
                 raise _Refused(f"MXNet cannot tell that of {node.name!r}")
-        found = dict(zip(self._entries, inferred))
         for node in self._nodes:   # MXNet does not compare them, and reads what is behind the data
             if node.op == "Reshape" and math.prod(found[node, 0]) != math.prod(found[node.inputs[0]]):
                 raise _Refused(f"{node.name!r} makes {found[node, 0]} of {found[node.inputs[0]]}")
         return found
 
-    def infer_type(self, types: dict) -> dict[Entry, np.dtype]:
-        """The type of every output, from the types of all variables."""
-        _, inferred, _ = self._symbol.infer_type(**types)
-        return {entry: np.dtype(dtype) for entry, dtype in zip(self._entries, inferred)}
+    def inferred_by_mxnet(self, shapes: dict) -> dict[Entry, tuple[int, ...] | None]:
+        """The shape of every output, as far as MXNet can tell it. A _Refused if the shapes do not fit."""
+        import mxnet as mx  # here: the rules need no MXNet
 
-    def _copies(self) -> dict[Node, Node]:
+        try:   # the partial kind of inference prints nothing if it fails
+            _, inferred, _ = self._symbol.infer_shape_partial(**shapes)
+        except mx.MXNetError as error:
+            raise _Refused(self._with_names(last_line(error))) from error
+        return dict(zip(self._entries, inferred))
+
+    def infer_type(self, types: dict, entries: Iterable[Entry]) -> dict[Entry, np.dtype]:
+        """The types of outputs, from the types of all variables."""
+        try:
+            return rules.infer_types(self._graph, types, entries)
+        except rules.Misfit as misfit:
+            if not importing.is_imported():
+                raise _Refused(str(misfit)) from misfit
+        return self.types_by_mxnet(types)
+
+    def types_by_mxnet(self, types: dict) -> dict[Entry, np.dtype]:
+        """The types of outputs, as far as MXNet can tell them. A _Refused if they do not fit."""
+        import mxnet as mx  # here: the rules need no MXNet
+
+        try:
+            _, inferred, _ = self._symbol.infer_type_partial(**types)
+        except mx.MXNetError as error:
+            raise _Refused(self._with_names(last_line(error))) from error
+        return {entry: np.dtype(dtype) for entry, dtype in zip(self._entries, inferred) if dtype is not None}
+
+    @functools.cached_property
+    def _copied(self) -> dict[Node, Node]:
         copies = {}
         for number, node in enumerate(self._nodes):
             name = node.name if node.is_variable else f"#{number}"
@@ -122,9 +187,15 @@ class _Outputs:
             copies[node] = Node(node.op, name, node.attrs, inputs, node.subgraphs)
         return copies
 
-    def _list_entries(self, copies: dict[Node, Node]) -> list[Entry]:
+    @functools.cached_property
+    def _symbol(self) -> mx.sym.Symbol:
+        heads = [(self._copied[node], index) for node, index in self._graph.heads]
+        return Graph(heads, self._graph.attrs).symbol().get_internals()
+
+    @functools.cached_property
+    def _entries(self) -> list[Entry]:
         """The outputs in the symbol's order: ``#3_output``, or ``#3_output0`` and the next ones of several."""
-        nodes = {copy.name: node for node, copy in copies.items()}
+        nodes = {copy.name: node for node, copy in self._copied.items()}
         entries = []
         for output in self._symbol.list_outputs():
             node = nodes.get(output) or nodes[output.split("_")[0]]
@@ -172,3 +243,25 @@ def _size(node: Node, tried: tuple[int, ...]) -> Size:
 def _depends_on_batch(reason: str | Exception) -> OpError:
     return OpError("export.onnx", f"the net does not take any batch size: {reason}",
                    "Export it for the batch in data_shape: dynamic_batch=False, or --fixed-batch")
+
+
+class SizedNode(NodeValues):
+    """A node with the shapes and types of its inputs and of its first output.
+
+    ``dtypes``: types of the inputs.
+    """
+
+    def __init__(self, node: Node, sizes: Sizes):
+        super().__init__(node, [sizes.shape[entry] for entry in node.inputs])
+        self.dtypes = [sizes.dtype[entry] for entry in node.inputs]
+        self._sizes = sizes
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """Shape of the first output."""
+        return self._sizes.shape[self.node, 0]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the first output."""
+        return self._sizes.dtype[self.node, 0]

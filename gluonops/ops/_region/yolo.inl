@@ -1,7 +1,7 @@
 // The heads of YOLOv3 to YOLOv7: what one prediction costs, and its gradient. C++ and CUDA share this text. Deltas are
 // those of pjreddie's and AlexeyAB's Darknet, src/yolo_layer.c and src/box.c: minus the gradient with respect to the
-// data. gaussian.cuh has what differs for Gaussian YOLOv3: `Loss` is a YoloLoss or a GaussianLoss.
-#include "../_region/yolo_box.cuh"
+// data. gaussian.inl has what differs for Gaussian YOLOv3: `Loss` is a YoloLoss or a GaussianLoss.
+#include "../_region/yolo_box.inl"
 
 // The ground truth that a predicted box overlaps most, of several the first. Lanes share the ground truths.
 template <typename A> struct BestMatch {

@@ -1,6 +1,4 @@
-// Ground truth: rows of (x, y, w, h, class). region.h has the same for C++. They are two texts on purpose: there a row is
-// read once per image, and here each thread reads every row.
-#include "../_boxes/boxes.cuh"
+// Ground truth: rows of (x, y, w, h, class). C++ and CUDA share this text. Whoever includes it has boxes.inl.
 
 // A row of ground truth, and the cell of its centre. The row is a box, padding (zeros), or invalid. A box has its
 // centre in the image, some area, and a class from 0 to classes - 1. A NaN makes a row invalid.
@@ -12,7 +10,7 @@ template <typename A> struct GroundTruth {
 
     // The cell is that of a point beside the centre: of `shift` boxes up and to the left.
     template <typename T>
-    __device__ GroundTruth(const T *rows, int64_t t, int64_t classes, int64_t height, int64_t width, A shift = 0)
+    GLUONOPS_INLINE GroundTruth(const T *rows, int64_t t, int64_t classes, int64_t height, int64_t width, A shift = 0)
     {
         box.x = load(rows, 5 * t);
         box.y = load(rows, 5 * t + 1);
@@ -26,7 +24,7 @@ template <typename A> struct GroundTruth {
         row = valid ? cell_of(box.y - shift * box.h, height) : 0;
     }
 
-    static __device__ int64_t cell_of(A place, int64_t cells)
+    static GLUONOPS_INLINE int64_t cell_of(A place, int64_t cells)
     {
         const int64_t cell = int64_t(place * A(cells));
         return cell < 0 ? 0 : cell < cells ? cell : cells - 1;

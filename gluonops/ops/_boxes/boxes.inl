@@ -66,8 +66,13 @@ GLUONOPS_INLINE Sides<A> sides_of(const BoxRow<A> &row, bool is_center)
 {
     const A *of = row.numbers;
     Sides<A> sides;
-    sides.across = is_center ? side_of_center(of[0], of[2]) : side_of_corners(of[0], of[2]);
-    sides.down = is_center ? side_of_center(of[1], of[3]) : side_of_corners(of[1], of[3]);
+    if (is_center) {
+        sides.across = side_of_center(of[0], of[2]);
+        sides.down = side_of_center(of[1], of[3]);
+    } else {
+        sides.across = side_of_corners(of[0], of[2]);
+        sides.down = side_of_corners(of[1], of[3]);
+    }
     return sides;
 }
 
@@ -75,9 +80,14 @@ GLUONOPS_INLINE Sides<A> sides_of(const BoxRow<A> &row, bool is_center)
 template <typename A>
 GLUONOPS_INLINE BoxRow<A> row_gradient(const Box<A> &by, bool is_center)
 {
-    const BoxRow<A> by_center = {{by.x, by.y, by.w, by.h}};
-    const BoxRow<A> by_corners = {{by.x / 2 - by.w, by.y / 2 - by.h, by.x / 2 + by.w, by.y / 2 + by.h}};
-    return is_center ? by_center : by_corners;
+    BoxRow<A> row = {{by.x, by.y, by.w, by.h}};
+    if (!is_center) {
+        row.numbers[0] = by.x / 2 - by.w;
+        row.numbers[1] = by.y / 2 - by.h;
+        row.numbers[2] = by.x / 2 + by.w;
+        row.numbers[3] = by.y / 2 + by.h;
+    }
+    return row;
 }
 
 // Two boxes along one axis: the distance of their centres, how far they overlap, how long their hull is, and the

@@ -1,0 +1,47 @@
+"""The attributes of a node, which are text, as values."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from .graph import Node
+
+
+class NodeValues:
+    """A node with its attributes as values.
+
+    ``shapes``: of its inputs.
+    """
+
+    def __init__(self, node: Node, shapes: list):
+        self.node = node
+        self.shapes = shapes
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """An attribute as a string."""
+        return self.node.attrs.get(name, default)
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """An attribute as a number, a tuple or None."""
+        text = self.node.attrs.get(name)
+        if text is None:
+            return default
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return float(text)   # nan, inf
+
+    def ints(self, name: str, default: Any) -> Any:
+        """An attribute as a tuple of integers; ``default`` if it is absent or empty."""
+        value = self.value(name)
+        if value is None or value == () or value == []:
+            return default
+        return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute as a boolean."""
+        return self.node.flag(name, default)
+
+    def axis(self, name: str = "axis", default: int = -1) -> int:
+        """An attribute as an axis of the first input, from 0."""
+        return self.value(name, default) % len(self.shapes[0])

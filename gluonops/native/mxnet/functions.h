@@ -1,0 +1,55 @@
+// std::functions that the code of MXNet's wheels can call. Included by registration.cc alone.
+#ifndef GLUONOPS_NATIVE_FUNCTIONS_H_
+#define GLUONOPS_NATIVE_FUNCTIONS_H_
+
+#include <stddef.h>
+#include <string.h>
+
+#include <functional>
+
+#include "registration.h"
+
+namespace gluonops {
+namespace {
+
+// The code that a std::function calls takes its arguments as they are in libstdc++ before GCC 5, and references to them
+// since then. The wheels differ: some are built by GCC 4.8. Everything else in the objects is the same.
+bool old_functions = false;
+
+struct Parts {   // of a std::function
+    void *data[2];
+    void *manager;
+    void *invoker;
+};
+
+template <typename Function, typename Invoker>
+void set_invoker(Function *function, Invoker *invoker)
+{
+    static_assert(sizeof(Parts) == sizeof(Function), "another std::function");
+    memcpy(reinterpret_cast<char *>(function) + offsetof(Parts, invoker), &invoker, sizeof invoker);
+}
+
+// A function of an operator as the std::function that MXNet's registry keeps.
+template <auto function>
+struct Wrapped;
+
+template <typename Result, typename... Args, Result (*function)(const Registration &, Args...)>
+struct Wrapped<function> {
+    static Result call_by_value(void *const *data, Args... args)
+    {
+        return function(*static_cast<const Registration *>(*data), args...);
+    }
+
+    static std::function<Result(Args...)> of(const Registration &operation)
+    {
+        std::function<Result(Args...)> result = [&operation](Args... args) { return function(operation, args...); };
+        if (old_functions)
+            set_invoker(&result, call_by_value);
+        return result;
+    }
+};
+
+}  // namespace
+}  // namespace gluonops
+
+#endif  // GLUONOPS_NATIVE_FUNCTIONS_H_

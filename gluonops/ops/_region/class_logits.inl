@@ -1,0 +1,45 @@
+// The class logits of a prediction. C++ and CUDA share this text.
+
+template <typename A>
+GLUONOPS_INLINE A scalar_sigmoid(A x) { return A(1) / (A(1) + exponential(-x)); }
+
+// The logits, `stride` apart: of a softmax, or of a sigmoid each.
+template <typename T>
+struct ClassLogits {
+    typedef typename Accumulator<T>::type A;
+    const T *first;
+    int64_t stride;
+    bool softmax;
+    A max, log_sum;   // of the softmax
+
+    GLUONOPS_INLINE ClassLogits(const T *first, int64_t classes, int64_t stride, bool softmax)
+        : first(first), stride(stride), softmax(softmax), max(lowest<A>()), log_sum(0)
+    {
+        if (!softmax)
+            return;
+        A sum = 0;
+        for (int64_t k = 0; k < classes; ++k)
+            max = logit(k) > max ? logit(k) : max;
+        for (int64_t k = 0; k < classes; ++k)
+            sum += exponential(logit(k) - max);
+        log_sum = logarithm(sum);
+    }
+
+    GLUONOPS_INLINE A logit(int64_t k) const { return load(first, k * stride); }
+
+    GLUONOPS_INLINE A probability(int64_t k) const
+    {
+        return softmax ? exponential(logit(k) - max - log_sum) : scalar_sigmoid(logit(k));
+    }
+
+    // The negative log-likelihood of class k, given its target of 0 or 1.
+    GLUONOPS_INLINE A nll(int64_t k, A target) const
+    {
+        const A x = logit(k);
+        if (softmax)
+            return target * (log_sum - (x - max));
+        const A positive = x > 0 ? x : A(0);
+        const A sum = exponential(-positive) + exponential(x - positive);
+        return logarithm(sum) + positive - x * target;
+    }
+};

@@ -1,0 +1,220 @@
+// The rows of classes as a pass over them sees them: elements with the numbers of their row, whether a row's elements are
+// neighbours, or rows are columns, or short.
+#ifndef GLUONOPS_OPS_CLASS_ROWS_H_
+#define GLUONOPS_OPS_CLASS_ROWS_H_
+
+#include "short_softmax.h"
+
+namespace gluonops {
+namespace GLUONOPS_TARGET {
+
+// What a pass reads. An operator derives a struct from it. That of a loss, whose first input are logits, has
+//
+//     bool sums() const;                               // whether the loss needs a sum over the row
+//     V term(const ClassElement &) const;              // of that sum; the row is a SoftmaxRow
+//     A loss(int64_t class_id, A nll, A sum) const;    // nll: the negative logarithm of the probability of the class
+//
+// and that of a gradient
+//
+//     template <typename N> struct Row { N ..., factor; };      // numbers of a row. If factor is NaN, so is the gradient
+//     Row<A> row(int64_t row, int64_t class_id, const T *first_input, int64_t step) const;
+//     V gradient(const ClassElement &, number) const;           // the values of results[number]
+//
+// If SUMS, it has sums() and term() too, and the first number of a row is the sum.
+template <typename T, int READ, int WRITTEN = 1>
+struct ClassRows {
+    typedef T Type;
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    // VARIES: whether there may be weights, and all but the first input and result may be null.
+    enum { INPUTS = READ, RESULTS = WRITTEN, LABELLED = true, SUMS = false, VARIES = false };
+    RowSizes sizes;
+    const T *inputs[READ];
+    T *results[WRITTEN];   // of a gradient
+    Labels labels;         // without an array, every row has the class 0
+    const A *weights;      // of the classes, or null
+
+    // How many tensors as large as the first input the pass reads and writes.
+    int64_t tensors() const
+    {
+        int64_t count = 0;
+        for (const T *input : inputs)
+            count += input != nullptr;
+        for (const T *result : results)
+            count += result != nullptr;
+        return count;
+    }
+};
+
+// The numbers of as many elements as a vector has lanes. `row` has numbers if all are of one row, else vectors.
+template <typename T, int INPUTS, typename Row, typename Place>
+struct ClassElement {
+    typedef typename Simd<T>::Vector V;
+    V inputs[INPUTS], weight;
+    Row row;
+    Place label;   // which of the elements is the label's class
+};
+
+// In one row: the lane, if it is one. Most vectors of a row have none.
+template <typename T>
+struct LabelLane {
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    int64_t lane;
+
+    // `values`, with `share` subtracted at the label's class.
+    GLUONOPS_INLINE V subtract_from(V values, A share) const
+    {
+        if (uint64_t(lane) < Simd<T>::LANES)
+            values[lane] -= share;
+        return values;
+    }
+
+    // `values`, with another at the label's class.
+    GLUONOPS_INLINE V replace_in(V values, A value) const
+    {
+        if (uint64_t(lane) < Simd<T>::LANES)
+            values[lane] = value;
+        return values;
+    }
+};
+
+// In several rows: -1 where it is, else 0.
+template <typename T>
+struct LabelLanes {
+    typedef typename Simd<T>::Vector V;
+    typename Simd<T>::Indices lanes;
+
+    template <typename Share>
+    GLUONOPS_INLINE V subtract_from(V values, Share share) const
+    {
+        return values - (lanes ? V{} + share : V{});
+    }
+};
+
+template <typename N> struct SoftmaxRow { N max, log_sum; };
+
+// The numbers of a block's rows.
+template <typename T, template <typename> class Row, int ROOM>
+struct RowNumbers {
+    typedef typename Simd<T>::Scalar A;
+    typedef typename Simd<T>::Vector V;
+    enum { COUNT = sizeof(Row<A>) / sizeof(A) };
+    alignas(64) A values[COUNT][ROOM];
+
+    GLUONOPS_INLINE void set(int64_t j, const Row<A> &row)
+    {
+        for (int n = 0; n < COUNT; ++n)
+            values[n][j] = reinterpret_cast<const A *>(&row)[n];
+    }
+
+    // vector_of(numbers) gives those of the rows of a vector's lanes.
+    template <typename VectorOf>
+    GLUONOPS_INLINE Row<V> vectors(const VectorOf &vector_of) const
+    {
+        Row<V> row;
+        for (int n = 0; n < COUNT; ++n)
+            reinterpret_cast<V *>(&row)[n] = vector_of(values[n]);
+        return row;
+    }
+};
+
+// The classes of neighbouring rows. All are 0 without labels.
+template <typename Pass, typename Index>
+GLUONOPS_INLINE void read_class_ids(const Pass &pass, int64_t first_row, int64_t rows, Index *class_ids)
+{
+    if (Pass::LABELLED && pass.labels.array.values)
+        classes_of(pass.labels, first_row, rows, pass.sizes.length, class_ids);
+    else
+        memset(class_ids, 0, size_t(rows) * sizeof(Index));
+}
+
+template <typename Pass>
+GLUONOPS_INLINE int64_t class_of_row(const Pass &pass, int64_t row)
+{
+    return Pass::LABELLED && pass.labels.array.values ? class_of(pass.labels, row, pass.sizes.length) : 0;
+}
+
+// The elements from `i` on, counted from where `inputs` point to.
+template <typename Pass, typename Row, typename Place, typename Mask>
+GLUONOPS_INLINE auto class_element(const typename Pass::Type *const *inputs, int64_t i, const Row &row, Place label,
+                                   typename Pass::V weight, Mask mask)
+{
+    ClassElement<typename Pass::Type, Pass::INPUTS, Row, Place> element;
+    for (int k = 0; k < Pass::INPUTS; ++k) {
+        const bool is_missing = Pass::VARIES && k > 0 && !inputs[k];
+        element.inputs[k] = is_missing ? typename Pass::V{} : load(inputs[k] + i, mask, typename Pass::A(0));
+    }
+    element.label = label;
+    element.weight = weight;
+    element.row = row;
+    return element;
+}
+
+// A row whose elements are neighbours.
+template <bool WEIGHTED, typename Pass>
+struct OneRow {
+    typedef typename Pass::Type T;
+    typedef typename Pass::A A;
+    typedef typename Pass::V V;
+    const T *inputs[Pass::INPUTS];
+    const A *weights;
+    int64_t class_id;
+
+    GLUONOPS_INLINE OneRow(const Pass &pass, int64_t row, int64_t class_id) : weights(pass.weights), class_id(class_id)
+    {
+        for (int k = 0; k < Pass::INPUTS; ++k)
+            inputs[k] = pass.inputs[k] ? pass.inputs[k] + row * pass.sizes.length : nullptr;
+    }
+
+    template <typename Row, typename Mask>
+    GLUONOPS_INLINE auto element(int64_t i, const Row &row, Mask mask) const
+    {
+        V weight = broadcast(A(1));
+        if constexpr (WEIGHTED)
+            weight = load(weights + i, mask, A(0));
+        return class_element<Pass>(inputs, i, row, LabelLane<T>{class_id - i}, weight, mask);
+    }
+};
+
+// A block of columns.
+template <typename Pass>
+struct OneBlock {
+    typedef typename Pass::Type T;
+    typedef typename Pass::A A;
+    typedef typename Pass::V V;
+    typedef typename Simd<T>::Index Index;
+    typedef typename Simd<T>::Indices Indices;
+    const T *inputs[Pass::INPUTS];
+    const A *weights;
+    const Index *class_ids;
+    int64_t pitch, per_line;
+
+    GLUONOPS_INLINE OneBlock(const Pass &pass, ColumnBlock<T> &block, const Index *class_ids)
+        : weights(pass.weights), class_ids(class_ids), pitch(block.lines.pitch), per_line(block.lines.per_line)
+    {
+        for (int k = 0; k < Pass::INPUTS; ++k)
+            inputs[k] = pass.inputs[k] ? block.read(pass.inputs[k]) : nullptr;
+    }
+
+    GLUONOPS_INLINE Indices classes(int64_t j) const
+    {
+        Indices ids;
+        memcpy(&ids, class_ids + j, WIDTH);
+        return ids;
+    }
+
+    template <typename Numbers, typename Mask>
+    GLUONOPS_INLINE auto element(int64_t line, int64_t j, const Numbers *numbers, Mask mask) const
+    {
+        const auto row = numbers->vectors([=](const A *values) GLUONOPS_LAMBDA { return load(values + j, FullMask()); });
+        const V weight = broadcast(weights ? weights[line] : A(1));
+        const LabelLanes<T> label = {classes(j) == Index(line * per_line)};
+        return class_element<Pass>(inputs, line * pitch + j, row, label, weight, mask);
+    }
+};
+
+}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops
+
+#endif  // GLUONOPS_OPS_CLASS_ROWS_H_
