@@ -117,6 +117,9 @@ docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
 gallery: $(STAMP) ## run the examples shortly, and write docs/gallery.md with their results; EXAMPLE=x for one of them
 	$(BIN)/python docs/gallery.py $(EXAMPLE)
 
+first-hour: ## type the commands of a first hour in a fresh clone, and write docs/first_hour.txt
+	python3 tools/first_hour.py
+
 new-op: $(STAMP) ## NAME=x: start an operator; its tests fail until its files are filled
 	$(BIN)/python tools/new_op.py "$(NAME)"
 
