@@ -12,8 +12,8 @@ from ...core.errors import OpError
 from ...runtime import importing
 from ..graph import Entry
 from ..model import ExportedModel
-from ..onnx.sizes import Sizes
 from ..shapes import Shapes
+from ..sizes import Sizes
 
 if importing.is_imported():
     from .reference import MOMENTUM, Reference, head
