@@ -1,6 +1,7 @@
 """The settings of Sphinx. `make docs` generates pages and tables, and builds all into docs/_build."""
 from __future__ import annotations
 
+import logging
 import pathlib
 import sys
 
@@ -55,6 +56,7 @@ def write_pages(app: Sphinx) -> None:
     import pictures
     import reference
     import tables
+    logging.getLogger().setLevel(logging.WARNING)   # a package of the theme prints what MXNet logs
     tables.write(HERE / "tables")
     reference.write(HERE / "api")
     pictures.draw(HERE / "drawn", guide_pictures.PICTURES)

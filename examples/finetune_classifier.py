@@ -108,7 +108,7 @@ def fit(net, images, args, workers):
     warning = train.warning_of_few_updates(args.epochs * updates, args.epochs, args.pretrained != "none", "classifier")
     if warning:
         run.say(warning)
-    run.introduce(train.describe_images(training, images.validation))
+    run.introduce(train.describe_images(training, images.held_out, images.validation))
 
     augmented = Augmented(training, args.size, train.default_augment(args.dataset, args.flip), args.seed)
     for epoch in run.epochs():
@@ -151,8 +151,9 @@ def verify(net, images, args):
     if found is None:
         return None
     train.draw_roc({args.loss: found}, args.out / "roc.png")
-    print(f"Of pairs of {', '.join(classes)} it compares {found.accuracy:.4f} correctly; the ROC curve's area is "
-          f"{found.area:.4f}.")
+    if classes != net.classes or args.loss in MARGINS:
+        print(f"Of pairs of {', '.join(classes)} it compares {found.accuracy:.4f} correctly; the ROC curve's area is "
+              f"{found.area:.4f}.")
     return {"classes": classes, "accuracy": found.accuracy, "area": found.area, "threshold": found.threshold}
 
 

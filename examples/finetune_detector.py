@@ -4,6 +4,7 @@
     gluonops train DIR                                              # a few dozen pictures are enough
     gluonops train DIR --size 416 --flip 0.5 --freeze 2
         --pretrained yolov2-tiny-voc.weights --pretrained-names voc.names --width 1 --head-channels 1024 1024
+        --anchors voc
     gluonops train VOCdevkit --model yolov2 --size 416 --multi-scale 320 608 --pretrained darknet19_448.conv.23
         --flip 0.5 --epochs 160 --batch-size 16 --accumulate 4 --anchors voc --lr 0.001
         --box-loss mse --coord-scale 1 --anchor-images 12800        # as Darknet

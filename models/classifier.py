@@ -16,6 +16,7 @@ import mxnet as mx
 from gluonops.core.errors import OpError
 from gluonops.core.optional import require
 from gluonops.darknet.net import preprocessing_for
+from gluonops.runtime.near import perhaps
 from mxnet import gluon
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
@@ -182,5 +183,7 @@ def _features_of_gluoncv(name, classes):
                 raise ValueError("its classes are fixed") from error
             return zoo.get_model(name, **options).features
     except (ValueError, AttributeError) as error:
+        known = [*OURS, *zoo.get_model_list()]
+        meant = "" if name in known else perhaps(name, known)
         raise OpError(WHERE, f"there is no classifier {name!r} with `features`",
-                      f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error
+                      meant or f"Choose {', '.join(OURS)}, resnet18_v1, mobilenet0.25, ...") from error

@@ -8,18 +8,15 @@ import os
 import pathlib
 import re
 import runpy
-import shlex
-import shutil
 from typing import NamedTuple
 
 import fresh
 import gluonops as gops
 import pytest
 from docutils import nodes
-from gluonops.commands import cli
 from gluonops.core.block import OpBlock, entries, sections
-from gluonops.data.datasets import scenes
-from PIL import Image
+from gluonops.ops._boxes.contract import FORMAT
+from gluonops.ops._labels.contract import IGNORE
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 PAGES = {page.relative_to(DOCS).with_suffix("").as_posix(): page.read_text(encoding="utf-8")
@@ -68,28 +65,6 @@ def test_examples(page, tmp_path):
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             assert doctest.OutputChecker().check_output(block.printed, output, flags), (
                 f"{block.text}\nprints\n\n{output}\nand the page says\n\n{block.printed}")
-
-
-def test_the_command_line(tmp_path, monkeypatch):
-    """Every command of the page, in its order, with a small network in YOLOv2's place, and with few scenes."""
-    monkeypatch.setitem(scenes.COUNT, "train", 50)
-    monkeypatch.chdir(tmp_path)
-    darknet = DOCS.parent / "tests" / "golden" / "darknet"
-    shutil.copy(darknet / "mini-yolov2.cfg", "yolov2.cfg")
-    runpy.run_path(str(darknet / "random_weights.py"))["write"]("yolov2.cfg", 21, "yolov2.weights")
-    for name in ("dog.jpg", "cat.jpg"):
-        Image.new("RGB", (90, 60), "red").save(name)
-    pathlib.Path("coco.names").write_text("cat\ndog\n")
-    exec(code("command_line"), {})
-    lines = "".join(block.text for block in blocks("command_line", "sh")).splitlines()
-    # install-mxnet changes the environment; docs/install.md shows it.
-    assert {line.split()[1] for line in lines} == set(cli.EXAMPLES) - {"install-mxnet", "completion"}, "each is shown"
-    for line in lines:
-        words = shlex.split(line, comments=True)[1:]
-        in_itself = words[0] in ("train", "val")   # they change how the process takes Ctrl-C
-        assert (fresh.python("-m", "gluonops", *words).returncode if in_itself else cli.main(words)) == 0, line
-    assert {path.name for path in tmp_path.glob("deploy/*")} == {
-        "net-symbol.json", "net-0000.params", "net.onnx", "large.onnx", "one.onnx"}
 
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"], indirect=True)
@@ -206,6 +181,9 @@ def test_the_contract_describes_inputs_and_output():
     assert described["label"] == ("NDArray or Symbol", "Class indices, (batch, ...), in any float or integer dtype.")
     assert list(described) == ["data", "label", "ignore_label", "smooth", "squared", "name"]
     assert "Loss per sample and class, (batch, classes); the dtype of ``data``." in page["Returns"]
+    assert described["ignore_label"] == ("int, optional", IGNORE.doc)
+    page = sections(gops.ops.iou_loss.__doc__)
+    assert ("format", "{'corner', 'center'}, default 'corner'", FORMAT.doc) in entries(page["Parameters"])
     page = sections(gops.ops.abs.__doc__)
     assert "Any shape; float16, float32, float64, uint8, int8, int32 or int64." in page["Parameters"]
     assert "``output_grad * sign(data)``" in page["Returns"]

@@ -1,54 +1,213 @@
-"""Each command that a page prints can be typed: its program, script or target is there, and takes these options."""
-import os
+"""Each command that a page prints works. Those that a test machine can run are typed in the activated environment, page
+by page, in a folder with the files that the page assumes. PARSED lists the others: the parser takes their options."""
+import argparse
 import pathlib
 import re
 import runpy
 import shlex
 import subprocess
 import sys
+import tarfile
 import types
 
-import fresh
 import gluonops as gops
+import mxnet as mx
+import numpy as np
 import pytest
 from gluonops.commands import cli, scripts
+from mxnet.gluon import nn
+from mxnet.gluon.model_zoo import vision
+from PIL import Image
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGES = ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "examples/deploy/README.md",
+sys.path.append(str(ROOT / "tests" / "data"))
+import folders  # noqa: E402
+
+DARKNET = ROOT / "tests" / "golden" / "darknet"
+ACTIVATE = pathlib.Path(sys.prefix) / "bin" / "activate"
+PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "benchmarks/README.md", "examples/deploy/README.md",
          *(path.relative_to(ROOT).as_posix() for part in ("*.md", "tutorials/*.md")
            for path in sorted((ROOT / "docs").glob(part)))]
 TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
-SHELL = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
+FENCE = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.M | re.S)
+INLINE = re.compile(r"`((?:gluonops|python|make|pip) (?!-m gluonops`)[^`]+)`")
+SCRIPT = ("# role.sh", "#SBATCH")   # a block that begins so is a file; test_several_machines.py runs it
+QUICK = ("README.md", "docs/index.md", "docs/onnx.md", "examples/deploy/README.md")
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
+# The commands that no test types, and why.
+PARSED = {
+    r"git clone": "the address is not public yet",
+    r"pip install": "it changes the environment; test_packaging.py installs what a wheel has",
+    r"gluonops install-mxnet": "it changes the environment; tools/wheels.py runs it in a new one",
+    r"make ": "the targets take up to an hour; .ci/run and tools/fresh_check.py make them",
+    r"python -m build": "test_packaging.py runs it",
+    r"python -m gluonops\.native\.build": "it compiles for minutes; make test does it",
+    r"python -m benchmarks": "they take hours, a GPU or a machine that does nothing else",
+    r".*yolov4\.conv\.137": "the weights belong to the first 137 layers of a net, and a batch of YOLOv4 takes minutes",
+    r".*--device 0,1": "it takes two GPUs",
+    r"mpirun|srun": "they take several hosts",
+}
+# What makes the others take seconds. The options of the first pattern that is found go to the end of the command.
+SHORTER = {
+    r"make_shapes\.py": "--count 8 4",
+    r"evaluate\.py|gluonops val \S+$": "--count 4",
+    r"train_darknet\.py|finetune_detector\.py --size|--task detect|train --cfg": "--epochs 1 --count 8 4",
+    r"gluonops train|examples/(train|module|finetune)_": "--epochs 1",
+    r"gluonops bench$|bench --json": "--seconds 0.001",
+}
 
-def commands(page):
-    """The command lines of a page: those of its shell blocks that run gluonops or an example."""
-    found = []
-    for block in SHELL.findall(TEXTS[page]):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = shlex.split(line.split(" > ")[0], comments=True)
-            if words[:1] == ["git"] or words[:1] == ["pip"]:
-                continue
-            starts = [i for i, word in enumerate(words) if word == "gluonops" or word.startswith("examples/")]
-            found += [tuple(words[start:]) for start in starts]   # one may start another: both are complete
-    return found
+
+def printed(page):
+    """The commands of a page in its order: of its shell blocks, and in its sentences those with arguments."""
+    lines = []
+    for place in re.finditer(f"{FENCE.pattern}|{INLINE.pattern}", TEXTS[page], re.M | re.S):
+        language, block, inline = place.groups()
+        if inline and len(inline.split()) > 2 and "COMMAND" not in inline:
+            lines.append(inline)
+        elif language in ("sh", "console") and not block.startswith(SCRIPT):
+            lines += [re.sub(r"(^|\s+)#.*", "", line) for line in block.replace("\\\n", " ").splitlines()]
+    commands = [" ".join(command.split()) for line in lines for command in line.split(" && ")]
+    return [command for command in commands if command and not command.startswith("cd ")]
 
 
+def is_typed(command):
+    return not any(re.match(pattern, command) for pattern in PARSED)
+
+
+# -- the files that the pages assume -------------------------------------------------------------------------------
+def picture(path):
+    Image.effect_noise((90, 60), 80).convert("RGB").save(path)
+
+
+def pictures(path):
+    path.mkdir()
+    for number in range(4):
+        picture(path / f"{number}.png")
+
+
+def cfg(name, layers=None):
+    """Write a cfg of the tests, or the first layers of one."""
+    def write(path):
+        sections = re.split(r"(?m)^(?=\[)", (DARKNET / name).read_text(encoding="utf-8"))
+        path.write_text("".join(sections[:layers and layers + 2]), encoding="utf-8")
+    return write
+
+
+def weights(name, layers=None):
+    """Write random weights of a cfg of the tests, or of its first layers."""
+    def write(path):
+        cfg(name, layers)(path.with_suffix(".of.cfg"))
+        runpy.run_path(str(DARKNET / "random_weights.py"))["write"](path.with_suffix(".of.cfg"), 3, path)
+    return write
+
+
+def shipped(path):
+    with tarfile.open(DARKNET / "shipped.tar.xz") as archive:
+        path.write_bytes(archive.extractfile(f"pjreddie/{path.name}").read())
+
+
+def names(count):
+    return lambda path: path.write_text("".join(f"class{number}\n" for number in range(count)))
+
+
+def small_net(path):
+    path.parent.mkdir(exist_ok=True)
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(), gops.nn.Reorg(2), nn.Conv2D(4, 1))
+    net.classes, net.preprocessing = ["a", "b", "c", "d"], {"colours": "RGB"}
+    net.initialize()
+    gops.export.symbol(net, path, data_shape=(1, 3, 32, 32))
+
+
+def resnet(path):
+    net = vision.resnet18_v1()
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    net(mx.nd.ones((1, 3, 224, 224)))
+    net.export(str(path))
+
+
+def classes(path):
+    for split in ("train", "val"):
+        for name in ("rose", "tulip"):
+            (path / split / name).mkdir(parents=True)
+            for number in range(4):
+                picture(path / split / name / f"{number}.png")
+
+
+def detection(make):
+    """Write a data set of tests/data."""
+    return lambda path: make(path, np.random.RandomState(0))
+
+
+FILES = {
+    **dict.fromkeys(("dog.jpg", "cat.jpg", "street.jpg", "photograph.jpg"), picture),
+    **dict.fromkeys(("photographs", "photos", "scenes"), pictures),
+    **dict.fromkeys(("net", "old/net"), small_net),
+    **dict.fromkeys(("flowers", "FOLDER"), classes),
+    "resnet": resnet,
+    "VOCdevkit": detection(folders.make_voc), "COCO": detection(folders.make_coco),
+    "coco.names": names(2), "voc.names": names(20),
+    "yolov2.cfg": cfg("mini-yolov2.cfg"), "yolov2.weights": weights("mini-yolov2.cfg"),
+    "yolov2-voc.cfg": cfg("yolov2-voc.cfg"), "yolov2-voc.weights": weights("yolov2-voc.cfg"),
+    "yolov2-tiny-voc.weights": weights("yolov2-tiny-voc.cfg"),
+    "yolov3-tiny.cfg": shipped,
+    # A small net under the name of a large one.
+    **dict.fromkeys(("FILE", "yolov3.cfg"), cfg("mini-yolov3.cfg")), "yolov3.weights": weights("mini-yolov3.cfg"),
+    "darknet19.weights": weights("darknet19.cfg"), "darknet19_448.conv.23": weights("darknet19.cfg", 23),
+}
+
+
+def prepare(page):
+    """The clone's examples, the files that the page's commands name, and those that its Python writes."""
+    pathlib.Path("examples").symlink_to(ROOT / "examples")
+    named = {word.rpartition("=")[2] for command in printed(page) if is_typed(command) for word in command.split()}
+    if page == "docs/command_line.md":
+        exec("".join(block for language, block in FENCE.findall(TEXTS[page]) if language == "python"), {})
+    for name in sorted(named & set(FILES)):
+        if not pathlib.Path(name).exists():
+            FILES[name](pathlib.Path(name))
+
+
+# -- typed ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[] if page in QUICK else pytest.mark.slow)
+                                  for page in PAGES if any(map(is_typed, printed(page)))])
+def test_it_can_be_typed(page, tmp_path, monkeypatch):
+    """In the environment that the README says to activate after `make demo`."""
+    if not ACTIVATE.exists():
+        pytest.skip("this Python runs in no virtual environment")
+    assert "`source .venv/bin/activate`" in TEXTS["README.md"]
+    monkeypatch.chdir(tmp_path)
+    prepare(page)
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
+    for command in filter(is_typed, printed(page)):
+        more = next((options for pattern, options in SHORTER.items() if re.search(pattern, command)), "")
+        done = subprocess.run(["bash", "-c", f"source {ACTIVATE} && {command} {more}"], env=environment,
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command} {more}\n{done.stdout}\n{done.stderr}"
+
+
+# -- parsed --------------------------------------------------------------------------------------------------------
 class Taken(BaseException):
-    """A script has parsed its arguments."""
+    """A program has parsed its arguments."""
 
 
 def take(words, monkeypatch):
     """Parse a command as it would be typed, and stop there. SystemExit: it cannot be typed so."""
-    def parse(options):
-        options.parser.parse_args(sys.argv[1:])
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_and_stop(*arguments):
+        parse(*arguments)
         raise Taken
 
-    monkeypatch.setattr(gops.train.Options, "parse", parse)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
     monkeypatch.setattr(sys, "argv", [*words])
     try:
-        if words[0] != "gluonops":
+        if words[0] == "python":
+            monkeypatch.setattr(sys, "argv", words[2:])
+            runpy.run_module(words[2], run_name="__main__")
+        elif words[0] != "gluonops":
             runpy.run_path(str(ROOT / words[0]))["arguments"]()
         elif words[1] in ("train", "val"):
             cli.main([*words[1:]])
@@ -60,31 +219,46 @@ def take(words, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def programs(command):
+    """The words of the programs in a command, one of which may start another."""
+    words = shlex.split(re.split(" >>? ", command)[0])
+    starts = [i for i, word in enumerate(words) if word == "gluonops" and words[i + 1:] or word.startswith("examples/")
+              or words[i:i + 2] == ["python", "-m"] and words[i + 2].startswith("benchmarks")]
+    return [words[start:] for start in starts]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(map(programs, printed(page)))])
 def test_the_parser_takes_it(page, monkeypatch, capsys):
-    for words in commands(page):
+    """Also what the slow test above types."""
+    for words in [words for command in printed(page) for words in programs(command)]:
         errors = []
         for task in ("detection", "classification"):   # a folder of the page's user
             monkeypatch.setattr(scripts.data, "recognize", lambda *_, task=task: types.SimpleNamespace(task=task))
             try:
                 take(words, monkeypatch)
-            except SystemExit:
-                errors.append(capsys.readouterr().err)
+            except SystemExit as end:
+                if end.code:
+                    errors.append(capsys.readouterr().err)
         assert len(errors) < 2, f"{' '.join(words)}\n{errors[0]}"
 
 
-def test_most_pages_print_commands():
-    """The test above sees them."""
-    found = [words for page in PAGES for words in commands(page)]
-    assert len(found) > 60 and {"gluonops", "examples/make_shapes.py"} <= {words[0] for words in found}
-    assert ("gluonops", "train", "--kvstore", "dist_sync") in found   # behind another program
-
-
 @pytest.mark.parametrize("words", ["gluonops trian", "gluonops export net --onx net.onnx", "gluonops train --modle mlp",
-                                   "examples/make_shapes.py --cuont 1 2"])
+                                   "examples/make_shapes.py --cuont 1 2", "python -m benchmarks.gpu --plna x"])
 def test_it_sees_a_mistake(words, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         take(words.split(), monkeypatch)
+
+
+def test_pages_print_commands():
+    """The tests above see them; and each reason not to type one is needed."""
+    found = [command for page in PAGES for command in printed(page)]
+    typed = [command for command in found if is_typed(command)]
+    assert len(typed) > 80
+    assert {words[1] for command in typed for words in programs(command) if words[0] == "gluonops"} == (
+        set(cli.EXAMPLES) - {"install-mxnet"}), "each is shown"
+    assert all(any(re.match(pattern, command) for command in found) for pattern in PARSED)
+    assert ["gluonops", "train", "--kvstore", "dist_sync"] in programs(
+        next(command for command in found if "--servers 1" in command))   # behind another program
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -99,38 +273,3 @@ def test_extras_of_pip(page):
     named = set(re.findall(r"pip install '(?:\.|gluonops)\[(\w+)\]'", TEXTS[page]))
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert all(f'    "{extra}": [' in setup for extra in named)
-
-
-def test_in_the_activated_environment(tmp_path):
-    """What the README says to do after `make demo` is enough for commands and scripts."""
-    assert "`source .venv/bin/activate`" in TEXTS["README.md"]
-    activate = pathlib.Path(sys.prefix) / "bin" / "activate"
-    if not activate.exists():
-        pytest.skip("this Python runs in no virtual environment")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    script = """
-set -e
-. "$ACTIVATE"
-gluonops files --help
-python examples/make_shapes.py --count 1 1 --size 64
-gluonops anchors out/shapes/detection -k 1
-"""
-    environment = {"ACTIVATE": str(activate), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
-                          check=False)
-    assert done.returncode == 0, done.stderr
-    assert "1 pictures to train on" in done.stdout
-
-
-@pytest.mark.slow
-def test_your_own_pictures(tmp_path):
-    """The first commands of the page about fine-tuning, as they stand there."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    block = SHELL.findall(TEXTS["docs/fine_tuning.md"])[0]
-    for line in block.splitlines():
-        program, *words = shlex.split(line, comments=True)
-        words = words if program == "python" else ["-m", "gluonops", *words]
-        done = fresh.python(*words, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "2"})
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out/finetune_detector/detector-symbol.json").exists()
-    assert (tmp_path / "out/finetune_classifier/classifier-symbol.json").exists()

@@ -77,7 +77,8 @@ def test_refused(cfg, options, text):
     ("darknet19", (1, 28, 28), "darknet19 does not take images of 1 channels, 28 x 28"),
     ("alexnet", (3, 28, 28), "alexnet does not take images of 3 channels, 28 x 28"),
     ("yolo3_darknet53_voc", (3, 64, 64), "there is no classifier 'yolo3_darknet53_voc'"),
-    ("ssd_300_vgg16_atrous_voc", (3, 64, 64), "there is no classifier 'ssd_300_vgg16_atrous_voc'")])
+    ("ssd_300_vgg16_atrous_voc", (3, 64, 64), "there is no classifier 'ssd_300_vgg16_atrous_voc'.*Choose mlp"),
+    ("resnet18", (3, 64, 64), "there is no classifier 'resnet18' with `features`. Perhaps you mean 'resnet18_v[12]")])
 def test_classifiers_that_take_no_such_images(model, shape, text):
     """Or are none; those are not asked for, as the weights of their base would be downloaded."""
     with pytest.raises(gops.OpError, match=text):

@@ -110,6 +110,17 @@ def test_the_catalogue_stays_in_order():
     assert len(set(lines)) >= 18 and lines == sorted(lines)
 
 
+def test_the_first_change_after_a_release_begins_a_heading():
+    tool = load_tool(ROOT)
+    released = "# Changelog\n\n## 1.0.0 (2026-11-25)\n- All.\n"
+    once = tool.with_change(released, "edge_sum")
+    assert once.startswith("# Changelog\n\n## Unreleased\n- Operator `edge_sum`: <fill in") and once.endswith(
+        ".\n\n## 1.0.0 (2026-11-25)\n- All.\n")
+    twice = tool.with_change(once, "center_crop")
+    assert twice.count("## Unreleased") == 1
+    assert twice.index("center_crop") < twice.index("edge_sum") < twice.index("1.0.0")
+
+
 def test_nothing_is_written_when_a_part_is_missing(tmp_path):
     root = copy_of_repository(tmp_path / "copy")
     (root / "CHANGELOG.md").write_text("# Changelog\n")
@@ -129,7 +140,7 @@ def test_an_operator_is_two_new_places_and_two_edited_lines(started):
     assert edited == EDITED
     for path in edited:
         changes = [line for line in difflib.ndiff(before[path].decode().splitlines(), after[path].decode().splitlines())
-                   if line[0] in "+-"]
+                   if line[0] in "+-" and line.strip() not in ("+", "+ ## Unreleased")]
         assert len(changes) == 1 and changes[0][0] == "+", (path, changes)
     assert {path for path, text in after.items() if NAME.encode() in text and before.get(path) != text} == new | edited
 

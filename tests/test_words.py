@@ -41,4 +41,4 @@ def test_all_pages_together():
 
 def test_the_first_release_is_described_in_400_words():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert len(text.split("1.0.0)\n")[1].split("\n## ")[0].split()) <= 400
+    assert len(text.split("## 1.0.0 ")[1].split("\n## ")[0].split()) <= 400

@@ -298,11 +298,14 @@ def with_block(text: str, name: str) -> str:
 
 
 def with_change(text: str, name: str) -> str:
-    """The CHANGELOG with a line under Unreleased."""
-    match = re.search(r"(?m)^## .*Unreleased.*\n+", text)
-    if not match:
+    """The CHANGELOG with a line under Unreleased, a heading that the first change after a release begins."""
+    newest = re.search(r"(?m)^## .*\n", text)
+    if not newest:
         raise Refused('CHANGELOG.md has no heading "## Unreleased". Add it first')
-    return f"{text[:match.end()]}- Operator `{name}`: <fill in: what it is for>.\n{text[match.end():]}"
+    change = f"- Operator `{name}`: <fill in: what it is for>.\n"
+    if "Unreleased" in newest.group():
+        return f"{text[:newest.end()]}{change}{text[newest.end():]}"
+    return f"{text[:newest.start()]}## Unreleased\n{change}\n{text[newest.start():]}"
 
 
 if __name__ == "__main__":

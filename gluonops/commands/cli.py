@@ -30,8 +30,9 @@ exit codes: 0 it worked; 1 it failed, and says why in a line on stderr;
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and return its exit code; see EXIT_CODES."""
-    args, rest = _parser().parse_known_args(argv)
+    """Run the command and return its exit code; see EXIT_CODES. Without words, print the help."""
+    words = sys.argv[1:] if argv is None else argv
+    args, rest = _parser().parse_known_args(words or ["--help"])
     if hasattr(args, "rest"):
         args.rest = rest
     elif rest:

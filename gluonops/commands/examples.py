@@ -29,7 +29,7 @@ EXAMPLES = {
   gluonops val classifier.onnx photographs --json
   gluonops val yolov2-voc.cfg yolov2-voc.weights VOCdevkit --names voc.names""",
     "completion": """\
-  gluonops completion > ~/.local/share/bash-completion/completions/gluonops
+  gluonops completion >> ~/.bashrc
   gluonops completion >> ~/.zshrc""",
     "convert": """\
   gluonops convert yolov2.cfg yolov2.weights out/yolov2

@@ -16,9 +16,12 @@ class Beyond64Bits(ValueError):
 
 
 class Kind:
-    """What values an attribute takes. ``parse`` accepts a Python value or its string form."""
+    """What values an attribute takes. ``parse`` accepts a Python value or its string form.
 
-    expected = ""
+    ``expected`` is for errors, and ``type`` for the operator's page.
+    """
+
+    expected = type = ""
     takes_tuples = False
 
     def parse(self, value: typing.Any) -> typing.Any:
@@ -40,6 +43,8 @@ def _plain(text: str) -> str:
 class Int(Kind):
     """An integer of at least ``low`` (None: any)."""
 
+    type = "int"
+
     def __init__(self, low: int | None = None):
         self.low = low
         self.expected = "an integer" if low is None else f"an integer of at least {low}"
@@ -58,6 +63,8 @@ class Int(Kind):
 
 class Float(Kind):
     """A finite real number of at least ``low``, above ``above`` and below ``below`` (None: no bound)."""
+
+    type = "float"
 
     def __init__(self, low: float | None = None, above: float | None = None, below: float | None = None):
         self.low = low
@@ -98,7 +105,7 @@ class Float(Kind):
 class Bool(Kind):
     """True or False, or 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
 
-    expected = "True or False"
+    expected, type = "True or False", "bool"
     _words = {"true": True, "1": True, "false": False, "0": False}
 
     def parse(self, value: typing.Any) -> typing.Any:
@@ -113,7 +120,7 @@ class Choice(Kind):
     """One of a few words."""
 
     def __init__(self, *words: str):
-        self.words = words
+        self.words, self.type = words, f"{{{', '.join(map(repr, words))}}}"
         listed = ", ".join(repr(word) for word in words)
         self.expected = " or ".join(listed.rsplit(", ", 1))
 
@@ -160,7 +167,7 @@ def without_mxnet(values: typing.Iterable) -> tuple:
 class Numbers(Kind):
     """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one. A vector is taken as well."""
 
-    takes_tuples = True
+    takes_tuples, type = True, "sequence of float or NDArray"
 
     def __init__(self, low: float):
         self.item = Float(low=low)
@@ -186,7 +193,7 @@ class Pairs(Kind):
 
     expected = "pairs of finite numbers above 0: (w0, h0, w1, h1, ...)"
     item = Float(above=0)
-    takes_tuples = True
+    takes_tuples, type = True, "sequence of float"
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
@@ -204,7 +211,7 @@ class Optional(Kind):
 
     def __init__(self, kind: Kind):
         self.kind = kind
-        self.expected = f"None or {kind.expected}"
+        self.expected, self.type = f"None or {kind.expected}", kind.type
         self.takes_tuples = kind.takes_tuples
 
     def parse(self, value: typing.Any) -> typing.Any:
@@ -217,12 +224,13 @@ class Optional(Kind):
 
 
 class Attr:
-    """An attribute: its name, kind and default. The operator's function says what it means."""
+    """An attribute: its name, kind and default. ``doc`` says what it means, or else the operator's function does."""
 
-    def __init__(self, name: str, kind: Kind, default: typing.Any):
+    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str = ""):
         self.name = name
         self.kind = kind
         self.default = default
+        self.doc = doc
 
     def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""

@@ -17,7 +17,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 
 from ..runtime.near import perhaps
 from . import registry
-from .contract import Arg, Indices, Op
+from .contract import Arg, Attr, Indices, Op
 from .emitter import Array
 from .errors import OpError
 from .text import call_text
@@ -31,6 +31,7 @@ WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
 RAISES = "OpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
+CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth is invalid.\n"
 
 
 def sections(docstring: str) -> dict[str, str]:
@@ -47,21 +48,31 @@ def entries(section: str) -> list[tuple[str, str, str]]:
 def complete(function: Callable, op: Op) -> None:
     """Add to the docstring of an operator's function what follows from the contract.
 
-    These are the inputs and the output that it does not describe, the argument ``name``, and the errors.
+    These are the arguments and the output that it does not describe, the argument ``name``, and the errors.
     """
-    page = sections(function.__doc__)
+    page, arguments = sections(function.__doc__), inspect.signature(function).parameters
     described = _named_entries(page.pop("Parameters", ""))
     derived = {arg.name: _input_entry(op, arg) for arg in op.inputs if arg.name not in described}
+    derived.update((attr.name, _attribute_entry(attr, arguments[attr.name].default)) for attr in op.attrs if attr.doc)
     known = {**derived, **described, "name": NAME}
-    parameters = "".join(dict.fromkeys(known.get(name, "") for name in inspect.signature(function).parameters))
+    parameters = "".join(dict.fromkeys(known.get(name, "") for name in arguments))
     returns = f"NDArray or Symbol\n    {_returned(op)}\n"
-    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": RAISES, **page}
+    raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
+    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": raises, **page}
     parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
     function.__doc__ = "\n".join([f"{first}\n", *parts])
 
 
+def _attribute_entry(attr: Attr, default: Any) -> str:
+    """The entry of an attribute that the contract describes."""
+    behind = {None: ", optional", inspect.Parameter.empty: ""}.get(default, f", default {default!r}")
+    return f"{attr.name} : {attr.kind.type}{behind}\n{textwrap.indent(textwrap.fill(attr.doc, WIDTH), ' ' * 4)}\n"
+
+
 def _input_entry(op: Op, arg: Arg) -> str:
-    """The entry of an input that its shape and its dtype describe."""
+    """The entry of an input that the contract describes, if only by its shape and its dtype."""
+    if arg.doc:
+        return f"{arg.name} : NDArray or Symbol\n{textwrap.indent(textwrap.fill(arg.doc, WIDTH), ' ' * 4)}\n"
     terms = ["..." if "..." in term else term for term in op.rules[0].texts[arg.name].split(", ")]
     is_free = set(terms) == {"..."} or terms.count("...") > 1
     shape = "any shape" if is_free else f"({', '.join(terms)}{',' if len(terms) == 1 else ''})"

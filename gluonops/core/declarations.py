@@ -106,11 +106,14 @@ class Arg:
         Whether it has a gradient, or the condition under which it has one.
     values : Indices or Rows, optional
         The valid values; :mod:`.labels` says when they are checked.
+    doc : str, optional
+        What it means; by default the operator's function says it, or its shape and dtype are all.
     """
     name: str
     dtype: str
     gradient: bool | str = True
     values: Indices | Rows | None = None
+    doc: str = ""
 
     def has_gradient(self, attrs: tuple) -> bool:
         if isinstance(self.gradient, bool):

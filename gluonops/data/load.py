@@ -10,6 +10,7 @@ from ..core.errors import OpError
 from . import formats
 from .base import SPLITS, DetectionDataset
 from .datasets.records import Records
+from .images import EXTENSIONS
 
 __all__ = ["classification", "detection", "format_names", "recognize"]
 
@@ -135,8 +136,11 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
         raise OpError(where, f"there is no folder {path}", "Pass the folder of a data set")
     found = [entry for entry in formats.FORMATS if _has_layout(entry, path)]
     if not found:
-        marks = ", ".join(mark for entry in formats.FORMATS for mark in entry.marks[:1])
-        raise OpError(where, f"{path} has the layout of no data set; expected one of {marks}",
+        if any(glob.glob(os.path.join(glob.escape(path), f"*/*{ending}")) for ending in EXTENSIONS):
+            raise OpError(where, f"{path} has folders of images; expected train and val in it, with a folder per "
+                          "class", f"Move a fifth of each class to {path}/val/CLASS, the rest to {path}/train/CLASS")
+        marks = dict.fromkeys(f"{entry.marks[0]} ({entry.name})" for entry in formats.FORMATS if entry.marks)
+        raise OpError(where, f"{path} has the layout of no data set; expected one of {', '.join(marks)} in it",
                       "See docs/fine_tuning.md for the layouts")
     fitting = [entry for entry in found if entry in entries]
     if not fitting:

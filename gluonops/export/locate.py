@@ -94,8 +94,9 @@ def _of_folder(where: str, folder: str) -> Located:
     place = pathlib.Path(folder)
     found = sorted(map(str, place.glob(f"*{SYMBOL}"))) or sorted(map(str, place.glob(f"*/*{SYMBOL}")))
     if len(found) != 1:
-        names = ", ".join(os.path.relpath(path, folder) for path in found[:10]) or "none"
-        raise OpError(where, f"{folder} has the files {names}; expected one that ends in {SYMBOL}",
+        names = ", ".join(os.path.relpath(path, folder) for path in found[:10])
+        has = f"the files {names}; expected one" if names else "no file"
+        raise OpError(where, f"{folder} has {has} that ends in {SYMBOL}",
                       "Pass the path of one net, without -symbol.json")
     prefix = found[0][:-len(SYMBOL)]
     return Located(prefix, None, _facts(where, os.path.dirname(prefix)))

@@ -217,11 +217,16 @@ def classification_batch(items: Sequence[tuple]) -> tuple[mx.nd.NDArray, mx.nd.N
     return mx.nd.array(np.stack(images)), mx.nd.array(np.array(labels, "float32"))
 
 
-def describe_images(training: Repeated, validation: gluon.data.Dataset) -> dict[str, object]:
-    """What a run learns from, for :meth:`gluonops.train.Run.introduce`: pictures, boxes and classes."""
+def describe_images(training: Repeated, held_out: gluon.data.Dataset,
+                    choosing: Sequence | None = None) -> dict[str, object]:
+    """What a run learns from, for :meth:`gluonops.train.Run.introduce`: pictures, boxes and classes.
+
+    ``choosing`` are the images that choose the best epoch, if those held out do not.
+    """
     images, classes = training.dataset, training.dataset.classes
     times = f", {training.times} times in an epoch" if training.times > 1 else ""
-    facts = {"pictures": f"{len(images)} to learn from{times}; {len(validation)} held out"}
+    choice = "" if choosing is None else f"; {len(choosing)} to choose the best epoch"
+    facts = {"pictures": f"{len(images)} to learn from{times}{choice}; {len(held_out)} held out"}
     if hasattr(images, "label"):
         facts["boxes"] = sum(len(images.label(i)) for i in range(len(images)))
     facts["classes"] = f"{len(classes)}: {listed(classes)}"

@@ -47,7 +47,7 @@ def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[st
     return parse
 
 
-positive = _checked(int, 1, 2**31 - 1, "at least 1")
+positive = _checked(int, 1, 2**31 - 1, "a whole number from 1")
 natural = _checked(int, 0, 2**31 - 1, "a whole number from 0")
 freeze_epochs = _checked(int, -1, 2**31 - 1, "a whole number from 0, or -1")
 seed = _checked(int, 0, 2**32 - 1, "a whole number from 0 to 4294967295")

@@ -59,12 +59,12 @@ class Bar:
 
 
 def say(text: str) -> None:
-    """Print a sentence on stderr, above the bar if there is one."""
-    bar = bars()
+    """Print a sentence on stderr, above the bar if there is one. A notebook shows stderr in red: there on stdout."""
+    bar, file = bars(), sys.stdout if in_notebook() else sys.stderr
     if bar is None:
-        print(text, file=sys.stderr, flush=True)
+        print(text, file=file, flush=True)
     else:
-        bar.func.write(text, file=sys.stderr)
+        bar.func.write(text, file=file)
 
 
 def _fitting(values, room):

@@ -9,6 +9,7 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from ..data import DetectionDataset
+from ..data.base import described
 from ..runtime.near import perhaps
 
 __all__ = ["Cached", "ClassSubset", "DetectionSubset", "Repeated", "check_classes"]
@@ -22,6 +23,9 @@ class Derived(gluon.data.Dataset):
 
     def __len__(self):
         return len(self.dataset)
+
+    def __repr__(self) -> str:
+        return described(self)
 
     def _place(self, index: int) -> int:
         """Where an image is in the other data set."""

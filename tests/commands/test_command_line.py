@@ -18,9 +18,12 @@ FAILS = {"install-mxnet": ["--wheel", "no.whl", "-o", "wheels"], "ops": ["nope"]
          "viz": ["nowhere", "-o", "out.svg"], "bench": ["--op", "nope"]}
 
 
-def test_every_command_is_here():
+@pytest.mark.parametrize("words", [["--help"], []])
+def test_every_command_is_here(words, capsys):
     with pytest.raises(SystemExit) as caught:
-        cli.main(["--help"])
+        cli.main(words)
+    printed = capsys.readouterr().out
+    assert all(re.search(rf"^    {command}\b", printed, re.M) for command in COMMANDS)
     assert caught.value.code == 0 and list(cli.EXAMPLES) and set(cli.EXAMPLES) == set(COMMANDS)
 
 

@@ -101,8 +101,10 @@ class TestLayouts:
         assert gops.data.recognize(None, "classification").name == "digits"
         with pytest.raises(gops.OpError, match="there is no folder nowhere"):
             gops.data.recognize("nowhere")
-        with pytest.raises(gops.OpError, match=r"has the layout of no data set; expected one of ImageSets/Main, ann"):
+        with pytest.raises(gops.OpError, match=r"layout of no data set; expected one of ImageSets/Main \(voc\), ann"):
             gops.data.recognize(tmp_path)
+        with pytest.raises(gops.OpError, match=r"val has folders of images; .* Move a fifth of each .*/val/CLA"):
+            gops.data.recognize(tmp_path / "folders" / "val")
 
     def test_images_and_labels_of_a_split_in_its_folder(self, tmp_path, rng):
         make_yolo(tmp_path, rng, lists=False)

@@ -74,7 +74,7 @@ def test_names(net):
 def test_a_folder_with_none_or_several(net, tmp_path):
     (tmp_path / "empty").mkdir()
     gops.export.rewrite("folder", "folder/other")
-    for path, text in (("empty", "empty has the files none; expected one that ends in -symbol.json"),
+    for path, text in (("empty", "empty has no file that ends in -symbol.json"),
                        ("folder", "folder has the files net-symbol.json, other-symbol.json; expected one")):
         with pytest.raises(gops.OpError, match=text):
             gops.export.ExportedModel.from_files(path)

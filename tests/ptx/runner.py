@@ -7,6 +7,7 @@ import numpy as np
 from benchmarks.gpu.runners import filler, zeros
 
 from . import memory as spaces
+from .counter import Counter
 from .machine import Launch
 from .memory import Memory
 from .parse import Kernel, kernel, parse
@@ -19,13 +20,17 @@ class Interpreter:
     ----------
     seed : int, optional
         Draws the schedule; the default is lockstep.
+    counter : Counter, optional
+        See ``counter.py``.
+    checks : bool, default True
+        Whether races and unwritten shared memory are looked for.
     """
 
     name = "the plan's PTX in the interpreter"
     machine = {"gpu": "none"}
 
-    def __init__(self, seed: int | None = None):
-        self.seed = seed
+    def __init__(self, seed: int | None = None, counter: Counter | None = None, checks: bool = True):
+        self.seed, self.counter, self.checks = seed, counter, checks
         self.modules, self.kernels = {}, {}
 
     def load(self, programs: dict) -> None:
@@ -72,7 +77,7 @@ class Interpreter:
         for arguments in planned["launches"]:
             values = [self.memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
             Launch(self.kernel(planned["kernel"]), self.memory, values, tuple(planned["grid"]),
-                   tuple(planned["block"]), self.seed).run()
+                   tuple(planned["block"]), self.seed, self.counter, self.checks).run()
 
     def spilled(self) -> list[str]:
         """Nothing: the bounds of every access have been checked."""

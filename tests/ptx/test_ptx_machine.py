@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from gluonops.core import nvrtc
 
+from ptx.counter import Counter
 from ptx.machine import Launch
 from ptx.memory import Memory
 from ptx.operations import DTYPES, operation
@@ -103,7 +104,7 @@ def looked_up(offset, change=("", "")):
     memory = Memory(8, 1)
     output = memory.add("output", np.zeros(2, "float32")).address
     program = kernel(parse(TABLE.replace(*change)), "looked_up")
-    Launch(program, memory, [output, offset], (1, 1, 1), (1, 1, 1)).run()
+    Launch(program, memory, [output, offset], (1, 1, 1), (1, 1, 1), counter=Counter()).run()
     return memory.get("output").tolist()
 
 

@@ -118,7 +118,7 @@ def test_a_config_is_checked_like_the_command_line(options, tmp_path, capsys):
     (tmp_path / "c.json").write_text('{"epochs": 0}')
     with pytest.raises(SystemExit, match="2"):
         options.parse(["--config", str(tmp_path / "c.json")])
-    assert "argument --epochs: got 0; expected at least 1" in capsys.readouterr().err
+    assert "argument --epochs: got 0; expected a whole number from 1" in capsys.readouterr().err
 
 
 def test_arguments_of_a_run(options):

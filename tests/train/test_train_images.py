@@ -14,6 +14,15 @@ def refused(text, load, *arguments, **options):
     assert text in str(caught.value), str(caught.value)
 
 
+def test_what_each_image_is_for(tmp_path, rng):
+    for place in range(20):
+        save(tmp_path / ("val" if place % 4 == 0 else "train") / "cat" / f"{place}.png", picture((8, 8), [], rng))
+    images = train.classification_parts("folder", tmp_path)
+    facts = train.describe_images(train.Repeated(images.training, 3), images.held_out, images.validation)
+    assert facts["pictures"] == "13 to learn from, 3 times in an epoch; 2 to choose the best epoch; 5 held out"
+    assert repr(images.training) == "ClassSubset(13 images, 1 classes: cat)"
+
+
 @pytest.mark.parametrize("classes", [None, ("dog", "cat")])
 def test_classes_of_coco_are_told_by_their_names(tmp_path, rng, classes):
     """Held-out labels may name them in another order than those to train on."""

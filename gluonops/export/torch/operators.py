@@ -344,6 +344,13 @@ def reorg(call: Call) -> str:
     return f"{'space_to_depth' if mode == 'DCR' else 'darknet_reorg'}({{0}}, {size})"
 
 
+@converts("_zeros", "_ones")
+def first_state(call: Call) -> str:
+    """Of a recurrent cell: with the batch of the data that it reads. Other arrays are constants."""
+    sizes = [f"{{0}}.shape[{axis}]" if axis in call.free_output else str(size) for axis, size in enumerate(call.shape)]
+    return f"{{0}}.new{call.node.op}({', '.join(sizes)})"
+
+
 @converts("_np_cumsum")
 def cumulative_sum(call: Call) -> str:
     axis = call.value("axis")

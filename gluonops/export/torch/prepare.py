@@ -117,6 +117,29 @@ def join_recurrent(graph: Graph) -> None:
             node.attrs.update(__states__=str(len(states)), __continued__=str(node in continued))
 
 
+def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
+    """Let states of a recurrent cell whose batch MXNet infers read data that have this batch, in place."""
+    readers = graph.readers()
+    for node in graph.nodes():
+        if has_open_size(node):
+            node.inputs = [_met(node, readers, shape, parameters)]
+
+
+def _met(node: Node, readers: dict, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
+    """The first data that a step combines, element by element, with what is computed from a node."""
+    waiting, seen = [node], set()
+    while waiting:
+        source = waiting.pop(0)
+        seen.add(source)
+        for reader in filter(None, readers[source]):
+            for entry in reader.inputs:
+                is_data = shape[entry] == shape[reader, 0] and entry[0].name not in parameters
+                if is_data and node not in Graph([entry], {}).nodes():
+                    return entry
+            waiting += {reader}.difference(seen)
+    raise refusal(node, "has a batch that does not follow from data that it is combined with")
+
+
 def join_darknet_norms(graph: Graph) -> dict[Node, Node]:
     """Make one node of each batch norm that divides by ``sqrt(variance) + 1e-6``, as Darknet does, in place.
 

@@ -29,7 +29,7 @@ from .blocks import Block, Module
 from .build import Builder
 from .images import images_source
 from .layers import DARKNET
-from .prepare import check_converters, join_darknet_norms, join_recurrent, prepared, with_constants
+from .prepare import check_converters, follow_batch, join_darknet_norms, join_recurrent, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
@@ -215,6 +215,7 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     free, compared = _free_axes(graph, model.inputs, values, sizes)
     join_darknet_norms(graph)
     join_recurrent(graph)
+    follow_batch(graph, sizes.shape, values)
     check_converters(graph)
     forms = {}
     for node in graph.nodes():

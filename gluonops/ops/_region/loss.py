@@ -19,19 +19,16 @@ BOXES = Rows(
     expected="a centre from 0 to 1, w and h above 0 with w * h below 2, and a whole class from 0 to {classes - 1}",
     remedy="Correct the box, or make it a row of zeros to leave it out",
 )
-TRUTH = Arg("truth", "T", gradient=False, values=BOXES)
+DATA = Arg("data", "T")
+TRUTH = Arg("truth", "T", gradient=False, values=BOXES, doc="Ground truth, (B, T, 5): centre x, centre y, w, h from 0 "
+            "to 1, class index; padded with rows of zeros. The dtype of ``data``.")
 OUTPUTS = (Out("output", "T", "loss per image, (batch,)"),
            Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
            Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data"))
 SCRATCH = (Array("count", "int64", "batch", "forward"),   # the boxes of each image, or INVALID_IMAGE
            Array("partial", "float64", f"batch * (len(anchors) // 2) * {len(PARTS)}", "forward"),
            Array("matched", "MatchedBox", "batch * truths", "forward"))
-WITH_PARTS = Attr("parts", Bool(), False)
-
-
-def data_of(shape: str) -> Arg:
-    """The input ``data``, a map of such a shape."""
-    return Arg("data", "T")
+WITH_PARTS = Attr("parts", Bool(), False, "Whether to return the parts of the loss as well.")
 
 
 def shapes_of(shape: str) -> dict:

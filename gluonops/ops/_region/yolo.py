@@ -9,25 +9,28 @@ OVERLAP_LOSSES = ("iou", "giou", "diou", "ciou")   # in the order of boxes.inl
 YOLOV3_ANCHORS = (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875)
 
 ANCHORS = (   # and classes
-    Attr("anchors", Pairs(), YOLOV3_ANCHORS),
-    Attr("other_anchors", Optional(Pairs()), None),
-    Attr("classes", Int(1), 80))
+    Attr("anchors", Pairs(), YOLOV3_ANCHORS,
+         "Sizes of the head's A anchors in its cells, above 0: (w0, h0, w1, h1, ...), or pairs. Darknet's are in "
+         "pixels of the network's input: divide them by the head's stride."),
+    Attr("other_anchors", Optional(Pairs()), None,
+         "Sizes of the anchors of the net's other heads, also in cells of this head."),
+    Attr("classes", Int(1), 80, "K, at least 1."))
 THRESHOLDS = (
-    Attr("ignore_thresh", Float(low=0), 0.5),
-    Attr("truth_thresh", Float(low=0), 1.0),
-    Attr("iou_thresh", Float(low=0), 1.0))
+    Attr("ignore_thresh", Float(low=0), 0.5, "IoU with a ground truth above which a prediction without a match gets no "
+         "loss. At least 0, as all thresholds."),
+    Attr("truth_thresh", Float(low=0), 1.0,
+         "IoU with a ground truth above which a prediction is a match. 1 or more: none is."),
+    Attr("iou_thresh", Float(low=0), 1.0, "IoU of its size with a ground truth's above which an anchor is a match. 1 "
+         "or more: only the best one is."))
 IOU_NORMALIZER = Attr("iou_normalizer", Float(low=0), 1.0)
-OBJ_NORMALIZER = Attr("obj_normalizer", Float(low=0), 1.0)
-SCALE_X_Y = Attr("scale_x_y", Float(above=0), 1.0)
-LABEL_SMOOTH_EPS = Attr("label_smooth_eps", Float(low=0, below=1), 0.0)
+OBJ_NORMALIZER = Attr("obj_normalizer", Float(low=0), 1.0, "Weight of the objectness loss, at least 0.")
+MAX_DELTA = Attr("max_delta", Float(low=0), 0.0)
+SCALE_X_Y = Attr("scale_x_y", Float(above=0), 1.0, "Factor of x and y around the middle of the cell, above 0.")
+LABEL_SMOOTH_EPS = Attr("label_smooth_eps", Float(low=0, below=1), 0.0,
+                        "The class targets are eps/2 and 1 - eps/2. At least 0, below 1.")
 OBJECTNESS_SMOOTH = Attr("objectness_smooth", Bool(), False)
 
 
 def box_loss(numbers: str) -> Attr:
     """The attribute ``box_loss``. ``numbers`` is the loss of x, y, w and h themselves, and the default."""
     return Attr("box_loss", Choice(*OVERLAP_LOSSES, numbers), numbers)
-
-
-def max_delta(of: str) -> Attr:
-    """The attribute ``max_delta``. ``of``: what the derivatives are of."""
-    return Attr("max_delta", Float(low=0), 0.0)

@@ -48,7 +48,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
         summary=summary,
         family="normalisation",
         inputs=(Arg("data", "T"),
-                Arg("scale", "T")),
+                Arg("scale", "T", doc="The factor at each place along ``axis``, (channels,); the dtype of ``data``.")),
         outputs=(Out("output", "T", "shape of data"),
                  Out("rstd", "A", "1 / root, per row")),
         attrs=(Attr("axis", Int(), axis),

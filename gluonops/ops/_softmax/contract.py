@@ -16,7 +16,7 @@ MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
 
-AXIS = Attr("axis", Int(), -1)
+AXIS = Attr("axis", Int(), -1, "The axis of the classes.")
 
 LOGITS = "batch..., classes@axis, inner..."
 ROWS = "batch..., inner..."               # one value per row of classes

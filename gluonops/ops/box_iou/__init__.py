@@ -40,8 +40,6 @@ def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=
         Boxes, (..., N, 4); float16, float32 or float64; in any unit.
     rhs : NDArray or Symbol
         Boxes, (..., M, 4), with the dtype, the unit and the leading sizes of ``lhs``.
-    format : {'corner', 'center'}, default 'corner'
-        What the four numbers of a box are: (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
 
     Returns
     -------

@@ -51,8 +51,6 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
     ----------
     data : NDArray or Symbol
         Logits, (batch, classes, ...); float16, float32 or float64.
-    ignore_label : int, optional
-        Places with this label do not count.
     smooth : float, default 1e-5
         What is added to the numerator and to the denominator, from 1e-7 to below 1e6.
     squared : bool, default True

@@ -43,8 +43,6 @@ def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: 
         The student's logits, at least two dimensions; float16, float32 or float64.
     teacher : NDArray or Symbol
         The teacher's logits, in the shape and dtype of ``data``. It has no gradient.
-    axis : int, default -1
-        The axis of the classes.
     temperature : float, default 4.0
         Divides both logits; from 0.01 to below 256.
 

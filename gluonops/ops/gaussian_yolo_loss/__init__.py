@@ -70,54 +70,24 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
     ----------
     data : NDArray or Symbol
         (B, A*(9+K), H, W), the output of the head's last convolution; float16, float32 or float64.
-    truth : NDArray or Symbol
-        Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
-        of ``data``.
-    anchors : sequence of float
-        Sizes of the head's A anchors in its cells, above 0: (w0, h0, w1, h1, ...), or pairs. Darknet's are in pixels of
-        the network's input: divide them by the head's stride.
-    other_anchors : sequence of float, optional
-        Sizes of the anchors of the net's other heads, also in cells of this head.
-    classes : int
-        K, at least 1.
-    ignore_thresh : float, default 0.5
-        IoU with a ground truth above which a prediction without a match gets no loss. At least 0, as all thresholds.
-    truth_thresh : float, default 1.0
-        IoU with a ground truth above which a prediction is a match. 1 or more: none is.
-    iou_thresh : float, default 1.0
-        IoU of its size with a ground truth's above which an anchor is a match. 1 or more: only the best one is.
     box_loss : {"iou", "giou", "diou", "ciou", "nll"}, default "nll"
         The loss of the boxes of matches; Darknet's ``iou_loss``, whose "mse" is "nll" here.
     iou_normalizer : float, default 1.0
         Weight of the loss of boxes, at least 0.
     uc_normalizer : float, default 1.0
         Weight of the loss of the deviations, at least 0.
-    obj_normalizer : float, default 1.0
-        Weight of the objectness loss, at least 0.
     max_delta : float, default 0.0
         Limit of the derivatives by means and deviations. 0: none.
-    scale_x_y : float, default 1.0
-        Factor of x and y around the middle of the cell, above 0.
     point : {"center", "left_top", "right_bottom"}, default "center"
         The point of a box that x and y say; Darknet's ``yolo_point``.
-    label_smooth_eps : float, default 0.0
-        The class targets are eps/2 and 1 - eps/2. At least 0, below 1.
     objectness_smooth : bool, default False
         Whether the target of the objectness is the square of the IoU.
-    parts : bool, default False
-        Whether to return the parts of the loss as well.
 
     Returns
     -------
     NDArray or Symbol
         The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
         are (B, 9), in float32 (float64 for float64 data), and have no gradient.
-
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(9+K), ``truth`` has a wrong shape, or an attribute is out of range. With
-        ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """The contract of ``gaussian_yolo_loss``."""
 from ...core.contract import FLOATS, Attr, Choice, Float, Op, Shapes
 from .._region import yolo
-from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
+from .._region.loss import CUDA, DATA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, shapes_of
 
 CHANNELS = "9 + classes"   # per anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
@@ -13,7 +13,7 @@ OP = Op(
     summary="loss of a head of Gaussian YOLOv3, per image",
     family="boxes and detection",
     role="loss",
-    inputs=(data_of(MAP), TRUTH),
+    inputs=(DATA, TRUTH),
     outputs=OUTPUTS,
     attrs=(*yolo.ANCHORS,
            *yolo.THRESHOLDS,
@@ -21,7 +21,7 @@ OP = Op(
            yolo.IOU_NORMALIZER,
            Attr("uc_normalizer", Float(low=0), 1.0),
            yolo.OBJ_NORMALIZER,
-           yolo.max_delta("numbers and deviations"),
+           yolo.MAX_DELTA,
            yolo.SCALE_X_Y,
            Attr("point", Choice(*SHIFTS), "center"),
            yolo.LABEL_SMOOTH_EPS,

@@ -53,8 +53,6 @@ def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corne
         The ground truth of every box, in the shape, dtype and unit of ``data``. It has no gradient.
     kind : {'iou', 'giou', 'diou', 'ciou'}, default 'giou'
         The measure of the overlap.
-    format : {'corner', 'center'}, default 'corner'
-        What the four numbers of a box are: (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
 
     Returns
     -------

@@ -45,8 +45,6 @@ def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, n
 
     Parameters
     ----------
-    scale : NDArray or Symbol
-        The factor at each place along ``axis``, (channels,); the dtype of ``data``.
     axis : int, default 1
         The axis of the channels.
     eps : float, default 1e-10

@@ -67,10 +67,6 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
         Whether each sample has a loss of its own. If not, all samples have the loss of the whole batch.
     present_only : bool, default True
         Whether classes without a label do not count in the mean.
-    ignore_label : int, optional
-        Places with this label do not count.
-    class_weight : sequence of float or NDArray, optional
-        A weight for each class, at least 0, or a single one for all. The default is 1.
 
     Examples
     --------

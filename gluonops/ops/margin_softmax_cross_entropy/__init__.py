@@ -78,10 +78,6 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
         Subtracted from the label's cosine. CosFace's is 0.35.
     easy_margin : bool, default False
         Whether labels with an angle above 90 degrees have no margin of the angle.
-    ignore_label : int, optional
-        Rows with this label have loss and gradient 0.
-    class_weight : sequence of float or NDArray, optional
-        A weight for each class, at least 0, or a single one for all. The default is 1.
 
     Returns
     -------

@@ -49,12 +49,6 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
     ----------
     data : NDArray or Symbol
         (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
-    anchors : sequence of float
-        Sizes of the A anchors in cells, above 0: (w0, h0, w1, h1, ...), or pairs.
-    classes : int
-        K, at least 1.
-    softmax : bool, default True
-        True: a softmax over the classes. False: one sigmoid per class.
     layout : {'boxes', 'map'}, default 'boxes'
         One row per box, or Darknet's map of activations.
 

@@ -116,16 +116,9 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
     ----------
     data : NDArray or Symbol
         (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
-    truth : NDArray or Symbol
-        Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
-        of ``data``.
     seen : NDArray or Symbol, optional
         (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warmup is
         over.
-    anchors : sequence of float
-        Sizes of the A anchors in cells, above 0: (w0, h0, w1, h1, ...), or pairs.
-    classes : int
-        K, at least 1.
     object_scale : float, default 5.0
         Weight of the objectness of matched predictions. All weights are at least 0.
     noobject_scale : float, default 1.0
@@ -140,27 +133,17 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
         Objectness target of a matched prediction. True: the IoU. False: 1.
     bias_match : bool, default True
         True: match ground truths to anchors by the anchor sizes. False: by the predicted sizes.
-    softmax : bool, default True
-        True: a softmax over the classes. False: one sigmoid per class.
     warmup_images : int, default 12800
         While fewer images than this are seen, boxes are regressed toward their priors.
     box_loss : {"mse", "giou"}, default "mse"
         Loss of the boxes of matched predictions. "mse": Darknet's squared errors of the coordinates. "giou": 1 minus
         the generalized IoU with the ground truth.
-    parts : bool, default False
-        Whether to return the parts of the loss as well.
 
     Returns
     -------
     NDArray or Symbol
         The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
         are (B, 9), in float32 (float64 for float64 data), and have no gradient.
-
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(5+K), ``truth`` has a wrong shape, or an attribute is out of range. With
-        ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
 
     Examples
     --------

@@ -1,14 +1,14 @@
 """The contract of ``region_loss``."""
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
 from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
-from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
+from .._region.loss import CUDA, DATA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, shapes_of
 
 OP = Op(
     name="region_loss",
     summary="loss of YOLOv2's region layer, per image",
     family="boxes and detection",
     role="loss",
-    inputs=(data_of(MAP),
+    inputs=(DATA,
             TRUTH,
             Arg("seen", "L", gradient=False)),
     outputs=OUTPUTS,

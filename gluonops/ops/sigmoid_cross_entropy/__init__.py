@@ -46,8 +46,6 @@ def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
         The axis of the classes, along which ``pos_weight`` varies.
     pos_weight : float, sequence of float or NDArray, optional
         The weight of positives, at least 0: one for each class, or a single one for all. The default is 1.
-    ignore_label : int, optional
-        Elements with this label have loss and gradient 0.
 
     Examples
     --------

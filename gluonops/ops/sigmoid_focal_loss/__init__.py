@@ -47,8 +47,6 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
         The weight of positives, at most 1. Negatives have the weight 1 - alpha. -1: no weights.
     gamma : float, default 2.0
         Exponent of the error, at least 0.
-    ignore_label : int, optional
-        Elements with this label have loss and gradient 0.
 
     Examples
     --------

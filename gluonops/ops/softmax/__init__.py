@@ -38,8 +38,6 @@ def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | N
 
     Parameters
     ----------
-    axis : int, default -1
-        The axis of the classes.
     temperature : float, default 1.0
         Divides the logits; above 0.
 

@@ -57,16 +57,12 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
     label : NDArray or Symbol
         Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with size 1 there.
         With ``sparse_label=False``, probabilities in the shape and dtype of ``data``.
-    axis : int, default -1
-        The axis of the classes.
     ignore_label : int, optional
         Rows with this label have loss and gradient 0. Valid with sparse labels only.
     smoothing : float, default 0.0
         The share of the label that is distributed over all classes, at least 0 and below 1.
     sparse_label : bool, default True
         Whether ``label`` holds class indices.
-    class_weight : sequence of float or NDArray, optional
-        A weight for each class, at least 0, or a single one for all. The default is 1.
 
     Returns
     -------

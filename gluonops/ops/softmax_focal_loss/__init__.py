@@ -45,14 +45,10 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
         Logits, at least two dimensions; float16, float32 or float64.
     label : NDArray or Symbol
         Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with size 1 there.
-    axis : int, default -1
-        The axis of the classes.
     gamma : float, default 2.0
         Exponent of 1 - p, at least 0.
     alpha : float, sequence of float or NDArray, optional
         A weight for each class, at least 0, or a single one for all. The default is 1.
-    ignore_label : int, optional
-        Rows with this label have loss and gradient 0.
 
     Returns
     -------

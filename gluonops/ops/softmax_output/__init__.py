@@ -46,8 +46,6 @@ def softmax_output(data: Array, label: Array | None = None, axis: int = -1, igno
     label : NDArray or Symbol, optional
         Class indices, with the shape of ``data`` without ``axis``, in any float or integer dtype. For a Symbol the
         default is the variable ``<name>_label``.
-    axis : int, default -1
-        The axis of the classes.
     ignore_label : int, optional
         Rows with this label get gradient 0.
     normalization : {'null', 'batch', 'valid'}, default 'null'

@@ -122,56 +122,26 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
     ----------
     data : NDArray or Symbol
         (B, A*(5+K), H, W), the output of the head's last convolution; float16, float32 or float64.
-    truth : NDArray or Symbol
-        Ground truth, (B, T, 5): centre x, centre y, w, h from 0 to 1, class index; padded with rows of zeros. The dtype
-        of ``data``.
-    anchors : sequence of float
-        Sizes of the head's A anchors in its cells, above 0: (w0, h0, w1, h1, ...), or pairs. Darknet's are in pixels of
-        the network's input: divide them by the head's stride.
-    other_anchors : sequence of float, optional
-        Sizes of the anchors of the net's other heads, also in cells of this head.
-    classes : int
-        K, at least 1.
     dialect : {"pjreddie", "alexeyab"}, default "pjreddie"
         The program whose deltas are the gradient. "pjreddie" takes no argument below ``truth_thresh``.
-    ignore_thresh : float, default 0.5
-        IoU with a ground truth above which a prediction without a match gets no loss. At least 0, as all thresholds.
-    truth_thresh : float, default 1.0
-        IoU with a ground truth above which a prediction is a match. 1 or more: none is.
-    iou_thresh : float, default 1.0
-        IoU of its size with a ground truth's above which an anchor is a match. 1 or more: only the best one is.
     box_loss : {"mse", "iou", "giou", "diou", "ciou"}, default "mse"
         The loss of the boxes of matches; Darknet's ``iou_loss``.
     iou_normalizer : float, default 1.0
         Weight of the loss of boxes, at least 0. AlexeyAB's default in cfgs is 0.75.
-    obj_normalizer : float, default 1.0
-        Weight of the objectness loss, at least 0.
     max_delta : float, default 0.0
         Limit of the derivatives of a box's IoU loss. 0: none.
-    scale_x_y : float, default 1.0
-        Factor of x and y around the middle of the cell, above 0.
     new_coords : bool, default False
         Whether ``data`` is activated already, and w and h are squared.
-    label_smooth_eps : float, default 0.0
-        The class targets are eps/2 and 1 - eps/2. At least 0, below 1.
     objectness_smooth : bool, default False
         Whether the target of the objectness is the IoU.
     focal_loss : bool, default False
         Whether the errors of classes have the weight of the focal loss.
-    parts : bool, default False
-        Whether to return the parts of the loss as well.
 
     Returns
     -------
     NDArray or Symbol
         The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
         are (B, 9), in float32 (float64 for float64 data), and have no gradient.
-
-    Raises
-    ------
-    OpError
-        The number of channels is not A*(5+K), ``truth`` has a wrong shape, an attribute is out of range, or the dialect
-        does not have it. With ``GLUONOPS_CHECK_LABELS=1`` also an invalid ground truth.
 
     Examples
     --------

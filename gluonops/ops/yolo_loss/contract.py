@@ -2,7 +2,7 @@
 from ...core.contract import FLOATS, Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
-from .._region.loss import CUDA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, data_of, shapes_of
+from .._region.loss import CUDA, DATA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, shapes_of
 
 OF_ALEXEYAB = ("box_loss != 'mse' or iou_normalizer != 1 or obj_normalizer != 1 or iou_thresh < 1 or max_delta > 0"
                " or scale_x_y != 1 or new_coords or label_smooth_eps > 0 or objectness_smooth or focal_loss")
@@ -12,7 +12,7 @@ OP = Op(
     summary="loss of a head of YOLOv3, YOLOv4 or YOLOv7, per image",
     family="boxes and detection",
     role="loss",
-    inputs=(data_of(MAP), TRUTH),
+    inputs=(DATA, TRUTH),
     outputs=OUTPUTS,
     attrs=(*yolo.ANCHORS,
            Attr("dialect", Choice("pjreddie", "alexeyab"), "pjreddie"),
@@ -20,7 +20,7 @@ OP = Op(
            yolo.box_loss("mse"),
            yolo.IOU_NORMALIZER,
            yolo.OBJ_NORMALIZER,
-           yolo.max_delta("IoU loss"),
+           yolo.MAX_DELTA,
            yolo.SCALE_X_Y,
            Attr("new_coords", Bool(), False),
            yolo.LABEL_SMOOTH_EPS,

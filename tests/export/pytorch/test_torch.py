@@ -119,6 +119,17 @@ NETS = {
 }
 
 
+class Cell(nn.HybridBlock):
+    """A recurrent cell, step by step."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def hybrid_forward(self, F, x):
+        return self.cell.unroll(6, x, layout="TNC", merge_outputs=True)[0]
+
+
 RECURRENT = {
     "lstm": lambda: gluon.rnn.LSTM(5, num_layers=2, bidirectional=True, layout="NTC", dropout=0.3),
     "gru": lambda: gluon.rnn.GRU(4),
@@ -162,6 +173,11 @@ def test_the_source_has_classes_and_loops(tmp_path):
 def test_rows_of_different_length_have_no_placeholders(tmp_path):
     long, short = [sequence(*[nn.Dense(8, in_units=8) for _ in range(count)]) for count in (3, 2)]
     assert "Identity" not in export(sequence(long, nn.Activation("relu"), short), tmp_path, (2, 8))
+
+
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_recurrent_cells(kind, tmp_path):
+    assert ".new_zeros(" in export(Cell(getattr(gluon.rnn, kind)(5)), tmp_path, (6, 4, 3))
 
 
 def test_indices_as_input_of_a_net(tmp_path):

@@ -17,7 +17,7 @@ ELSEWHERE = {
     "FullyConnected", "GroupNorm", "InstanceNorm", "LayerNorm", "LeakyReLU", "MakeLoss", "Pooling_v1", "RNN",
     "_contrib_BilinearResize2D", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
     "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_PSROIPooling", "_contrib_SyncBatchNorm",
-    "_identity_with_attr_like_rhs", "_npx_reshape",
+    "_identity_with_attr_like_rhs", "_npx_reshape", "_ones", "_zeros",
     "_rmul_scalar", "_rplus_scalar", "clip", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
     "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
     "gluonops.swish", "make_loss"}
