@@ -810,7 +810,7 @@ def multi_box_detection(call: Call) -> Shape:
 def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | None]:
     """The shape of every output, as far as it follows from shapes of variables; None for others.
 
-    A Misfit if the shapes do not fit, or a node has no rule. No rule follows a graph backwards, but over one node.
+    A Misfit if the shapes do not fit, or a node has no rule.
     """
     found = {}
     for node in graph.nodes():
@@ -833,6 +833,11 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
                 raise Misfit(f"{node.name!r} ({node.op}) does not take {call.shapes}: {error}") from error
             outputs = [None]
         found.update({(node, index): shape for index, shape in enumerate(outputs)})
+    for node in reversed(graph.nodes()):   # the first state of a recurrent cell has the rows of a dense layer's output
+        rows = found[node, 0] if node.op == "FullyConnected" else None
+        if rows and OPEN in (found[node.inputs[0]] or ()):
+            call = Call(node, found)
+            call.expect(0, (rows[0], *call.data[1:]))
     return found
 
 
@@ -848,7 +853,7 @@ def infer_types(graph: Graph, types: dict[str, np.dtype],
         if node.is_variable:
             found[node, 0] = np.dtype(types.get(node.name, "float32"))
             continue
-        read = [found.get(entry) for entry in node.inputs]
+        read = [found.get(entry, found[entry[0], 0]) for entry in node.inputs]
         _known(node)
         try:
             returned = _types_of(node, read)

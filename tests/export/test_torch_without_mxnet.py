@@ -76,6 +76,21 @@ def of_time(prefix):
     return None, False
 
 
+def of_cells(prefix):
+    class Cells(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.cell = gluon.rnn.LSTMCell(4, input_size=3)
+
+        def hybrid_forward(self, F, x):
+            return self.cell.unroll(3, x, layout="NTC", merge_outputs=True)[0]
+
+    net = Cells()
+    net.initialize(mx.init.Normal(0.3))
+    gops.export.symbol(net, prefix, (4, 3, 3))
+    return None, False
+
+
 def of_training(prefix):
     net = nn.HybridSequential()
     net.add(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(5))
@@ -93,7 +108,7 @@ def of_others(name):
     return write
 
 
-NETS = {"layers": of_layers, "time": of_time, "training": of_training,
+NETS = {"layers": of_layers, "time": of_time, "cells": of_cells, "training": of_training,
         **{name: of_others(name) for name in ("save000800", "gotest", "det1")}}
 
 
