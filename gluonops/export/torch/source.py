@@ -209,7 +209,7 @@ class _Forward:
         """(variables, expression, what to call them) of each statement; the last one returns."""
         statements, nested = [], {}
         for number, item in enumerate(self.block.items):
-            texts = [nested.pop(ref, None) or _token(ref) for ref in item.refs]
+            texts = [nested.get(ref) or _token(ref) for ref in item.refs]
             attribute = f"self.{self.owner.names[number]}" if item.module is not None else ""
             text = item.text.format(*[text if text.startswith("\0") and text.endswith("\0") and text.count("\0") == 2
                                       else f"({text})" for text in texts], self=attribute)
@@ -218,7 +218,7 @@ class _Forward:
             else:
                 wish = self.owner.names.get(number, "")
                 statements.append(([(number, place) for place in range(item.outputs)], text, wish))
-        results = [nested.pop(ref, None) or _token(ref) for ref in self.block.returns]
+        results = [nested.get(ref) or _token(ref) for ref in self.block.returns]
         return [*statements, ([], f"return {', '.join(results)}", "")]
 
     def _is_nested(self, number: int, text: str) -> bool:
