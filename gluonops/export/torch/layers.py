@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..graph import our_name
-from .registry import CONVERTERS, Call, Form, Single, converts, one
+from .registry import CONVERTERS, Call, Form, Single, converts, default_of, one
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
@@ -40,8 +40,13 @@ def _state(call: Call, *names: str) -> dict[str, int]:
 @converts("Convolution", "Convolution_v1")
 def convolution(call: Call) -> Form:
     _check_layout(call)
-    return Form(module=f"nn.Conv{call.ndim - 2}d", args=_of_convolution(call, 1), data=(0,),
-                state=_state(call, "weight", "bias"))
+    args = _of_convolution(call, 1)
+    if not call.node.source(1).is_variable:   # its weight is computed, such as Darknet's of +1 and -1
+        inputs = ", ".join(f"{{{place}}}" for place in range(len(call.node.inputs)))
+        options = "".join(f", {name}={args[name]!r}" for name in ("stride", "padding", "dilation", "groups")
+                          if args[name] != default_of("nn.Conv", name))
+        return Form(f"F.conv{call.ndim - 2}d({inputs}{options})")
+    return Form(module=f"nn.Conv{call.ndim - 2}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
 
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:

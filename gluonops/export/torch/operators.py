@@ -52,7 +52,7 @@ CONVERTERS.update({
     "logical_not": "({0} == 0).to({0}.dtype)",
     "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
-    "Flatten": Form("{0}.flatten(1)", "nn.Flatten"),
+    "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "broadcast_like": "{0}.expand_as({1})",
     "expand_dims": "{0}.unsqueeze(<axis>)",

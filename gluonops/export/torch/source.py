@@ -209,7 +209,7 @@ class _Forward:
         """(variables, expression, what to call them) of each statement; the last one returns."""
         statements, nested = [], {}
         for number, item in enumerate(self.block.items):
-            texts = [f"({nested.pop(ref)})" if ref in nested else _token(ref) for ref in item.refs]
+            texts = [f"({nested[ref]})" if ref in nested else _token(ref) for ref in item.refs]
             attribute = f"self.{self.owner.names[number]}" if item.module is not None else ""
             text = item.text.format(*texts, self=attribute)
             if self._is_nested(number, text):
@@ -217,7 +217,7 @@ class _Forward:
             else:
                 wish = self.owner.names.get(number, "")
                 statements.append(([(number, place) for place in range(item.outputs)], text, wish))
-        results = [nested.pop(ref, None) or _token(ref) for ref in self.block.returns]
+        results = [nested.get(ref) or _token(ref) for ref in self.block.returns]
         return [*statements, ([], f"return {', '.join(results)}", "")]
 
     def _is_nested(self, number: int, text: str) -> bool:

@@ -141,6 +141,15 @@ def test_losses(name, tmp_path):
     assert max(map(len, source.splitlines())) <= 100
 
 
+@pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian"])
+def test_torch_export_takes_losses(name, tmp_path):
+    from gluonops.export.torch.verify import load
+    function, outputs, data, label = CASES[name]
+    export(Net(function, data, outputs), tmp_path, data, label)
+    net, given = load(tmp_path).load(), (torch.rand(data), torch.ones(label))
+    assert torch.equal(torch.export.export(net, given).module()(*given), net(*given))
+
+
 def test_center_loss_trains_the_centres(tmp_path):
     assert "center_loss(data, label, self.centers)" in export(Centers(), tmp_path, (5, 4), (5,))
 

@@ -96,6 +96,7 @@ CASES = {
     "where": lambda F, x: F.where(x > 0, x, x * x),
     "add_n": lambda F, x: F.add_n(x, x * x, F.sin(x)),
     "hard_sigmoid_of": lambda F, x: F.hard_sigmoid(x, alpha=0.3, beta=0.4),
+    "flat_vector": lambda F, x: F.flatten(F.reshape(x, (-1,))),
     "axes": lambda F, x: F.swapaxes(F.transpose(F.expand_dims(x, axis=1), (0, 3, 4, 1, 2)), dim1=1, dim2=3),
     "squeeze": lambda F, x: F.squeeze(F.expand_dims(x, axis=2), axis=2),
     "reverse": lambda F, x: F.reverse(x, axis=1),
