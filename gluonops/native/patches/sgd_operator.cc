@@ -2,8 +2,8 @@
 // if it has the attribute `momentum`; weights and momenta change. Its output is the number of parameters: MXNet wants one.
 //
 // It needs what a contract does not have, any number of inputs that change, so it is no operator of ops/. Its caller,
-// gluonops/optimizer.py, makes sure that no weight is in a layout of oneDNN: MXNet would pass a copy of it. Compiled with operators.cc, whose
-// headers it needs.
+// gluonops/optimizer.py, makes sure that no weight is in a layout of oneDNN: MXNet would pass a copy of it. The generated
+// operators.cc includes this file.
 #include <dmlc/strtonum.h>
 
 #include <locale>

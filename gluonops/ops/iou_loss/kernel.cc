@@ -29,8 +29,13 @@ void parallel_boxes(const IouLossArgs<T> &args, const Visit &visit)
     enum { LANES = Simd<T>::LANES };
     const int64_t count = args.count, vectors = (count + LANES - 1) / LANES;
     parallel_for(vectors, LANES * BOX_BYTES, [=](int64_t begin, int64_t end) {
-        const int64_t first = begin * LANES, last = end * LANES < count ? end * LANES : count;
-        for_each_vector<T>(last - first, [=](int64_t i, auto mask) GLUONOPS_LAMBDA { visit(first + i, mask); });
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t first = i * LANES;
+            if (first + LANES <= count)
+                visit(first, FullMask());
+            else
+                visit(first, PartialMask{count - first});
+        }
     });
 }
 
@@ -39,7 +44,7 @@ struct Forward {
     static void run(const IouLossArgs<T> &given)
     {
         const IouLossArgs<T> args = given;
-        parallel_boxes(args, [=](int64_t first, auto mask) GLUONOPS_LAMBDA {
+        parallel_boxes(args, [=](int64_t first, auto mask) {
             store(args.output + first, losses_at<KIND>(args, first, mask).loss, mask);
         });
     }
@@ -52,7 +57,7 @@ struct Backward {
         typedef typename Simd<T>::Scalar A;
         const IouLossArgs<T> args = given;
         const bool is_center = args.format == IouLossFormat::Center;
-        parallel_boxes(args, [=](int64_t first, auto mask) GLUONOPS_LAMBDA {
+        parallel_boxes(args, [=](int64_t first, auto mask) {
             const auto head = load(args.output_grad + first, mask, A(0));
             auto gradient = row_gradient(losses_at<KIND>(args, first, mask).gradient, is_center);
             for (int n = 0; n < 4; ++n)
