@@ -148,7 +148,7 @@ def _is_installed(package: str) -> bool:
 
 def _check_safetensors() -> None:
     if not _is_installed("safetensors"):
-        raise OpError(WHERE, "the package safetensors is not installed", "Run in the clone: pip install '.[torch]'")
+        raise OpError(WHERE, "the package safetensors is not installed", "Run: pip install 'gluonops[torch]'")
 
 
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None,
