@@ -127,7 +127,7 @@ clean: ## remove what was built and cached; keeps .venv and out/
 	rm -rf build dist *.egg-info docs/_build docs/ops docs/api docs/drawn docs/tables .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-$(DEMO): setup.py pyproject.toml
+$(DEMO): setup.py pyproject.toml gluonops/version.py
 	@sh tools/venv.sh $(VENV) $(PYTHON)
 	$(BIN)/python gluonops/runtime/mxnet_wheel.py $(MXNET)
 	$(PIP) -e '.[$(MXNET),examples]'

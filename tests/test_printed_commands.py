@@ -136,6 +136,10 @@ def classes(path):
                 picture(path / split / name / f"{number}.png")
 
 
+# One box in each picture, all of another size: k-means finds five anchors.
+SCENES = [((64, 48), [(0, 0, 8 + 6 * place, 10 + 5 * place, place % 2)]) for place in range(6)]
+
+
 def detection(make):
     """Write a data set of tests/data."""
     return lambda path: make(path, np.random.RandomState(0))
@@ -179,6 +183,7 @@ def test_it_can_be_typed(page, tmp_path, monkeypatch):
         pytest.skip("this Python runs in no virtual environment")
     assert "`source .venv/bin/activate`" in TEXTS["README.md"]
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folders, "SCENES", SCENES)
     prepare(page)
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}
     for command in filter(is_typed, printed(page)):

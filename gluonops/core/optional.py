@@ -30,7 +30,7 @@ def require(module: str, where: str) -> types.ModuleType:
 
 def _explained(package: str, error: Exception) -> tuple[str, str]:
     """(reason, remedy) of an import that failed."""
-    install = "Run in the clone: pip install '.[detection]'"
+    install = "Run: pip install 'gluonops[detection]'"
     missing = _missing_requirements(package)
     if missing:
         # gluoncv swallows the error that names them, and says that MXNet and torch are missing.

@@ -1,6 +1,6 @@
 """Find and load the CUDA libraries that MXNet's CUDA wheel is linked against.
 
-``pip install '.[cu117]'`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. The
+``pip install 'gluonops[cu117]'`` puts CUDA 11 into ``site-packages/nvidia``, where the loader does not look. The
 loader reuses a library that is already loaded, so loading the libraries first is enough. The files in the wheels find
 one another.
 """
@@ -88,7 +88,7 @@ def remedy(load_errors: dict[str, str]) -> str:
         sentences.append(f"{DRIVER} comes with the NVIDIA driver: install that, or MXNet without CUDA (pip uninstall "
                          "mxnet-cu117, then gluonops install-mxnet)")
     if wheels:
-        sentences.append(f"Run in the clone: pip install '.[cu117]' (what is missing is in {', '.join(wheels)})")
+        sentences.append(f"Run: pip install 'gluonops[cu117]' (what is missing is in {', '.join(wheels)})")
     if broken:
         sentences.append(f"{', '.join(broken)} cannot be loaded: {load_errors[pathlib.Path(broken[0]).name]}")
     return ". ".join(sentences)

@@ -31,7 +31,7 @@ def refusal(name):
 
 def test_a_package_that_is_absent():
     assert refusal("no_such_package") == ("gluonops.tests: no_such_package cannot be imported (No module named "
-                                          "'no_such_package'). Run in the clone: pip install '.[detection]'.")
+                                          "'no_such_package'). Run: pip install 'gluonops[detection]'.")
 
 
 def test_a_package_that_fails(package):
@@ -46,7 +46,7 @@ def test_a_package_that_lacks_another(package, monkeypatch):
     name = package("lacking", "raise ImportError('Unable to import modules due to missing `mxnet` & `torch`')")
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: [
         "numpy>=1.0", "no-such-distribution (>=2)", "sphinx-thing; extra == 'docs'"])
-    assert "(it needs no-such-distribution, which is not installed). Run in the clone: pip install" in refusal(name)
+    assert "(it needs no-such-distribution, which is not installed). Run: pip install" in refusal(name)
 
 
 def test_gluoncv_is_imported_in_one_place():

@@ -208,7 +208,7 @@ class TestPreload:
         assert set(complaints) == {"libabsent.so.1", "libcudnn.so.8", "libgone.so.2"}
         text = cuda_libraries.remedy(complaints)
         assert "libabsent.so.1 comes with the NVIDIA driver" in text
-        assert "pip install '.[cu117]' (what is missing is in nvidia-nccl-cu11)" in text
+        assert "pip install 'gluonops[cu117]' (what is missing is in nvidia-nccl-cu11)" in text
         assert re.search(r"libcudnn\.so\.8 cannot be loaded: .*(file too short|invalid ELF header)", text)
 
     def test_the_import_says_so(self, tmp_path):
@@ -220,7 +220,7 @@ class TestPreload:
         done = run(ROOT / "tools" / "gluonops", "ops", PYTHONPATH=f"{tmp_path}:{ROOT}")
         assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
         assert done.stderr.startswith("gluonops: MXNet's CUDA wheel does not load, libcudnn.so.8: cannot open shared")
-        assert "nvidia-cudnn-cu11" in done.stderr and "pip install '.[cu117]'" in done.stderr
+        assert "nvidia-cudnn-cu11" in done.stderr and "pip install 'gluonops[cu117]'" in done.stderr
 
     def test_every_wheel_is_required(self):
         """With bounds on both sides: another major version is another interface."""

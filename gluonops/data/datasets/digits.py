@@ -128,7 +128,7 @@ def _scikit_learn(seed, held_out):
         from sklearn.datasets import load_digits
     except ImportError as error:
         raise OpError("data.digits", "scikit-learn, which has the digits, is not installed",
-                      "Run in the clone: pip install '.[examples]'; or pass data_dir, a folder with MNIST's "
+                      "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's "
                       "files") from error
     source = load_digits()
     rng = np.random.RandomState(seed)

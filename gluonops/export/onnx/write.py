@@ -37,7 +37,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
          epoch: int | None = None, metadata: dict[str, Any] | None = None, opset: int | None = None) -> str:
     """Write an ONNX file.
 
-    The package onnx is needed: run ``pip install '.[onnx]'`` in the clone. ``onnx.checker`` checks the model before it
+    The package onnx is needed: run ``pip install 'gluonops[onnx]'``. ``onnx.checker`` checks the model before it
     is written.
 
     Parameters
@@ -138,7 +138,7 @@ def check_onnx(opset: int | None) -> None:
     try:
         import onnx  # noqa: F401
     except ImportError as error:
-        raise OpError(WHERE, "the package onnx is not installed", "Run in the clone: pip install '.[onnx]'") from error
+        raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
     if opset is not None:
         _check_opset(opset)
 

@@ -86,7 +86,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         installed, or the comparison shows a difference; the message names it.
     """
     if not _is_installed("safetensors"):
-        raise OpError(WHERE, "the package safetensors is not installed", "Run in the clone: pip install '.[torch]'")
+        raise OpError(WHERE, "the package safetensors is not installed", "Run: pip install 'gluonops[torch]'")
     folder = os.path.abspath(os.fspath(folder))
     make_folder(WHERE, os.path.join(folder, "net.py"))
     model, recorder = _read(net, data_shape, epoch)

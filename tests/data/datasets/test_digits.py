@@ -110,7 +110,7 @@ class TestEmbedded:
 
     def test_without_scikit_learn(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-        with pytest.raises(gops.OpError, match=r"Run in the clone: pip install '\.\[examples\]'; or pass data"):
+        with pytest.raises(gops.OpError, match=r"Run: pip install 'gluonops\[examples\]'; or pass data"):
             digits()
 
 

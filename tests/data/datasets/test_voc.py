@@ -73,4 +73,4 @@ class TestVOC:
 def test_without_gluoncv(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "gluoncv.data", None)
     refused("gluonops.data.voc: gluoncv cannot be imported (", "voc", tmp_path)
-    refused("Run in the clone: pip install '.[detection]'", "voc", tmp_path)
+    refused("Run: pip install 'gluonops[detection]'", "voc", tmp_path)

@@ -372,7 +372,7 @@ def test_refusals(make, shapes, text, tmp_path):
 
 def test_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(gops.OpError, match=r"onnx is not installed. Run in the clone: pip install '\.\[onnx\]'"):
+    with pytest.raises(gops.OpError, match=r"onnx is not installed. Run: pip install 'gluonops\[onnx\]'"):
         gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (1, 2))
 
 
