@@ -129,6 +129,8 @@ def _formula(node: Node) -> Callable | None:
         return lambda x: F.squeeze(F.slice_axis(x, axis=axis, begin=-1, end=None), axis=axis)
     if node.op.startswith("_contrib_interleaved_matmul"):
         return lambda x, y=None: _attention(F, node, x, y)
+    if node.op in ("topk", "argsort") and node.attrs.get("axis") != "None":
+        return lambda x: _sorted(F, x, node)
     if node.op == "LRN":
         return lambda x: _across_neighbours(F, x, node.attrs)
     if node.op == "SoftmaxActivation":
@@ -238,6 +240,25 @@ def _aligned(F, x, regions, attrs):
     known = F.concat(F.maximum(image, 0), F.slice_axis(regions, axis=1, begin=1, end=None), dim=1)
     pooled = F.contrib.ROIAlign(x, known, **attrs)
     return F.broadcast_mul(pooled, F.reshape(image >= 0, (-1, 1, 1, 1)))
+
+
+def _sorted(F, x, node):
+    """The best along an axis. MXNet orders equal numbers in any way; here, as in torch, the first one comes first."""
+    axis, count = int(node.attrs.get("axis", -1)), int(node.attrs.get("k", 1)) if node.op == "topk" else 0
+    x = F.swapaxes(x, dim1=axis, dim2=-1)
+    rows = F.reshape(x, (-1, 0), reverse=True)
+    order = F.argsort(F.BlockGrad(rows), axis=1, is_ascend=node.flag("is_ascend", node.op != "topk"), dtype="float64")
+    values = _reordered(F, F.BlockGrad(rows), order)
+    is_greater = F.broadcast_not_equal(F.slice_axis(values, axis=1, begin=1, end=None),
+                                       F.slice_axis(values, axis=1, begin=0, end=-1))
+    first = F.zeros_like(F.slice_axis(order, axis=1, begin=0, end=1))
+    group = F.cumsum(F.concat(first, is_greater, dim=1), axis=1)
+    order = _reordered(F, order, F.argsort(1e6 * group + order, axis=1, dtype="float64"))
+    parts = {"value": [_reordered(F, rows, order)], "indices": [F.cast(F.BlockGrad(order), node.attrs["dtype"])]}
+    parts["both"] = parts["value"] + parts["indices"]
+    like = F.slice_axis(x, axis=-1, begin=0, end=count or None)
+    return F.Group([F.swapaxes(F.reshape_like(F.slice_axis(part, axis=1, begin=0, end=count or None), like),
+                               dim1=axis, dim2=-1) for part in parts[node.attrs.get("ret_typ", "indices")]])
 
 
 def _numbers(node, name, default):

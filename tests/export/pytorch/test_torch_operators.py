@@ -111,6 +111,7 @@ CASES = {
     "prod_of_all": lambda F, x: F.prod(F.exp(0.01 * x)),
     "extremes": lambda F, x: F.argmax(x, axis=1) + 10 * F.argmin(x, axis=1, keepdims=False),
     "top_both": lambda F, x: F.concat(*F.topk(distinct(F, x), axis=1, k=3, ret_typ="both"), dim=1),
+    "top_of_equal_numbers": lambda F, x: F.topk(F.floor(F.reshape(x, (0, -1))), k=5, ret_typ="both")[1],
     "top_value": lambda F, x: F.topk(x, axis=1, k=2, ret_typ="value", is_ascend=True),
     "top_indices": lambda F, x: F.topk(F.reshape(distinct(F, x), (0, -1)), k=5, dtype="int32").astype("float32"),
     "sorts": lambda F, x: F.sort(distinct(F, x), axis=1) + 7 * F.argsort(distinct(F, x), axis=1, is_ascend=False),
