@@ -324,8 +324,11 @@ void draw_boxes(Array *truth, int64_t classes)
 bool has_invalid_box(const Array &truth, int64_t truths, int64_t image, int64_t classes)
 {
     for (int64_t row = image * truths; row < (image + 1) * truths; ++row) {
-        const auto number = [&](int64_t i) { return truth.get(5 * row + i); };
-        if (validate_box(number(0), number(1), number(2), number(3), number(4), classes) == INVALID_BOX)
+        double numbers[5];
+        for (int64_t i = 0; i < 5; ++i)
+            numbers[i] = truth.get(5 * row + i);
+        const GroundTruth<double> box(numbers, 0, classes, 1, 1);
+        if (!box.padding && !box.valid)
             return true;
     }
     return false;
