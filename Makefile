@@ -130,11 +130,11 @@ clean: ## remove what was built and cached; keeps .venv and out/
 $(DEMO): setup.py pyproject.toml gluonops/version.py
 	@sh tools/venv.sh $(VENV) $(PYTHON)
 	$(BIN)/python gluonops/runtime/mxnet_wheel.py $(MXNET)
-	$(PIP) -e '.[$(MXNET),examples]'
+	$(PIP) -e '.[$(MXNET),examples,onnx,safetensors]'
 	@touch $@
 
 $(STAMP): $(DEMO)
-	$(PIP) -e '.[$(MXNET),examples,test,dev,docs]'
+	$(PIP) -e '.[$(MXNET),examples,onnx,safetensors,test,dev,docs]'
 	@# gluoncv wants opencv-python, which needs libraries of a desktop. The other build has the same files without them.
 	$(PIP) --no-deps --force-reinstall opencv-python-headless==$$($(BIN)/python -m pip show opencv-python | sed -n 's/^Version: //p')
 	-$(BIN)/python -m gluonops.native.build

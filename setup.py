@@ -36,7 +36,8 @@ EXTRAS = {
     # Data sets, metrics and drawing for detection.
     "detection": ["gluoncv>=0.10.5", "pycocotools>=2.0.6", "scikit-learn>=1.0", "matplotlib>=3.5", "tqdm>=4.60",
                   "pillow>=9", "scikit-image>=0.19; python_version < '3.15'"],
-    "onnx": ["onnx>=1.15,<2"],
+    # The export is compared in onnxruntime, which has no wheel for Python 3.15 yet.
+    "onnx": ["onnx>=1.15,<2", "onnxruntime>=1.17; python_version < '3.15'"],
     "safetensors": ["safetensors>=0.4"],
     "torch": ["torch>=2.1", "safetensors>=0.4"],
     "tensorboard": ["tensorboardX>=2.6"],
@@ -48,15 +49,12 @@ EXTRAS = {
         "pytest-timeout>=2.2",
         "hypothesis>=6.80",
         "gluoncv>=0.10.5",
-        "onnx>=1.15,<2",
         # None has a wheel for Python 3.15 yet. scikit-image is for its photographs, the first three run a notebook.
         "ipykernel>=6; python_version < '3.15'",
         "ipywidgets>=8; python_version < '3.15'",
         "nbclient>=0.8; python_version < '3.15'",
-        "onnxruntime>=1.17; python_version < '3.15'",
         "scikit-image>=0.19; python_version < '3.15'",
         "pycocotools>=2.0.6",
-        "safetensors>=0.4",
         # The tests build a wheel and compile the CUDA kernels; neither needs a GPU.
         "build>=1.0",
         "setuptools>=68",

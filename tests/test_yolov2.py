@@ -214,5 +214,5 @@ def test_backbones_that_do_not_fit(name, text):
 
 def test_a_missing_gluoncv_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gluoncv.model_zoo", None)
-    with pytest.raises(gops.OpError, match=r"gluoncv cannot be imported .*pip install '\.\[detection\]'"):
+    with pytest.raises(gops.OpError, match=r"gluoncv cannot be imported .*pip install 'gluonops\[detection\]'"):
         gops.models.yolov2(backbone="resnet18_v1b")

@@ -66,7 +66,7 @@ def test_an_error_is_one_line(command, capsys, tmp_path, monkeypatch):
         cli.main([command, *FAILS[command], "--debug"])
 
 
-@pytest.mark.parametrize("words", [[], ["nope"], ["ops", "a", "b"], ["viz", "net"], ["bench", "--shape", "2,3"],
+@pytest.mark.parametrize("words", [["nope"], ["ops", "a", "b"], ["viz", "net"], ["bench", "--shape", "2,3"],
                                    ["bench", "--op", "abs", "--shape", "0,3"], ["bench", "--seconds", "-1"],
                                    ["bench", "--dtype", "int32"], ["export", "net"],
                                    ["detect"], ["detect", "a.onnx"], ["detect", "a.cfg"],
