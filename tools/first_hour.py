@@ -39,6 +39,7 @@ def main() -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         script = "".join(f"cat << 'END OF COMMAND'\n$ {command}\nEND OF COMMAND\n{command}\n" for command in commands())
         environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+        environment["PYTHON"] = "python3"   # of the system, or its path would be in the recording
         done = subprocess.run(["bash", "-c", script], cwd=clone, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     text = done.stdout.replace(str(clone), "~/gluonops").replace(str(pathlib.Path.home()), "~")
