@@ -229,6 +229,10 @@ def take(words, monkeypatch):
         pass
 
 
+# A benchmark that runs as a program may have been imported by another test.
+IMPORTED_BEFORE = pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+
+
 def programs(command):
     """The words of the programs in a command, one of which may start another."""
     words = shlex.split(re.split(" >>? ", command)[0])
@@ -237,6 +241,7 @@ def programs(command):
     return [words[start:] for start in starts]
 
 
+@IMPORTED_BEFORE
 @pytest.mark.parametrize("page", [page for page in PAGES if any(map(programs, printed(page)))])
 def test_the_parser_takes_it(page, monkeypatch, capsys):
     """Also what the slow test above types."""
@@ -252,6 +257,7 @@ def test_the_parser_takes_it(page, monkeypatch, capsys):
         assert len(errors) < 2, f"{' '.join(words)}\n{errors[0]}"
 
 
+@IMPORTED_BEFORE
 @pytest.mark.parametrize("words", ["gluonops trian", "gluonops export net --onx net.onnx", "gluonops train --modle mlp",
                                    "examples/make_shapes.py --cuont 1 2", "python -m benchmarks.gpu --plna x"])
 def test_it_sees_a_mistake(words, monkeypatch, capsys):
