@@ -42,7 +42,8 @@ def main() -> None:
         environment["PYTHON"] = "python3"   # of the system, or its path would be in the recording
         done = subprocess.run(["bash", "-c", script], cwd=clone, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    text = done.stdout.replace(str(clone), "~/gluonops").replace(str(pathlib.Path.home()), "~")
+    text = re.sub(r"(?m)^WARNING: .*\n", "", done.stdout)   # pip's, about this machine
+    text = text.replace(str(clone), "~/gluonops").replace(str(pathlib.Path.home()), "~")
     RECORDING.write_text(text, encoding="utf-8")
     if done.returncode != 2:   # of the last command, which is mistyped
         sys.exit(f"The last command ended with {done.returncode}. See {RECORDING}")
