@@ -127,6 +127,8 @@ def _formula(node: Node) -> Callable | None:
     if node.op == "SequenceLast" and not node.flag("use_sequence_length"):   # its gradient destroys memory
         axis = int(node.attrs.get("axis", 0))
         return lambda x: F.squeeze(F.slice_axis(x, axis=axis, begin=-1, end=None), axis=axis)
+    if node.op in ("SequenceMask", "SequenceLast", "SequenceReverse") and len(node.inputs) > 1:
+        return lambda x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)   # it has no gradient
     if node.op.startswith("_contrib_interleaved_matmul"):
         return lambda x, y=None: _attention(F, node, x, y)
     if node.op in ("topk", "argsort") and node.attrs.get("axis") != "None":

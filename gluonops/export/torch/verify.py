@@ -135,7 +135,7 @@ def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
     arrays = {}
     for name, shape in shapes.items():
         if name in counts:
-            arrays[name] = rng.randint(0, counts[name], shape).astype(np.float64)
+            arrays[name] = rng.randint(*counts[name], shape).astype(np.float64)
         elif name in regions:
             corner, side = (rng.randint(8, 512, (*shape[:-1], 2)) / 64 for _ in range(2))
             arrays[name] = np.concatenate([rng.randint(0, 2, (*shape[:-1], 1)), corner, corner + side], axis=-1)
@@ -146,17 +146,22 @@ def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _indices(model: ExportedModel, shapes: Shapes) -> dict[str, int]:
-    """The inputs that are indices -> how many values they may have: MXNet reads beyond its data for greater ones."""
+def _indices(model: ExportedModel, shapes: Shapes) -> dict[str, tuple[int, int]]:
+    """The inputs that are indices, or lengths of sequences -> the values from and below which they are.
+
+    MXNet reads beyond its data for others.
+    """
     sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
     counts = {}
     for node in model.graph.nodes():
         if node.op == "Embedding":
-            counts[_origin(node.inputs[0])] = int(node.attrs["input_dim"])
+            counts[_origin(node.inputs[0])] = 0, int(node.attrs["input_dim"])
         elif node.op == "gather_nd":
             indexed = sizes[node.inputs[0]][:sizes[node.inputs[1]][0]]
-            counts[_origin(node.inputs[1])] = min(indexed)
-    return {name: min(count, MOST_INDICES) for name, count in counts.items()}
+            counts[_origin(node.inputs[1])] = 0, min(indexed)
+        elif node.op.startswith("Sequence") and len(node.inputs) > 1:
+            counts[_origin(node.inputs[1])] = 1, 1 + sizes[node.inputs[0]][int(node.attrs.get("axis", 0))]
+    return {name: (first, min(end, MOST_INDICES)) for name, (first, end) in counts.items()}
 
 
 def _regions(model: ExportedModel) -> set[str]:

@@ -180,6 +180,17 @@ def test_recurrent_cells(kind, tmp_path):
     assert ".new_zeros(" in export(Cell(getattr(gluon.rnn, kind)(5)), tmp_path, (6, 4, 3))
 
 
+class Lengths(nn.HybridBlock):
+    def hybrid_forward(self, F, x, lengths):
+        masked = F.SequenceMask(F.SequenceReverse(x, lengths, True), lengths, True)
+        return masked, F.SequenceLast(x, lengths, True)
+
+
+def test_lengths_as_input(tmp_path):
+    """MXNet reads beyond its data for a length of 0."""
+    export(Lengths(), tmp_path, {"x": (6, 2, 3), "lengths": (2,)})
+
+
 def test_indices_as_input_of_a_net(tmp_path):
     layers = sequence(nn.Embedding(50, 6), gluon.rnn.LSTM(6, 2, layout="NTC"), nn.Dense(50, flatten=False))
     assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
