@@ -24,7 +24,9 @@ LEAST_SCALE = 1e-3  # of the largest gradient of all
 # Of the largest gradient of all: below it are rounding errors only, as of a bias in front of a batch norm, whose
 # gradient is a sum of many numbers that is 0. Such a gradient is compared with 0, on the scale of the whole net.
 ZERO = 1e-12
-STEPS = 20
+# Steps of a net that takes images of at most so many pixels, and of one that takes larger ones only, such as a net for
+# segmentation with fixed sizes in it: each step of it takes a minute. The second step is the first with a momentum.
+STEPS, FEW_STEPS, FEW_PIXELS = 20, 4, 300 * 300
 NOISE = 0.1
 # How far the largest gradient, and the decay of a weight of 1, move a weight in the first step. It is far enough: a
 # step without one of them is 10,000 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
@@ -63,11 +65,12 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         _check_outputs(outputs, reference.outputs(others), "evaluation")
     if multipliers and largest:
         rate, decay = (float(np.float32(value)) for value in (FIRST_STEP / largest, largest))
+        steps = STEPS if all(np.prod(shape[2:]) <= FEW_PIXELS for shape in shapes.values()) else FEW_STEPS
         _add_noise(net, reference, keys, multipliers)
-        reference.train(inputs, STEPS, rate, decay, multipliers)
+        reference.train(inputs, steps, rate, decay, multipliers)
         reference.forget_gradients()
-        _train(module, net.train(), arrays, rate, decay)
-        _check_trained(net, reference, keys, multipliers)
+        _train(module, net.train(), arrays, steps, rate, decay)
+        _check_trained(net, reference, keys, multipliers, steps)
     return recorded
 
 
@@ -221,7 +224,7 @@ def _largest(array: np.ndarray) -> float:
     return float(np.abs(array).max(initial=0))
 
 
-def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay: float) -> None:
+def _train(module: types.ModuleType, net: Any, arrays: list, steps: int, rate: float, decay: float) -> None:
     """Steps of torch's SGD, as a user of net.py makes them."""
     import torch
     if hasattr(module, "parameter_groups"):
@@ -234,19 +237,19 @@ def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay:
     for value in net.parameters():   # torch leaves out what no output depends on; MXNet lets it decay
         value.grad = torch.zeros_like(value)
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM)
-    for _ in range(STEPS):
+    for _ in range(steps):
         optimizer.zero_grad(set_to_none=False)
         _backward(_flat(net(*arrays)))
         optimizer.step()
 
 
 def _check_trained(net: Any, reference: Reference, keys: dict[str, str],
-                   multipliers: dict[str, tuple[float, float]]) -> None:
+                   multipliers: dict[str, tuple[float, float]], steps: int) -> None:
     """Compare the running statistics, and all parameters that MXNet or torch has trained or could have trained."""
     for key, value in net.state_dict(keep_vars=True).items():
         if value.requires_grad or keys.get(key) in multipliers or key.split(".")[-1].startswith("running_"):
             theirs = reference.values[keys[key]].asnumpy()
-            _check(f"{key} after {STEPS} steps of SGD", value.detach().numpy(), theirs, TRAINED, _largest(theirs))
+            _check(f"{key} after {steps} steps of SGD", value.detach().numpy(), theirs, TRAINED, _largest(theirs))
 
 
 def _add_noise(net: Any, reference: Reference, keys: dict[str, str],
