@@ -429,25 +429,30 @@ NUMPYS_CODES = {-2: 0, -3: SKIP, -4: -2, -5: -3, -6: -4}
 
 @shape_of("Reshape", "_npx_reshape")
 def reshape(call: Call) -> Shape:
-    has_numpys_codes = call.node.op == "_npx_reshape"
-    data, codes = call.data, call.ints("newshape" if has_numpys_codes else "shape", ())
-    is_reverse = call.flag("reverse")
-    if not codes:   # of MXNet 0.8
-        target = call.ints("target_shape", ())
-        sizes = [data[0] if call.flag("keep_highest") else target[0], *target[1:]]
-        sizes = [size or -1 for size in sizes]
-    else:
-        data, codes = (data[::-1], codes[::-1]) if is_reverse else (data, codes)
-        sizes = _sizes(data, [NUMPYS_CODES.get(code, code) if has_numpys_codes else code for code in codes])
-        sizes = sizes[::-1] if is_reverse else sizes
+    sizes = sizes_of_reshape(call, call.data)
     rest = math.prod(size for size in sizes if size != -1)
-    shape = tuple(math.prod(data) // max(rest, 1) if size == -1 else size for size in sizes)
-    call.check(math.prod(shape) == math.prod(data) and sizes.count(-1) < 2, 0, f"as many elements as {shape}")
+    shape = tuple(math.prod(call.data) // max(rest, 1) if size == -1 else size for size in sizes)
+    call.check(math.prod(shape) == math.prod(call.data) and sizes.count(-1) < 2, 0, f"as many elements as {shape}")
     return shape
 
 
-def _sizes(data: Shape, codes: list[int]) -> list[int]:
-    """The sizes of a reshape; -1 for one that follows."""
+def sizes_of_reshape(call: NodeValues, data: Sequence) -> list:
+    """The sizes of a reshape; -1 for one that follows. Those of the data may be expressions."""
+    has_numpys_codes = call.node.op == "_npx_reshape"
+    codes = call.ints("newshape" if has_numpys_codes else "shape", ())
+    if not codes:   # of MXNet 0.8
+        target = call.ints("target_shape", ())
+        sizes = [data[0] if call.flag("keep_highest") else target[0], *target[1:]]
+        return [size or -1 for size in sizes]
+    if has_numpys_codes:
+        codes = [NUMPYS_CODES.get(code, code) for code in codes]
+    if call.flag("reverse"):
+        return _sizes(data[::-1], list(codes[::-1]))[::-1]
+    return _sizes(data, list(codes))
+
+
+def _sizes(data: Sequence, codes: list[int]) -> list:
+    """The sizes that codes, counted from the front, make of those of the data."""
     sizes, place = [], 0
     while codes:
         code = codes.pop(0)

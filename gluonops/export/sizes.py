@@ -144,9 +144,12 @@ class _Outputs:
         for (node, _), shape in found.items():
             if not shape or 0 in shape:
                 raise _Refused(f"MXNet cannot tell that of {node.name!r}")
-        for node in self._nodes:   # MXNet does not compare them, and reads what is behind the data
-            if node.op == "Reshape" and math.prod(found[node, 0]) != math.prod(found[node.inputs[0]]):
-                raise _Refused(f"{node.name!r} makes {found[node, 0]} of {found[node.inputs[0]]}")
+        for node in self._nodes:   # MXNet does not compare these, and reads what is behind the data
+            shape, first = found[node, 0], found[node.inputs[0]] if node.inputs else ()
+            if node.op == "Reshape" and math.prod(shape) != math.prod(first):
+                raise _Refused(f"{node.name!r} makes {shape} of {first}")
+            if node.op == "where" and first not in (shape, shape[:1]):
+                raise _Refused(f"{node.name!r} makes {shape} where a condition of {first} holds")
         return found
 
     def inferred_by_mxnet(self, shapes: dict) -> dict[Entry, tuple[int, ...] | None]:

@@ -35,12 +35,14 @@ class Module:
     - ``children``: the modules of an ``nn.Sequential``.
     - ``state``: parameter or buffer -> the name of the variable.
     - ``block``: what an instance of a class of the net's own computes.
+    - ``ties``: parameter -> the other module that has it already, and its name there.
     """
     kind: str = ""
     args: dict[str, Any] = dataclasses.field(default_factory=dict)
     children: list[Module] = dataclasses.field(default_factory=list)
     state: dict[str, str] = dataclasses.field(default_factory=dict)
     block: Block | None = None
+    ties: dict[str, tuple[Module, str]] = dataclasses.field(default_factory=dict)
 
     def key(self) -> tuple:
         """What modules have in common that differ in the numbers of their arguments only."""
@@ -73,6 +75,7 @@ class Item:
     - ``name``: what the net, or the file, calls it.
     - ``shared``: the number of the item that has the module already; None if this one has it.
     - ``as_module``: the module that an ``nn.Sequential`` holds for an expression.
+    - ``is_tied``: whether the module has a parameter in common with another one of the block.
     """
     text: str
     refs: list[Ref]
@@ -81,12 +84,14 @@ class Item:
     outputs: int = 1
     shared: int | None = None
     as_module: Module | None = None
+    is_tied: bool = False
 
 
 class Block:
     """What a scope computes.
 
-    - ``inputs``: the outputs of other scopes that it reads; ``returns``: its own that others read.
+    - ``inputs``: the outputs of other scopes that it reads; ``names``: what Gluon calls the first ones, if it does.
+    - ``returns``: its own outputs that others read.
     - ``owner``: the class that it is an instance of.
     - ``lacking``: the numbers of the items that this instance replaces by an identity.
     """
@@ -95,6 +100,7 @@ class Block:
         self.kind = kind
         self.items: list[Item] = []
         self.inputs: list[Entry] = []
+        self.names: list[str] = []
         self.results: list[Entry] = []
         self.returns: list[Ref] = []
         self.owner: Class | None = None
@@ -106,6 +112,10 @@ class Block:
         for item in self.items:
             if item.module is not None and item.shared is None:
                 yield from item.module.blocks()
+
+    def holder(self, module: Module) -> int:
+        """The number of the item that has a module."""
+        return next(number for number, item in enumerate(self.items) if item.module is module)
 
     def height(self) -> int:
         return 1 + max((block.height() for block in self.inner()), default=0)
@@ -129,7 +139,9 @@ class Block:
                 continue
             module = item.module.key() if item.module and item.shared is None else None
             shared = None if item.shared is None else places[item.shared]
-            keys.append((item.text, module, shared, tuple(map(placed, item.refs))))
+            ties = item.module.ties.items() if module else ()
+            ties = tuple((name, self.holder(other), key) for name, (other, key) in ties)
+            keys.append((item.text, module, shared, ties, tuple(map(placed, item.refs))))
             places[number] = len(places) - 1
         return tuple(keys), tuple(map(placed, self.returns)), len(self.inputs)
 
@@ -267,7 +279,7 @@ def _name_of(kind: str) -> str:
 
 def as_module(item: Item) -> Module | None:
     """What an ``nn.Sequential`` holds for an item; None if it cannot hold it."""
-    if item.shared is not None or len(item.refs) != 1 or item.outputs != 1:
+    if item.is_tied or item.shared is not None or len(item.refs) != 1 or item.outputs != 1:
         return None
     if item.module is not None:
         return item.module if item.text == "{self}({0})" else None

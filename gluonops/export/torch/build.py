@@ -38,6 +38,7 @@ class Builder:
             variables = {node.name: node for node in self.graph.nodes() if node.is_variable}
             for name in self.inputs:
                 self._ref((variables[name], 0), refs, block)
+        self._add_arguments(block, scope, inside, refs)
         for item in in_order(scope)[0]:
             if isinstance(item, Scope):
                 self._add_scope(block, item, refs)
@@ -50,8 +51,18 @@ class Builder:
             block.results = [entry for entry in refs if entry[0] in inside
                              and (entry in heads or any(node not in inside for node in self.readers.get(entry, ())))]
         block.returns = [refs[entry] for entry in block.results]
+        tie(block)
         shorten(block, is_net)
         return block
+
+    def _add_arguments(self, block: Block, scope: Scope, inside: set[Node], refs: dict) -> None:
+        """Add what a block reads in the order of its arguments in Gluon, with their names."""
+        read = {(source.name, index): (source, index) for node in inside for source, index in node.inputs
+                if source not in inside}
+        for output, name in scope.arguments.items():
+            if output in read:
+                self._ref(read[output], refs, block)
+                block.names.append(name)
 
     def _ref(self, entry: Entry, refs: dict, block: Block) -> Ref:
         """Where an item finds what it reads."""
@@ -105,6 +116,19 @@ def _identifier(name: str) -> str:
 def _is_counted(name: str) -> bool:
     """Whether a name is Gluon's count of a layer, such as ``conv0``: the block's own count reads better."""
     return bool(re.search(r"\d$", name))
+
+
+def tie(block: Block) -> None:
+    """Let a module that has a parameter of one in front of it, such as an embedding's weight, take it from there."""
+    owners = {}
+    for item in block.items:
+        if item.module is None or item.shared is not None:
+            continue
+        for key, name in item.module.state.items():
+            owner, place = owners.setdefault(name, (item, key))
+            if (owner, place) != (item, key):
+                item.module.ties[key] = owner.module, place
+                item.is_tied = owner.is_tied = True
 
 
 def shorten(block: Block, is_net: bool) -> None:

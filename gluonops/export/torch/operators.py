@@ -1,6 +1,7 @@
 """Converters of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
 from __future__ import annotations
 
+from ..rules import sizes_of_reshape
 from .registry import CONVERTERS, Call, Form, Single, converts, number
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
@@ -163,7 +164,9 @@ def one_hot(call: Call) -> str:
 @converts("batch_dot", "_linalg_gemm2", "dot")
 def product(call: Call) -> str:
     if call.node.op == "dot" and max(map(len, call.shapes)) > 2:
-        raise call.refuse("multiplies tensors of more than two dimensions")
+        if call.flag("transpose_a") or call.flag("transpose_b"):
+            raise call.refuse("transposes tensors of more than two dimensions")
+        return "torch.tensordot({0}, {1}, 1)"
     left = "{0}.mT" if call.flag("transpose_a") else "{0}"
     right = "{1}.mT" if call.flag("transpose_b") else "{1}"
     alpha = float(call.value("alpha", 1.0))
@@ -193,7 +196,8 @@ def reshape(call: Call) -> str:
     elif len(free) == 1:
         sizes = [-1 if axis in free else size for axis, size in enumerate(call.shape)]
     else:
-        sizes = _coded_sizes(call)
+        sizes = sizes_of_reshape(call, [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size
+                                        for axis, size in enumerate(call.shapes[0])])
     if len(sizes) == 2 and call.ndim > 1 and call.shape[0] == call.shapes[0][0]:
         return "{0}.flatten(1)"
     return f"{{0}}.reshape({', '.join(map(str, sizes))})"
@@ -215,33 +219,17 @@ def _range(call: Call, side: str, ndim: int) -> tuple[int, int]:
     return begin % ndim, end if end >= 0 else end + ndim
 
 
-def _coded_sizes(call: Call) -> list:
-    """The sizes of a reshape by MXNet's codes, as numbers and as sizes of the input."""
-    if call.flag("reverse"):
-        raise call.refuse("counts its codes from the back, and several sizes are free")
-    codes = list(call.ints("shape", ()))
-    sizes, position = [], 0
+class _Size(str):
+    """A size of an input, which is known when the net runs."""
 
-    def size_of(axis: int) -> str:
-        return f"{{0}}.shape[{axis}]" if axis in call.free[0] else str(call.shapes[0][axis])
+    def __mul__(self, other: object) -> _Size:
+        return _Size(f"{self} * {other}")
 
-    while codes:
-        code = codes.pop(0)
-        if code == -2:
-            sizes += [size_of(axis) for axis in range(position, call.ndim)]
-        elif code == -3:
-            sizes.append(f"{size_of(position)} * {size_of(position + 1)}")
-            position += 2
-        elif code == -4:
-            first, second = codes.pop(0), codes.pop(0)
-            whole = size_of(position)
-            sizes += [f"{whole} // {second}" if first == -1 else first,
-                      f"{whole} // {first}" if second == -1 else second]
-            position += 1
-        else:
-            sizes.append(size_of(position) if code == 0 else code)
-            position += 1
-    return sizes
+    def __rmul__(self, other: object) -> _Size:
+        return _Size(f"{other} * {self}")
+
+    def __floordiv__(self, other: object) -> _Size:
+        return _Size(f"{self} // {other}")
 
 
 @converts("Concat", "stack")

@@ -6,6 +6,7 @@ cannot be a module (data leave it and come back, or another one shares its param
 """
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -26,12 +27,14 @@ class Scope:
     - ``name``: its name in the block around it.
     - ``kind``: the name of its class, or what its name says of it.
     - ``items``: nodes and scopes, in the order of the graph.
+    - ``arguments``: output that its call in Gluon is given -> what ``hybrid_forward`` calls it.
     """
 
     def __init__(self, name: str, kind: str = ""):
         self.name = name
         self.kind = kind
         self.items = []
+        self.arguments = {}
 
     def nodes(self) -> Iterator[Node]:
         """The nodes in it, in any depth."""
@@ -55,19 +58,25 @@ Path = tuple[tuple[str, str], ...]   # from the net inwards: the name and the cl
 class Recorder:
     """Records to which block of a net the nodes of its trace belong.
 
-    ``paths``: node -> the blocks that it is in; ``prefixes``: node -> the prefix of the names in the innermost one.
+    - ``paths``: node -> the blocks that it is in.
+    - ``prefixes``: node -> the prefix of the names in the innermost one.
+    - ``arguments``: block -> see :class:`Scope`; an output is the name of its node and a number.
     """
 
     def __init__(self, net: mx.gluon.Block):
-        self.paths, self.prefixes = {}, {}
+        self.paths, self.prefixes, self.arguments = {}, {}, {}
         self._handles = []
         self._add(net, ())
 
     def _add(self, block: mx.gluon.Block, path: Path) -> None:
         def record(block: mx.gluon.Block, inputs: tuple, outputs: object) -> None:
-            before = {name for symbol in _symbols(inputs) for name in _node_names(symbol)}
+            _, *parameters = inspect.signature(block.hybrid_forward).parameters.values()   # the first one is F
+            self.arguments[path] = {
+                _outputs(symbol)[-1]: parameter.name for symbol, parameter in zip(inputs, parameters)
+                if hasattr(symbol, "get_internals") and parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD}
+            before = {name for symbol in _symbols(inputs) for name, _ in _outputs(symbol)}
             for symbol in _symbols(outputs):
-                for name in _node_names(symbol):
+                for name, _ in _outputs(symbol):
                     if name not in before and name not in self.paths:
                         self.paths[name] = path
                         self.prefixes[name] = block.prefix
@@ -94,8 +103,10 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
         yield values
 
 
-def _node_names(symbol: mx.sym.Symbol) -> list[str]:
-    return [re.sub(r"_output\d*$", "", name) for name in symbol.get_internals().list_outputs()]
+def _outputs(symbol: mx.sym.Symbol) -> list[tuple[str, int]]:
+    """All outputs in a symbol, its own last: the name of the node and the number."""
+    found = [re.fullmatch(r"(.*?)(?:_output(\d*))?", name) for name in symbol.get_internals().list_outputs()]
+    return [(name, int(number or 0)) for name, number in (match.groups() for match in found)]
 
 
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str]) -> Scope:
@@ -109,6 +120,7 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str]) -> Sc
         for depth in range(1, len(path) + 1):
             if path[:depth] not in known:
                 scope = known[path[:depth]] = Scope(*path[depth - 1])
+                scope.arguments = recorder.arguments.get(path[:depth], {}) if recorder else {}
                 known[path[:depth - 1]].items.append(scope)
         known[path].items.append(node)
     _dissolve_impossible(root, graph, parameters)

@@ -76,10 +76,18 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
             if item.module is not None and item.shared is None:
                 lines += _assignment(owner, number, item.module)
         lines.append("")
-    names = inputs or [*INPUT_NAMES, *(f"x{number}" for number in range(4, 99))][:len(block.inputs)]
+    names = inputs or _names_of_inputs(block)
     lines.append(f"    def forward(self, {', '.join(names)}):" if names else "    def forward(self):")
     lines += _wrapped(_Forward(owner, names).lines(), 8)
     return "\n".join(lines)
+
+
+def _names_of_inputs(block: Block) -> list[str]:
+    """Those of Gluon's where it has some: of a block with one input, it is x."""
+    if len(block.inputs) == 1:
+        return ["x"]
+    others = [name for name in (*INPUT_NAMES, *(f"x{number}" for number in range(4, 99))) if name not in block.names]
+    return [*block.names, *others][:len(block.inputs)]
 
 
 def _constructor(parameters: dict[str, object]) -> str:
@@ -94,7 +102,11 @@ def _assignment(owner: Class, number: int, module: Module) -> list[str]:
     """The lines of a constructor that make a module."""
     name, text = owner.names[number], module_source(module, owner.expressions)
     if number not in owner.optional:
-        return _wrapped([f"self.{name} = {text}"], 8)
+        ties = {key: f"self.{owner.names[owner.template.holder(other)]}.{place}".rstrip(".")
+                for key, (other, place) in module.ties.items()}
+        if module.kind == PARAMETER and ties:
+            return [f"        self.{name} = {ties['']}"]
+        return _wrapped([f"self.{name} = {text}", *(f"self.{name}.{key} = {text}" for key, text in ties.items())], 8)
     return [f"        self.{name} = {IDENTITY}()", f"        if {name}:", *_wrapped([f"self.{name} = {text}"], 12)]
 
 
@@ -175,6 +187,7 @@ class _Forward:
     def __init__(self, owner: Class, names: list[str]):
         self.owner, self.block = owner, owner.template
         self.names = names
+        self.meaningful = set(names).difference(INPUT_NAMES)   # they are not used again for something else
         self.reads = [ref for item in self.block.items for ref in item.refs] + self.block.returns
 
     def lines(self) -> list[str]:
@@ -191,7 +204,7 @@ class _Forward:
             if not targets:
                 lines.append(line)
                 continue
-            dying = [variables[ref] for ref in read if last[ref] == number]
+            dying = [variables[ref] for ref in read if last[ref] == number and variables[ref] not in self.meaningful]
             alive = {name for ref, name in variables.items() if last.get(ref, -1) > number}
             names = []
             for target in targets:
@@ -248,6 +261,7 @@ class _Forward:
         """A name for a variable that no other one has: that of its module if several steps read it."""
         is_plain = wish and not re.search(r"\d$", wish) and wish not in NAMES.values()
         candidates = [wish] if is_plain and self.reads.count(ref) > 1 else []
+        candidates += ["x"] if self.meaningful else []
         candidates += ["out", *(f"out{number}" for number in range(2, 1000))]
         return next(name for name in candidates if name not in taken)
 

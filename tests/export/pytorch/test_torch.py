@@ -196,6 +196,67 @@ def test_indices_as_input_of_a_net(tmp_path):
     assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
 
 
+class Tied(nn.HybridBlock):
+    """A weight that is an embedding's, of two dense layers, and is read by the net itself."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.embedding = nn.Embedding(20, 6)
+            self.decoder = nn.Dense(20, flatten=False, params=self.embedding.params)
+            self.again = nn.Dense(20, flatten=False, use_bias=False, params=self.embedding.params)
+            self.weight = self.embedding.params.get("weight")
+
+    def hybrid_forward(self, F, x, weight):
+        x = F.tanh(self.embedding(x))
+        return F.broadcast_mul(self.decoder(x) + self.again(x), F.mean(weight, axis=1))
+
+
+def test_tied_weights(tmp_path):
+    source = export(Tied(), tmp_path, (2, 5))
+    assert "self.fc1.weight = self.embedding.weight" in source and "self.fc2.weight = self.embedding.weight" in source
+    assert "self.weight = self.embedding.weight" in source
+
+
+class Masked(nn.HybridBlock):
+    """Its argument that is read first is the second one. Codes of a reshape count from the back."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = nn.Dense(8, flatten=False)
+
+    def hybrid_forward(self, F, data, mask):
+        heads = F.transpose(F.reshape(self.values(data), (0, 0, 2, -1)), (0, 2, 1, 3))
+        heads = F.reshape(heads, (-1, 0, 0), reverse=True)
+        mask = F.reshape(F.broadcast_axis(F.expand_dims(mask, 1), 1, 2), (-1, 0, 0), reverse=True)
+        return F.where(mask, F.batch_dot(heads, heads, transpose_b=True), -1e18 * F.ones_like(mask))
+
+
+class Wrapped(nn.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Masked(), nn.Dense(3, flatten=False)
+
+    def hybrid_forward(self, F, tokens, mask):
+        return self.second(F.softmax(self.first(F.expand_dims(tokens, 2), mask)))
+
+
+def test_names_and_order_of_arguments(tmp_path):
+    source = export(Wrapped(), tmp_path, {"tokens": (2, 5), "mask": (2, 5, 5)})
+    assert "def forward(self, data, mask):" in source and "def forward(self, tokens, mask):" in source
+    assert "self.first(tokens.unsqueeze(2), mask)" in source
+
+
+class Products(nn.HybridBlock):
+    def hybrid_forward(self, F, left, right):
+        return F.dot(left, right), left
+
+
+def test_a_product_and_an_output_that_is_an_input(tmp_path):
+    source = export(Products(), tmp_path, {"left": (2, 3, 4), "right": (4, 5)})
+    assert "x = torch.tensordot(left, right, 1)" in source and "return x, left" in source
+
+
 def test_parameter_groups(tmp_path):
     from gluonops.export.torch.verify import load
     net = residual()
