@@ -42,11 +42,15 @@ def convolution(call: Call) -> Form:
     _check_layout(call)
     args = _of_convolution(call, 1)
     if not call.node.source(1).is_variable:   # its weight is computed, such as Darknet's of +1 and -1
-        inputs = ", ".join(f"{{{place}}}" for place in range(len(call.node.inputs)))
+        inputs = _all_inputs(call)
         options = "".join(f", {name}={args[name]!r}" for name in ("stride", "padding", "dilation", "groups")
                           if args[name] != default_of("nn.Conv", name))
         return Form(f"F.conv{call.ndim - 2}d({inputs}{options})")
     return Form(module=f"nn.Conv{call.ndim - 2}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
+
+
+def _all_inputs(call: Call) -> str:
+    return ", ".join(f"{{{place}}}" for place in range(len(call.node.inputs)))
 
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:
@@ -81,6 +85,8 @@ def deconvolution(call: Call) -> Form:
 @converts("FullyConnected")
 def fully_connected(call: Call) -> Form:
     """A node of its own flattens the data; see :func:`.prepare.prepared`."""
+    if not call.node.source(1).is_variable:   # its weight is computed, such as one of rows of length 1
+        return Form(f"F.linear({_all_inputs(call)})")
     outputs, inputs = call.shapes[1]
     args = {"in_features": inputs, "out_features": outputs, "bias": len(call.node.inputs) > 2}
     return Form(module="nn.Linear", args=args, state=_state(call, "weight", "bias"), data=(0,))
@@ -115,11 +121,10 @@ def instance_norm(call: Call) -> Form:
 
 @converts("GroupNorm", "gluonops.group_norm")
 def group_norm(call: Call) -> Form:
-    groups = call.value("num_groups", 32 if call.node.op == "Custom" else 1)
-    if call.shapes[1][0] != call.shapes[0][1]:
-        raise call.refuse("has a gamma for each group; expected one for each channel")
-    args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": Single(call.value("eps", 1e-5))}
-    return Form(module="nn.GroupNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
+    groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), Single(call.value("eps", 1e-5))
+    args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": eps}
+    has_one_of_each_group = call.shapes[1][0] != call.shapes[0][1]
+    return Form(module="GroupNorm" if has_one_of_each_group else "nn.GroupNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
 
 
 @converts("gluonops.rms_norm", "gluonops.l2_normalize")

@@ -360,9 +360,10 @@ def arange_like(call: Call) -> str:
 def take(call: Call) -> str:
     is_take = call.node.op == "take"
     axis = call.axis(default=0 if is_take else -1)
-    if call.text("mode", "clip") != "clip" or axis in call.free[0]:
-        raise call.refuse("wraps its indices, or takes from an axis of any size")
-    indices = f"{{1}}.long().clamp(0, {call.shapes[0][axis] - 1})"
+    if call.text("mode", "clip") != "clip":
+        raise call.refuse("wraps its indices")
+    last = f"{{0}}.shape[{axis}] - 1" if axis in call.free[0] else call.shapes[0][axis] - 1
+    indices = f"{{1}}.long().clamp(0, {last})"
     if is_take:
         return "{0}[" + ":, " * axis + indices + "]"
     picked = f"{{0}}.gather({axis}, {indices}.unsqueeze({axis}))"

@@ -84,7 +84,11 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
     model = model.copy()
     graph = model.graph
-    constant = {node for node in parameter_only(graph, {}) if not has_open_size(node)}
+    varying = set()   # what drops, or has the batch of a recurrent cell
+    for node in graph.nodes():
+        if node.op == "Dropout" or has_open_size(node) or any(source in varying for source, _ in node.inputs):
+            varying.add(node)
+    constant = set(parameter_only(graph, {})) - varying
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
     entries = sorted(read, key=lambda entry: entry[0].name)
     arrays = computed(entries, graph.attrs)
