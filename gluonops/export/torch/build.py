@@ -41,25 +41,31 @@ class Builder:
         self._add_arguments(block, scope, inside, refs)
         for item in in_order(scope)[0]:
             if isinstance(item, Scope):
-                self._add_scope(block, item, refs)
+                self._add_scope(block, item, refs, holders)
             else:
                 self._add_node(block, item, refs, holders)
         if is_net:
             block.results = list(self.graph.heads)
         else:
-            heads = set(self.graph.heads)
-            block.results = [entry for entry in refs if entry[0] in inside
-                             and (entry in heads or any(node not in inside for node in self.readers.get(entry, ())))]
+            block.results = [entry for entry in refs if entry[0] in inside and self._leaves(scope, entry)]
         block.returns = [refs[entry] for entry in block.results]
         tie(block)
         shorten(block, is_net)
         return block
 
+    def _leaves(self, scope: Scope, entry: Entry) -> bool:
+        """Whether something outside reads an output of a scope, in one of its calls."""
+        for call in scope.calls:
+            inside, image = set(call.nodes()), call.image(entry)
+            if image in self.graph.heads or any(node not in inside for node in self.readers.get(image, ())):
+                return True
+        return False
+
     def _add_arguments(self, block: Block, scope: Scope, inside: set[Node], refs: dict) -> None:
         """Add what a block reads in the order of its arguments in Gluon, with their names."""
         read = {(source.name, index): (source, index) for node in inside for source, index in node.inputs
                 if source not in inside}
-        for output, name in scope.arguments.items():
+        for output, name in (scope.call.arguments if scope.call else {}).items():
             if output in read:
                 self._ref(read[output], refs, block)
                 block.names.append(name)
@@ -78,13 +84,17 @@ class Builder:
                 refs[entry] = INPUT, len(block.inputs) - 1
         return refs[entry]
 
-    def _add_scope(self, block: Block, scope: Scope, refs: dict) -> None:
-        inner = self.block(scope)
-        read = [self._ref(entry, refs, block) for entry in inner.inputs]
+    def _add_scope(self, block: Block, scope: Scope, refs: dict, holders: dict) -> None:
+        """Add the call of a block. Further calls of it share its module."""
+        first = scope.calls[0]
+        shared, inner = holders.get(first) or (None, self.block(first))
+        read = [self._ref(scope.image(entry), refs, block) for entry in inner.inputs]
         text = "{self}(" + ", ".join(f"{{{place}}}" for place in range(len(read))) + ")"
-        block.items.append(Item(text, read, inner.module, _identifier(scope.name), len(inner.results)))
+        item = Item(text, read, inner.module, _identifier(scope.name), len(inner.results), shared)
+        holders[first] = (len(block.items) if shared is None else shared), inner
+        block.items.append(item)
         for place, entry in enumerate(inner.results):
-            refs[entry] = len(block.items) - 1, place
+            refs[scope.image(entry)] = len(block.items) - 1, place
 
     def _add_node(self, block: Block, node: Node, refs: dict, holders: dict) -> None:
         form = self.forms[node]

@@ -123,8 +123,8 @@ def instance_norm(call: Call) -> Form:
 def group_norm(call: Call) -> Form:
     groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), Single(call.value("eps", 1e-5))
     args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": eps}
-    has_one_of_each_group = call.shapes[1][0] != call.shapes[0][1]
-    return Form(module="GroupNorm" if has_one_of_each_group else "nn.GroupNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
+    module = "nn.GroupNorm" if call.shapes[1][0] == call.shapes[0][1] else "GroupNorm"   # one gamma for each group
+    return Form(module=module, args=args, state=_state(call, "weight", "bias"), data=(0,))
 
 
 @converts("gluonops.rms_norm", "gluonops.l2_normalize")

@@ -19,6 +19,10 @@ from .registry import WHERE, converter_of, refusal
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
+# Their outputs have the batch of their first input, and its type.
+KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
+              "relu", "elemwise_add")
+
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     """The model with operators that have a converter only, without losses unless it is for training.
@@ -126,7 +130,7 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
     readers = graph.readers()
     for node in graph.nodes():
         if has_open_size(node):
-            node.inputs = [_met(node, readers, shape, parameters)]
+            node.inputs = [_source(_met(node, readers, shape, parameters), shape)]
 
 
 def _met(node: Node, readers: dict, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
@@ -142,6 +146,13 @@ def _met(node: Node, readers: dict, shape: dict[Entry, tuple[int, ...]], paramet
                     return entry
             waiting += {reader}.difference(seen)
     raise refusal(node, "has a batch that does not follow from data that it is combined with")
+
+
+def _source(entry: Entry, shape: dict[Entry, tuple[int, ...]]) -> Entry:
+    """What an entry of a cell is computed from, in front of the cell: its first size is the same batch."""
+    while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
+        entry = entry[0].inputs[0]
+    return entry
 
 
 def join_darknet_norms(graph: Graph) -> dict[Node, Node]:

@@ -1,20 +1,26 @@
 """Finds the blocks of a net in its graph: the scopes from which classes are made.
 
-A block of a net is known from its call: the nodes that the call adds to the trace are the block's. In files only names
-are left, whose prefixes are the scopes: ``stage1_unit2_conv1`` is ``conv1`` in ``unit2`` in ``stage1``. A scope that
-cannot be a module (data leave it and come back, or another one shares its parameters) is dissolved in the one around.
+Each call of a block of a net is a scope: the nodes that it adds to the trace bear its mark. Calls of the same block
+become calls of one module. In files only names are left, whose prefixes are the scopes: ``stage1_unit2_conv1`` is
+``conv1`` in ``unit2`` in ``stage1``. A scope that cannot be a module (data leave it and come back, or what is not a
+call of the same block shares its parameters) is dissolved in the one around.
 """
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..graph import Graph, Node
+from ...runtime import importing
+from ..graph import Entry, Graph, Node
+from .registry import Form
 
-if TYPE_CHECKING:
+if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
+
+MARK = "__call__"
 
 # A convolution and these behind it become a block where that repeats in a long row of layers.
 BEHIND_CONVOLUTION = ("BatchNorm", "Activation", "LeakyReLU", "relu", "clip")
@@ -27,14 +33,18 @@ class Scope:
     - ``name``: its name in the block around it.
     - ``kind``: the name of its class, or what its name says of it.
     - ``items``: nodes and scopes, in the order of the graph.
-    - ``arguments``: output that its call in Gluon is given -> what ``hybrid_forward`` calls it.
+    - ``call``: the call in Gluon, None for what only names say.
+    - ``calls``: the scopes of all calls of the same block, which compute the same with the same parameters.
+    - ``images``: an output that the first of them reads or makes -> the output that stands for it in this one.
     """
 
-    def __init__(self, name: str, kind: str = ""):
+    def __init__(self, name: str, kind: str = "", call: GluonCall | None = None):
         self.name = name
         self.kind = kind
         self.items = []
-        self.arguments = {}
+        self.call = call
+        self.calls = [self]
+        self.images = {}
 
     def nodes(self) -> Iterator[Node]:
         """The nodes in it, in any depth."""
@@ -51,48 +61,85 @@ class Scope:
                 yield from item.scopes()
                 yield item
 
+    def image(self, entry: Entry) -> Entry:
+        """What stands for an output of the first call."""
+        return self.images.get(entry, entry)
 
-Path = tuple[tuple[str, str], ...]   # from the net inwards: the name and the class of each block
+
+@dataclasses.dataclass(eq=False)
+class GluonCall:
+    """A call of a block.
+
+    - ``path``: the calls that it is in, itself last, without that of the net.
+    - ``arguments``: output, as the name of its node and a number -> what ``hybrid_forward`` calls it.
+    """
+    block: mx.gluon.Block
+    name: str
+    path: tuple[GluonCall, ...]
+    arguments: dict[tuple[str, int], str]
 
 
 class Recorder:
-    """Records to which block of a net the nodes of its trace belong.
+    """Marks the nodes of a net's trace with the call of a block that makes them, the innermost one.
 
-    - ``paths``: node -> the blocks that it is in.
-    - ``prefixes``: node -> the prefix of the names in the innermost one.
-    - ``arguments``: block -> see :class:`Scope`; an output is the name of its node and a number.
+    A mark is a number in ``calls``. Names do not tell calls apart: a block that is called twice gives them twice.
     """
 
     def __init__(self, net: mx.gluon.Block):
-        self.paths, self.prefixes, self.arguments = {}, {}, {}
+        self.calls = []
+        self._open = []   # calls that have not returned, and the scopes of their marks
         self._handles = []
-        self._add(net, ())
+        for parameter in net.collect_params().values():
+            parameter.var()   # Gluon keeps it; it gets no mark
+        net.apply(self._watch)
 
-    def _add(self, block: mx.gluon.Block, path: Path) -> None:
-        def record(block: mx.gluon.Block, inputs: tuple, outputs: object) -> None:
-            _, *parameters = inspect.signature(block.hybrid_forward).parameters.values()   # the first one is F
-            self.arguments[path] = {
-                _outputs(symbol)[-1]: parameter.name for symbol, parameter in zip(inputs, parameters)
-                if hasattr(symbol, "get_internals") and parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD}
-            before = {name for symbol in _symbols(inputs) for name, _ in _outputs(symbol)}
-            for symbol in _symbols(outputs):
-                for name, _ in _outputs(symbol):
-                    if name not in before and name not in self.paths:
-                        self.paths[name] = path
-                        self.prefixes[name] = block.prefix
+    def _watch(self, block: mx.gluon.Block) -> None:
+        self._handles += [block.register_forward_pre_hook(self._enter), block.register_forward_hook(self._leave)]
 
-        self._handles.append(block.register_forward_hook(record))
-        for name, child in block._children.items():
-            self._add(child, (*path, (self._attribute(block, name, child), type(child).__name__)))
+    def _enter(self, block: mx.gluon.Block, inputs: tuple) -> None:
+        call = GluonCall(block, "net", (), _named_arguments(block, inputs))
+        if self._open:
+            around, _ = self._open[-1]
+            call.name = _attribute(around.block, block)
+            call.path = (*around.path, call)
+        mark = mx.AttrScope(**{MARK: str(len(self.calls))})
+        mark.__enter__()
+        self.calls.append(call)
+        self._open.append((call, mark))
 
-    @staticmethod
-    def _attribute(block: mx.gluon.Block, name: str, child: mx.gluon.Block) -> str:
-        """The attribute that holds a child: Gluon may know it by a number only."""
-        return next((key for key, value in vars(block).items() if value is child), name)
+    def _leave(self, block: mx.gluon.Block, inputs: tuple, outputs: object) -> None:
+        _, mark = self._open.pop()
+        mark.__exit__(None, None, None)
+
+    def call_of(self, node: Node) -> GluonCall | None:
+        """The call that has made a node; None for one that is made later."""
+        return self.calls[int(node.attrs[MARK])] if MARK in node.attrs else None
 
     def detach(self) -> None:
         for handle in self._handles:
             handle.detach()
+        while self._open:   # the trace has failed
+            self._leave(*[None] * 3)
+
+
+def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, int], str]:
+    """See :class:`GluonCall`. The states of a cell are numbered, if there are several."""
+    _, *parameters = inspect.signature(block.hybrid_forward).parameters.values()   # the first one is F
+    names = {}
+    for given, parameter in zip(inputs, parameters):
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            symbols = list(_symbols(given))
+            for number, symbol in enumerate(symbols, 1):
+                output, place = re.fullmatch(r"(.*?)(?:_output(\d*))?", symbol.list_outputs()[0]).groups()
+                names[output, int(place or 0)] = parameter.name if len(symbols) == 1 else f"{parameter.name}{number}"
+    return names
+
+
+def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
+    """The attribute that holds a child: Gluon may know it by a number only."""
+    known = {**{value: name for name, value in block._children.items()},
+             **{value: name for name, value in vars(block).items() if isinstance(value, type(child))}}
+    return known.get(child, type(child).__name__.lower())
 
 
 def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
@@ -103,26 +150,21 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
         yield values
 
 
-def _outputs(symbol: mx.sym.Symbol) -> list[tuple[str, int]]:
-    """All outputs in a symbol, its own last: the name of the node and the number."""
-    found = [re.fullmatch(r"(.*?)(?:_output(\d*))?", name) for name in symbol.get_internals().list_outputs()]
-    return [(name, int(number or 0)) for name, number in (match.groups() for match in found)]
-
-
-def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str]) -> Scope:
+def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:
     """The scopes of a graph. ``parameters``: the names of its parameters and states."""
     root = Scope("net", "Net")
     known = {(): root}
+    paths = _paths(graph, recorder)
     for node in graph.nodes():
         if node.is_variable:
             continue
-        path = _path(node, recorder)
+        path = paths[node]
         for depth in range(1, len(path) + 1):
             if path[:depth] not in known:
-                scope = known[path[:depth]] = Scope(*path[depth - 1])
-                scope.arguments = recorder.arguments.get(path[:depth], {}) if recorder else {}
+                scope = known[path[:depth]] = _scope(path[depth - 1])
                 known[path[:depth - 1]].items.append(scope)
         known[path].items.append(node)
+    _join_calls(root, parameters, forms)
     _dissolve_impossible(root, graph, parameters)
     _simplify(root)
     readers = graph.readers()
@@ -131,16 +173,60 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str]) -> Sc
     return root
 
 
-def _path(node: Node, recorder: Recorder | None) -> Path:
-    """The scopes that a node is in."""
-    if recorder is None or node.name not in recorder.paths:
-        return _path_of_name(node.name)
-    prefix = recorder.prefixes[node.name]
-    rest = node.name[len(prefix):] if node.name.startswith(prefix) else ""
-    return recorder.paths[node.name] + _path_of_name(rest)
+def _paths(graph: Graph, recorder: Recorder | None) -> dict[Node, tuple]:
+    """The scopes that each node is in. A node that the export has put in front of a layer is beside the layer."""
+    nodes = [node for node in graph.nodes() if not node.is_variable]
+    if recorder is None:
+        return {node: _path_of_name(node.name) for node in nodes}
+    readers, paths = graph.readers(), {}
+    for node in reversed(nodes):
+        call = recorder.call_of(node)
+        reader = next(filter(None, readers[node]), None)
+        if call:
+            paths[node] = call.path
+        elif reader:
+            paths[node] = paths[reader][:-1] if recorder.call_of(reader) else paths[reader]
+        else:
+            paths[node] = ()
+    return paths
 
 
-def _path_of_name(name: str) -> Path:
+def _scope(step: GluonCall | tuple[str, str]) -> Scope:
+    """The scope of a step of a path."""
+    return Scope(step.name, type(step.block).__name__, step) if isinstance(step, GluonCall) else Scope(*step)
+
+
+def _join_calls(root: Scope, parameters: set[str], forms: dict[Node, Form]) -> None:
+    """Let scopes know the other calls of the same block, if all compute the same."""
+    groups = {}
+    for scope in root.scopes():
+        if scope.call:
+            groups.setdefault(scope.call.block, []).append(scope)
+    for scopes in groups.values():
+        images = [_images(scopes[0], scope, parameters, forms) for scope in scopes]
+        if None not in images:
+            for scope, found in zip(scopes, images):
+                scope.calls, scope.images = scopes, found
+
+
+def _images(first: Scope, other: Scope, parameters: set[str], forms: dict[Node, Form]) -> dict[Entry, Entry] | None:
+    """See :class:`Scope`; None if the scopes do not compute the same."""
+    nodes = dict(zip(first.nodes(), other.nodes()))
+    if not len(nodes) == len(list(first.nodes())) == len(list(other.nodes())):
+        return None
+    images = {(node, place): (image, place) for node, image in nodes.items() for place in range(forms[node].outputs)}
+    for node, image in nodes.items():
+        if forms[node] != forms[image] or len(node.inputs) != len(image.inputs):
+            return None
+        for entry, found in zip(node.inputs, image.inputs):
+            if entry[0].name in parameters:
+                images[entry] = entry
+            if images.setdefault(entry, found) != found:
+                return None
+    return images
+
+
+def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
     """The scopes that a name says: its parts but the last one. A number belongs to the part in front of it."""
     words = [word for word in re.sub(r"_(?=\d+(_|$))", "", name).split("_") if word]
     return tuple((word, re.sub(r"\d+$", "", word)) for word in words[:-1])
@@ -149,12 +235,13 @@ def _path_of_name(name: str) -> Path:
 def _dissolve_impossible(root: Scope, graph: Graph, parameters: set[str]) -> None:
     """Dissolve the scopes that cannot be modules."""
     readers = graph.readers()
-    _dissolve(root, {scope for scope in root.scopes() if not _can_be_a_module(scope, readers, parameters)})
+    impossible = [scope for scope in root.scopes() if not _can_be_a_module(scope, readers, parameters)]
+    _dissolve(root, {call for scope in impossible for call in scope.calls})
     while True:
         circle = _in_circles(root)
         if not circle:
             return
-        _dissolve(root, {circle[-1]})
+        _dissolve(root, set(circle[-1].calls))
 
 
 def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
@@ -169,10 +256,11 @@ def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
 
 def _can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
     inside = set(scope.nodes())
+    sharing = {node for call in scope.calls for node in call.nodes()}
     for node in inside:
         for source, _ in node.inputs:
             is_parameter = source.is_variable and source.name in parameters
-            if is_parameter and not inside.issuperset(readers[source]):
+            if is_parameter and not sharing.issuperset(readers[source]):
                 return False
     seen, waiting = set(), [reader for node in inside for reader in readers[node] if reader not in inside]
     while waiting:   # the nodes behind it

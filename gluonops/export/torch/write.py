@@ -96,7 +96,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     drawn = model.copy()
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
-    tree = tree_of(drawn.graph, recorder, set(parameters))
+    tree = tree_of(drawn.graph, recorder, set(parameters), forms)
     frozen, multipliers = _training(net, drawn.graph, parameters)
     block, classes = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
     keys = _keys(block)

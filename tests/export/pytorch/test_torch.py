@@ -177,7 +177,8 @@ def test_rows_of_different_length_have_no_placeholders(tmp_path):
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_recurrent_cells(kind, tmp_path):
-    assert ".new_zeros(" in export(Cell(getattr(gluon.rnn, kind)(5)), tmp_path, (6, 4, 3))
+    source = export(Cell(getattr(gluon.rnn, kind)(5)), tmp_path, (6, 4, 3))
+    assert ".new_zeros(" in source and source.count(f"class {kind}(") == 1 and source.count("self.cell(") == 6
 
 
 class Lengths(nn.HybridBlock):
@@ -194,6 +195,22 @@ def test_lengths_as_input(tmp_path):
 def test_indices_as_input_of_a_net(tmp_path):
     layers = sequence(nn.Embedding(50, 6), gluon.rnn.LSTM(6, 2, layout="NTC"), nn.Dense(50, flatten=False))
     assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
+
+
+class Siamese(nn.HybridBlock):
+    """A block with a block inside, called twice; the second call has a result that the first one has not."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = sequence(Residual(4, True), Residual(4, False)), nn.Dense(3)
+
+    def hybrid_forward(self, F, left, right):
+        return self.head(self.body(left)) - self.head(self.body(right)), F.sum(self.body(right), axis=1)
+
+
+def test_a_block_that_is_called_twice(tmp_path):
+    source = export(Siamese(), tmp_path, {"left": (2, 4, 8, 8), "right": (2, 4, 8, 8)})
+    assert "self.body(left)" in source and source.count("self.body(right)") == 2 and "self.body = nn.Seq" in source
 
 
 class Tied(nn.HybridBlock):
