@@ -689,6 +689,11 @@ def shape_array(call: Call) -> Shape:
     return (len(call.data),)
 
 
+@shape_of("_contrib_index_array")
+def index_array(call: Call) -> Shape:
+    return (*call.data, len(call.ints("axes", call.data)))
+
+
 @shape_of("size_array")
 def size_array(call: Call) -> Shape:
     return (1,)
@@ -921,7 +926,7 @@ TYPES.update({
     **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast", "amp_cast"), _chosen),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "_np_cumsum"),
                     lambda node, types: np.dtype(_given(node) or types[0])),
-    **dict.fromkeys(("shape_array", "size_array"), lambda node, types: np.dtype("int64")),
+    **dict.fromkeys(("_contrib_index_array", "shape_array", "size_array"), lambda node, types: np.dtype("int64")),
     **dict.fromkeys(("where", "Embedding"), lambda node, types: types[1]),
     "topk": _of_top,
     "amp_multicast": _of_several,

@@ -107,8 +107,9 @@ def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes
             parameter.shape = shape
             parameter._finish_deferred_init()
             parameter._var = None   # the old variable has the unknown shape
-    if any(parameter._deferred_init for parameter in deferred):
-        context = deferred[0]._deferred_init[1][0]
+    unknown = [parameter for parameter in deferred if parameter._deferred_init]
+    if unknown:
+        context = unknown[0]._deferred_init[1][0]
         _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
 
 

@@ -83,3 +83,18 @@ def test_what_nothing_reads_is_not_saved(net, tmp_path):
     model.parameters["stray"], model.inputs["gone"] = mx.nd.ones(2), (1,)
     symbol, parameters = passes.lower(model, "builtin").save(tmp_path / "net")
     assert "arg:stray" not in mx.nd.load(parameters) and "gone" not in pathlib.Path(symbol).read_text()
+
+
+def test_a_layer_that_is_not_called_keeps_its_shape_open():
+    class Unused(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.called, self.unused = nn.Dense(2), nn.Dense(2)
+
+        def hybrid_forward(self, F, x):
+            return self.called(x)
+
+    net = Unused()
+    net.initialize()
+    model = ExportedModel.from_net(net, (1, 3))
+    assert set(model.parameters) == {net.called.weight.name, net.called.bias.name}

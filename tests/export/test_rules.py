@@ -153,6 +153,7 @@ CASES = {
     "add_n": [([IMAGE] * 3, {"num_args": 3})],
     "amp_multicast": [([IMAGE] * 2, {"num_outputs": 2})],
     "shape_array": [([IMAGE], {})],
+    "_contrib_index_array": [([IMAGE], {}), ([IMAGE], {"axes": (1, -1)})],
     "size_array": [([IMAGE], {})],
     "Cast": [([IMAGE], {"dtype": "int32"})],
     "amp_cast": [([IMAGE], {"dtype": "float16"})],

@@ -107,7 +107,7 @@ class Builder:
                 item.as_module = Module(form.module, dict(form.args))
         else:
             state = {key: node.source(position).name for key, position in form.state.items()}
-            holder = (form.module, *state.values())
+            holder = (form.module, repr(form.args), *state.values())
             shared = holders.get(holder) if state else None
             module = Module(form.module, dict(form.args), state=state)
             item = Item(form.call, read, module, "" if _is_counted(name) else name, form.outputs, shared)

@@ -5,6 +5,8 @@ from ..graph import our_name
 from .registry import CONVERTERS, Call, Form, Single, converts, default_of, one
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
+COUNTER = "counter"              # and a node of these for what counts images in training
+OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # of the functions that convolve
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
 ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
                "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
@@ -13,6 +15,7 @@ ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.si
 CONVERTERS.update({
     **{name: ACTIVATIONS[name] for name in ("relu", "sigmoid", "tanh", "softsign")},
     "gluonops.mish": ACTIVATIONS["mish"],
+    COUNTER: Form(module="Counter", state={"count": 1}, data=(0,)),
     "gluonops.hard_swish": Form("F.hardswish({0})", "nn.Hardswish"),
     "gluonops.swiglu": "F.silu({0}.chunk(2, <axis=-1>)[0]) * {0}.chunk(2, <axis=-1>)[1]",
     "Activation": lambda call: ACTIVATIONS[call.text("act_type")],
@@ -37,20 +40,20 @@ def _state(call: Call, *names: str) -> dict[str, int]:
     return dict(zip(names, range(1, len(call.node.inputs))))
 
 
+def _function(call: Call, name: str, args: dict[str, object]) -> str:
+    """A call of a function, with the options that are not its defaults."""
+    inputs = ", ".join(f"{{{place}}}" for place in range(len(call.node.inputs)))
+    options = "".join(f", {option}={args[option]!r}" for option in OPTIONS
+                      if option in args and args[option] != default_of("nn.Conv", option))
+    return f"F.{name}({inputs}{options})"
+
+
 @converts("Convolution", "Convolution_v1")
 def convolution(call: Call) -> Form:
     _check_layout(call)
-    args = _of_convolution(call, 1)
-    if not call.node.source(1).is_variable:   # its weight is computed, such as Darknet's of +1 and -1
-        inputs = _all_inputs(call)
-        options = "".join(f", {name}={args[name]!r}" for name in ("stride", "padding", "dilation", "groups")
-                          if args[name] != default_of("nn.Conv", name))
-        return Form(f"F.conv{call.ndim - 2}d({inputs}{options})")
-    return Form(module=f"nn.Conv{call.ndim - 2}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
-
-
-def _all_inputs(call: Call) -> str:
-    return ", ".join(f"{{{place}}}" for place in range(len(call.node.inputs)))
+    args, spatial = _of_convolution(call, 1), call.ndim - 2
+    return Form(module=f"nn.Conv{spatial}d", args=args, state=_state(call, "weight", "bias"), data=(0,),
+                function=_function(call, f"conv{spatial}d", args))
 
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:
@@ -79,17 +82,17 @@ def deconvolution(call: Call) -> Form:
     args = {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
             "output_padding": one(call.ints("adj", zeros)), "groups": call.value("num_group", 1),
             "bias": len(call.node.inputs) > 2, "dilation": one(call.ints("dilate", (1,) * len(kernel)))}
-    return Form(module=f"nn.ConvTranspose{len(kernel)}d", args=args, state=_state(call, "weight", "bias"), data=(0,))
+    return Form(module=f"nn.ConvTranspose{len(kernel)}d", args=args, state=_state(call, "weight", "bias"), data=(0,),
+                function=_function(call, f"conv_transpose{len(kernel)}d", args))
 
 
 @converts("FullyConnected")
 def fully_connected(call: Call) -> Form:
     """A node of its own flattens the data; see :func:`.prepare.prepared`."""
-    if not call.node.source(1).is_variable:   # its weight is computed, such as one of rows of length 1
-        return Form(f"F.linear({_all_inputs(call)})")
     outputs, inputs = call.shapes[1]
     args = {"in_features": inputs, "out_features": outputs, "bias": len(call.node.inputs) > 2}
-    return Form(module="nn.Linear", args=args, state=_state(call, "weight", "bias"), data=(0,))
+    return Form(module="nn.Linear", args=args, state=_state(call, "weight", "bias"), data=(0,),
+                function=_function(call, "linear", {}))
 
 
 @converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET)
@@ -271,7 +274,8 @@ def bilinear_resize(call: Call) -> Form:
 @converts("Embedding")
 def embedding(call: Call) -> Form:
     args = {"num_embeddings": call.shapes[1][0], "embedding_dim": call.shapes[1][1]}
-    return Form(module="nn.Embedding", args=args, state={"weight": 1}, call="{self}({0}.long())", data=(0,))
+    return Form(module="nn.Embedding", args=args, state={"weight": 1}, call="{self}({0}.long())", data=(0,),
+                function="F.embedding({0}.long(), {1})")
 
 
 @converts("RNN")

@@ -105,6 +105,8 @@ def _axes(call: Call) -> tuple[int, ...]:
 @converts("sum", "mean", "max", "min", "prod")
 def reduction(call: Call) -> str:
     axes = _axes(call)
+    if not axes:   # torch would reduce all of them
+        return "{0}"
     function = {"max": "amax", "min": "amin"}.get(call.node.op, call.node.op)
     if len(axes) == call.ndim and not call.flag("keepdims"):   # MXNet returns a vector of one element
         return f"{{0}}.{function}().reshape(1)"
@@ -354,6 +356,13 @@ def arange_like(call: Call) -> str:
     count = f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
     count = count if step == "1" else f"{step} * {count}"
     return count if start == "0" else f"{start} + {count}"
+
+
+@converts("_contrib_index_array")
+def index_array(call: Call) -> str:
+    axes = call.ints("axes", tuple(range(call.ndim)))
+    places = ", ".join(f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in axes)
+    return f"torch.stack([{places}], -1)"
 
 
 @converts("take", "pick", "batch_take")

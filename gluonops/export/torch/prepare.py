@@ -12,7 +12,7 @@ from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..sizes import Sizes
 from ..warning import ExportWarning
-from .layers import DARKNET
+from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
 
@@ -41,7 +41,21 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     flatten_explicitly(model)
+    copy_outputs(model.graph)
     return model
+
+
+def join(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
+    """Make one node of those that torch computes as one, in place. An OpError if a node has no converter.
+
+    - ``shape``: of each output.
+    - ``parameters``: by name; states are among them.
+    """
+    join_darknet_norms(graph)
+    join_counters(graph)
+    join_recurrent(graph)
+    follow_batch(graph, shape, parameters)
+    check_converters(graph)
 
 
 def _lowered(model: ExportedModel, ours: list[Node], names: set[str]) -> ExportedModel:
@@ -82,6 +96,12 @@ def flatten_explicitly(model: ExportedModel) -> None:
             op, attrs = ("Flatten", {}) if rank > 2 else ("expand_dims", {"axis": "1"})
             flat = Node(op, graph.free_name(f"{node.name}_flat"), attrs, [node.inputs[0]])
             node.inputs[0] = flat, 0
+
+
+def copy_outputs(graph: Graph) -> None:
+    """Let the net return copies of inputs and parameters, in place: MXNet itself has no gradient of such outputs."""
+    graph.heads = [(Node("_copy", graph.free_name(f"{node.name}_copy"), {}, [(node, index)]), 0)
+                   if node.is_variable else (node, index) for node, index in graph.heads]
 
 
 def with_constants(model: ExportedModel) -> ExportedModel:
@@ -153,6 +173,17 @@ def _source(entry: Entry, shape: dict[Entry, tuple[int, ...]]) -> Entry:
     while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
         entry = entry[0].inputs[0]
     return entry
+
+
+def join_counters(graph: Graph) -> None:
+    """Make one node of each counter of images, which reads how many it adds and its state, in place.
+
+    It is the step of an optimizer with the gradient ``(Dropout(1) != 1) * -images``; see :mod:`gluonops.core.counter`.
+    """
+    for node in graph.nodes():
+        if node.op == "sgd_mom_update" and (node.source(1).op, node.source(2).op) == ("broadcast_mul", VARIABLE):
+            images = node.source(1).source(1)
+            node.op, node.inputs = COUNTER, [images.inputs[0], node.inputs[2]]
 
 
 def join_darknet_norms(graph: Graph) -> dict[Node, Node]:

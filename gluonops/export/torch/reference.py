@@ -39,9 +39,6 @@ class Reference:
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
         _compute_in_double(graph)
-        # MXNet has no gradient of an output that is an input.
-        graph.heads = [(Node("_copy", "output", {}, [head]), 0) if head[0].is_variable else head
-                       for head in graph.heads]
         symbol = graph.symbol()
         self._names = symbol.list_inputs()
         self._call = mx.nd.CachedOp(symbol)

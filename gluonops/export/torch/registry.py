@@ -38,6 +38,7 @@ class Form:
     - ``module``: the class of a module that computes it from its data; None if there is none.
     - ``args``: the arguments of the module, all whose value may differ from the default.
     - ``state``: the module's parameters and buffers -> the position of the variable among the node's inputs.
+    - ``function``: the expression that computes the same from all inputs, for a node whose parameters are computed.
     - ``call``: how the module is called.
     - ``data``: the positions of the inputs that the expression or the call reads.
     - ``outputs``: how many tensors it returns; more than one is a tuple.
@@ -46,6 +47,7 @@ class Form:
     module: str | None = None
     args: dict[str, Any] = dataclasses.field(default_factory=dict)
     state: dict[str, int] = dataclasses.field(default_factory=dict)
+    function: str | None = None
     call: str = "{self}({0})"
     data: tuple[int, ...] | None = None
     outputs: int = 1

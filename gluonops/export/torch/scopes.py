@@ -89,8 +89,6 @@ class Recorder:
         self.calls = []
         self._open = []   # calls that have not returned, and the scopes of their marks
         self._handles = []
-        for parameter in net.collect_params().values():
-            parameter.var()   # Gluon keeps it; it gets no mark
         net.apply(self._watch)
 
     def _watch(self, block: mx.gluon.Block) -> None:
@@ -98,6 +96,9 @@ class Recorder:
 
     def _enter(self, block: mx.gluon.Block, inputs: tuple) -> None:
         call = GluonCall(block, "net", (), _named_arguments(block, inputs))
+        if not self._open and list(_symbols(inputs)):
+            for parameter in block.collect_params().values():
+                parameter.var()   # Gluon keeps it: it gets no mark
         if self._open:
             around, _ = self._open[-1]
             call.name = _attribute(around.block, block)

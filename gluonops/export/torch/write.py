@@ -28,8 +28,8 @@ from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each f
 from .blocks import Block, Module
 from .build import Builder
 from .images import images_source
-from .layers import DARKNET
-from .prepare import check_converters, follow_batch, join_darknet_norms, join_recurrent, prepared, with_constants
+from .layers import COUNTER, DARKNET
+from .prepare import join, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
@@ -213,17 +213,15 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     graph, values = model.graph, model.parameters
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
     free, compared = _free_axes(graph, model.inputs, values, sizes)
-    join_darknet_norms(graph)
-    join_recurrent(graph)
-    follow_batch(graph, sizes.shape, values)
-    check_converters(graph)
+    join(graph, sizes.shape, values)
     forms = {}
     for node in graph.nodes():
         if not node.is_variable:
-            forms[node] = form = Call(node, sizes, free).form()
-            for position in form.state.values():
-                if node.source(position).name not in values:
-                    raise refusal(node, f"computes its input {position}, a parameter; expected one that is stored")
+            form = Call(node, sizes, free).form()
+            is_stored = all(node.source(position).name in values for position in form.state.values())
+            if not is_stored and form.function is None:
+                raise refusal(node, "computes a parameter; expected one that is stored")
+            forms[node] = form if is_stored else Form(form.function)
     return forms, compared
 
 
@@ -256,8 +254,9 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
     """The parameters that are not trained, and what the rate and the decay of each other one are multiplied by."""
-    states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op == DARKNET
-              for source, _ in node.inputs[3:]}
+    first = {COUNTER: 1}   # of a batch norm 3
+    states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op in (COUNTER, DARKNET)
+              for source, _ in node.inputs[first.get(node.op, 3):]}
     if not isinstance(net, (str, os.PathLike)):
         found = {name: (parameter.lr_mult, parameter.wd_mult) for name, parameter in net.collect_params().items()
                  if parameter.grad_req != "null"}

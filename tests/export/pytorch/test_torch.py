@@ -65,6 +65,30 @@ class Twice(nn.HybridBlock):
         return self.rows(F.sin(self.rows(x)))
 
 
+class Tied(nn.HybridBlock):
+    """Layers of different kinds with one weight: convolutions of two dilations, and a deconvolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.near = nn.Conv2D(4, 3, padding=1, in_channels=4)
+        self.far = nn.Conv2D(4, 3, padding=2, dilation=2, in_channels=4, params=self.near.params)
+        self.back = nn.Conv2DTranspose(4, 3, 2, 1, 1, in_channels=4, params=self.near.params)
+
+    def hybrid_forward(self, F, x):
+        return self.back(self.near(x) + F.sin(self.far(x)))
+
+
+class Returned(nn.HybridBlock):
+    """Returns its input and its parameter beside what it computes of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = self.params.get("scale", shape=(1, 4, 1, 1))
+
+    def hybrid_forward(self, F, x, scale):
+        return x, F.broadcast_mul(x, scale), scale
+
+
 class Gauss(nn.HybridBlock):
     def __init__(self):
         super().__init__()
@@ -99,6 +123,8 @@ NETS = {
     "functions": Functions,
     "parameter": lambda: sequence(nn.Conv2D(4, 3), Gauss(), nn.Dense(2)),
     "twice": Twice,
+    "tied": Tied,
+    "returned": Returned,
     "fixed_size": lambda: sequence(nn.Conv2D(3, 3, activation="relu"), nn.Dense(4, activation="tanh"), nn.Dropout(0.5)),
     "poolings": lambda: sequence(nn.MaxPool2D(3, 2, ceil_mode=True), nn.AvgPool2D(3, 2, 1, count_include_pad=False),
                                  nn.AvgPool2D(2, 2, ceil_mode=True), nn.GlobalMaxPool2D()),
@@ -192,6 +218,23 @@ def test_lengths_as_input(tmp_path):
     export(Lengths(), tmp_path, {"x": (6, 2, 3), "lengths": (2,)})
 
 
+def test_dropout_of_the_same_units_in_every_step(tmp_path):
+    cell = gluon.contrib.rnn.VariationalDropoutCell(gluon.rnn.LSTMCell(5), 0.1, 0.2, 0.3)
+    assert export(Cell(cell), tmp_path, (6, 4, 3)).count("nn.Dropout(") == 3
+
+
+def test_a_parameter_of_a_layer_that_the_net_reads_as_well(tmp_path):
+    class Scaled(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.gamma, self.beta = self.params.get("gamma", shape=(3,)), self.params.get("beta", shape=(3,))
+
+        def hybrid_forward(self, F, x, gamma, beta):
+            return F.broadcast_mul(F.LayerNorm(x, gamma, beta), gamma)
+
+    assert "self.gamma = self.norm.weight" in export(Scaled(), tmp_path, (2, 3))
+
+
 def test_indices_as_input_of_a_net(tmp_path):
     layers = sequence(nn.Embedding(50, 6), gluon.rnn.LSTM(6, 2, layout="NTC"), nn.Dense(50, flatten=False))
     assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
@@ -213,7 +256,7 @@ def test_a_block_that_is_called_twice(tmp_path):
     assert "self.body(left)" in source and source.count("self.body(right)") == 2 and "self.body = nn.Seq" in source
 
 
-class Tied(nn.HybridBlock):
+class TiedEmbedding(nn.HybridBlock):
     """A weight that is an embedding's, of two dense layers, and is read by the net itself."""
 
     def __init__(self):
@@ -230,7 +273,7 @@ class Tied(nn.HybridBlock):
 
 
 def test_tied_weights(tmp_path):
-    source = export(Tied(), tmp_path, (2, 5))
+    source = export(TiedEmbedding(), tmp_path, (2, 5))
     assert "self.fc1.weight = self.embedding.weight" in source and "self.fc2.weight = self.embedding.weight" in source
     assert "self.weight = self.embedding.weight" in source
 

@@ -119,6 +119,8 @@ CASES = {
         x, label, anchors=ANCHORS, classes=3, dialect="alexeyab", box_loss="ciou", iou_thresh=0.2), 16, BOXES),
     "gaussian": maps(lambda F, x, label: ops.gaussian_yolo_loss(
         x, label, anchors=ANCHORS, classes=3), 24, BOXES),
+    "Focal": rows(lambda F, x, label: gops.loss.FocalLoss()(x, label)),
+    "OHEM": maps(lambda F, x, label: gops.loss.OHEM(gops.loss.SoftmaxCELoss(axis=1))(x, label)),
     **{type(loss).__name__: rows(lambda F, x, label, loss=loss: loss(x, label), label=label) for loss, label in (
         (gluon.loss.SoftmaxCELoss(), (5,)), (gluon.loss.SigmoidBCELoss(), (5, 4)), (gluon.loss.L2Loss(), (5, 4)),
         (gluon.loss.L1Loss(), (5, 4)), (gluon.loss.HuberLoss(), (5, 4)), (gluon.loss.HingeLoss(), (5, 4)),
@@ -152,6 +154,26 @@ def test_torch_export_takes_losses(name, tmp_path):
 
 def test_center_loss_trains_the_centres(tmp_path):
     assert "center_loss(data, label, self.centers)" in export(Centers(), tmp_path, (5, 4), (5,))
+
+
+def test_region_loss_counts_images(tmp_path):
+    from gluonops.export.torch.verify import load
+
+    class Detector(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.loss = nn.Conv2D(16, 1), gops.loss.RegionLoss(ANCHORS, 3)
+
+        def hybrid_forward(self, F, data, label):
+            return self.loss(self.layer(data), label)
+
+    source = export(Detector(), tmp_path, (2, 3, 6, 6), BOXES)
+    assert "FROZEN" not in source
+    net = load(tmp_path).load()
+    counters = [module for module in net.modules() if type(module).__name__ == "Counter"]
+    for trains in (True, False, True):
+        net.train(trains)(torch.rand(4, 3, 6, 6), torch.zeros(4, 2, 5))
+    assert [counter.count.tolist() for counter in counters] == [[8]]
 
 
 def test_training_from_files_and_the_command(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ ELSEWHERE = {
     "_contrib_BilinearResize2D", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution",
     "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_PSROIPooling", "_contrib_SyncBatchNorm",
     "_identity_with_attr_like_rhs", "_npx_reshape", "_ones", "_zeros",
-    "_rmul_scalar", "_rplus_scalar", "clip", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
+    "_rmul_scalar", "_rplus_scalar", "clip", "counter", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
     "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
     "gluonops.swish", "make_loss"}
 SHAPE = (2, 4, 6, 6)
@@ -107,6 +107,9 @@ CASES = {
     "broadcast_to": lambda F, x: F.broadcast_to(F.sum(x, axis=1, keepdims=True), (0, 4, 0, 0)),
     "reductions": lambda F, x: F.sum(x, axis=(1, 3)) + F.max(distinct(F, x), axis=(1, 3))
     + F.mean(x, axis=(0, 2), exclude=True) + F.min(distinct(F, x), axis=(1, 2)),
+    "no_axis": lambda F, x: F.sum(F.mean(x, axis=(1, 2, 3)), axis=0, exclude=True),
+    "positions": lambda F, x: x * F.sum(F.cast(F.contrib.index_array(x, axes=(1, -1)), "float32"), axis=-1)
+    + F.cast(F.slice_axis(F.contrib.index_array(x), axis=-1, begin=0, end=1).squeeze(axis=-1), "float32"),
     "prod_of_axis": lambda F, x: F.prod(x * x + 1, axis=1) + F.norm(x, ord=1, axis=1),
     "prod_of_all": lambda F, x: F.prod(F.exp(0.01 * x)),
     "extremes": lambda F, x: F.argmax(x, axis=1) + 10 * F.argmin(x, axis=1, keepdims=False),
