@@ -64,6 +64,7 @@ class Reference:
             outputs = self._outputs(arrays)
         heads = [mx.nd.array(head(value.shape), dtype="float64") for value in outputs]
         mx.autograd.backward(outputs, heads, train_mode=is_training)
+        mx.nd.waitall()   # or MXNet and torch hold their memory at the same time
         return [value.asnumpy() for value in outputs], {name: array.grad for name, array in sources.items()}
 
     def train(self, inputs: dict[str, np.ndarray], steps: int, rate: float, decay: float,

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import pathlib
 import types
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ...runtime import importing
+from ...runtime.memory import usable_memory
 from ..graph import Entry
 from ..model import ExportedModel
 from ..shapes import Shapes
@@ -46,6 +48,7 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
     Returns what test_net.py compares with: the inputs, and a sample of MXNet's outputs and gradients.
     """
     import torch
+    _check_memory(model, shapes)
     reference = Reference(model)
     inputs = _inputs(model, shapes)
     module = load(folder)
@@ -70,6 +73,17 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         _train(module, net.train(), arrays, steps, rate, decay)
         _check_trained(net, reference, keys, multipliers, steps)
     return recorded
+
+
+def _check_memory(model: ExportedModel, shapes: Shapes) -> None:
+    """Raise an OpError if the comparison needs more memory than there is: the system would end the process."""
+    sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
+    outputs = sum(math.prod(shape) for (node, _), shape in sizes.items() if not node.is_variable)
+    parameters = sum(math.prod(array.shape) for array in model.parameters.values())
+    needed, usable = 8 * (2 * outputs + 8 * parameters), usable_memory()   # measured: gluoncv's PSPNet for 480 x 480
+    if needed > usable:
+        raise OpError("export.torch", f"the comparison with MXNet needs about {needed / 1e9:.0f} GB of memory; there "
+                      f"are {usable / 1e9:.0f}", "Build the net for smaller images, or use a larger machine")
 
 
 def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inputs: dict[str, np.ndarray],

@@ -207,6 +207,13 @@ def test_recurrent_cells(kind, tmp_path):
     assert ".new_zeros(" in source and source.count(f"class {kind}(") == 1 and source.count("self.cell(") == 6
 
 
+def test_a_comparison_that_needs_more_memory_than_there_is(tmp_path, monkeypatch):
+    from gluonops.export.torch import verify
+    monkeypatch.setattr(verify, "usable_memory", lambda: 10 ** 6)
+    with pytest.raises(gops.OpError, match="needs about 0 GB of memory; there are 0. Build the net for smaller images"):
+        export(sequence(nn.Dense(1000)), tmp_path, (2, 100))
+
+
 class Lengths(nn.HybridBlock):
     def hybrid_forward(self, F, x, lengths):
         masked = F.SequenceMask(F.SequenceReverse(x, lengths, True), lengths, True)
