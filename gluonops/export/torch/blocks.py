@@ -7,6 +7,7 @@ a shortcut, is an instance of the other one's class, too.
 from __future__ import annotations
 
 import dataclasses
+import keyword
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +23,9 @@ NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn
          "nn.AvgPool": "pool", "nn.Dropout": "dropout", "SharedDropout": "dropout", "nn.Embedding": "embedding",
          "nn.LayerNorm": "norm", "nn.GroupNorm": "norm", "nn.InstanceNorm": "norm", "nn.PReLU": "prelu",
          SEQUENTIAL: "layers", "nn.LocalResponseNorm": "norm"}
+# Attributes of every nn.Module that a net may have a layer for. Others have names that no layer has.
+ATTRIBUTES = ("apply", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float", "forward", "half",
+              "modules", "parameters", "to", "train", "training", "type")
 Ref = tuple[int, int]   # an output of an item; the item INPUT is the block's inputs
 INPUT = -1
 
@@ -263,7 +267,7 @@ def _names(block: Block) -> dict[int, str]:
         if list(wanted.values()).count(name) > 1:
             counts[name] = counts.get(name, 0) + 1
             name = f"{name}{counts[name]}"
-        while name in names.values():
+        while name in names.values() or name in ATTRIBUTES or keyword.iskeyword(name):
             name += "_"
         names[number] = name
     for number, item in enumerate(block.items):

@@ -278,7 +278,7 @@ def _insert_identity(block: Block, model: Block, number: int) -> None:
 def _class_name(kind: str, taken: set[str]) -> str:
     """A name that no other class has."""
     kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
-    kind = "Block" if not kind or "Sequential" in kind else kind[0].upper() + kind[1:]
+    kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
     name, number = kind, 1
     while name in taken:
         number += 1

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import keyword
 import os
 import pathlib
 import re
@@ -291,7 +292,7 @@ def _keys(net: Block) -> dict[str, str]:
 
 def _argument(name: str) -> str:
     name = re.sub(r"\W", "_", name)
-    return f"x_{name}" if not name or name[0].isdigit() else name
+    return name if name.isidentifier() and not keyword.iskeyword(name) else f"x_{name}"
 
 
 def _docstring(net: object, model: ExportedModel) -> str:

@@ -230,6 +230,33 @@ def test_dropout_of_the_same_units_in_every_step(tmp_path):
     assert export(Cell(cell), tmp_path, (6, 4, 3)).count("nn.Dropout(") == 3
 
 
+class Names(nn.HybridBlock):
+    """Layers and inputs that have the names of attributes of every module, and of words of the language."""
+
+    def __init__(self):
+        super().__init__()
+        self.type = nn.Dense(3)
+        setattr(self, "class", nn.Dense(3))
+        self.forward_ = nn.Dense(3)
+
+    def hybrid_forward(self, F, x, y):
+        return self.forward_(self.type(x) + getattr(self, "class")(y))
+
+
+def test_names_that_torch_or_the_language_has(tmp_path):
+    source = export(Names(), tmp_path, {"in": (2, 3), "2": (2, 3)})
+    assert "def forward(self, x_in, x_2):" in source
+    assert "self.type_ = nn.Linear(" in source and "self.class_ = nn.Linear(" in source
+
+
+def test_a_name_that_begins_with_a_number_names_no_class(tmp_path):
+    x = mx.sym.var("data")
+    for number in range(3):
+        x = mx.sym.relu(mx.sym.FullyConnected(x, num_hidden=4, name=f"1x1_{number}_fc"), name=f"1x1_{number}_relu") + x
+    net = gluon.SymbolBlock(x, mx.sym.var("data"))
+    assert "class Block(" in export(net, tmp_path, (2, 4))
+
+
 def test_a_parameter_of_a_layer_that_the_net_reads_as_well(tmp_path):
     class Scaled(nn.HybridBlock):
         def __init__(self):
