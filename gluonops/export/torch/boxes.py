@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .registry import Call, Single, converts, number
+from .registry import Call, Single, converts
 
 
-def _singles(call: Call, name: str, default: tuple[float, ...]) -> tuple[Single, ...]:
-    return tuple(map(Single, call.value(name, default)))
+def _singles(call: Call, name: str, default: tuple[float, ...]) -> list[Single]:
+    return list(map(Single, call.value(name, default)))
 
 
 def _options(values: dict[str, tuple[Any, Any]]) -> str:
@@ -17,9 +17,10 @@ def _options(values: dict[str, tuple[Any, Any]]) -> str:
 
 @converts("_contrib_box_decode")
 def box_decode(call: Call) -> str:
-    deviations = tuple(Single(call.value(f"std{place}", 1.0)) for place in range(4))
-    is_corner = call.text("format", "center") == "corner"
-    return f"box_decode({{0}}, {{1}}, {deviations}, {is_corner}, <clip=-1.0>)"
+    deviations = [Single(call.value(f"std{place}", 1.0)) for place in range(4)]
+    options = {"is_corner": (call.text("format", "center") == "corner", False),
+               "limit": (float(call.value("clip", -1.0)), -1.0)}
+    return f"box_decode({{0}}, {{1}}, {deviations}{_options(options)})"
 
 
 @converts("_contrib_box_nms")
@@ -30,7 +31,7 @@ def box_nms(call: Call) -> str:
     names = {"overlap": ("overlap_thresh", 0.5), "valid": ("valid_thresh", 0.0), "topk": ("topk", -1),
              "box": ("coord_start", 2), "score": ("score_index", 1), "class_id": ("id_index", -1),
              "background": ("background_id", -1), "force": ("force_suppress", False)}
-    values = {name: (call.value(key, default), default) for name, (key, default) in names.items()}
+    values = {name: (type(default)(call.value(key, default)), default) for name, (key, default) in names.items()}
     return f"box_nms({{0}}{_options(values)})"
 
 
@@ -39,7 +40,8 @@ def multi_box_prior(call: Call) -> str:
     sizes, ratios = _singles(call, "sizes", (1.0,)), _singles(call, "ratios", (1.0,))
     steps = _singles(call, "steps", (-1.0, -1.0))
     options = {"steps": (steps if min(steps) > 0 else None, None),
-               "offsets": (_singles(call, "offsets", (0.5, 0.5)), (0.5, 0.5)), "clip": (call.flag("clip"), False)}
+               "offsets": (tuple(_singles(call, "offsets", (0.5, 0.5))), (0.5, 0.5)),
+               "clip": (call.flag("clip"), False)}
     return f"multi_box_prior({{0}}, {sizes}, {ratios}{_options(options)})"
 
 
@@ -59,11 +61,11 @@ def multi_box_detection(call: Call) -> str:
 def roi_align(call: Call) -> str:
     options = {"samples": (call.value("sample_ratio", -1), -1), "aligned": (call.flag("aligned"), False),
                "own_channels": (call.flag("position_sensitive"), False)}
-    scale = number(Single(call.value("spatial_scale")))
-    return f"roi_align({{0}}, {{1}}, {call.ints('pooled_size', ())}, {scale}{_options(options)})"
+    scale = Single(call.value("spatial_scale"))
+    return f"roi_align({{0}}, {{1}}, {call.ints('pooled_size', ())}, {scale!r}{_options(options)})"
 
 
 @converts("_contrib_PSROIPooling")
 def position_sensitive_pooling(call: Call) -> str:
-    scale, bins = number(Single(call.value("spatial_scale"))), call.shape[2]
-    return f"position_sensitive_pool({{0}}, {{1}}, {bins}, {call.value('group_size', 0) or bins}, {scale})"
+    scale, bins = Single(call.value("spatial_scale")), call.shape[2]
+    return f"position_sensitive_pool({{0}}, {{1}}, {bins}, {call.value('group_size', 0) or bins}, {scale!r})"

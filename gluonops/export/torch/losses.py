@@ -18,7 +18,8 @@ FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovas
 def function(call: Call) -> str:
     """A call of the function of the operator's name, which has its arguments."""
     name, defaults = our_name(call.node), _defaults(our_name(call.node))
-    given = [f"{key}={value!r}" for key, value in _attributes(call.node).items()
+    given = [f"{key}={list(value) if isinstance(value, tuple) else value!r}"
+             for key, value in _attributes(call.node).items()
              if key in defaults and value is not None and value != defaults[key]]
     inputs = [f"{{{place}}}" for place in range(len(call.node.inputs))]
     return f"{name}({', '.join([*inputs, *given])})"
@@ -58,7 +59,8 @@ def cross_entropy(call: Call) -> str:
     weight, options = call.value("class_weight"), {"ignore_index": call.value("ignore_label")}
     options["label_smoothing"] = call.value("smoothing") or None
     if weight is not None:
-        options["weight"] = f"{{0}}.new_tensor({weight})" + f".expand({call.shapes[0][axis]})" * (len(weight) == 1)
+        values = list(weight) * (call.shapes[0][axis] if len(weight) == 1 else 1)
+        options["weight"] = f"torch.tensor({values}, dtype={{0}}.dtype, device={{0}}.device)"
     named = "".join(f", {name}={value}" for name, value in options.items() if value is not None)
     return f"F.cross_entropy({data}, {label}{named}, reduction='none')" + f".unsqueeze({axis})" * keeps_axis
 
@@ -89,21 +91,22 @@ def softmax_output(call: Call) -> str:
 @converts("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
 def regression_output(call: Call) -> str:
     kind = call.node.op[:-len("RegressionOutput")].lower()
-    return f"regression_output({{0}}, {{1}}, '{kind}', {number(Single(call.value('grad_scale', 1.0)))})"
+    return f"regression_output({{0}}, {{1}}, '{kind}', {Single(call.value('grad_scale', 1.0))!r})"
 
 
 @converts("SVMOutput")
 def svm_output(call: Call) -> str:
-    margin, scale = (number(Single(call.value(name, 1.0))) for name in ("margin", "regularization_coefficient"))
-    return f"svm_output({{0}}, {{1}}, {margin}, {scale}, {not call.flag('use_linear')})"
+    margin, scale = (Single(call.value(name, 1.0)) for name in ("margin", "regularization_coefficient"))
+    return f"svm_output({{0}}, {{1}}, {margin!r}, {scale!r}, {not call.flag('use_linear')})"
 
 
 @converts("MakeLoss", "make_loss")
 def make_loss(call: Call) -> str:
     scale = number(Single(call.value("grad_scale", 1.0)))
-    divisor = {"null": "", "batch": ", {0}.shape[0]", "valid":
-               f", ({{0}} > {number(Single(call.value('valid_thresh', 0.0)))}).sum().clamp(min=1)"}
-    return "{0}.detach()" if scale == "0" else f"make_loss({{0}}, {scale}{divisor[call.text('normalization', 'null')]})"
+    divisor = {"null": "", "batch": " / {0}.shape[0]", "valid":
+               f" / ({{0}} > {number(Single(call.value('valid_thresh', 0.0)))}).sum().clamp(min=1)"}
+    gradient = f"{scale} * torch.ones_like({{0}})" + divisor[call.text("normalization", "null")]
+    return "{0}.detach()" if scale == "0" else f"GivenGradient.apply({{0}}, {{0}}, {gradient})"
 
 
 @converts("softmax_cross_entropy")

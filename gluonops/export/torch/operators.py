@@ -381,4 +381,4 @@ def take(call: Call) -> str:
 
 @converts("gather_nd")
 def gather(call: Call) -> str:
-    return "{0}[tuple({1}.long())]"
+    return "{0}[" + ", ".join(f"{{1}}[{axis}].long()" for axis in range(call.shapes[1][0])) + "]"

@@ -1,7 +1,7 @@
 """Converters of sequences of different lengths, and of attention with interleaved heads."""
 from __future__ import annotations
 
-from .registry import CONVERTERS, Call, converts, number
+from .registry import CONVERTERS, Call, converts
 
 CONVERTERS.update({
     "_contrib_div_sqrt_dim": "{0} / {0}.shape[-1] ** 0.5",
@@ -18,8 +18,8 @@ CONVERTERS.update({
 def sequence_mask(call: Call) -> str:
     if not call.flag("use_sequence_length"):
         return "{0}"
-    options = {"value": call.value("value", 0.0), "axis": call.value("axis", 0)}
-    texts = "".join(f", {name}={number(value)}" for name, value in options.items() if value)
+    options = {"value": float(call.value("value", 0.0)), "axis": call.value("axis", 0)}
+    texts = "".join(f", {name}={value!r}" for name, value in options.items() if value)
     return f"sequence_mask({{0}}, {{1}}{texts})"
 
 

@@ -23,6 +23,8 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     code = "\n\n\n".join([body, *filter(None, functions)])
     code = "\n\n\n".join([*_used_snippets(code), code, snippets()["load"]])
     imports = ["import json", "from pathlib import Path", "", "import torch"]
+    if "Optional[" in code:
+        imports.insert(2, "from typing import Optional")
     if "math." in code:
         imports.insert(1, "import math")
     if "F." in code:

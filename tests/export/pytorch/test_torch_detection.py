@@ -1,5 +1,6 @@
 """gops.export.torch: what detectors compute, and nets with several inputs; the export compares each with MXNet."""
 import pathlib
+import sys
 
 import gluonops as gops
 import mxnet as mx
@@ -12,6 +13,9 @@ from mxnet.gluon import nn, rnn
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 torch.set_num_threads(1)
+sys.path.append(str(pathlib.Path(__file__).parent))
+import scripted  # noqa: E402
+
 # mx.nd.array, with today's SciPy
 pytestmark = pytest.mark.filterwarnings("ignore:Please import `csr_matrix`")
 
@@ -103,7 +107,7 @@ def parameters_of(options):
 def test_operators(name, tmp_path):
     function, shapes, options = CASES[name]
     export(Net(function, () if options == () else parameters_of(options)), tmp_path, shapes)
-    assert (tmp_path / "test_net.py").exists()
+    scripted.check(tmp_path, *[torch.rand(shape) for shape in shapes.values()])
 
 
 def results(operator, formula, inputs):

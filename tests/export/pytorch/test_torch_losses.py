@@ -1,5 +1,6 @@
 """Losses as torch code: the export compares outputs, gradients and training with MXNet's, in float64."""
 import pathlib
+import sys
 
 import gluonops as gops
 import mxnet as mx
@@ -8,8 +9,11 @@ from gluonops.commands import cli
 from mxnet import gluon
 from mxnet.gluon import nn
 
+sys.path.append(str(pathlib.Path(__file__).parent))
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
+import scripted  # noqa: E402
+
 ops = gops.ops
 
 
@@ -141,6 +145,7 @@ def test_losses(name, tmp_path):
     source = export(Net(function, data, outputs), tmp_path, data, label)
     assert "def forward(self, data, label)" in source
     assert max(map(len, source.splitlines())) <= 100
+    scripted.check(tmp_path, torch.rand(data), torch.ones(label))
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian"])

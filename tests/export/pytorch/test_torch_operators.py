@@ -1,4 +1,7 @@
 """gops.export.torch: every operator that has a converter; the export itself compares each with MXNet."""
+import pathlib
+import sys
+
 import gluonops as gops
 import pytest
 from gluonops.export.graph import is_ours, our_name
@@ -7,8 +10,10 @@ from gluonops.export.torch.prepare import prepared
 from gluonops.export.torch.registry import CONVERTERS
 from mxnet.gluon import nn
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
+sys.path.append(str(pathlib.Path(__file__).parent))
+import scripted  # noqa: E402
 
 # Converters of layers, which test_torch.py tests, of what test_torch_detection.py tests, of operators that a pass
 # makes, and of old names of others.
@@ -190,7 +195,7 @@ def test_operator(name, tmp_path):
     net = Function(CASES[name])
     net.initialize()
     gops.export.torch(net, tmp_path, SHAPE)
-    assert (tmp_path / "net.py").exists()
+    scripted.check(tmp_path, torch.rand(SHAPE))
 
 
 def test_every_converter_has_a_case():
