@@ -77,7 +77,8 @@ class Builder:
             if node.is_variable and node.name in self.parameters:
                 args = {"shape": self.parameters[node.name], "requires_grad": node.name not in self.frozen}
                 module = Module(PARAMETER, args, state={"": node.name})
-                block.items.append(Item("{self}", [], module, _identifier(node.name.split("_")[-1])))
+                name = re.sub(r"_?\d*$", "", node.name).split("_")[-1]
+                block.items.append(Item("{self}", [], module, _identifier(name)))
                 refs[entry] = len(block.items) - 1, 0
             else:
                 block.inputs.append(entry)

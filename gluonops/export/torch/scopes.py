@@ -109,8 +109,13 @@ class Recorder:
         self._open.append((call, mark))
 
     def _leave(self, block: mx.gluon.Block, inputs: tuple, outputs: object) -> None:
-        _, mark = self._open.pop()
+        call, mark = self._open.pop()
         mark.__exit__(None, None, None)
+        if isinstance(block, mx.gluon.SymbolBlock):   # it copies nodes that were made before
+            for symbol in _symbols(outputs):
+                for output in symbol.get_internals():
+                    if output.attr(MARK) is None and output.name not in symbol.list_inputs():
+                        output._set_attr(**{MARK: str(self.calls.index(call))})
 
     def call_of(self, node: Node) -> GluonCall | None:
         """The call that has made a node; None for one that is made later."""
@@ -137,10 +142,23 @@ def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, in
 
 
 def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
-    """The attribute that holds a child: Gluon may know it by a number only."""
-    known = {**{value: name for name, value in block._children.items()},
-             **{value: name for name, value in vars(block).items() if isinstance(value, type(child))}}
-    return known.get(child, type(child).__name__.lower())
+    """The attribute that holds a block, or in the singular the one that holds its container, such as ``stages``.
+
+    Gluon may know a block by a number only.
+    """
+    own = next((name for name, value in vars(block).items() if value is child), "")
+    if own or child in block._children.values():
+        return own
+    for name, value in vars(block).items():
+        if isinstance(value, mx.gluon.Block) and child in _descendants(value):
+            return re.sub("(?<=[^s])s$", "", name)
+    return ""
+
+
+def _descendants(block: mx.gluon.Block) -> list[mx.gluon.Block]:
+    found = []
+    block.apply(found.append)
+    return found
 
 
 def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
@@ -183,7 +201,9 @@ def _paths(graph: Graph, recorder: Recorder | None) -> dict[Node, tuple]:
     for node in reversed(nodes):
         call = recorder.call_of(node)
         reader = next(filter(None, readers[node]), None)
-        if call:
+        if call and isinstance(call.block, mx.gluon.SymbolBlock):
+            paths[node] = call.path + _path_of_name(node.name)
+        elif call:
             paths[node] = call.path
         elif reader:
             paths[node] = paths[reader][:-1] if recorder.call_of(reader) else paths[reader]
@@ -316,12 +336,12 @@ def _simplify(scope: Scope) -> None:
 
 
 def _only(item: Scope | Node) -> Scope | Node:
-    """A scope without the scopes that have nothing but one item. A node keeps the name of the scope around it."""
+    """A scope without the scopes that have nothing but one item. A node gets the name of the outermost one."""
     if isinstance(item, Scope) and len(item.items) == 1:
         inner = item.items[0]
         if isinstance(inner, Scope):
             return inner
-        inner.attrs.setdefault("__scope__", item.name)
+        inner.attrs["__scope__"] = item.name or inner.attrs.get("__scope__", "")
         return inner
     return item
 
