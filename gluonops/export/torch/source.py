@@ -262,8 +262,10 @@ class _Forward:
     def _free(self, ref: Ref, wish: str, taken: set[str]) -> str:
         """A name for a variable that no other one has: that of its module if several steps read it."""
         is_plain = wish and not re.search(r"\d$", wish) and wish not in NAMES.values()
-        candidates = [wish] if is_plain and self.reads.count(ref) > 1 else []
-        candidates += ["x"] if self.meaningful else []
+        if is_plain and self.reads.count(ref) > 1 and wish not in taken:
+            self.meaningful.add(wish)
+            return wish
+        candidates = ["x"] if self.meaningful else []
         candidates += ["out", *(f"out{number}" for number in range(2, 1000))]
         return next(name for name in candidates if name not in taken)
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -227,18 +228,13 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
 
 
 def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tuple[dict, Shapes]:
-    """For each output the axes whose size is another one for other batches, and other images if the net takes them.
+    """For each output the axes whose size is another one for other batches, and other images or sequences if possible.
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
-    rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
-    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes() if "BatchNorm" in node.op]
     free = None
-    for size in [*(size for size in IMAGES if size >= min([LEAST_IMAGE, *images])), None]:
-        other = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:2],
-                        *[size if size and len(shape) == rank else old for old in shape[2:]])
-                 for name, shape in inputs.items()}
+    for other in _other_shapes(inputs):
         try:
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
         except OpError:
@@ -251,6 +247,22 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
                for entry, _ in norms):
             return free, other
     return free or {entry: set() for entry in sizes.shape}, inputs
+
+
+def _other_shapes(inputs: Shapes) -> Iterator[Shapes]:
+    """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different."""
+    batches = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:]) for name, shape in inputs.items()}
+    rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
+    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
+    for size in IMAGES:
+        if size >= min([LEAST_IMAGE, *images]):
+            yield {name: (*shape[:2], *[size if len(shape) == rank else old for old in shape[2:]])
+                   for name, shape in batches.items()}
+    length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
+    if length > 1:   # a mask may have it twice
+        yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
+               for name, shape in batches.items()}
+    yield batches
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:

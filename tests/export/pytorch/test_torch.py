@@ -341,6 +341,12 @@ def test_names_and_order_of_arguments(tmp_path):
     assert "self.first(tokens.unsqueeze(2), mask)" in source
 
 
+def test_the_length_of_sequences_is_free(tmp_path):
+    from gluonops.export.torch.verify import load
+    export(Masked(), tmp_path, {"data": (2, 5, 3), "mask": (2, 5, 5)})
+    assert load(tmp_path).load()(torch.rand(3, 9, 3), torch.ones(3, 9, 9)).shape == (6, 9, 9)
+
+
 class Products(nn.HybridBlock):
     def hybrid_forward(self, F, left, right):
         return F.dot(left, right), left
