@@ -17,7 +17,7 @@ from . import compare, plan
 
 DRAWN = 1 << 16     # elements of the data
 THREADS = 1 << 12   # so many of a launch are executed
-WHOLE = 1 << 16     # threads of a launch that is executed wholly where it is one of several, and may need the others'
+WHOLE = 1 << 17     # threads of a launch that is executed wholly where it is one of several, and may need the others'
 NEAR = 1 << 22      # bytes of a tensor that stays in the cache
 ARCHITECTURE = "sm_90"   # its registers are counted
 SECTOR, WARP = 32, 32

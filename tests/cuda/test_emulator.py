@@ -352,6 +352,7 @@ BARRIERS = {
     "ohem_counted": ("", "   // the losses are counted", HARDEST),
     "ohem_digit": ("", "   // the digit is found", HARDEST),
     "ohem_before": ("", "   // the sums of the losses before", HARDEST),
+    "ohem_end": ("", "   // the end is found", HARDEST),
     "sum_before": ("", "   // what all warps have", HARDEST),
     "center_members": ("", "   // the members are there", CENTERS),
 }

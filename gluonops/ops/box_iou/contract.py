@@ -1,13 +1,10 @@
 """The contract of ``box_iou``."""
-import math
-
-from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes, threads_along
+from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
-THREADS = 256      # A block has so many.
-LONGEST_ROW = 256  # A longer row of rhs gets as many threads.
-BLOCKS = 1056      # So many occupy a large GPU.
-BAND = 64          # So many boxes of lhs are one block's, where several share them.
+THREADS = 256   # A block of backward has so many, each for a box.
+BLOCKS = 1056   # So many occupy a large GPU.
+BAND = 32       # A thread has at least so many of the other input's boxes, where several share them.
 
 
 def forward(args) -> Launch:
@@ -16,11 +13,14 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """Some threads take a box of lhs. Each takes a box of rhs, for which several blocks share the boxes of lhs."""
-    lanes = threads_along(min(args.rhs_boxes, LONGEST_ROW))
-    blocks = max(1, math.ceil(args.sets * args.rhs_boxes / THREADS))
-    parts = max(1, min(BLOCKS // blocks, math.ceil(args.lhs_boxes / BAND)))
-    return Launch(blocks, (lanes, THREADS // lanes), parts)
+    """A thread takes a box of lhs or of rhs, for which several blocks share the boxes of the other input."""
+    return Launch(args.lhs_blocks * args.lhs_bands + args.rhs_blocks * args.rhs_bands, (THREADS, 1))
+
+
+def bands(own: str, other: str) -> dict[str, str]:
+    """The blocks that the boxes of an input take, and the bands of the other input's boxes."""
+    return {f"{own}_blocks": f"max(1, (sets * {own}_boxes + THREADS - 1) // THREADS)",
+            f"{own}_bands": f"max(1, min({BLOCKS} // {own}_blocks, ({other}_boxes + {BAND} - 1) // {BAND}))"}
 
 
 OP = Op(
@@ -39,10 +39,13 @@ OP = Op(
         forward=forward,
         backward=backward,
         constants={"THREADS": THREADS},
-        # The last of the blocks that have the same boxes of rhs adds up the sums of all.
-        scratch=(Array("counts", "uint32", "(sets * rhs_boxes + THREADS - 1) // THREADS", "backward", kept=True),
-                 Array("sums", "A", "4 * parts * sets * rhs_boxes", "backward")),
-        backward_bounds="THREADS, 2",
+        derived={**bands("lhs", "rhs"), **bands("rhs", "lhs")},
+        # The last of the blocks that have the same boxes adds up the sums of all.
+        scratch=(Array("lhs_counts", "uint32", "lhs_blocks", "backward", kept=True),
+                 Array("rhs_counts", "uint32", "rhs_blocks", "backward", kept=True),
+                 Array("lhs_sums", "A", "4 * sets * lhs_boxes * lhs_bands if lhs_bands > 1 else 0", "backward"),
+                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * rhs_bands if rhs_bands > 1 else 0", "backward")),
+        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     accumulate_fp32=True,
 )

@@ -1,5 +1,4 @@
-// box_iou. Forward: a thread per pair. Backward: blockDim.x threads have a box of lhs. Each of them has a box of rhs, with
-// those boxes of lhs that gridDim.y blocks share; the last block adds up the sums of all.
+// box_iou. Forward: a thread per pair. Backward: a thread has a box and a band of the other input's boxes.
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.inl"
 
@@ -38,100 +37,104 @@ __device__ void forward(const BoxIouArgs<T> &args)
         write_ious<false>(args);
 }
 
-// Adds the derivatives of head * IoU by a box of a pair. With the union u and the intersection i, those of the IoU are
-// (1 + IoU) / u by i, and -IoU / u by an area. Ends that coincide count as those of lhs.
+// Sums over the pairs of a box of the derivatives of head * IoU: by the ends of the overlap that are the box's own, and by
+// the box's area, with the opposite sign.
 template <typename A>
-__device__ void add_gradient(Box<A> &sum, const Sides<A> &box, const Sides<A> &other, bool is_lhs, A head)
-{
-    const Sides<A> &lhs = is_lhs ? box : other, &rhs = is_lhs ? other : box;
-    Extent<A> across(lhs.across, rhs.across), down(lhs.down, rhs.down);
-    if (!is_lhs) {
-        across = across.exchanged();
-        down = down.exchanged();
+struct Slopes {
+    A left, right, top, bottom, area;
+
+    __device__ Slopes() : left(0), right(0), top(0), bottom(0), area(0) {}
+
+    // With the union u and the intersection i, the derivatives of the IoU are (1 + IoU) / u by i, and -IoU / u by an
+    // area. Ends that coincide count as those of lhs.
+    template <bool IS_LHS>
+    __device__ void add(const Sides<A> &box, const Sides<A> &other, A head)
+    {
+        const Side<A> &x = box.across, &other_x = other.across, &y = box.down, &other_y = other.down;
+        const A width = smaller(x.high, other_x.high) - larger(x.low, other_x.low);
+        const A height = smaller(y.high, other_y.high) - larger(y.low, other_y.low);
+        const bool overlaps = width > 0 && height > 0;
+        const A intersection = overlaps ? width * height : A(0);
+        const A areas = x.size * y.size + other_x.size * other_y.size + A(TINY_AREA);
+        const A inverse = reciprocal(areas - intersection), by_area = head * inverse * (intersection * inverse);
+        const A by_intersection = overlaps ? head * inverse + by_area : A(0);
+        const A by_width = by_intersection * height, by_height = by_intersection * width;
+        left += by_width * is_own(IS_LHS ? x.low >= other_x.low : x.low > other_x.low);
+        right += by_width * is_own(IS_LHS ? x.high <= other_x.high : x.high < other_x.high);
+        top += by_height * is_own(IS_LHS ? y.low >= other_y.low : y.low > other_y.low);
+        bottom += by_height * is_own(IS_LHS ? y.high <= other_y.high : y.high < other_y.high);
+        area += by_area;
     }
-    const bool overlaps = across.overlap > 0 && down.overlap > 0;
-    const A intersection = overlaps ? across.overlap * down.overlap : A(0);
-    const A areas = box.across.size * box.down.size + other.across.size * other.down.size + A(TINY_AREA);
-    const A inverse = reciprocal(areas - intersection), by_area = head * inverse * (intersection * inverse);
-    const A by_intersection = overlaps ? head * inverse + by_area : A(0);
-    const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
-    sum.x += by_across * across.overlap_by_center;
-    sum.y += by_down * down.overlap_by_center;
-    sum.w += by_across * across.overlap_by_size - by_area * box.down.size;
-    sum.h += by_down * down.overlap_by_size - by_area * box.across.size;
-}
 
-template <bool CENTER, typename T, typename A>
-__device__ void store_gradient(T *grad, int64_t i, const Box<A> &by, int request)
-{
-    const BoxRow<A> gradient = row_gradient(by, CENTER);
-#pragma unroll
-    for (int n = 0; n < NUMBERS; ++n)
-        store(grad, NUMBERS * i + n, gradient.numbers[n], request);
-}
+    // A factor, so that a product with NaN is NaN.
+    __device__ static A is_own(bool is_inside) { return is_inside ? 1 : 0; }
 
-// The boxes of lhs, a row of threads each.
-template <bool CENTER, typename T>
-__device__ void lhs_gradient(const BoxIouArgs<T> &args)
+    __device__ BoxRow<A> gradient(const Sides<A> &box, bool is_center) const
+    {
+        const Box<A> by = {right - left, bottom - top, (right + left) / 2 - area * box.down.size,
+                           (bottom + top) / 2 - area * box.across.size};
+        return row_gradient(by, is_center);
+    }
+};
+
+// One of the inputs. The counts of boxes are those of a set, and the steps lead from a box to the next one in
+// output_grad.
+template <typename T>
+struct Input {
+    const T *boxes, *others;
+    int64_t count, other_count, step, other_step, bands;
+    T *grad;
+    int request;
+    Scratch<typename Accumulator<T>::type> scratch;
+};
+
+// A thread has a box and a band of the other input's boxes. The last of the blocks that have the same boxes adds up the
+// derivatives of all bands.
+template <bool CENTER, bool IS_LHS, typename T>
+__device__ void sum_band(const BoxIouArgs<T> &args, const Input<T> &input, int64_t number)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t rhs_boxes = args.rhs_boxes, blocks = int64_t(gridDim.x) * gridDim.y;
-    const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
-    for (int64_t row = block * blockDim.y + threadIdx.y; row < args.sets * args.lhs_boxes; row += blocks * blockDim.y) {
-        const int64_t first_rhs = quotient(row, args.lhs_boxes) * rhs_boxes;
-        const Sides<A> box = sides_at<CENTER>(args.lhs, row);
-        Box<A> sum = {0, 0, 0, 0};
+    const int64_t block = quotient(number, input.bands), band = number - block * input.bands;
+    const int64_t boxes = args.sets * input.count, i = block * THREADS + threadIdx.x;
+    const int64_t existing = minimum(i, boxes - 1), set = quotient(existing, input.count);
+    const int64_t in_band = quotient(input.other_count + input.bands - 1, input.bands);
+    const int64_t first = band * in_band, end = minimum(first + in_band, input.other_count);
+    const Sides<A> box = sides_at<CENTER>(input.boxes, existing);
+    const T *other = input.others + NUMBERS * (set * input.other_count + first);
+    const T *head = args.output_grad + set * args.lhs_boxes * args.rhs_boxes
+                    + (existing - set * input.count) * input.step + first * input.other_step;
+    Slopes<A> slopes;
 #pragma unroll 2
-        for (int64_t i = threadIdx.x; i < rhs_boxes; i += blockDim.x) {
-            const Sides<A> other = sides_at<CENTER>(args.rhs, first_rhs + i);
-            add_gradient(sum, box, other, true, load(args.output_grad, row * rhs_boxes + i));
-        }
-        const Box<A> all = {reduce_row(sum.x, Sum()), reduce_row(sum.y, Sum()), reduce_row(sum.w, Sum()),
-                            reduce_row(sum.h, Sum())};
-        if (threadIdx.x == 0)
-            store_gradient<CENTER>(args.lhs_grad, row, all, args.lhs_grad_request);
-    }
-}
-
-// The boxes of rhs, a thread each.
-template <bool CENTER, typename T>
-__device__ void rhs_gradient(const BoxIouArgs<T> &args)
-{
-    typedef typename Accumulator<T>::type A;
-    const Scratch<A> scratch(args.counts, args.sums);
-    const int64_t boxes = args.sets * args.rhs_boxes, lhs_boxes = args.lhs_boxes;
-    const int64_t band = (lhs_boxes + gridDim.y - 1) / gridDim.y, first = minimum(blockIdx.y * band, lhs_boxes);
-    const int64_t end = minimum(first + band, lhs_boxes);
-    for (int64_t block = blockIdx.x; block * THREADS < boxes; block += gridDim.x) {
-        const int64_t i = block * THREADS + threadIdx.y * blockDim.x + threadIdx.x;
-        const int64_t existing = minimum(i, boxes - 1), set = quotient(existing, args.rhs_boxes);
-        const Sides<A> box = sides_at<CENTER>(args.rhs, existing);
-        const T *const heads = args.output_grad + set * lhs_boxes * args.rhs_boxes + existing - set * args.rhs_boxes;
-        Box<A> sum = {0, 0, 0, 0};
-#pragma unroll 2
-        for (int64_t row = first; row < end; ++row) {
-            const Sides<A> other = sides_at<CENTER>(args.lhs, set * lhs_boxes + row);
-            add_gradient(sum, box, other, false, load(heads, row * args.rhs_boxes));
-        }
-        const A numbers[NUMBERS] = {sum.x, sum.y, sum.w, sum.h};
-        for (int n = 0; n < NUMBERS && i < boxes; ++n)
-            scratch.partial[(blockIdx.y * NUMBERS + n) * boxes + i] = numbers[n];
-        if (!scratch.is_last_block(block, gridDim.y) || i >= boxes)
-            continue;
-        const int64_t step = NUMBERS * boxes;
-        const Box<A> all = {scratch.sum(i, gridDim.y, step), scratch.sum(boxes + i, gridDim.y, step),
-                            scratch.sum(2 * boxes + i, gridDim.y, step), scratch.sum(3 * boxes + i, gridDim.y, step)};
-        store_gradient<CENTER>(args.rhs_grad, i, all, args.rhs_grad_request);
-    }
+    for (int64_t more = end - first; more > 0; --more, other += NUMBERS, head += input.other_step)
+        slopes.template add<IS_LHS>(box, sides_at<CENTER>(other, 0), load(head, 0));
+    const BoxRow<A> gradient = slopes.gradient(box, CENTER);
+    for (int n = 0; n < NUMBERS && i < boxes; ++n)
+        if (input.bands == 1)
+            store(input.grad, NUMBERS * i + n, gradient.numbers[n], input.request);
+        else
+            input.scratch.partial[NUMBERS * (band * boxes + i) + n] = gradient.numbers[n];
+    if (input.bands == 1 || !input.scratch.is_last_block(block, input.bands))
+        return;
+    const int64_t end_of_block = NUMBERS * minimum((block + 1) * THREADS, boxes);
+    for (int64_t place = NUMBERS * block * THREADS + threadIdx.x; place < end_of_block; place += THREADS)
+        store(input.grad, place, input.scratch.sum(place, input.bands, NUMBERS * boxes), input.request);
 }
 
 template <bool CENTER, typename T>
 __device__ void write_gradients(const BoxIouArgs<T> &args)
 {
-    if (args.lhs_grad_request != NOTHING)
-        lhs_gradient<CENTER>(args);
-    if (args.rhs_grad_request != NOTHING)
-        rhs_gradient<CENTER>(args);
+    typedef Scratch<typename Accumulator<T>::type> Sums;
+    const Input<T> lhs = {args.lhs, args.rhs, args.lhs_boxes, args.rhs_boxes, args.rhs_boxes, 1, args.lhs_bands,
+                          args.lhs_grad, args.lhs_grad_request, Sums(args.lhs_counts, args.lhs_sums)};
+    const Input<T> rhs = {args.rhs, args.lhs, args.rhs_boxes, args.lhs_boxes, 1, args.rhs_boxes, args.rhs_bands,
+                          args.rhs_grad, args.rhs_grad_request, Sums(args.rhs_counts, args.rhs_sums)};
+    const int64_t of_lhs = args.lhs_blocks * args.lhs_bands, all = of_lhs + args.rhs_blocks * args.rhs_bands;
+    for (int64_t number = blockIdx.x; number < all; number += gridDim.x) {
+        if (number < of_lhs && lhs.request != NOTHING)
+            sum_band<CENTER, true>(args, lhs, number);
+        else if (number >= of_lhs && rhs.request != NOTHING)
+            sum_band<CENTER, false>(args, rhs, number - of_lhs);
+    }
 }
 
 template <typename T>

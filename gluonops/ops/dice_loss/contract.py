@@ -6,16 +6,13 @@ from .._labels.contract import CLASS_LABELS, IGNORE
 
 MAPS = "batch, classes"
 PLACES = "batch, inner..."
-STEPS = ("PLACES", "CLASSES")   # The steps of forward; see kernel.cu.
-BLOCKS = 1056   # So many occupy a large GPU.
-PART = 1024     # A block has at least so many places of a class that several share.
+PLACES_AT_ONCE = 1024   # A block takes so many places.
+BLOCKS = 1056           # So many occupy a large GPU.
 
 
 def forward(args) -> Launch:
-    """A block takes a class of a sample, or several do where there are few."""
-    maps = args.batch * args.classes
-    parts = max(1, min(BLOCKS // max(1, maps), math.ceil(args.inner / PART)))
-    return Launch(maps, parts=parts, steps=STEPS)
+    """Some blocks take a sample."""
+    return Launch(args.batch, parts=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PLACES_AT_ONCE))))
 
 
 def backward(args) -> Launch:
@@ -45,13 +42,11 @@ OP = Op(
     cuda=Cuda(
         forward=forward,
         backward=backward,
-        steps=STEPS,
-        # The softmax of each place; and of the blocks that share a class, whose last one adds up their sums.
-        scratch=(Array("place_max", "A", "batch * inner", "forward"),
-                 Array("place_log_sum", "A", "batch * inner", "forward"),
-                 Array("counts", "uint32", "batch * classes", "forward", kept=True),
+        constants={"PLACES": PLACES_AT_ONCE},
+        # The last of the blocks that share a sample adds up their sums.
+        scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
                  Array("sums", "A", "2 * batch * classes * parts", "forward")),
-        forward_bounds="256",
+        forward_bounds="256, sizeof(T) == 8 ? 2 : 4",
     ),
     accumulate_fp32=True,
     constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++

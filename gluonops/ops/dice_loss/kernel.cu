@@ -1,111 +1,117 @@
-// dice_loss. Forward has steps:
-//     PLACES    the softmax of each place, a thread each;
-//     CLASSES   the sums of each class of a sample over its places. A block has a part of them.
-// Backward: a thread per place.
+// dice_loss. Forward: a block takes PLACES places of a sample at a time, of which a thread has OWN. It finds their softmax,
+// and then the sums of one class after the other. The last block of a sample adds up the sums of all. Backward: a thread
+// per place.
 #include "../_labels/labels.cuh"
-#include "../_softmax/rows.cuh"
 #include "../_softmax/sums.cuh"
 
-// A place of a sample: its class, and the softmax of its logits.
+enum { THREADS = 256, OWN = PLACES / THREADS };
+
+// A place of a sample: its class, and the softmax of its logits, which is NaN where the label is invalid.
 template <typename T>
 struct Place {
     typedef typename Accumulator<T>::type A;
     int64_t class_id;
     Exponential<T> softmax;
 
-    template <typename Args>
-    __device__ Place(const Args &args, int64_t number, const A *max, const A *log_sum)
-        : class_id(class_of(args, number)), softmax(max[number], 1, log_sum[number]) {}
+    __device__ Place() {}
+    __device__ Place(int64_t class_id, A max, A log_sum)
+        : class_id(class_id), softmax(max, 1, class_id == NO_CLASS ? not_a_number<A>() : log_sum) {}
 
     __device__ bool counts() const { return class_id != IGNORED; }
-
-    // NaN at a place with an invalid label.
-    __device__ A probability(A x) const { return class_id == NO_CLASS ? not_a_number<A>() : softmax(x); }
 };
 
-// An ignored place counts as one with logits of 0, whatever it holds.
+// Two sums of a class over a part of a sample: of the probabilities where the class is the label, and of the (squared)
+// probabilities and the labels.
 template <typename T, typename L>
-__device__ void find_softmax(const DiceLossArgs<T, L> &args)
+__device__ volatile typename DiceLossArgs<T, L>::A *sums_of(const DiceLossArgs<T, L> &args, int64_t row, int64_t part)
+{
+    return args.sums + 2 * (row * gridDim.y + part);
+}
+
+// Finds the softmax of PLACES places, from the first one on, and adds their probabilities to the sums of each class.
+template <typename T, typename L>
+__device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64_t first)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t threads = int64_t(gridDim.x) * gridDim.y * blockDim.x;
-    const int64_t first = (int64_t(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
-    for (int64_t i = first; i < args.batch * args.inner; i += threads) {
-        const int64_t sample = quotient(i, args.inner);
-        const T *const logits = args.data + sample * args.classes * args.inner + (i - sample * args.inner);
-        SoftmaxSums<T> sums;
-        for (int64_t c = 0; c < args.classes; ++c)
-            sums.add_element(load(logits, c * args.inner));
-        if (class_of(args, i) == IGNORED)
-            sums.set_zeros(args.classes);
-        const A log_sum = sums.log_sum();
-        args.place_max[i] = sums.max;
-        args.place_log_sum[i] = log_sum;
-        store(args.max, i, sums.max, args.max_request);
-        store(args.log_sum, i, log_sum, args.log_sum_request);
+    const T *const logits = args.data + sample * args.classes * args.inner + first;
+    const int count = int(minimum(args.inner - first, PLACES));
+    int offsets[OWN];
+    SoftmaxSums<T> softmax[OWN];
+#pragma unroll
+    for (int k = 0; k < OWN; ++k)
+        offsets[k] = int(minimum(k * THREADS + threadIdx.x, count - 1));
+#pragma unroll 1
+    for (int64_t c = 0; c < args.classes; ++c)
+#pragma unroll
+        for (int k = 0; k < OWN; ++k)
+            softmax[k].add_element(load(logits, c * args.inner + offsets[k]));
+    Place<T> places[OWN];
+#pragma unroll
+    for (int k = 0; k < OWN; ++k) {
+        const int64_t i = sample * args.inner + first + offsets[k];
+        const int64_t class_id = class_of(args, i);
+        if (class_id == IGNORED)   // It counts as a place with logits of 0, whatever it holds.
+            softmax[k].set_zeros(args.classes);
+        const A log_sum = softmax[k].log_sum();
+        const bool exists = k * THREADS + threadIdx.x < count;
+        places[k] = Place<T>(exists ? class_id : int64_t(IGNORED), softmax[k].max, log_sum);
+        store(args.max, i, softmax[k].max, exists ? args.max_request : NOTHING);
+        store(args.log_sum, i, log_sum, exists ? args.log_sum_request : NOTHING);
+    }
+    for (int64_t c = 0; c < args.classes; ++c) {
+        A intersection = 0, total = 0;
+#pragma unroll
+        for (int k = 0; k < OWN; ++k) {
+            const Place<T> &place = places[k];
+            const A p = place.softmax(load(logits, c * args.inner + offsets[k]));
+            const bool is_label = place.class_id == c;
+            intersection += is_label || place.class_id == NO_CLASS ? p : A(0);
+            total += place.counts() ? (args.squared ? p * p : p) + (is_label ? 1 : 0) : A(0);
+        }
+        intersection = reduce_block(intersection, Sum());
+        total = reduce_block(total, Sum());
+        if (threadIdx.x > 0)
+            continue;
+        volatile A *const sums = sums_of(args, sample * args.classes + c, blockIdx.y);
+        const bool has_sums = first >= gridDim.y * PLACES;
+        sums[0] = has_sums ? sums[0] + intersection : intersection;
+        sums[1] = has_sums ? sums[1] + total : total;
     }
 }
 
-// The sums of a class over the places of a sample: of the probabilities where it is the label, and of the (squared)
-// probabilities and the labels.
-template <typename A>
-struct ClassSums {
-    enum { NUMBERS = 2 };
-    A intersection, total;
-
-    __device__ ClassSums() : intersection(0), total(0) {}
-
-    __device__ void add(const ClassSums &other)
-    {
-        intersection += other.intersection;
-        total += other.total;
-    }
-
-    __device__ void reduce(const OverLanes &over)
-    {
-        intersection = over(intersection, Sum());
-        total = over(total, Sum());
-    }
-
-    __device__ A &number(int i) { return i == 0 ? intersection : total; }
-};
-
+// Adds up the sums of all parts of a sample. A warp takes a class.
 template <typename T, typename L>
-__device__ void sum_classes(const DiceLossArgs<T, L> &args)
+__device__ void write_losses(const DiceLossArgs<T, L> &args, int64_t sample)
 {
     typedef typename Accumulator<T>::type A;
-    const PartSums<A> parts(args.counts, args.sums);
-    const Rows<T> rows(args.inner, 1, false);
-    for (RowLoop at(args.batch * args.classes); at.goes_on(); at.next()) {
-        const int64_t sample = quotient(at.row, args.classes), c = at.row - sample * args.classes;
-        const RowPart part = rows.part(at.row, at.part);
-        ClassSums<A> sums;
-#pragma unroll 2
-        for (int64_t i = threadIdx.x; i < part.length; i += blockDim.x) {
-            const Place<T> place(args, sample * args.inner + part.position + i, args.place_max, args.place_log_sum);
-            const A p = place.probability(load(args.data, part.start + i));
-            const bool is_label = place.class_id == c;
-            sums.intersection += is_label || place.class_id == NO_CLASS ? p : A(0);
-            sums.total += place.counts() ? (args.squared ? p * p : p) + (is_label ? 1 : 0) : A(0);
+    for (int64_t c = threadIdx.x / 32; c < args.classes; c += THREADS / 32) {
+        const int64_t row = sample * args.classes + c;
+        A intersection = 0, total = 0;
+        for (int part = threadIdx.x % 32; part < gridDim.y; part += 32) {
+            intersection += sums_of(args, row, part)[0];
+            total += sums_of(args, row, part)[1];
         }
-        reduce_sums<A>(sums);
-        const bool is_last = gridDim.y == 1 || parts.gather(at.row, at.part, sums, ClassSums<A>());
-        if (!is_last || threadIdx.x > 0)
+        intersection = reduce_warp(intersection, Sum());
+        total = reduce_warp(total, Sum());
+        if (threadIdx.x % 32 > 0)
             continue;
-        const A smooth = A(args.smooth), loss = 1 - (2 * sums.intersection + smooth) / (sums.total + smooth);
-        store(args.output, at.row, loss, args.output_request);
-        store(args.intersection, at.row, sums.intersection, args.intersection_request);
-        store(args.total, at.row, sums.total, args.total_request);
+        const A smooth = A(args.smooth), loss = 1 - (2 * intersection + smooth) / (total + smooth);
+        store(args.output, row, loss, args.output_request);
+        store(args.intersection, row, intersection, args.intersection_request);
+        store(args.total, row, total, args.total_request);
     }
 }
 
 template <typename T, typename L>
 __device__ void forward(const DiceLossArgs<T, L> &args)
 {
-    if (args.step == args.PLACES)
-        find_softmax(args);
-    else
-        sum_classes(args);
+    const Scratch<typename Accumulator<T>::type> scratch(args.counts, args.sums);
+    for (int64_t sample = blockIdx.x; sample < args.batch; sample += gridDim.x) {
+        for (int64_t first = int64_t(blockIdx.y) * PLACES; first < args.inner; first += gridDim.y * PLACES)
+            sum_places(args, sample, first);
+        if (scratch.is_last_block(sample, gridDim.y))
+            write_losses(args, sample);
+    }
 }
 
 // The derivative of a sample's losses by the probabilities of a place.
@@ -132,16 +138,16 @@ __device__ void backward(const DiceLossArgs<T, L> &args)
     for (int64_t i = first_item(); i < args.batch * args.inner; i += item_step()) {
         const int64_t sample = quotient(i, args.inner), first = sample * args.classes;
         const int64_t start = first * args.inner + (i - sample * args.inner);
-        const Place<T> place(args, i, args.max, args.log_sum);
+        const Place<T> place(class_of(args, i), args.max[i], args.log_sum[i]);
         const Slopes<T> slopes = {args.output_grad + first, args.intersection + first, args.total + first,
                                   A(args.smooth), args.squared};
         A mean = 0;
         for (int64_t c = 0; c < args.classes; ++c) {
-            const A p = place.probability(load(args.data, start + c * args.inner));
+            const A p = place.softmax(load(args.data, start + c * args.inner));
             mean += p * slopes.by(c, p, c == place.class_id);
         }
         for (int64_t c = 0; c < args.classes; ++c) {
-            const A p = place.probability(load(args.data, start + c * args.inner));
+            const A p = place.softmax(load(args.data, start + c * args.inner));
             const A gradient = p * (slopes.by(c, p, c == place.class_id) - mean);
             store(args.data_grad, start + c * args.inner, place.counts() ? gradient : A(0), args.data_grad_request);
         }

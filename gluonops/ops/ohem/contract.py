@@ -17,11 +17,12 @@ from ...core.contract import (
     each_element,
 )
 
+THREADS = 512                # of a block of forward
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
-# A step for each digit of a loss's bits, for the losses that are equal to the lowest one, and for the output.
-STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "EQUAL", "KEEP")
+# A step for each digit of a loss's bits, and for the output.
+STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
 DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
 
@@ -29,8 +30,8 @@ def forward(args) -> Launch:
     """A block for each selection, or several. Then each digit is a step, and so is the output."""
     parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or parts < 2:
-        return Launch(args.selections)
-    return Launch(args.selections, parts=parts, steps=(*STEPS[:DIGITS[args.dtype]], *STEPS[-2:]))
+        return Launch(args.selections, (THREADS, 1))
+    return Launch(args.selections, (THREADS, 1), parts, (*STEPS[:DIGITS[args.dtype]], "KEEP"))
 
 
 OP = Op(
@@ -53,14 +54,14 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"BINS": 2048},   # counts of losses by a digit
+        constants={"THREADS": THREADS, "BINS": 2048},   # counts of losses by a digit
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
-        # is known, and how many losses of each part are equal to it.
+        # is known, and the counts of each part by the last digit.
         scratch=(Array("counts", "uint32", "selections if parts > 1 else 0", "forward", kept=True),
                  Array("bins", "uint64", "selections * BINS if parts > 1 else 0", "forward", kept=True),
                  Array("lowest", "Lowest", "selections if parts > 1 else 0", "forward", numbers=3),
-                 Array("equal", "int64", "selections * parts if parts > 1 else 0", "forward")),
-        forward_bounds="THREADS, 2",
+                 Array("part_bins", "uint32", "selections * parts * BINS if parts > 1 else 0", "forward")),
+        forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
     ),
 )

@@ -1,12 +1,12 @@
 // ohem. Forward finds the lowest loss that is kept, digit by digit of its bits from the highest: it counts the losses by
 // their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to the
 // lowest and not all of them are kept, the first ones are. A selection has gridDim.y blocks. One block does it all at
-// once. Several have a launch for each digit, whose last block finds the digit; one for the losses that are equal to the
-// lowest; and one for the output. Backward: a thread per element.
+// once. Several have a launch for each digit, whose last block finds the digit, and one for the output. Backward: a thread
+// per element.
 #include "../_blocks/blocks.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
-enum { DIGIT_BITS = 11 };   // BINS are 2^11
+enum { WARPS = THREADS / 32, OWN = 8 };   // OWN: losses that a thread reads at a time
+enum { DIGIT_BITS = 11 };                 // BINS are 2^11
 
 template <typename T> struct Bits;
 template <> struct Bits<__half> { typedef unsigned short Key; enum { SIZE = 16, INFINITE = 0x7c00 }; };
@@ -20,16 +20,14 @@ template <> struct Bits<double>
 
 // A number in the order of the losses. A NaN counts as infinity. It is 0 for a loss that does not count, and for no other.
 template <typename T>
-__device__ typename Bits<T>::Key key_of(const T *data, int64_t i)
+__device__ typename Bits<T>::Key key_of(const T &loss)
 {
     typedef typename Bits<T>::Key Key;
-    const Key bits = reinterpret_cast<const Key *>(data)[i], sign = Key(1) << (Bits<T>::SIZE - 1);
-    const Key magnitude = bits & Key(~sign);
-    if (magnitude == 0)
-        return 0;
-    if (magnitude > Key(Bits<T>::INFINITE))
-        return Key(Bits<T>::INFINITE) | sign;
-    return bits & sign ? Key(~bits) : Key(bits | sign);
+    const Key bits = reinterpret_cast<const Key &>(loss), sign = Key(1) << (Bits<T>::SIZE - 1);
+    const Key magnitude = bits & Key(~sign), infinite = Bits<T>::INFINITE;
+    const Key ordered = bits & sign ? Key(~bits) : Key(bits | sign);
+    const Key key = magnitude > infinite ? Key(infinite | sign) : ordered;
+    return magnitude == 0 ? Key(0) : key;
 }
 
 // The bits of a digit of a key.
@@ -57,6 +55,7 @@ typedef unsigned long long Count;
 // A selection, and the part of it that a block has.
 template <typename T>
 struct Selection {
+    typedef typename Bits<T>::Key Key;
     const OhemArgs<T> &args;
     const T *data;
     T *output;
@@ -77,25 +76,41 @@ struct Selection {
     }
 
     // Whether a loss is above the threshold, if there is one. A NaN is above every threshold.
-    template <typename A>
-    __device__ bool exceeds(A loss) const
+    __device__ bool exceeds(const T &loss) const
     {
-        return args.threshold.given && !(double(loss) <= args.threshold.value);
+        return args.threshold.given && !(double(load(&loss, 0)) <= args.threshold.value);
+    }
+
+    // Reads losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Behind the end they are 0, which does not count.
+    __device__ void read_losses(int64_t first, T *losses) const
+    {
+        const int last = int(minimum(end - first, OWN * THREADS)) - 1;
+#pragma unroll
+        for (int k = 0; k < OWN; ++k) {
+            const int i = k * THREADS + threadIdx.x;
+            const T loss = data[first + (i < last ? i : last)];
+            losses[k] = i <= last ? loss : T(0);
+        }
     }
 
     // Counts losses by a digit, those whose higher digits are the lowest one's.
     __device__ void count_digits(unsigned *bins, const Lowest &lowest, int place) const
     {
         const Digit<T> digit(place);
+        const Key higher = Key(lowest.key);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
             bins[bin] = 0;
         __syncthreads();   // the bins are empty
-#pragma unroll 4
-        for (int64_t i = start + threadIdx.x; i < end; i += THREADS) {
-            const unsigned long long key = key_of(data, i);
-            const bool has_higher = place == 0 || (key ^ lowest.key) >> digit.shift >> digit.width == 0;
-            if (key != 0 && has_higher)
-                atomicAdd(&bins[digit.of(key)], 1u);
+        for (int64_t first = start; first < end; first += OWN * THREADS) {
+            T losses[OWN];
+            read_losses(first, losses);
+#pragma unroll
+            for (int k = 0; k < OWN; ++k) {
+                const Key key = key_of(losses[k]);
+                const bool has_higher = place == 0 || Key(key ^ higher) >> digit.shift >> digit.width == 0;
+                if (key != 0 && has_higher)
+                    atomicAdd(&bins[digit.of(key)], 1u);
+            }
         }
         __syncthreads();   // the losses are counted
     }
@@ -104,11 +119,11 @@ struct Selection {
     template <typename N>
     __device__ Lowest with_digit(const Lowest &lowest, int place, const N *bins) const
     {
-        enum { OWN = BINS / THREADS };
         __shared__ Lowest found;
-        const int top = BINS - 1 - threadIdx.x * OWN;
+        enum { OWN_BINS = BINS / THREADS };
+        const int top = BINS - 1 - threadIdx.x * OWN_BINS;
         int64_t own = 0, all;
-        for (int k = 0; k < OWN; ++k)
+        for (int k = 0; k < OWN_BINS; ++k)
             own += bins[top - k];
         int64_t before = sum_before<WARPS>(own, all);
         const int64_t kept = place == 0 ? number_kept(all) : lowest.left;
@@ -128,14 +143,18 @@ struct Selection {
         return found;
     }
 
-    // One of several blocks. The last one finds the digit.
+    // One of several blocks. The last one finds the digit. By the last digit, each leaves the counts of its part: one of
+    // them says how many losses are equal to the lowest one.
     __device__ void find_digit(unsigned *own_bins, const Lowest &lowest, int place) const
     {
         const Scratch<Count> scratch(args.counts, args.bins + number * BINS);
         count_digits(own_bins, lowest, place);
-        for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
+        for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
             if (own_bins[bin])
                 atomicAdd(const_cast<Count *>(scratch.partial) + bin, Count(own_bins[bin]));
+            if (place == Digit<T>::count() - 1)
+                part_bins(blockIdx.y)[bin] = own_bins[bin];
+        }
         if (!scratch.is_last_block(number, gridDim.y))
             return;
         const Lowest found = with_digit(lowest, place, scratch.partial);
@@ -145,36 +164,43 @@ struct Selection {
             args.lowest[number] = found;
     }
 
-    // How many losses of the part are equal to the lowest one.
-    __device__ int64_t count_equal(const Lowest &lowest) const
+    __device__ unsigned *part_bins(int64_t part) const { return args.part_bins + (number * gridDim.y + part) * BINS; }
+
+    // The end of those losses of the part that are equal to the lowest one and kept. `left`: how many these are.
+    __device__ int64_t end_of_equal(const Lowest &lowest, int64_t left) const
     {
-        int64_t own = 0;
-        for (int64_t i = start + threadIdx.x; i < end; i += THREADS)
-            own += key_of(data, i) == lowest.key;
-        return reduce_block(own, Sum());
+        __shared__ int64_t found;
+        if (threadIdx.x == 0)
+            found = start;
+        for (int64_t first = start; first < end && left > 0; first += THREADS) {
+            const int64_t i = first + threadIdx.x;
+            const bool is_equal = i < end && key_of(data[i]) == Key(lowest.key);
+            int equal;
+            __syncthreads();   // the sums of the losses before are read
+            if (sum_before<WARPS>(int(is_equal), equal) == left - 1 && is_equal)
+                found = i + 1;
+            left -= equal;
+        }
+        __syncthreads();   // the end is found
+        return found;
     }
 
-    // Writes the part. `left`: how many of those that are equal to the lowest one are kept, where not all are.
-    __device__ void keep_losses(const Lowest &lowest, int64_t left) const
+    // Writes the part.
+    __device__ void keep_losses(const Lowest &lowest, int64_t equal_end) const
     {
-        for (int64_t first = start; first < end; first += THREADS) {
-            const int64_t i = first + threadIdx.x;
-            const unsigned long long key = i < end ? key_of(data, i) : 0;
-            const bool is_equal = key == lowest.key;
-            bool is_kept = key > lowest.key || is_equal && lowest.is_found;
-            if (!lowest.is_found) {
-                int equal;
-                __syncthreads();   // the sums of the losses before are read
-                const int before = sum_before<WARPS>(int(is_equal), equal);
-                is_kept |= is_equal && before < left;
-                left -= equal;
+        const Key least = Key(lowest.key);
+        for (int64_t first = start; first < end; first += OWN * THREADS) {
+            T losses[OWN];
+            read_losses(first, losses);
+#pragma unroll
+            for (int k = 0; k < OWN; ++k) {
+                const int64_t i = first + k * THREADS + threadIdx.x;
+                const Key key = key_of(losses[k]);
+                const bool is_kept = key > least || key == least && i < equal_end || key != 0 && exceeds(losses[k]);
+                losses[k] = is_kept ? losses[k] : T(0);
+                if (i < end)
+                    copy(output, i, losses, k, args.output_request);
             }
-            if (i >= end)
-                continue;
-            if (is_kept || key != 0 && exceeds(load(data, i)))
-                copy(output, i, data, i, args.output_request);
-            else
-                store(output, i, 0, args.output_request);
         }
     }
 };
@@ -188,29 +214,30 @@ __device__ void select_at_once(const Selection<T> &selection, unsigned *bins)
         selection.count_digits(bins, lowest, place);
         lowest = selection.with_digit(lowest, place, bins);
     }
-    selection.keep_losses(lowest, lowest.left);
+    selection.keep_losses(lowest, lowest.is_found ? selection.end : selection.end_of_equal(lowest, lowest.left));
 }
 
 // A step of a selection that has several blocks.
 template <typename T>
 __device__ void select_in_steps(const OhemArgs<T> &args, const Selection<T> &selection, unsigned *bins)
 {
-    int64_t *const equal = args.equal + selection.number * gridDim.y;   // losses of each part
-    Lowest lowest = {0, 0, false};
-    if (args.step > 0)
-        lowest = args.lowest[selection.number];
-    if (args.step == args.KEEP) {
-        int64_t before = 0;
-        for (int other = threadIdx.x; !lowest.is_found && other < blockIdx.y; other += THREADS)
-            before += equal[other];
-        selection.keep_losses(lowest, lowest.left - reduce_block(before, Sum()));
-    } else if (!lowest.is_found && args.step == args.EQUAL) {
-        const int64_t count = selection.count_equal(lowest);
-        if (threadIdx.x == 0)
-            equal[blockIdx.y] = count;
-    } else if (!lowest.is_found) {
-        selection.find_digit(bins, lowest, int(args.step));
+    const Lowest unknown = {0, 0, false}, lowest = args.step == args.DIGIT0 ? unknown : args.lowest[selection.number];
+    int64_t equal_end = selection.end;
+    if (args.step < args.KEEP) {
+        if (!lowest.is_found)
+            selection.find_digit(bins, lowest, int(args.step));
+        return;
     }
+    if (!lowest.is_found) {
+        const int digit = Digit<T>(Digit<T>::count() - 1).of(lowest.key);
+        int64_t before = 0;   // losses that are equal to the lowest one, in the parts before
+        for (int other = threadIdx.x; other < blockIdx.y; other += THREADS)
+            before += selection.part_bins(other)[digit];
+        const int64_t left = lowest.left - reduce_block(before, Sum());
+        if (left < selection.part_bins(blockIdx.y)[digit])
+            equal_end = selection.end_of_equal(lowest, left);
+    }
+    selection.keep_losses(lowest, equal_end);
 }
 
 template <typename T>
