@@ -28,7 +28,7 @@ def make(chosen: Iterable[Case]) -> dict:
     compiler, programs, entries = nvrtc.Compiler(), {}, []
     for case in chosen:
         op = registry.get(case.op).op
-        types = {variable: case.label if variable == "L" else case.dtype for variable in op.types}
+        types = types_of(case)
         key = f"{case.op} {' '.join(types.values())}"
         if key not in programs:
             programs[key] = _compile(compiler, op, types)
@@ -37,6 +37,11 @@ def make(chosen: Iterable[Case]) -> dict:
                         **_launches(op, case, types, programs[key]["names"])})
     return {"gluonops": gops.__version__, "cases": entries, "programs": {
         key: {"ptx": program["ptx"], "kernels": list(program["names"].values())} for key, program in programs.items()}}
+
+
+def types_of(case: Case) -> dict[str, str]:
+    """The dtype of each type variable."""
+    return {variable: case.label if variable == "L" else case.dtype for variable in registry.get(case.op).op.types}
 
 
 def _compile(compiler, op, types):
