@@ -114,7 +114,7 @@ def lines(case: Case, passes: dict[str, counts.Pass], measured: dict[str, float]
         parts["launches"] = h100.LAUNCH * len(found.launches)
         bound = max(parts, key=parts.get)
         expected = estimate(found)
-        yield (f"  {direction:<9}{report.amount(found.bytes):>10}"
+        yield (f"  {direction:<9}{found.bytes / 1e6:7.1f} MB"
                f"  {counts.WARP * executed / found.bytes:6.2f} instructions/B"
                f"  {waits:5.1f} waits  launches {len(found.launches)}")
         yield (f"    bound by {bound:<10}  {1e6 * parts[bound]:8.1f} us of  {1e6 * expected:8.1f} us"

@@ -1,9 +1,9 @@
 """How a case is run: the kernels alone with CuPy, or our operators in MXNet.
 
 A runner has ``prepare(case, given, before)``; ``run(outputs)``, which computes the case once and gives (results by
-name, what was in those that were added to); ``spilled()``; ``launch(part)``, which queues one pass; ``copier(size)``, a
-function that copies so many bytes within the GPU's memory, half of them read and half written; and ``time(function,
-calls)``: (milliseconds of a call, whether they are the GPU's alone).
+name, what was in those that were added to); ``spilled()``; and ``release()``. That of CuPy also has ``launch(part)``,
+which queues one pass; ``copier(size)``, a function that copies so many bytes within the GPU's memory, half of them read
+and half written; and ``time(function, calls)``: (milliseconds of a call, whether they are the GPU's alone).
 """
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import math
 import os
 import pathlib
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
 from typing import Union
@@ -49,7 +48,6 @@ class CuPy:
 
     Arrays are filled on the CPU and copied, so that CuPy has nothing to compile.
     """
-    name = "the plan's PTX through CuPy"
 
     def __init__(self, quick=False):
         import cupy
@@ -159,9 +157,8 @@ class MXNet:
     """Runs our operators in MXNet on ``mx.gpu(0)``: ``gops.ops.<op>`` under autograd, in the custom backend.
 
     It needs none of MXNet's own CUDA operators, which a new GPU lacks: every array is made on the CPU and copied, the
-    gradients' as well, and every head gradient is given. What is timed are calls of the CustomOps by hand.
+    gradients' as well, and every head gradient is given. It does not measure time.
     """
-    name = "CustomOps through mx.rtc"
 
     def __init__(self, quick=False):
         if quick:
@@ -170,6 +167,7 @@ class MXNet:
         import mxnet as mx
         from gluonops.core import backend
         from gluonops.runtime import driver
+
         if not backend.has_gpu():
             raise NoGPU("MXNet sees none")
         warnings.simplefilter("error", RuntimeWarning)   # a kernel that is given up on is a failure here
@@ -181,10 +179,10 @@ class MXNet:
         """Does nothing: mx.rtc compiles on the first launch."""
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        from gluonops.core import custom, registry
+        from gluonops.core import registry
+
         self.entry, self.case, self.before, self.arrays, self.whole = registry.get(case["op"]), case, before, {}, {}
-        self.operator = custom.Operator(self.entry, self.entry.op.parse(case["attrs"]))
-        initial = {**given, **before, **zeros(case)}
+        initial = {**given, **before}
         for name, (shape, dtype) in case["arrays"].items():
             self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
 
@@ -201,6 +199,8 @@ class MXNet:
         A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
         """
         import gluonops as gops
+        from gluonops.core import custom
+
         op, mx, case = self.entry.op, self.mx, self.case
         inputs = [self.arrays[arg.name] for arg in op.inputs]
         gradients = case["passes"].get("backward", {"written": []})["written"]
@@ -219,38 +219,15 @@ class MXNet:
         results.update((name, self.arrays[name].asnumpy()) for name in gradients)
         hidden = [out.name for out in op.outputs if out.name not in results]
         if hidden:
-            self.launch("forward")
+            outputs = [self.arrays[out.name] for out in op.outputs]
+            operator = custom.Operator(self.entry, op.parse(case["attrs"]))
+            operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
             results.update((name, self.arrays[name].asnumpy()) for name in hidden)
         return results, {name: self.before[name] for name in gradients if name in self.before}
 
     def spilled(self) -> list[str]:
         offset = self.case["offset"]
         return [name for name, whole in self.whole.items() if offset and not filled(whole[:offset].asnumpy())]
-
-    def launch(self, part: str) -> None:
-        op, arrays = self.entry.op, self.arrays
-        inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
-        if part == "forward":
-            self.operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
-            return
-        requests = ["write" if arg.has_gradient(self.operator.attrs) else "null" for arg in op.inputs]
-        # The operator reads the head gradients that its contract declares; for the others anything will do.
-        heads = [arrays.get(f"{out.name}_grad", arrays[out.name]) for out in op.outputs]
-        gradients = [arrays.get(f"{arg.name}_grad", arrays[arg.name]) for arg in op.inputs]   # a label may have none
-        self.operator.backward(requests, heads, inputs, outputs, gradients, [])
-
-    def copier(self, size: int) -> Callable:
-        source, target = (self.mx.nd.empty((size // 2,), self.device, "uint8") for _ in range(2))
-        return lambda: source.copyto(target)
-
-    def time(self, function: Callable, calls: int) -> tuple[float, bool]:
-        """The time until the engine has nothing left to do, with MXNet's own share."""
-        self.mx.nd.waitall()
-        start = time.perf_counter()
-        for _ in range(calls):
-            function()
-        self.mx.nd.waitall()
-        return (time.perf_counter() - start) * 1e3 / calls, False
 
     def release(self) -> None:
         self.arrays = self.whole = None

@@ -40,7 +40,7 @@ def test_the_last_lines_have_the_geometric_means():
     case = cases.Case("abs", (3, 4))
     old = dict.fromkeys(measure.PARTS, 2e-6)
     new = [{**old, "forward": 1e-6}, {**old, "forward": 4e-6, "bound": 8e-6}]
-    lines = before_after.table([case] * 2, [[old, old]], [new])
+    lines = before_after.table([case] * 2, [[old]] * 2, [[times] for times in new])
     words = [line.split() for line in lines[-4:]]
     assert [(line[2], float(line[3])) for line in words] == [
         ("forward", 1.0), ("backward", 1.0), ("bound", 2.0), ("all", round(2 ** (1 / 3), 3))]
@@ -51,6 +51,7 @@ def test_the_last_lines_have_the_geometric_means():
 def test_the_least_time_of_all_turns_counts():
     assert before_after.least([dict.fromkeys(measure.PARTS, 3.0), dict.fromkeys(measure.PARTS, 2.0)]) == dict.fromkeys(
         measure.PARTS, 2.0)
+    assert before_after.least([dict.fromkeys(measure.PARTS, 3.0), None]) is None
 
 
 def test_this_checkout_is_compared_with_itself(monkeypatch, capsys):

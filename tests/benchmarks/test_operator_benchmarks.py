@@ -4,9 +4,10 @@ import math
 
 import gluonops as gops
 import pytest
-from benchmarks.cpu import measure, report
+from benchmarks.cpu import measure
 from benchmarks.harness import cases, inputs
 from benchmarks.harness.report import of
+from benchmarks.operators.__main__ import Operators
 from gluonops.core import registry
 
 DECLARED = [op for op in gops.ops.list() if importlib.util.find_spec(f"benchmarks.operators.{op}")]
@@ -62,7 +63,7 @@ def test_times_of_every_peer_and_pass():
     for peer in measured:
         assert all(of(found, peer, **{"pass": part}) is not None for part in measure.PASSES)
     assert of(found, "copy") > 0 and all(row["samples"] >= 5 for row in found["times"])
-    assert all(peer in report.text(found) for peer in found["peers"])
+    assert all(peer in Operators().text(found) for peer in found["peers"])
 
 
 def test_the_net_without_the_operator_is_subtracted(monkeypatch):
@@ -80,7 +81,7 @@ def test_a_wrong_result_gets_no_figures():
     found = measure.run(next(cases.on_cpu(["mish"], quick=True)), quick=True, spoil="custom")
     assert set(found["mismatches"]) == {"custom"} and "output is" in found["mismatches"]["custom"]
     assert "custom" not in {row["peer"] for row in found["times"]}
-    line = next(line for line in report.text(found).splitlines() if line.strip().startswith("custom"))
+    line = next(line for line in Operators().text(found).splitlines() if line.strip().startswith("custom"))
     assert "MISMATCH" in line and "ms" not in line
 
 
