@@ -19,8 +19,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..harness import machine, report, turns
-from ..harness.cases import Target
 from ..harness.command import Benchmark
+from ..harness.declaration import Target
 from ..networks import exported
 
 OURS, ORT, TORCH = PEERS = "gluonops", "onnxruntime", "torch"

@@ -17,7 +17,7 @@ from ..harness.cases import declared
 
 def peer(op: str, attrs: dict) -> Callable | None:
     """``run(F, *inputs)``, or None if the operator declares no formulas."""
-    if declared(op).in_numpy is None:
+    if declared(op).in_numpy(registry.get(op).op.parse(attrs)._asdict()) is None:
         return None
     _register(op)
     return lambda F, *inputs: F.Custom(*inputs, op_type=f"numpy_{op}", **attrs)

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..harness import cases, machine, report, results
 from ..harness.command import Benchmark
+from ..harness.declaration import Target
 from . import compare, peers
 from .runners import RUNNERS, NoGPU, Runner
 
@@ -55,7 +56,7 @@ class Gpu(Benchmark):
     def ours(self, record: dict) -> str:
         return OURS
 
-    def targets(self, record: dict) -> Sequence[cases.Target]:
+    def targets(self, record: dict) -> Sequence[Target]:
         return cases.declared(record["op"]).GPU_TARGETS if record["data_bytes"] >= LARGE else ()
 
     def table(self, measured: dict) -> str:

@@ -36,8 +36,7 @@ def sample(case: dict) -> Optional[np.ndarray]:
     """Which of the first axis are compared: their numbers in order, or None for all."""
     shape, found = case["shape"], declared(case["op"])
     each = math.prod(shape[1:])
-    independent = found.independent and found.independent(case["attrs"], len(shape))
-    if not independent or each * shape[0] <= found.COMPARED:
+    if not found.independent(case["attrs"], len(shape)) or each * shape[0] <= found.COMPARED:
         return None
     count = max(3, found.COMPARED // each)
     if count >= shape[0]:

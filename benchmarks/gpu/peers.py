@@ -13,7 +13,7 @@ def steps(case: dict, given: dict) -> dict[tuple[str, str], Callable]:
     except ImportError:
         return {}
     found = declared(case["op"])
-    function = found.in_torch and found.in_torch(case["attrs"], len(case["shape"]))
+    function = found.in_torch(case["attrs"], len(case["shape"]))
     if not function or "output_grad" not in given or not case["dtype"].startswith("float"):
         return {}
     # Class indices have torch's type for them.

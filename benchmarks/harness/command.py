@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from . import machine, report, results
-from .cases import Target
+from .declaration import Target
 
 
 class Benchmark:

@@ -30,11 +30,9 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
     """
     rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**attrs)
     shapes = {name: tuple(arrays[name][0]) for name in names if name in arrays}
-    drawn = {}
-    for function in (getattr(suites.oracle(op), "draw", None), declared(op).draw):
-        if function:
-            drawn.update(function(attrs, shapes, rng))
-
+    oracle = suites.oracle(op)
+    drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
+    drawn.update(declared(op).draw(attrs, shapes, rng))
     given = {}
     for name in shapes:
         shape, dtype = arrays[name]

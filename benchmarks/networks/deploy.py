@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from ..harness import report
-from ..harness.cases import Target
+from ..harness.declaration import Target
 from .exported import Exported
 from .peers import AS_IT_STARTS, COMPILED, EAGER, EAGER_TUNED, NET, ORT, OURS, UNSPLIT
 

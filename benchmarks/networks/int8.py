@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from ..harness import report
-from ..harness.cases import Target
+from ..harness.declaration import Target
 from .exported import Exported
 from .peers import INT8, MODULE, ORT, ORT_INT8
 

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from ..harness import machine, report
-from ..harness.cases import Target, declared, title
+from ..harness.cases import declared, title
 from ..harness.command import Benchmark
+from ..harness.declaration import Target
 
 OURS = "native"
 OTHERS = ("custom", "builtin", "numpy", "torch")   # every other peer is made of MXNet's operators

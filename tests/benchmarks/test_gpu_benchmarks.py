@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import sys
-import types
 
 import cuda_emulator
 import fresh
@@ -22,6 +21,7 @@ from benchmarks.gpu import compare, peers, runners
 from benchmarks.gpu import plan as plans
 from benchmarks.harness import cases as declared
 from benchmarks.harness import results as files
+from benchmarks.harness.declaration import Declaration
 from gluonops.bench.cases import typical
 from gluonops.core import nodes, record, registry, rtc
 
@@ -73,8 +73,7 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
 @pytest.mark.parametrize("op", ["center_loss", "softmax_cross_entropy"])
 def test_an_operator_without_rows_is_checked_on_the_cases_of_its_suite(gpu, on_cpu, op, monkeypatch):
     """A new operator needs no file in benchmarks/."""
-    undeclared = types.SimpleNamespace(**declared.DEFAULTS)
-    monkeypatch.setattr(declared, "declared", lambda name: types.SimpleNamespace(**vars(undeclared)))
+    monkeypatch.setattr(declared, "declared", lambda name: Declaration())
     monkeypatch.setattr(compare, "declared", declared.declared)
     large, = declared.on_gpu([op])
     assert large.shape == typical(op).shapes["data"]
@@ -403,4 +402,4 @@ def test_torch_computes_the_same(gpu, plan, monkeypatch):
             assert compare.differs(case, "output", output, expected["output"]) is None
             gradient, = steps["torch", "both"]()
             assert compare.differs(case, f"{first}_grad", gradient.numpy(), expected[f"{first}_grad"]) is None
-    assert seen == {op for op in rtc.operators() if declared.declared(op).in_torch}
+    assert seen == {op for op in rtc.operators() if type(declared.declared(op)).in_torch is not Declaration.in_torch}

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.busy import __main__ as busy
 from benchmarks.gpu import __main__ as gpu
 from benchmarks.harness import report, results, turns
-from benchmarks.harness.cases import Target
 from benchmarks.harness.command import Benchmark
+from benchmarks.harness.declaration import Target
 from benchmarks.networks.deploy import Deploy
 from benchmarks.networks.int8 import Int8
 from benchmarks.operators import __main__ as operators
