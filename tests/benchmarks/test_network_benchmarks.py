@@ -51,7 +51,7 @@ def test_an_output_that_is_missing_or_off_is_wrong():
 def test_a_step_in_torch_has_the_loss_of_ours():
     pytest.importorskip("torch")
     from benchmarks.networks import torch_training
-    torch_training.step("half of tiny_yolov2", 2, 64)   # compares the first losses
+    torch_training.detector_step("half of tiny_yolov2", 2, 64)   # compares the first losses
 
 
 def test_a_case_is_measured_quiet_and_busy():
