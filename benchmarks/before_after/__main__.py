@@ -65,15 +65,13 @@ def package(tree: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def draw(wanted: list[Case], folder: pathlib.Path) -> None:
-    """Write the cases and their inputs: of the case 3 ``3/0.npy``, ``3/1.npy`` and so on."""
+    """Write the cases, and the inputs of case 3 as ``3.npz``. MXNet's labels are float32."""
     described = []
     for number, case in enumerate(wanted):
-        arrays = inputs.of_case(case)
-        (folder / str(number)).mkdir(parents=True)
-        for position, array in enumerate(arrays.values()):
-            is_label = position > 0 and array.dtype.kind == "i"   # MXNet's labels are float32
-            np.save(folder / str(number) / f"{position}.npy", array.astype("float32") if is_label else array)
-        described.append({"op": case.op, "attrs": {**required(case.op), **case.attrs}, "inputs": len(arrays)})
+        data, *others = inputs.of_case(case).values()
+        np.savez(folder / f"{number}.npz", data, *(array.astype("float32") if array.dtype.kind == "i" else array
+                                                   for array in others))
+        described.append({"op": case.op, "attrs": {**required(case.op), **case.attrs}})
     (folder / "cases.json").write_text(json.dumps(described), encoding="utf-8")
 
 

@@ -31,18 +31,9 @@ LOADS = {"quiet": 0, "busy": 1}   # busy processes for every core
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One thing to compute.
+    """An operator, or a step of a network, on data of a shape.
 
-    Attributes
-    ----------
-    name : str
-        As the table has it.
-    kind : {'operator', 'net', 'training', 'detector'}
-        What ``work.py`` makes of it. ``detector`` is a training step too, of a net with batch norms and region loss.
-    what : str
-        The operator, or the network.
-    shape : tuple of int
-        Of the input.
+    ``kind``: what ``work.py`` makes of it. That of a detector trains too, a net with batch norms and region loss.
     """
     name: str
     kind: str

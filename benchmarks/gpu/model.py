@@ -19,15 +19,16 @@ import math
 import pathlib
 import statistics
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gluonops.core import rtc
 
-from ..harness import report, results
-from ..harness.cases import Case, declared, on_gpu, title
+from ..harness import results
+from ..harness.cases import Case, on_gpu, title
 from . import counts, h100
 
 CLOCKS = h100.PROCESSORS * h100.HERTZ   # of all processors, per second
+NEAR = 0.2   # an estimate that is off by less
 
 
 def speed(found: counts.Pass) -> float:
@@ -98,12 +99,6 @@ def resident(launched: counts.Launched) -> int:
         (h100.SHARED - 1024) // (launched.shared + 1024)))
 
 
-def verdicts(case: Case, passes: dict[str, counts.Pass]) -> list[dict]:
-    """The operator's targets against a copy, judged by the estimate."""
-    return [report.compared(f"{case.title}, {target.part}", target.at_least, "copy", speed(passes[target.part]))
-            for target in declared(case.op).GPU_TARGETS if target.than == "copy" and target.part in passes]
-
-
 def lines(case: Case, passes: dict[str, counts.Pass], measured: dict[str, float]) -> Iterator[str]:
     """A case as text: what it executes, what is expected, and what was measured in milliseconds."""
     yield case.title
@@ -124,17 +119,11 @@ def lines(case: Case, passes: dict[str, counts.Pass], measured: dict[str, float]
             yield f"    measured  {1e3 * ms:8.1f} us: the estimate is {1e3 * expected / ms:.2f} of it"
 
 
-def error_lines(errors: Iterable[tuple[str, str, float]]) -> Iterator[str]:
-    """The estimates over the times measured, of (operator, case and pass, ratio): of each operator, and of all."""
-    by_operator = {}
-    for op, name, ratio in errors:
-        by_operator.setdefault(op, []).append((ratio, name))
-        by_operator.setdefault("all", []).append((ratio, name))
-    for op, found in sorted(by_operator.items(), key=lambda item: (item[0] == "all", item[0])):
-        off = [abs(math.log(ratio)) for ratio, _ in found]
-        ratio, name = found[off.index(max(off))]
-        yield (f"{op:<30} {len(found):3} passes  off by {math.exp(statistics.median(off)) - 1:4.0%} in the median"
-               f"  worst {ratio:.2f}: {name}")
+def errors_of(ratios: Sequence[float]) -> str:
+    """How far the estimates are off, from their ratios to the times measured."""
+    off = [math.exp(abs(math.log(ratio))) - 1 for ratio in ratios]
+    near = sum(one < NEAR for one in off)
+    return f"{len(off)} passes, off by {statistics.median(off):.0%} in the median; {near} by less than {NEAR:.0%}"
 
 
 def times(path: pathlib.Path | None) -> dict:
@@ -152,16 +141,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE",
                         help="compare with times on an H100: a JSON of python -m benchmarks.gpu")
     args = parser.parse_args(arguments)
-    measured, judged, errors = times(args.against), [], []
+    measured, ratios = times(args.against), []
     for case in on_gpu(args.op or rtc.operators()):
         passes, real = counts.count(case), measured.get(case.title, {})
         print("\n".join(lines(case, passes, real)), flush=True)
-        judged += verdicts(case, passes)
-        errors += [(case.op, f"{case.title}, {direction}", 1e3 * estimate(found) / real[direction])
-                   for direction, found in passes.items() if direction in real]
-    if judged:
-        print(f"\n{report.targets_text(judged)}")
-    print("\n".join(error_lines(errors)))
+        ratios += [1e3 * estimate(passes[direction]) / real[direction] for direction in passes.keys() & real.keys()]
+    if ratios:
+        print(errors_of(ratios))
     return 0
 
 

@@ -15,17 +15,10 @@ from .declaration import Target
 class Benchmark:
     """A command. Derive from it, and exit with what :meth:`main` returns.
 
-    Attributes
-    ----------
-    module : str
-        As ``python -m`` has it.
-    about : str
-        What the command does.
-    page : pathlib.Path
-        With lines ``<!-- section:begin -->`` and ``<!-- section:end -->``.
-    section : str
-    columns : mapping
-        The parts that a peer has times of, and what the rows of each have: ``{"forward": {"pass": "forward"}}``.
+    ``module``: as ``python -m`` has it. ``about``: what it does. ``page`` has the lines ``<!-- section:begin -->`` and
+    ``<!-- section:end -->``. ``columns``: the parts that a peer has times of, and what the rows of each have, such as
+    ``{"forward": {"pass": "forward"}}``. A command also has ``records(args)``, which measures; ``title(record)``, the
+    name of a case; ``ours(record)``, the peer that others are compared with; and ``table(measured)``, for the page.
     """
     module: str
     about: str
@@ -36,21 +29,9 @@ class Benchmark:
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Options of this command alone."""
 
-    def records(self, args: argparse.Namespace) -> Iterable[dict]:
-        """Measure."""
-        raise NotImplementedError
-
     def machine(self) -> dict:
         """What the figures depend on."""
         return machine.describe()
-
-    def title(self, record: dict) -> str:
-        """The name of a case."""
-        raise NotImplementedError
-
-    def ours(self, record: dict) -> str | None:
-        """The peer that the others are compared with."""
-        raise NotImplementedError
 
     def targets(self, record: dict) -> Iterable[Target]:
         """The targets that speak of a record."""
@@ -59,10 +40,6 @@ class Benchmark:
     def speed(self, record: dict, target: Target) -> float | None:
         """How many times as long as ours the peer of a target takes."""
         return report.speedup(record, self.ours(record), target.than, **self.columns[target.part])
-
-    def table(self, measured: dict) -> str:
-        """What stands on the page, of results."""
-        raise NotImplementedError
 
     def made_on(self, measured: dict) -> str:
         """The machine and the command, in a line."""

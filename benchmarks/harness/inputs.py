@@ -14,19 +14,9 @@ PERIOD = 8388593   # a prime: large tensors repeat so many random numbers, out o
 
 
 def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Inputs by name, the same in every process.
+    """Inputs by name, the same in every process, as far as ``names`` asks for them and in its order.
 
-    Parameters
-    ----------
-    op : str
-    attrs : dict
-        Every attribute.
-    arrays : dict
-        Name -> (shape, dtype), of more than the inputs if need be.
-    classes : dict
-        Input of class indices -> how many classes there are.
-    names : iterable of str
-        What is wanted, in this order.
+    ``attrs``: all. ``arrays``: name -> (shape, dtype). ``classes``: input of class indices -> how many there are.
     """
     rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**attrs)
     shapes = {name: tuple(arrays[name][0]) for name in names if name in arrays}

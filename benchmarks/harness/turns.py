@@ -21,15 +21,7 @@ SETTINGS = ("GLUONOPS_", "GOMP_", "KMP_", "MALLOC_", "MKL_", "MXNET_", "OMP_")
 
 
 class Peer(contextlib.AbstractContextManager):
-    """A process with what ``module.make`` makes; it ends with the context.
-
-    Parameters
-    ----------
-    module : str
-    environment : mapping of str to str
-    **keywords
-        Of ``make``; JSON.
-    """
+    """A process with what ``module.make(**keywords)`` makes; it ends with the context. Keywords are JSON."""
 
     def __init__(self, module: str, environment: Mapping[str, str], **keywords):
         path = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(ROOT)]))

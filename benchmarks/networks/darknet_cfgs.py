@@ -32,7 +32,7 @@ import numpy as np
 import onnxruntime
 from gluonops.darknet.weighted import Weighted
 
-from ..harness import results as files
+from ..harness import results
 from . import peers
 
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
@@ -59,9 +59,7 @@ def main() -> None:
         name = f"{program}/{cfg.stem}"
         row = measure(cfg, programs.get(program), doubles.get(program))
         print(name, row, flush=True)
-        results = files.load(RESULTS) if RESULTS.exists() else {}
-        results[name] = row
-        files.save(RESULTS, dict(sorted(results.items())))
+        results.add(RESULTS, name, row)
 
 
 def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:

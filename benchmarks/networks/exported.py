@@ -23,19 +23,11 @@ QUICK_TURNS, QUICK_SECONDS = 2, 0.01
 
 
 class Exported(Benchmark):
-    """A command that times exported networks. Times are in milliseconds for each image.
+    """A command that times exported networks, in milliseconds for each image.
 
-    Attributes
-    ----------
-    peers : sequence of str
-        The output of the first one is expected of the others.
-    tolerance : float
-        Of an output, as a share of its largest value.
-    nets : sequence of str
-    ways : sequence of dict
-        ``batch``, the images of a call, or ``threads``, of every peer.
-    form : {'float', 'int8'}
-        The files that are exported.
+    ``peers``: the output of the first one is expected of the others, within ``tolerance`` of its largest value.
+    ``ways``: of each the ``batch`` of images of a call, or the ``threads`` of every peer. ``form``: the files that are
+    exported, "float" or "int8".
     """
     columns = {"each image": {}}
     peers: Sequence[str]

@@ -33,8 +33,7 @@ def test_a_copy_runs_at_a_copys_speed():
         assert set(launch.footprint.values()) == {size} and len(launch.footprint) == tensors
         assert 32 * launch.requested == 32 * launch.touched == tensors * size
         assert launch.wavefronts == 0 and launch.waits == 1
-    assert 0.9 < model.speed(found["forward"]) <= 1
-    assert [verdict["passed"] for verdict in model.verdicts(case, found)] == [True, True]
+    assert 0.9 < model.speed(found["forward"]) <= 1 and 0.9 < model.speed(found["backward"]) <= 1
 
 
 @pytest.mark.parametrize("part, counted, seconds", [
@@ -77,10 +76,8 @@ def test_parts_overlap_but_not_wholly():
     assert model.together({"issue": 0.1, "memory": 1.0}) == pytest.approx(1, rel=1e-3)
 
 
-def test_errors_of_operators_and_of_all():
-    lines = list(model.error_lines([("abs", "one", 1.1), ("tile", "two", 0.5), ("tile", "three", 1.0)]))
-    assert [line.split()[0] for line in lines] == ["abs", "tile", "all"]
-    assert "worst 0.50: two" in lines[1] and "off by  10% in the median" in lines[2]
+def test_how_far_estimates_are_off():
+    assert model.errors_of([1.1, 0.5, 1.0]) == "3 passes, off by 10% in the median; 2 by less than 20%"
 
 
 @pytest.mark.parametrize("name, expected, special, float64", [
