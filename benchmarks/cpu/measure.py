@@ -49,12 +49,14 @@ class Peer:
 
 def peers_of(case: Case) -> list[Peer]:
     """Our backends, MXNet's own operators, a CustomOp in NumPy, and torch, as far as each has the operator."""
-    found, attrs = declared(case.op), registry.get(case.op).op.parse(case.attrs)._asdict()
-    function = getattr(gops.ops, case.op)
+    found, contract, function = declared(case.op), registry.get(case.op).op, getattr(gops.ops, case.op)
+    attrs = contract.parse(case.attrs)._asdict()
+    formulas = found.in_numpy(attrs)
     ours = [Peer(backend, lambda F, *arrays: function(*arrays, **case.attrs), backend)
             for backend in found.backends(case.shape)]
     runs = {**found.in_mxnet(attrs, case.shape), **mxnet_peers.peers(case.op, case.shape, **case.attrs),
-            "numpy": numpy_peer(case.op, case.attrs), "torch": torch and found.in_torch(attrs, len(case.shape))}
+            "numpy": formulas and numpy_peer(formulas, [arg.name for arg in contract.inputs]),
+            "torch": torch and found.in_torch(attrs, len(case.shape))}
     others = [Peer(name, run) for name, run in runs.items() if run]
     return [chained(peer, case.nodes) for peer in ours + others]
 

@@ -7,13 +7,11 @@ and half written; and ``time(function, calls)``: (milliseconds of a call, whethe
 """
 from __future__ import annotations
 
-import math
 import os
 import pathlib
 import tempfile
 import warnings
 from collections.abc import Callable
-from typing import Union
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +36,31 @@ def zeros(case: dict) -> dict[str, np.ndarray]:
     return {name: np.zeros(*case["arrays"][name]) for name in case["zeros"]}
 
 
-def filled(array: np.ndarray) -> bool:
-    """Whether an array is as it was filled."""
-    return bool(np.isnan(array).all() if array.dtype.kind == "f" else (array == filler(array.dtype)).all())
+class Runner:
+    """Places the arrays of a case on a GPU, by ``to_gpu(array)`` and ``to_cpu(array)``."""
+
+    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+        """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
+        self.case, self.before, self.whole, self.arrays = case, before, {}, {}
+        initial = {**given, **before, **zeros(case)}
+        for name, (shape, dtype) in case["arrays"].items():
+            self.place(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
+
+    def place(self, name: str, array: np.ndarray) -> None:
+        """Copy an array to the GPU, at the offset in elements that the case gives."""
+        front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
+        self.whole[name] = self.to_gpu(np.concatenate([front, array.ravel()]))
+        self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
+
+    def spilled(self) -> list[str]:
+        """The arrays in front of whose first element something was written."""
+        offset = self.case["offset"]
+        fronts = {name: self.to_cpu(whole[:offset]) for name, whole in self.whole.items() if offset}
+        return [name for name, front in fronts.items()
+                if not (np.isnan(front) | (front == filler(front.dtype))).all()]
 
 
-class CuPy:
+class CuPy(Runner):
     """Runs a plan's kernels with CuPy, measured by the GPU's own clock.
 
     Arrays are filled on the CPU and copied, so that CuPy has nothing to compile.
@@ -75,15 +92,7 @@ class CuPy:
                 self.functions.update((name, module.get_function(name)) for name in program["kernels"])
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
-        self.case, self.before, self.whole, self.arrays = case, before, {}, {}
-        for name, (shape, dtype) in case["arrays"].items():
-            size = case["offset"] + math.prod(shape)
-            whole = self.whole[name] = self.cupy.empty(size, dtype)
-            whole.set(np.full(size, filler(dtype), dtype))
-            self.arrays[name] = whole[case["offset"]:].reshape(shape)
-        for name, array in {**given, **before, **zeros(case)}.items():
-            self.put(name, array)
+        super().prepare(case, given, before)
         self.kernels = {}
         for part, planned in case["passes"].items():
             function = self.functions[planned["kernel"]]
@@ -95,8 +104,13 @@ class CuPy:
         numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}
         return tuple(self.arrays[value] if kind == "array" else numbers[kind](value) for kind, value in planned)
 
-    def put(self, name: str, array: np.ndarray) -> None:
-        self.arrays[name].set(np.ascontiguousarray(array))
+    def to_gpu(self, array: np.ndarray) -> object:
+        placed = self.cupy.empty(array.shape, array.dtype)
+        placed.set(array)
+        return placed
+
+    def to_cpu(self, array: object) -> np.ndarray:
+        return self.cupy.asnumpy(array)
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Backward gets ``outputs``, NumPy's, where they are given, so that each kernel is judged on its own."""
@@ -104,15 +118,10 @@ class CuPy:
         for part, p in self.case["passes"].items():
             if part == "backward":
                 for name, array in outputs.items():
-                    self.put(name, array)
+                    self.arrays[name].set(np.ascontiguousarray(array))
             self.launch(part)
-            results.update((name, self.cupy.asnumpy(self.arrays[name])) for name in p["written"])
+            results.update((name, self.to_cpu(self.arrays[name])) for name in p["written"])
         return results, self.before
-
-    def spilled(self) -> list[str]:
-        """The arrays in front of whose first element something was written."""
-        fronts = {name: self.cupy.asnumpy(whole[:self.case["offset"]]) for name, whole in self.whole.items()}
-        return [name for name, front in fronts.items() if not filled(front)]
 
     def launch(self, part: str) -> None:
         function, grid, block, launches = self.kernels[part]
@@ -153,7 +162,7 @@ class CuPy:
         self.cupy.get_default_memory_pool().free_all_blocks()
 
 
-class MXNet:
+class MXNet(Runner):
     """Runs our operators in MXNet on ``mx.gpu(0)``: ``gops.ops.<op>`` under autograd, in the custom backend.
 
     It needs none of MXNet's own CUDA operators, which a new GPU lacks: every array is made on the CPU and copied, the
@@ -178,20 +187,11 @@ class MXNet:
     def load(self, programs: dict) -> None:
         """Does nothing: mx.rtc compiles on the first launch."""
 
-    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        from gluonops.core import registry
+    def to_gpu(self, array: np.ndarray) -> object:
+        return self.mx.nd.array(array, dtype=array.dtype).as_in_context(self.device)
 
-        self.entry, self.case, self.before, self.arrays, self.whole = registry.get(case["op"]), case, before, {}, {}
-        initial = {**given, **before}
-        for name, (shape, dtype) in case["arrays"].items():
-            self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
-
-    def put(self, name: str, array: np.ndarray) -> None:
-        """Copy an array to the device, at the offset in elements that the case gives."""
-        front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
-        whole = np.concatenate([front, array.ravel()])
-        self.whole[name] = self.mx.nd.array(whole, dtype=whole.dtype).as_in_context(self.device)
-        self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
+    def to_cpu(self, array: object) -> np.ndarray:
+        return array.asnumpy()
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Compute as a user would. MXNet gives the outputs' memory, so only gradients can be added to.
@@ -199,9 +199,10 @@ class MXNet:
         A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
         """
         import gluonops as gops
-        from gluonops.core import custom
+        from gluonops.core import custom, registry
 
-        op, mx, case = self.entry.op, self.mx, self.case
+        mx, case, entry = self.mx, self.case, registry.get(self.case["op"])
+        op = entry.op
         inputs = [self.arrays[arg.name] for arg in op.inputs]
         gradients = case["passes"].get("backward", {"written": []})["written"]
         attrs = {**case["attrs"], **declared(case["op"]).ALL_OUTPUTS}
@@ -213,26 +214,21 @@ class MXNet:
         returned = returned if isinstance(returned, tuple) else (returned,)
         if gradients:
             if "output_grad" not in self.arrays:   # an operator that ignores it; else MXNet would make one
-                self.put("output_grad", np.ones(returned[0].shape, case["dtype"]))
+                self.place("output_grad", np.ones(returned[0].shape, case["dtype"]))
             mx.autograd.backward([returned[0]], [self.arrays["output_grad"]])
         results = {out.name: array.asnumpy() for out, array in zip(op.outputs, returned)}
         results.update((name, self.arrays[name].asnumpy()) for name in gradients)
         hidden = [out.name for out in op.outputs if out.name not in results]
         if hidden:
             outputs = [self.arrays[out.name] for out in op.outputs]
-            operator = custom.Operator(self.entry, op.parse(case["attrs"]))
+            operator = custom.Operator(entry, op.parse(case["attrs"]))
             operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
             results.update((name, self.arrays[name].asnumpy()) for name in hidden)
         return results, {name: self.before[name] for name in gradients if name in self.before}
-
-    def spilled(self) -> list[str]:
-        offset = self.case["offset"]
-        return [name for name, whole in self.whole.items() if offset and not filled(whole[:offset].asnumpy())]
 
     def release(self) -> None:
         self.arrays = self.whole = None
         self.mx.nd.waitall()
 
 
-Runner = Union[CuPy, MXNet]
 RUNNERS = {"cupy": CuPy, "mxnet": MXNet}
