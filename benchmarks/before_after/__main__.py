@@ -26,19 +26,6 @@ MICROSECONDS = 1e6
 SLOWER = 1.05   # a ratio above it is more than noise
 
 
-def options() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
-    parser.add_argument("before", help="a commit, or the folder of a checkout whose library is built")
-    parser.add_argument("after", nargs="?", default=str(ROOT), help="the same; by default this checkout")
-    parser.add_argument("--op", action="append", choices=gops.ops.list(), metavar="OP",
-                        help="measure only this operator; may be repeated")
-    parser.add_argument("--rounds", type=int, default=9, help="fresh processes per commit")
-    parser.add_argument("--turns", type=int, default=3, help="turns at a case in a round")
-    parser.add_argument("--seconds", type=float, default=0.05, help="time for a part of a case in a turn")
-    return parser
-
-
 @contextlib.contextmanager
 def checkout(name: str) -> Iterator[pathlib.Path]:
     """The folder of a commit with its library; a commit is checked out and built, and removed at the end."""
@@ -136,7 +123,15 @@ def compared(old: list[float], new: list[float]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Build, measure and print; returns the exit status."""
-    args = options().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
+    parser.add_argument("before", help="a commit, or the folder of a checkout whose library is built")
+    parser.add_argument("after", nargs="?", default=str(ROOT), help="the same; by default this checkout")
+    parser.add_argument("--op", action="append", choices=gops.ops.list(), metavar="OP",
+                        help="measure only this operator; may be repeated")
+    parser.add_argument("--rounds", type=int, default=9, help="fresh processes per commit")
+    parser.add_argument("--turns", type=int, default=3, help="turns at a case in a round")
+    parser.add_argument("--seconds", type=float, default=0.05, help="time for a part of a case in a turn")
+    args = parser.parse_args(arguments)
     wanted = list(of_commits(args.op or gops.ops.list()))
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gluonops-")))

@@ -83,7 +83,7 @@ class Gpu(Benchmark):
         if not self.plan["cases"]:
             self.parser().error(f"there are no cases of {' or '.join(args.op or ['any operator'])}")
         if args.check_only:
-            print("\n".join(describe(self.plan)))
+            print(f"{len(self.plan['cases'])} cases, {len(self.plan['programs'])} programs compiled, no warnings")
             return 0
         try:
             self.runner = RUNNERS[args.runner](args.quick)
@@ -110,15 +110,6 @@ def _range(records, peer, part):
     speedups = (report.speedup(record, OURS, peer, **{"pass": part}) for record in records)
     ratios = report.cells(filter(None, speedups), "{:.2f}")
     return " to ".join(dict.fromkeys((min(ratios, key=float), max(ratios, key=float)))) if ratios else ""
-
-
-def describe(plan: dict) -> Iterator[str]:
-    """What would be launched, and how many bytes that moves."""
-    for case in plan["cases"]:
-        parts = ", ".join(f"{part} {p['bytes']} bytes, grid {p['grid'][0]} x block {p['block'][0]}x{p['block'][1]}"
-                          for part, p in case["passes"].items())
-        yield f"{cases.title(case)}: {parts}"
-    yield f"{len(plan['cases'])} cases, {len(plan['programs'])} programs compiled, no warnings"
 
 
 def load(args: argparse.Namespace) -> dict:

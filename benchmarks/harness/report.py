@@ -54,14 +54,12 @@ def cell(record: dict, peer: str, ours: str | None, **where) -> str:
 
 
 def text(title: str, record: dict, ours: str | None, columns: Mapping[str, Mapping]) -> str:
-    """A record as lines of text: the times of each peer, or why there are none."""
+    """A record as lines of text: the times of each peer, or what is wrong with it."""
     lines = [["", *columns]]
-    reasons = {**record.get("notes", {}), **{peer: f"MISMATCH {what}" for peer, what in record["mismatches"].items()}}
-    for peer in dict.fromkeys([*(row["peer"] for row in record["times"]), *reasons]):
-        found = [cell(record, peer, ours, **where) for where in columns.values()]
-        if peer in reasons:
-            found[-1] = reasons[peer]
-        lines.append([peer, *found])
+    for peer in dict.fromkeys(row["peer"] for row in record["times"]):
+        lines.append([peer, *(cell(record, peer, ours, **where) for where in columns.values())])
+    for peer, what in record["mismatches"].items():
+        lines.append([peer, *[""] * (len(columns) - 1), f"MISMATCH {what}"])
     return "\n".join([f"{title}; times ours in brackets", *(f"  {line}" for line in aligned(lines))])
 
 

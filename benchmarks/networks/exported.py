@@ -49,18 +49,15 @@ class Exported(Benchmark):
 
     def measure(self, net: str, args: argparse.Namespace, batch: int = 1, threads: int | None = None) -> dict:
         """Check and time a network."""
-        notes, wrong, running = {}, {}, {}
+        wrong, running = {}, {}
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             export(net, folder, self.form)
             for peer in self.peers:
-                lacks = missing(peer, args.quick)
-                if lacks:
-                    notes[peer] = lacks
-                    continue
-                process = turns.Peer("benchmarks.networks.peers", environment(peer, threads or machine.threads()),
-                                     peer=peer, net=net, folder=folder, size=SIZES[net], batch=batch,
-                                     spoil=peer == args.spoil)
-                running[peer] = stack.enter_context(process)
+                if not (is_missing(peer) or args.quick and peer == COMPILED):
+                    process = turns.Peer("benchmarks.networks.peers", environment(peer, threads or machine.threads()),
+                                         peer=peer, net=net, folder=folder, size=SIZES[net], batch=batch,
+                                         spoil=peer == args.spoil)
+                    running[peer] = stack.enter_context(process)
             outputs = {peer: output(process, pathlib.Path(folder, f"{peer}.npy")) for peer, process in running.items()}
             for peer, got in outputs.items():
                 problem = differs(got, outputs[self.peers[0]], self.tolerance)
@@ -69,7 +66,7 @@ class Exported(Benchmark):
                     del running[peer]
             wanted, seconds = (QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)
             times = turns.in_turns(running, wanted, "time", seconds)
-        return {"net": net, "size": SIZES[net], "peers": list(self.peers), "notes": notes, "mismatches": wrong,
+        return {"net": net, "size": SIZES[net], "mismatches": wrong,
                 "times": [{"peer": peer, **turns.milliseconds(calls, batch)} for peer, calls in times.items()]}
 
 
@@ -89,13 +86,10 @@ def export(net: str, folder: str, form: str) -> None:
     subprocess.run(words, check=True, cwd=turns.ROOT)
 
 
-def missing(peer: str, quick: bool) -> str | None:
-    """Why a peer cannot run, or None."""
-    if peer == COMPILED and quick:
-        return "left out of a quick run"
+def is_missing(peer: str) -> bool:
+    """Whether a package that a peer needs is not installed."""
     needs = ["torch"] if peer.startswith("torch") else ["onnx", "onnxruntime"] if peer in (ORT, ORT_INT8) else []
-    absent = [package for package in needs if importlib.util.find_spec(package) is None]
-    return f"{absent[0]} is not installed" if absent else None
+    return any(importlib.util.find_spec(package) is None for package in needs)
 
 
 def output(process: turns.Peer, path: pathlib.Path) -> np.ndarray | None:

@@ -84,10 +84,7 @@ class region_decode(OfSamples):
         Row((1, 2010, 2, 3), {**TWO_ANCHORS, "classes": 1000}),   # too many for shared memory
         Row((3, 170, 5, 7), {**TWO_ANCHORS, "classes": 80}),
     ]
-    GPU = [
-        Row((512, 125, 19, 19)),
-        Row((256, 425, 19, 19), {"classes": 80}),
-    ]
+    GPU = [Row((512, 125, 19, 19)), Row((256, 425, 19, 19), {"classes": 80})]
     GPU_TARGETS = NEARLY_AS_FAST_AS_A_COPY
 
 

@@ -124,8 +124,5 @@ class center_loss(Declaration):
         Row((5000, 3), more={"centers": (2, 3)}),      # several blocks per centre
         Row((4500, 64), more={"centers": (300, 64)}),
     ]
-    GPU = [
-        Row((65536, 512), more={"centers": (1000, 512)}),
-        Row((65536, 512), more={"centers": (10, 512)}),
-    ]
+    GPU = [Row((65536, 512), more={"centers": (1000, 512)}), Row((65536, 512), more={"centers": (10, 512)})]
     GPU_TARGETS = NEARLY_AS_FAST_AS_A_COPY

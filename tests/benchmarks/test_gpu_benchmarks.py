@@ -124,7 +124,7 @@ def test_without_a_gpu(gpu, tmp_path):
     assert "are compiled, and nothing was launched" in done.stderr
     assert {case["op"] for case in files.load(path)["cases"]} == {"abs"}
     done = run("--check-only", "--quick", "--op", "abs")
-    assert done.returncode == 0 and "abs (7x149) float32: forward 8344 bytes, grid " in done.stdout
+    assert done.returncode == 0 and done.stdout == "10 cases, 7 programs compiled, no warnings\n"
 
 
 @pytest.mark.parametrize("missing, runner", [("cupy", "cupy"), ("gluonops", "mxnet")])

@@ -26,7 +26,6 @@ def test_an_exported_network(capsys, tmp_path, monkeypatch):
     assert NET in measured and MODULE not in measured
     assert all(row["ms"] > 0 and row["samples"] >= 2 and len(row["turns"]) == 2 for row in case["times"])
     for peer, package in ((ORT, "onnxruntime"), (EAGER, "torch")):
-        assert (peer in measured) != (peer in case["notes"])
         assert (peer in measured) == (importlib.util.find_spec(package) is not None)
     printed, errors = capsys.readouterr()
     assert "small 64, batch 2" in printed and "MISMATCH" in printed and "MISMATCH" in errors
