@@ -2,7 +2,6 @@
 
     python -m benchmarks.gpu --check-only --plan plan.json      # anywhere: compile, count bytes, write a plan
     python -m benchmarks.gpu --plan plan.json --json gpu.json   # on the GPU: CuPy and NumPy are enough, no MXNet
-    python -m benchmarks.gpu --runner mxnet --plan plan.json    # on the GPU: check our operators in MXNet
 
 Every operator's results are compared with NumPy's first; one that differs gets no figures. The exit status is 0, 1
 where a result differs, 2 for a misspelled command, 3 where there is no GPU (the kernels were compiled and nothing was
@@ -23,16 +22,15 @@ from ..harness import cases, machine, report, results
 from ..harness.command import Benchmark
 from ..harness.declaration import Target
 from . import compare, peers
-from .runners import RUNNERS, NoGPU, Runner
+from .runners import CuPy, NoGPU, Runner
 
 OURS = "gluonops"
 LARGE = 64e6   # bytes of data from which the targets hold; smaller tensors may lie in the GPU's cache
 NO_GPU, MISSING = 3, 4
 CALLS = 10   # queued behind one another for every time that is taken
 PARTS = {"forward": ("forward",), "backward": ("backward",), "both": ("forward", "backward")}
-REMEDIES = {"cupy": "Install it (`pip install cupy-cuda12x` for a driver of CUDA 12), or choose --runner mxnet",
-            "gluonops": "Install gluonops, or bring a plan from where it is installed (--check-only --plan FILE) for "
-                        "--runner cupy"}
+REMEDIES = {"cupy": "`pip install cupy-cuda12x` for a driver of CUDA 12",
+            "gluonops": "Install gluonops, or bring a plan from where it is installed (--check-only --plan FILE)"}
 
 
 class Gpu(Benchmark):
@@ -44,11 +42,9 @@ class Gpu(Benchmark):
         parser.add_argument("--check-only", action="store_true", help="compile, count bytes, and launch nothing")
         parser.add_argument("--plan", type=pathlib.Path, metavar="FILE", help="run this plan; made if it is not there, "
                             "and made anew with --check-only")
-        parser.add_argument("--runner", choices=RUNNERS, default="cupy", help="cupy (default): the kernels alone; "
-                            "mxnet: check our operators under autograd, with CustomOps through mx.rtc")
         parser.add_argument("--op", action="append", help="only this operator; may be repeated")
         parser.add_argument("--samples", type=int, default=10, help=f"times of {CALLS} calls each that a median is "
-                            "taken of (default 10; 0, and with --quick or --runner mxnet: check only)")
+                            "taken of (default 10; 0, and with --quick: check only)")
 
     def title(self, record: dict) -> str:
         return cases.title(record)
@@ -86,12 +82,12 @@ class Gpu(Benchmark):
             print(f"{len(self.plan['cases'])} cases, {len(self.plan['programs'])} programs compiled, no warnings")
             return 0
         try:
-            self.runner = RUNNERS[args.runner](args.quick)
+            self.runner = CuPy(args.quick)
         except NoGPU as error:
             print(f"no GPU to run on ({' '.join(str(error).split())}): {len(self.plan['programs'])} programs for "
                   f"{len(self.plan['cases'])} cases are compiled, and nothing was launched", file=sys.stderr)
             return NO_GPU
-        self.samples = 0 if args.quick or args.runner == "mxnet" else args.samples
+        self.samples = 0 if args.quick else args.samples
         status = super().run(args, arguments)
         print(f"{len(self.plan['cases'])} cases, {'some differ' if status else '0 differ'} from NumPy")
         return status

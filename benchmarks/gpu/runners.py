@@ -1,22 +1,17 @@
-"""How a case is run: the kernels alone with CuPy, or our operators in MXNet.
+"""How a case is run: the kernels of a plan, with CuPy.
 
 A runner has ``prepare(case, given, before)``; ``run(outputs)``, which computes the case once and gives (results by
-name, what was in those that were added to); ``spilled()``; and ``release()``. That of CuPy also has ``launch(part)``,
-which queues one pass; ``copier(size)``, a function that copies so many bytes within the GPU's memory, half of them read
-and half written; and ``time(function, calls)``: (milliseconds of a call, whether they are the GPU's alone).
+name, what was in those that were added to); ``spilled()``; and ``release()``. ``tests`` has others, which measure no
+time.
 """
 from __future__ import annotations
 
-import os
 import pathlib
 import tempfile
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-
-from ..harness.cases import declared
 
 BUSY = 1 << 28     # bytes of the copies that occupy the GPU
 MOST_AHEAD = 512   # such copies, in a queue that holds about a thousand
@@ -124,20 +119,22 @@ class CuPy(Runner):
         return results, self.before
 
     def launch(self, part: str) -> None:
+        """Queue one pass."""
         function, grid, block, launches = self.kernels[part]
         for arguments in launches:
             function(grid, block, arguments)
 
     def copier(self, size: int) -> Callable:
+        """A function that copies so many bytes within the GPU's memory, half of them read and half written."""
         source, target = (self.cupy.zeros(size // 2, "uint8") for _ in range(2))
         return lambda: self.cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, 0)
 
     def time(self, function: Callable, calls: int) -> tuple[float, bool]:
-        """The GPU's time for ``calls`` calls queued one behind another on the default stream, torch's as well.
+        """(Milliseconds of a call, whether they are the GPU's alone), of calls queued one behind another.
 
-        The GPU is busy with copies until the last is queued, so that it never waits for Python: more of them until
-        the first call has not begun by then. A function that itself waits for the GPU cannot be queued ahead of it:
-        its time is what it takes as it is, launches and all.
+        The queue is the default stream, torch's as well. The GPU is busy with copies until the last call is queued, so
+        that it never waits for Python: more of them until the first call has not begun by then. A function that itself
+        waits for the GPU cannot be queued ahead of it: its time is what it takes as it is, launches and all.
         """
         cuda = self.cupy.cuda
         start, end = cuda.Event(), cuda.Event()
@@ -160,75 +157,3 @@ class CuPy(Runner):
         self.arrays = self.whole = self.kernels = None
         self.ahead.clear()
         self.cupy.get_default_memory_pool().free_all_blocks()
-
-
-class MXNet(Runner):
-    """Runs our operators in MXNet on ``mx.gpu(0)``: ``gops.ops.<op>`` under autograd, in the custom backend.
-
-    It needs none of MXNet's own CUDA operators, which a new GPU lacks: every array is made on the CPU and copied, the
-    gradients' as well, and every head gradient is given. It does not measure time.
-    """
-
-    def __init__(self, quick=False):
-        if quick:
-            os.environ.setdefault("MXNET_GPU_MEM_POOL_TYPE", "Unpooled")   # compute-sanitizer needs it, as in CuPy
-        import gluonops
-        import mxnet as mx
-        from gluonops.core import backend
-        from gluonops.runtime import driver
-
-        if not backend.has_gpu():
-            raise NoGPU("MXNet sees none")
-        warnings.simplefilter("error", RuntimeWarning)   # a kernel that is given up on is a failure here
-        self.mx, self.device, gpu = mx, mx.gpu(0), driver.examine()["gpus"][0]
-        self.machine = {"gpu": gpu["name"], "capability": gpu["capability"], "mxnet": mx.__version__,
-                        "gluonops": gluonops.__version__}
-
-    def load(self, programs: dict) -> None:
-        """Does nothing: mx.rtc compiles on the first launch."""
-
-    def to_gpu(self, array: np.ndarray) -> object:
-        return self.mx.nd.array(array, dtype=array.dtype).as_in_context(self.device)
-
-    def to_cpu(self, array: object) -> np.ndarray:
-        return array.asnumpy()
-
-    def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Compute as a user would. MXNet gives the outputs' memory, so only gradients can be added to.
-
-        A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
-        """
-        import gluonops as gops
-        from gluonops.core import custom, registry
-
-        mx, case, entry = self.mx, self.case, registry.get(self.case["op"])
-        op = entry.op
-        inputs = [self.arrays[arg.name] for arg in op.inputs]
-        gradients = case["passes"].get("backward", {"written": []})["written"]
-        attrs = {**case["attrs"], **declared(case["op"]).ALL_OUTPUTS}
-        if gradients:
-            mx.autograd.mark_variables([self.arrays[name.replace("_grad", "")] for name in gradients],
-                                       [self.arrays[name] for name in gradients], case["request"])
-        with gops.backend("custom"), mx.autograd.record():
-            returned = getattr(gops.ops, case["op"])(*inputs, **attrs)
-        returned = returned if isinstance(returned, tuple) else (returned,)
-        if gradients:
-            if "output_grad" not in self.arrays:   # an operator that ignores it; else MXNet would make one
-                self.place("output_grad", np.ones(returned[0].shape, case["dtype"]))
-            mx.autograd.backward([returned[0]], [self.arrays["output_grad"]])
-        results = {out.name: array.asnumpy() for out, array in zip(op.outputs, returned)}
-        results.update((name, self.arrays[name].asnumpy()) for name in gradients)
-        hidden = [out.name for out in op.outputs if out.name not in results]
-        if hidden:
-            outputs = [self.arrays[out.name] for out in op.outputs]
-            operator = custom.Operator(entry, op.parse(case["attrs"]))
-            operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
-            results.update((name, self.arrays[name].asnumpy()) for name in hidden)
-        return results, {name: self.before[name] for name in gradients if name in self.before}
-
-    def release(self) -> None:
-        self.arrays = self.whole = None
-        self.mx.nd.waitall()
-
-
-RUNNERS = {"cupy": CuPy, "mxnet": MXNet}

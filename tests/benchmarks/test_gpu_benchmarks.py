@@ -5,16 +5,15 @@ that of CuPy with a CuPy made of NumPy, whose kernels do what the oracles say.
 """
 import contextlib
 import json
-import os
 import pathlib
 import sys
 
 import cuda_emulator
 import fresh
 import mxnet as mx
+import mxnet_runner
 import numpy as np
 import numpy_cupy
-import oracles
 import pytest
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import compare, peers, runners
@@ -111,30 +110,30 @@ def cupy(gpu, monkeypatch):
     return module
 
 
-def run(*arguments, **variables):
-    return fresh.python("-m", "benchmarks.gpu", *map(str, arguments), cwd=ROOT, env={**os.environ, **variables})
-
-
-def test_without_a_gpu(gpu, tmp_path):
+def test_without_a_gpu(gpu, cupy, tmp_path, monkeypatch, capsys):
     """A line that says so, a status of its own, and a plan that is left for a machine that has one."""
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
     path = tmp_path / "plan.json"
-    done = run("--quick", "--op", "abs", "--runner", "mxnet", "--plan", path, CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == 3 and not done.stdout and len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("no GPU to run on (MXNet sees none): ")
-    assert "are compiled, and nothing was launched" in done.stderr
+    assert gpu.main(["--quick", "--op", "abs", "--plan", str(path)]) == 3
+    out, error = capsys.readouterr()
+    assert not out and len(error.splitlines()) == 1
+    assert error.startswith("no GPU to run on (the driver sees none): 7 programs for 10 cases are compiled")
     assert {case["op"] for case in files.load(path)["cases"]} == {"abs"}
-    done = run("--check-only", "--quick", "--op", "abs")
+
+
+def test_a_plan_is_written_anywhere(gpu):
+    done = fresh.python("-m", "benchmarks.gpu", "--check-only", "--quick", "--op", "abs", cwd=ROOT)
     assert done.returncode == 0 and done.stdout == "10 cases, 7 programs compiled, no warnings\n"
 
 
-@pytest.mark.parametrize("missing, runner", [("cupy", "cupy"), ("gluonops", "mxnet")])
-def test_a_missing_package_is_no_missing_gpu(gpu, missing, runner, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("missing, words", [("cupy", ["--plan", "plan.json"]), ("gluonops.core", [])])
+def test_a_missing_package_is_no_missing_gpu(gpu, missing, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, missing, None)
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps({"cases": [{}], "programs": {}}))
-    assert gpu.main(["--runner", runner, "--plan", str(path)]) == 4
+    pathlib.Path("plan.json").write_text(json.dumps({"cases": [{}], "programs": {}}))
+    assert gpu.main(words) == 4
     error = capsys.readouterr().err
-    assert error.startswith(f"{missing} cannot be imported: ") and "nstall" in error and "GPU" not in error
+    assert error.startswith(f"{missing.split('.')[0]} cannot be imported: ") and "nstall" in error and "GPU" not in error
 
 
 def test_a_misspelled_operator_is_no_success(gpu, plan, tmp_path, capsys):
@@ -207,11 +206,7 @@ def test_arguments_are_those_of_the_kernels(plan):
 @pytest.fixture
 def on_cpu(gpu):
     """The runner of MXNet, on the CPU, where our operators run the C++ kernels."""
-    class OnCPU(runners.MXNet):
-        def __init__(self):
-            self.mx, self.machine, self.device = mx, {}, mx.cpu(0)
-
-    return OnCPU()
+    return mxnet_runner.MXNet(mx.cpu(0))
 
 
 def few(plan, op, dtypes=("float32",), size=3000):
@@ -228,18 +223,13 @@ def test_the_oracle_agrees_with_our_cpu_kernels(gpu, plan, on_cpu, op):
         assert gpu.measure(on_cpu, case, 0)["mismatches"] == {}, case["name"]
 
 
-def test_the_command_with_mxnet(gpu, plan, on_cpu, tmp_path, monkeypatch, capsys):
-    """From a plan to the JSON; a wrong result is status 1."""
-    monkeypatch.setitem(runners.RUNNERS, "mxnet", lambda quick: on_cpu)
-    path, results = tmp_path / "plan.json", tmp_path / "mxnet.json"
-    path.write_text(json.dumps(plan))
-    words = ["--runner", "mxnet", "--quick", "--op", "center_loss", "--plan", str(path), "--json", str(results)]
-    assert gpu.main(words) == 0
-    cases = files.load(results)["cases"]
-    assert {case["op"] for case in cases} == {"center_loss"} and not any(case["mismatches"] for case in cases)
-    monkeypatch.setattr(oracles.get("center_loss"), "backward", lambda attrs, head, data, label, centers: {
-        "data": data, "centers": centers})
-    assert gpu.main(words) == 1 and f"{len(cases)} cases, some differ" in capsys.readouterr().out
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", rtc.operators())
+def test_mxnet_on_a_gpu(gpu, plan, op):
+    runner = mxnet_runner.MXNet(mx.gpu(0))
+    for case in plan["cases"]:
+        if case["op"] == op:
+            assert gpu.measure(runner, case, 0)["mismatches"] == {}, case["name"]
 
 
 @pytest.fixture
@@ -339,6 +329,15 @@ def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
             (peer, part) for peer in ("gluonops", "copy") for part in ("forward", "backward", "both")}
         assert case["bytes"]["both"] == case["bytes"]["forward"] + case["bytes"]["backward"]
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_wrong_result_is_status_1(gpu, plan, cupy, tmp_path, capsys):
+    cupy.spill = True
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    assert gpu.main(["--plan", str(path), "--quick", "--op", "abs"]) == 1
+    out, error = capsys.readouterr()
+    assert "10 cases, some differ from NumPy" in out and "something was written in front of output" in error
 
 
 def test_what_is_written_in_front_of_a_view_is_seen(gpu, plan, cupy):
