@@ -1,8 +1,6 @@
 """Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import gc
 import math
 from collections.abc import Callable
@@ -35,40 +33,41 @@ ONLY_GRADIENT = {"SoftmaxOutput"}   # peers whose output is another one
 STRETCH = 8
 
 
-@dataclasses.dataclass(frozen=True)
-class Peer:
-    """One way to compute a case: ``run(F, *inputs)`` with F ``mx.nd``, ``mx.sym`` or torch."""
-    name: str
-    run: Callable
-    backend: str | None = None
+def peers_of(case: Case) -> dict[str, Callable]:
+    """Name -> ``run(F, *inputs)`` with F ``mx.nd``, ``mx.sym`` or torch, of all who have the operator.
 
-    @property
-    def scope(self) -> Callable:
-        return (lambda: gops.backend(self.backend)) if self.backend else contextlib.nullcontext
-
-
-def peers_of(case: Case) -> list[Peer]:
-    """Our backends, MXNet's own operators, a CustomOp in NumPy, and torch, as far as each has the operator."""
-    found, contract, function = declared(case.op), registry.get(case.op).op, getattr(gops.ops, case.op)
+    These are our backends, MXNet's own operators, a CustomOp in NumPy, and torch.
+    """
+    found, contract = declared(case.op), registry.get(case.op).op
     attrs = contract.parse(case.attrs)._asdict()
     formulas = found.in_numpy(attrs)
-    ours = [Peer(backend, lambda F, *arrays: function(*arrays, **case.attrs), backend)
-            for backend in found.backends(case.shape)]
-    runs = {**found.in_mxnet(attrs, case.shape), **mxnet_peers.peers(case.op, case.shape, **case.attrs),
-            "numpy": formulas and numpy_peer(formulas, [arg.name for arg in contract.inputs]),
-            "torch": torch and found.in_torch(attrs, len(case.shape))}
-    others = [Peer(name, run) for name, run in runs.items() if run]
-    return [chained(peer, case.nodes) for peer in ours + others]
+    runs = {
+        **{backend: ours(case, backend) for backend in found.backends(case.shape)},
+        **found.in_mxnet(attrs, case.shape),
+        **mxnet_peers.peers(case.op, case.shape, **case.attrs),
+        "numpy": formulas and numpy_peer(formulas, [arg.name for arg in contract.inputs]),
+        "torch": torch and found.in_torch(attrs, len(case.shape)),
+    }
+    return {name: chained(run, case.nodes) for name, run in runs.items() if run}
 
 
-def chained(peer: Peer, nodes: int) -> Peer:
-    """A peer that is called on its output, so many times."""
-    def run(F, data):
+def ours(case: Case, backend: str) -> Callable:
+    """The operator in one of our backends."""
+    def run(F, *arrays):
+        with gops.backend(backend):
+            return getattr(gops.ops, case.op)(*arrays, **case.attrs)
+
+    return run
+
+
+def chained(run: Callable, nodes: int) -> Callable:
+    """An operator that is called on its output, so many times."""
+    def repeated(F, data):
         for _ in range(nodes):
-            data = peer.run(F, data)
+            data = run(F, data)
         return data
 
-    return peer if nodes == 1 else dataclasses.replace(peer, run=run)
+    return run if nodes == 1 else repeated
 
 
 class Net(gluon.HybridBlock):
@@ -99,13 +98,12 @@ class InMXNet:
         self.inputs = [mx.nd.array(array) for array in arrays]
         self.inputs[0].attach_grad()
 
-    def output(self, peer: Peer) -> np.ndarray:
-        with peer.scope():
-            return peer.run(mx.nd, *self.inputs).asnumpy()
+    def output(self, run: Callable) -> np.ndarray:
+        return run(mx.nd, *self.inputs).asnumpy()
 
-    def timed(self, net: Net, inputs: list, scope: Callable = contextlib.nullcontext) -> MXNet:
+    def timed(self, net: Net, inputs: list) -> MXNet:
         net.hybridize(static_alloc=True, static_shape=True)
-        return MXNet(net, inputs, scope)
+        return MXNet(net, inputs)
 
     def ones(self, shape: tuple) -> mx.nd.NDArray:
         data = mx.nd.ones(shape)
@@ -119,11 +117,11 @@ class InTorch:
     def __init__(self, arrays):
         self.inputs = [torch.from_numpy(array) for array in arrays]
 
-    def output(self, peer: Peer) -> np.ndarray:
+    def output(self, run: Callable) -> np.ndarray:
         with torch.no_grad():
-            return peer.run(torch, *self.inputs).numpy()
+            return run(torch, *self.inputs).numpy()
 
-    def timed(self, net: Net, inputs: list, scope: Callable = contextlib.nullcontext) -> Torch:
+    def timed(self, net: Net, inputs: list) -> Torch:
         return Torch(lambda *arrays: net.hybrid_forward(torch, *arrays), inputs)
 
     def ones(self, shape: tuple) -> torch.Tensor:
@@ -176,40 +174,38 @@ class Bench:
         self.copied = case.shape   # the larger one of the data's and the output's
         reference = declared(case.op).REFERENCE
         self.expected = None       # the reference's output and gradient
-        for peer in sorted(self.peers, key=lambda peer: peer.name != reference):
-            self._add(peer)
+        for name in sorted(self.peers, key=lambda name: name != reference):
+            self._add(name)
             if self.expected is None:
                 raise RuntimeError(f"{case.title}: the reference {reference} does not run: {self.wrong}")
         self.expected = None
-        self.runners = {peer.name: self.runners[peer.name] for peer in self.peers if peer.name in self.runners}
+        self.runners = {name: self.runners[name] for name in self.peers if name not in self.wrong}
 
-    def _add(self, peer):
+    def _add(self, name):
         """Compare a peer with the reference; only one that agrees is measured."""
         try:
-            difference = self._prepare(peer)
+            difference = self._prepare(name)
         except (mx.MXNetError, ValueError, RuntimeError) as error:
             difference = f"failed: {str(error).strip().splitlines()[-1]}"
         if difference:
-            self.wrong[peer.name] = difference
-            self.runners.pop(peer.name, None)
+            self.wrong[name] = difference
 
-    def _prepare(self, peer):
+    def _prepare(self, name):
         """Make a peer's runner; returns how its results differ, or None."""
-        kind = "torch" if peer.name == "torch" else "mxnet"
-        library = self.libraries[kind]
-        output = library.output(peer) + (peer.name == self.spoil)
+        kind = "torch" if name == "torch" else "mxnet"
+        library, run = self.libraries[kind], self.peers[name]
+        output = library.output(run) + (name == self.spoil)
         self.copied = max(self.copied, output.shape, key=math.prod)
         last = _slice if output.ndim > 1 else _sum
-        self.less[peer.name] = [(1, self._net_without(kind, True, _slice, self.case.shape))]
+        self.less[name] = [(1, self._net_without(kind, True, _slice, self.case.shape))]
         if output.shape != self.case.shape:
-            self.less[peer.name] += [(1, self._net_without(kind, False, last, output.shape)),
-                                     (-1, self._net_without(kind, False, _slice, self.case.shape))]
-        runner = library.timed(Net(peer.run, True, last), library.inputs, peer.scope)
-        self.runners[peer.name] = runner
-        _, grad = runner.results(True)
+            self.less[name] += [(1, self._net_without(kind, False, last, output.shape)),
+                                (-1, self._net_without(kind, False, _slice, self.case.shape))]
+        self.runners[name] = library.timed(Net(run, True, last), library.inputs)
+        _, grad = self.runners[name].results(True)
         if self.expected is None:
             self.expected = output, grad
-        if peer.name in ONLY_GRADIENT:
+        if name in ONLY_GRADIENT:
             output = self.expected[0]
         return (differs(output, self.expected[0], TOLERANCE, "output")
                 or differs(grad, self.expected[1], TOLERANCE, "gradient"))
@@ -271,7 +267,7 @@ def run(case: Case, quick: bool = False, spoil: str | None = None) -> dict:
     times = bench.measure(*((5, 0.02) if quick else (200 if case.nodes > 1 else 25, 0.6)))
     record = {"op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype, "nodes": case.nodes,
               "bytes": math.prod(bench.copied) * np.dtype(case.dtype).itemsize,
-              "peers": [peer.name for peer in bench.peers], "mismatches": bench.wrong, "times": times}
+              "peers": list(bench.peers), "mismatches": bench.wrong, "times": times}
     del bench
     gc.collect()
     mx.nd.waitall()
