@@ -53,12 +53,10 @@ def _compile(compiler, op, types):
 
 
 def _launches(op, case, types, lowered):
-    """What a case consists of.
+    """What a case consists of. Integers have no gradient.
 
-    ``attrs``, all of them; ``inputs``, their names; ``classes``, how many there are for every input of class indices;
-    ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are tuples in Python;
-    ``zeros``, the names of those that are 0 before the first launch (see ``contract.Array``); ``passes`` (what to
-    launch). Integers have no gradient.
+    ``classes``: input of class indices -> how many there are. ``arrays``: name -> shape and dtype; of these ``tables``
+    are tuples in Python, and ``zeros`` are 0 before the first launch (see ``contract.Array``).
     """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {op.inputs[0].name: case.shape, **case.more})
@@ -102,11 +100,9 @@ def _pass(op, case, direction, attrs, shapes, arrays):
     arrays.update(scratch)
 
     tensors = [("array", name) for name in [*reads, *writes, *scratch]]
+    tensors += [("int32", request) for request in requests]
     arguments = [_argument(name, value) for name, value in planned.arguments.items()]
-    launches = []
-    for step in planned.steps:
-        step_argument = [("int64", step)] if op.cuda.steps else []
-        launches.append([*tensors, *(("int32", request) for request in requests), *step_argument, *arguments])
+    launches = [[*tensors, *([("int64", step)] if op.cuda.steps else []), *arguments] for step in planned.steps]
 
     written = [name for name, request in zip(writes, requests) if request]
     moved = [arrays[name] for name in reads + written]

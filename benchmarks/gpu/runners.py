@@ -88,16 +88,13 @@ class CuPy(Runner):
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
         super().prepare(case, given, before)
+        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}   # as the kernels take them
         self.kernels = {}
         for part, planned in case["passes"].items():
+            launches = [tuple(self.arrays[value] if kind == "array" else numbers[kind](value)
+                              for kind, value in arguments) for arguments in planned["launches"]]
             function = self.functions[planned["kernel"]]
-            launches = [self._arguments(arguments) for arguments in planned["launches"]]
             self.kernels[part] = function, tuple(planned["grid"]), tuple(planned["block"]), launches
-
-    def _arguments(self, planned):
-        """The arguments of a launch: arrays on the GPU, and numbers of the type that the kernel takes."""
-        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}
-        return tuple(self.arrays[value] if kind == "array" else numbers[kind](value) for kind, value in planned)
 
     def to_gpu(self, array: np.ndarray) -> object:
         placed = self.cupy.empty(array.shape, array.dtype)
