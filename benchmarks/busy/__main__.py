@@ -97,7 +97,13 @@ class Busy(Benchmark):
         return quiet and quiet / busy
 
     def table(self, measured: dict) -> str:
-        lines = [[record["name"], *(_quiet_and_busy(record, peer) for peer in PEERS)] for record in measured["cases"]]
+        """`1.3 (2.15)`, or nothing where it was not measured."""
+        lines = []
+        for record in measured["cases"]:
+            lines.append([record["name"]])
+            for peer in PEERS:
+                quiet, busy = (report.of(record, peer, "p50", load=load) for load in LOADS.values())
+                lines[-1].append(f"{_short(quiet)} ({_short(busy)})" if quiet else "")
         return report.markdown(["ms, quiet (busy)", *PEERS], lines)
 
     def summary(self, measured: dict) -> str:
@@ -105,12 +111,8 @@ class Busy(Benchmark):
         return f"{self.table(measured)}\n\n{self.made_on(measured)}"
 
 
-def _quiet_and_busy(record, peer):
-    """`1.3 (2.15)`, or nothing where it was not measured."""
-    medians = [report.of(record, peer, "p50", load=load) for load in LOADS.values()]
-    if None in medians:
-        return ""
-    return "{} ({})".format(*(f"{median:.{3 if median < 1000 else 4}g}" for median in medians))
+def _short(ms):
+    return f"{ms:.{3 if ms < 1000 else 4}g}"
 
 
 def measure(case: Case, wanted: int, seconds: float) -> dict:

@@ -82,7 +82,8 @@ def training_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call
 def our_detector(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
     from ..networks import training
 
-    return training.our_step(what, len(data), data.shape[-1])
+    images, ground_truth = training.draw(len(data), data.shape[-1])
+    return training.step_of_detector(training.make(what, images), images, ground_truth)
 
 
 def detector_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:

@@ -143,7 +143,11 @@ def measure(runner: Runner, case: dict, samples: int) -> dict:
     if wrong:
         record["mismatches"][OURS] = wrong
     elif samples:
-        steps = {**steps_of(runner, parts, moved), **peers.steps(case, given)}
+        steps = {}
+        for part, passes in parts.items():
+            steps[OURS, part] = lambda passes=passes: [runner.launch(p) for p in passes]
+            steps["copy", part] = runner.copier(moved[part])
+        steps.update(peers.steps(case, given))
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["times"].append({"peer": peer, "pass": part, "ms": ms})
             if not hidden:
@@ -162,15 +166,6 @@ def check(runner: Runner, case: dict, given: dict) -> str | None:
                 for name, array in computed.items()]
     problems += [f"something was written in front of {name}" for name in runner.spilled()]
     return "; ".join(filter(None, problems)) or None
-
-
-def steps_of(runner: Runner, parts: dict, moved: dict) -> dict:
-    """(peer, part) -> what to time: our kernels, and a copy of as many bytes."""
-    steps = {}
-    for part, passes in parts.items():
-        steps[OURS, part] = lambda passes=passes: [runner.launch(p) for p in passes]
-        steps["copy", part] = runner.copier(moved[part])
-    return steps
 
 
 def timed(runner: Runner, steps: dict, samples: int) -> dict:

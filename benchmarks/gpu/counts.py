@@ -126,7 +126,12 @@ def _launched(kernel, memory, planned, arguments, usage):
     machine.Launch(kernel, memory, values, grid, block, counter=counter, checks=False, blocks=chosen).run()
     blocks, threads = math.prod(grid), math.prod(block)
     factor = blocks / len(chosen)
-    touched = {name: factor * SECTOR * sectors for name, sectors in _by_array(memory, counter).items()}
+    starts = np.array([array.address for array in memory.arrays.values()]) // SECTOR
+    touched = {}   # (array, "read" or "written") -> bytes of the sectors that blocks touch
+    for kind in counter.sectors:
+        which = np.searchsorted(starts, counter.touched(kind), "right") - 1
+        for number, sectors in zip(*np.unique(which, return_counts=True)):
+            touched[list(memory.arrays)[number], kind] = factor * SECTOR * int(sectors)
     return Launched(
         blocks=blocks,
         threads=threads,
@@ -139,18 +144,6 @@ def _launched(kernel, memory, planned, arguments, usage):
         wavefronts=factor * counter.wavefronts,
         waits=counter.waits / (len(chosen) * -(-threads // WARP)),
         longest=tuple(counter.of_warps[:, counter.of_warps[0].argmax()].tolist()))
-
-
-def _by_array(memory, counter):
-    """(Array, "read" or "written") -> the sectors that blocks touch."""
-    names = list(memory.arrays)
-    starts = np.array([memory.arrays[name].address for name in names]) // SECTOR
-    found = {}
-    for kind in counter.sectors:
-        which = np.searchsorted(starts, counter.touched(kind), "right") - 1
-        counts = np.bincount(which, minlength=len(names))
-        found.update(((name, kind), int(count)) for name, count in zip(names, counts) if count)
-    return found
 
 
 @functools.lru_cache(maxsize=4)

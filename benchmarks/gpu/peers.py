@@ -1,6 +1,7 @@
 """Whom our kernels are compared with: torch's functions, and Liger-Kernel's cross-entropy."""
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 
 from ..harness.cases import declared
@@ -8,10 +9,10 @@ from ..harness.cases import declared
 
 def steps(case: dict, given: dict) -> dict[tuple[str, str], Callable]:
     """(Peer, part) -> what to time; nothing where torch is not installed or has no such function."""
-    try:
-        import torch
-    except ImportError:
+    if not importlib.util.find_spec("torch"):
         return {}
+    import torch
+
     found = declared(case["op"])
     function = found.in_torch(case["attrs"], len(case["shape"]))
     if not function or "output_grad" not in given or not case["dtype"].startswith("float"):
@@ -28,16 +29,8 @@ def steps(case: dict, given: dict) -> dict[tuple[str, str], Callable]:
 
     steps = {("torch", "forward"): forward,
              ("torch", "both"): lambda: torch.autograd.grad(function(torch, data, *others), data, head)}
-    liger = _liger() if found.LIGER and len(case["shape"]) == 2 else None
-    if liger:
+    if found.LIGER and len(case["shape"]) == 2 and importlib.util.find_spec("liger_kernel"):
+        liger = importlib.import_module("liger_kernel.transformers").LigerCrossEntropyLoss()
         logits = data.detach().clone().requires_grad_()   # its forward overwrites them with the gradient
         steps["liger", "both"] = lambda: torch.autograd.grad(liger(logits, *others), logits)
     return steps
-
-
-def _liger():
-    try:
-        from liger_kernel.transformers import LigerCrossEntropyLoss
-    except ImportError:
-        return None
-    return LigerCrossEntropyLoss()

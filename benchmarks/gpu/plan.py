@@ -18,13 +18,7 @@ PASSES = ("forward", "backward")
 
 
 def make(chosen: Iterable[Case]) -> dict:
-    """The plan of these cases; compiles their kernels.
-
-    Raises
-    ------
-    OpError
-        NVRTC is not installed, or a kernel does not compile.
-    """
+    """The plan of these cases; compiles their kernels. An OpError if one does not compile, or without NVRTC."""
     compiler, programs, entries = nvrtc.Compiler(), {}, []
     for case in chosen:
         op = registry.get(case.op).op
@@ -101,7 +95,9 @@ def _pass(op, case, direction, attrs, shapes, arrays):
 
     tensors = [("array", name) for name in [*reads, *writes, *scratch]]
     tensors += [("int32", request) for request in requests]
-    arguments = [_argument(name, value) for name, value in planned.arguments.items()]
+    arguments = [("array", name) if isinstance(value, tuple)
+                 else ("float64" if isinstance(value, float) else "int64", value)
+                 for name, value in planned.arguments.items()]
     launches = [[*tensors, *([("int64", step)] if op.cuda.steps else []), *arguments] for step in planned.steps]
 
     written = [name for name, request in zip(writes, requests) if request]
@@ -115,10 +111,3 @@ def _pass(op, case, direction, attrs, shapes, arrays):
         "bytes": sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in moved),
         "launches": launches,
     }
-
-
-def _argument(name, value):
-    """(kind, value) of a number as an argument; a tuple of numbers is an array."""
-    if isinstance(value, tuple):
-        return "array", name
-    return "float64" if isinstance(value, float) else "int64", value

@@ -47,8 +47,9 @@ class Benchmark:
 
     def summary(self, measured: dict) -> str:
         """All that stands on the page."""
-        met = report.targets_met(self.verdicts(measured["cases"]))
-        return "\n\n".join([self.table(measured), met, self.made_on(measured)])
+        passed = [verdict["passed"] for verdict in self.verdicts(measured["cases"]) if verdict["passed"] is not None]
+        return "\n\n".join([self.table(measured), f"{sum(passed)} of {len(passed)} targets are met.",
+                            self.made_on(measured)])
 
     def verdicts(self, records: Iterable[dict]) -> list[dict]:
         """Each target, judged."""
@@ -116,7 +117,9 @@ class Benchmark:
             cases[self.title(record)] = record
             if args.json:   # after each case: a run that is stopped keeps what it has measured
                 results.save(args.json, {**measured, "cases": list(cases.values())})
-        print(report.targets_text(self.verdicts(found)))
+        words = {True: "passed", False: "MISSED", None: "-"}
+        verdicts = [[v["case"], v["target"], v["measured"], words[v["passed"]]] for v in self.verdicts(found)]
+        print("\n".join(report.aligned(verdicts) if verdicts else ["no target speaks of these cases"]))
         wrong = [f"{self.title(record)}: {peer}: {what}" for record in found
                  for peer, what in record["mismatches"].items()]
         if wrong:

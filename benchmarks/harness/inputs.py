@@ -29,9 +29,12 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
         if name in drawn:
             given[name] = drawn[name].astype(dtype)
         elif name in classes:
-            given[name] = _labels(rng, shape, classes[name], attrs).astype(dtype)
+            ignored = getattr(attrs, "ignore_label", None)
+            given[name] = suites.from_tests("oracles").draw_labels(rng, shape, classes[name], ignored).astype(dtype)
+        elif np.dtype(dtype).kind != "f":
+            given[name] = rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
         else:
-            given[name] = _numbers(rng, shape, dtype)
+            given[name] = np.resize(rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype), shape)
     return given
 
 
@@ -48,14 +51,3 @@ def of_case(case) -> dict[str, np.ndarray]:
         dtype = case.dtype if variables[arg.name] == "T" else "float32"
         arrays[arg.name] = shapes[arg.name], "int64" if arg.name in classes else dtype
     return draw(case.op, attrs._asdict(), arrays, classes, arrays)
-
-
-def _labels(rng, shape, classes, attrs):
-    return suites.from_tests("oracles").draw_labels(rng, shape, classes, getattr(attrs, "ignore_label", None))
-
-
-def _numbers(rng, shape, dtype):
-    if np.dtype(dtype).kind != "f":
-        return rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
-    numbers = rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype)
-    return np.resize(numbers, shape)

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "benchmarks" / "README.md"
-VERDICTS = {True: "passed", False: "MISSED", None: "-"}
 
 
 def of(record: dict, peer: str, figure: str = "ms", **where) -> float | None:
@@ -78,21 +77,6 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]) - 1)]
     padded = ([cell.ljust(width) for cell, width in zip(line, [*widths, 0])] for line in lines)
     return ["  ".join(cells).rstrip() for cells in padded]
-
-
-def targets_text(verdicts: Sequence[dict]) -> str:
-    """The targets as lines of text."""
-    if not verdicts:
-        return "no target speaks of these cases"
-    lines = [[v["case"], v["target"], v["measured"], VERDICTS[v["passed"]]] for v in verdicts]
-    return "\n".join(aligned(lines))
-
-
-def targets_met(verdicts: Sequence[dict]) -> str:
-    """How many targets are met, as a sentence."""
-    passed = sum(v["passed"] is True for v in verdicts)
-    judged = sum(v["passed"] is not None for v in verdicts)
-    return f"{passed} of {judged} targets are met."
 
 
 def put(path: str | os.PathLike, name: str, body: str) -> None:

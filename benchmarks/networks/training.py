@@ -13,12 +13,6 @@ ANCHORS = [[0.6, 1.1], [0.8, 1.4], [1.1, 1.7], [1.4, 2.0], [2.5, 3.0]]
 CLASSES, THRESH, RATE = 10, 0.6, 1e-4
 
 
-def our_step(name: str, batch: int, size: int) -> Callable:
-    """A function that trains one of the nets of TRAINED for one step, and returns the losses."""
-    images, ground_truth = draw(batch, size)
-    return step_of_detector(make(name, images), images, ground_truth)
-
-
 def make(name: str, images: np.ndarray) -> gops.models.TinyYOLOv2:
     """A net with random weights, the same in every process."""
     mx.random.seed(0)
@@ -41,7 +35,7 @@ def draw(batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def step_of_detector(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
-    """The same of this net."""
+    """A function that trains one of the nets of TRAINED for one step, and returns the losses."""
     loss = gops.loss.RegionLoss(np.ravel(ANCHORS).tolist(), CLASSES, thresh=THRESH, warmup_images=0)
     loss.initialize()
     return step_of(net, loss, "fusedsgd", RATE, images, ground_truth)
