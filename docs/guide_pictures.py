@@ -20,8 +20,8 @@ from pictures import BLUE, GREEN, ORANGE, RED, panels
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
-from benchmarks.cpu.report import first_records, ratios  # noqa: E402
 from benchmarks.harness import results  # noqa: E402
+from benchmarks.operators.__main__ import first_records, ratios  # noqa: E402
 
 GREY = "#8b949e"
 EPOCHS = 30   # of the nets whose features are drawn

@@ -26,19 +26,6 @@ MICROSECONDS = 1e6
 SLOWER = 1.05   # a ratio above it is more than noise
 
 
-def options() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
-    parser.add_argument("before", help="a commit, or the folder of a checkout whose library is built")
-    parser.add_argument("after", nargs="?", default=str(ROOT), help="the same; by default this checkout")
-    parser.add_argument("--op", action="append", choices=gops.ops.list(), metavar="OP",
-                        help="measure only this operator; may be repeated")
-    parser.add_argument("--rounds", type=int, default=9, help="fresh processes per commit")
-    parser.add_argument("--turns", type=int, default=3, help="turns at a case in a round")
-    parser.add_argument("--seconds", type=float, default=0.05, help="time for a part of a case in a turn")
-    return parser
-
-
 @contextlib.contextmanager
 def checkout(name: str) -> Iterator[pathlib.Path]:
     """The folder of a commit with its library; a commit is checked out and built, and removed at the end."""
@@ -65,67 +52,56 @@ def package(tree: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def draw(wanted: list[Case], folder: pathlib.Path) -> None:
-    """Write the cases and their inputs: of the case 3 ``3/0.npy``, ``3/1.npy`` and so on."""
+    """Write the cases, and the inputs of case 3 as ``3.npz``. MXNet's labels are float32."""
     described = []
     for number, case in enumerate(wanted):
-        arrays = inputs.of_case(case)
-        (folder / str(number)).mkdir(parents=True)
-        for position, array in enumerate(arrays.values()):
-            is_label = position > 0 and array.dtype.kind == "i"   # MXNet's labels are float32
-            np.save(folder / str(number) / f"{position}.npy", array.astype("float32") if is_label else array)
-        described.append({"op": case.op, "attrs": {**required(case.op), **case.attrs}, "inputs": len(arrays)})
+        data, *others = inputs.of_case(case).values()
+        np.savez(folder / f"{number}.npz", data, *(array.astype("float32") if array.dtype.kind == "i" else array
+                                                   for array in others))
+        described.append({"op": case.op, "attrs": {**required(case.op), **case.attrs}})
     (folder / "cases.json").write_text(json.dumps(described), encoding="utf-8")
 
 
-def one_round(packages: list[pathlib.Path], folder: pathlib.Path, count: int, args: argparse.Namespace) -> list[list]:
-    """What two fresh processes measure: by commit, the times of every case.
+def measure(packages: dict[str, pathlib.Path], folder: pathlib.Path, count: int,
+            args: argparse.Namespace) -> dict[str, list[list]]:
+    """Commit -> of every case, its times in every round.
 
-    The processes take turns at every case, and the least time of all turns counts.
+    A round has fresh processes, which take turns at every case. The commit that goes first changes from round to round.
     """
-    with contextlib.ExitStack() as stack:
-        peers = {}
-        for commit, package in enumerate(packages):
-            # Older versions keep freed memory only if the second variable is set.
-            environment = {**os.environ, "PYTHONPATH": str(package), "GLUONOPS_TUNE_MALLOC": "1"}
-            peers[commit] = Peer("benchmarks.before_after.measure", environment, folder=str(folder),
-                                 packages=str(package))
-            stack.callback(peers[commit].close)
-        result = [[], []]
-        for case in range(count):
-            for commit, times in in_turns(peers, args.turns, "measure", case, args.seconds).items():
-                result[commit].append(None if None in times else least(times))
-    return result
-
-
-def least(times: Sequence[dict]) -> dict:
-    """The least time of every part."""
-    return {part: min(turn[part] for turn in times) for part in PARTS}
-
-
-def measure(packages: list[pathlib.Path], folder: pathlib.Path, count: int, args: argparse.Namespace) -> list[list]:
-    """The results of every round, by commit. The commit that goes first changes from round to round."""
-    rounds = []
+    times = {commit: [[] for _ in range(count)] for commit in packages}
     for done in range(args.rounds):
-        step = 1 if done % 2 == 0 else -1
-        rounds.append(one_round(packages[::step], folder, count, args)[::step])
+        with contextlib.ExitStack() as stack:
+            peers = {}
+            for commit in list(packages)[::-1 if done % 2 else 1]:
+                # Older versions keep freed memory only if the second variable is set.
+                environment = {**os.environ, "PYTHONPATH": str(packages[commit]), "GLUONOPS_TUNE_MALLOC": "1"}
+                peers[commit] = stack.enter_context(Peer("benchmarks.before_after.measure", environment,
+                                                         folder=str(folder), packages=str(packages[commit])))
+            for case in range(count):
+                for commit, turns in in_turns(peers, args.turns, "measure", case, args.seconds).items():
+                    times[commit][case].append(least(turns))
         print(f"round {done + 1} of {args.rounds}", file=sys.stderr)
-    return list(zip(*rounds))
+    return times
 
 
-def table(wanted: list[Case], before: list, after: list) -> list[str]:
-    """A line for every part of every case: medians of the processes' least times, their ratio, and its quartiles.
+def least(turns: Sequence[dict | None]) -> dict | None:
+    """The least time of every part; None if the commit cannot compute the case."""
+    return None if None in turns else {part: min(turn[part] for turn in turns) for part in PARTS}
+
+
+def table(wanted: list[Case], before: list[list], after: list[list]) -> list[str]:
+    """A line for every part of every case: medians of the rounds, their ratio, and its quartiles.
 
     The last lines have the geometric mean of the ratios, of each part and of all.
     """
     lines = [["case", "part", "before, us", "after, us", "ratio", "of the middle half of the rounds"]]
     ratios = {part: [] for part in PARTS}
-    for i, case in enumerate(wanted):
-        if before[0][i] is None or after[0][i] is None:
+    for case, olds, news in zip(wanted, before, after):
+        if None in olds or None in news:
             lines.append([case.title, "", "", "", "", "one of the commits cannot compute it"])
             continue
         for part in PARTS:
-            old = [process[i][part] for process in before]
-            new = [process[i][part] for process in after]
+            old, new = ([times[part] for times in rounds] for rounds in (olds, news))
             lines.append([case.title, part, *compared(old, new)])
             ratios[part].append(statistics.median(new) / statistics.median(old))
     for part, found in {**ratios, "all": sum(ratios.values(), [])}.items():
@@ -147,15 +123,23 @@ def compared(old: list[float], new: list[float]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Build, measure and print; returns the exit status."""
-    args = options().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.before_after", description=__doc__)
+    parser.add_argument("before", help="a commit, or the folder of a checkout whose library is built")
+    parser.add_argument("after", nargs="?", default=str(ROOT), help="the same; by default this checkout")
+    parser.add_argument("--op", action="append", choices=gops.ops.list(), metavar="OP",
+                        help="measure only this operator; may be repeated")
+    parser.add_argument("--rounds", type=int, default=9, help="fresh processes per commit")
+    parser.add_argument("--turns", type=int, default=3, help="turns at a case in a round")
+    parser.add_argument("--seconds", type=float, default=0.05, help="time for a part of a case in a turn")
+    args = parser.parse_args(arguments)
     wanted = list(of_commits(args.op or gops.ops.list()))
     with contextlib.ExitStack() as stack:
-        trees = [stack.enter_context(checkout(name)) for name in (args.before, args.after)]
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gluonops-")))
-        packages = [package(tree, folder / name) for tree, name in zip(trees, ("before", "after"))]
+        packages = {commit: package(stack.enter_context(checkout(getattr(args, commit))), folder / commit)
+                    for commit in ("before", "after")}
         draw(wanted, folder)
-        before, after = measure(packages, folder, len(wanted), args)
-    print("\n".join(table(wanted, before, after)))
+        times = measure(packages, folder, len(wanted), args)
+    print("\n".join(table(wanted, times["before"], times["after"])))
     return 0
 
 

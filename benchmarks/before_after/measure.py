@@ -33,11 +33,25 @@ def make(folder: str, packages: str) -> dict[str, Callable]:
         with gops.backend("native"):
             if number not in current:
                 current.clear()   # frees the case before
-                current[number] = prepare(cases[number], pathlib.Path(folder, str(number)))
+                arrays = np.load(pathlib.Path(folder, f"{number}.npz"))
+                current[number] = prepare(**cases[number], arrays=list(arrays.values()))
             runner = current[number]
             return runner and {part: fastest(getattr(runner, part), seconds) for part in PARTS}
 
     return {"measure": measure}
+
+
+def prepare(op: str, attrs: dict, arrays: list[np.ndarray]) -> Runner | None:
+    """The runner of a case, warm; None if this commit has no such operator or attribute."""
+    try:
+        runner = Runner(op, attrs, arrays)
+    except (AttributeError, TypeError, ValueError) as error:
+        print(f"{op}: {error}", file=sys.stderr)
+        return None
+    for part in PARTS:
+        for _ in range(WARM_UP_CALLS):
+            getattr(runner, part)()
+    return runner
 
 
 class Runner:
@@ -49,15 +63,11 @@ class Runner:
         self.inputs[0].attach_grad()
         output = self.function(*self.inputs, **attrs)
         self.head = mx.nd.array(np.random.RandomState(0).standard_normal(output.shape), dtype=output.dtype)
-        self.executor = self._bind()
-
-    def _bind(self):
-        """The graph, with the gradient of its first input."""
         names = [f"input{i}" for i in range(len(self.inputs))]
-        graph = self.function(*map(mx.sym.var, names), **self.attrs)
         requests = {name: "write" if name == names[0] else "null" for name in names}
-        return graph.bind(mx.cpu(), dict(zip(names, self.inputs)), {names[0]: mx.nd.zeros_like(self.inputs[0])},
-                          requests)
+        graph = self.function(*map(mx.sym.var, names), **attrs)
+        self.executor = graph.bind(mx.cpu(), dict(zip(names, self.inputs)),
+                                   {names[0]: mx.nd.zeros_like(self.inputs[0])}, requests)
 
     def forward(self):
         """Seconds of an imperative call, from the call until its output is computed and freed."""
@@ -93,17 +103,3 @@ def fastest(step, seconds):
     while len(times) < MIN_CALLS or (len(times) < MAX_CALLS and time.perf_counter() < end):
         times.append(step())
     return min(times)
-
-
-def prepare(case, folder):
-    """The runner of a case, warm; None if this commit has no such operator or attribute."""
-    arrays = [np.load(folder / f"{i}.npy") for i in range(case["inputs"])]
-    try:
-        runner = Runner(case["op"], case["attrs"], arrays)
-    except (AttributeError, TypeError, ValueError) as error:
-        print(f"{case['op']}: {error}", file=sys.stderr)
-        return None
-    for part in PARTS:
-        for _ in range(WARM_UP_CALLS):
-            getattr(runner, part)()
-    return runner

@@ -51,60 +51,45 @@ def operator_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call
 
 
 def our_training(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
-    """Forward, loss, backward and SGD of the LeNet with reorg."""
+    """Of the LeNet with reorg."""
     import gluonops as gops
     import mxnet as mx
     from mxnet.gluon import nn
 
+    from ..networks import training
+
     channels, last = LENETS[what]
-    net, loss = nn.HybridSequential(), gops.loss.SoftmaxCELoss()
+    net = nn.HybridSequential()
     net.add(nn.Conv2D(channels, 5, activation="tanh"), gops.nn.Reorg(2),
             nn.Conv2D(channels, 5, activation="tanh"), nn.Conv2D(last, 5, activation="tanh"),
             nn.Dense(500, activation="tanh"), nn.Dense(10))
     net.initialize(mx.init.Xavier())
-    for block in (net, loss):
-        block.hybridize(static_alloc=True)
-    x, label = mx.nd.array(data), mx.nd.arange(len(data)) % 10
-    net(x)
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3, "momentum": 0.9})
-
-    def step():
-        with mx.autograd.record():
-            losses = loss(net(x), label)
-        losses.backward()
-        trainer.step(len(data))
-        mx.nd.waitall()
-    return step
+    return training.step_of(net, gops.loss.SoftmaxCELoss(), "sgd", 1e-3, data, np.arange(len(data)) % 10)
 
 
 def training_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
-    import torch
     from torch import nn
+
+    from ..networks import torch_training
 
     channels, last = LENETS[what]
     net = nn.Sequential(nn.Conv2d(1, channels, 5), nn.Tanh(), nn.PixelUnshuffle(2),
                         nn.Conv2d(4 * channels, channels, 5), nn.Tanh(), nn.Conv2d(channels, last, 5), nn.Tanh(),
                         nn.Flatten(), nn.Linear(16 * last, 500), nn.Tanh(), nn.Linear(500, 10))
-    x, label = torch.from_numpy(data), torch.arange(len(data)) % 10
-    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
-
-    def step():
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(net(x), label).backward()
-        optimizer.step()
-    return step
+    return torch_training.step_of(net, nn.functional.cross_entropy, 1e-3, data, np.arange(len(data)) % 10)
 
 
 def our_detector(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
     from ..networks import training
 
-    return training.our_step(what, len(data), data.shape[-1])
+    images, ground_truth = training.draw(len(data), data.shape[-1])
+    return training.step_of_detector(training.make(what, images), images, ground_truth)
 
 
 def detector_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
     from ..networks import torch_training
 
-    return torch_training.step(what, len(data), data.shape[-1])
+    return torch_training.detector_step(what, len(data), data.shape[-1])
 
 
 MAKERS = {

@@ -1,8 +1,6 @@
 """Times a case: checks every peer's results first, then calls the peers in turn, so that noise hits all alike."""
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import gc
 import math
 from collections.abc import Callable
@@ -12,7 +10,7 @@ import mxnet as mx
 import numpy as np
 from gluonops.bench import peers as mxnet_peers
 from gluonops.bench.timing import MXNet, differs, give_back, head, interleaved, now, summary
-from gluonops.core import native, registry
+from gluonops.core import registry
 from mxnet import gluon
 
 from ..harness import inputs
@@ -27,7 +25,6 @@ try:
 except ImportError:
     torch = None
 
-BACKENDS = ("native", "custom", "builtin")
 PASSES = ("forward", "backward", "both")
 TOLERANCE = 1e-4            # a share of an element's value
 ONLY_GRADIENT = {"SoftmaxOutput"}   # peers whose output is another one
@@ -36,47 +33,41 @@ ONLY_GRADIENT = {"SoftmaxOutput"}   # peers whose output is another one
 STRETCH = 8
 
 
-@dataclasses.dataclass(frozen=True)
-class Peer:
-    """One way to compute a case: ``run(F, *inputs)`` with F ``mx.nd``, ``mx.sym`` or torch."""
-    name: str
-    run: Callable
-    backend: str | None = None
+def peers_of(case: Case) -> dict[str, Callable]:
+    """Name -> ``run(F, *inputs)`` with F ``mx.nd``, ``mx.sym`` or torch, of all who have the operator.
 
-    @property
-    def in_torch(self) -> bool:
-        return self.name == "torch"
-
-    @property
-    def scope(self) -> Callable:
-        return (lambda: gops.backend(self.backend)) if self.backend else contextlib.nullcontext
-
-
-def peers_of(case: Case) -> list[Peer]:
-    """Our backends, MXNet's own operators, a CustomOp in NumPy, and torch, as far as each has the operator."""
-    found, attrs = declared(case.op), registry.get(case.op).op.parse(case.attrs)._asdict()
-    wanted = found.backends(case.shape) if found.backends else None
-    function = getattr(gops.ops, case.op)
-    runs = {"numpy": numpy_peer(case.op, case.attrs)}
-    if found.in_torch:
-        runs["torch"] = found.in_torch(attrs, len(case.shape))
-    of_mxnet = mxnet_peers.peers(case.op, case.shape, **case.attrs)
-    if found.in_mxnet:
-        of_mxnet = {**found.in_mxnet(attrs, case.shape), **of_mxnet}
-    ours = [Peer(backend, lambda F, *arrays: function(*arrays, **case.attrs), backend)
-            for backend in wanted or BACKENDS]
-    others = [Peer(name, run) for name, run in {**of_mxnet, **runs}.items() if run]
-    return [chained(peer, case.nodes) for peer in ours + others]
+    These are our backends, MXNet's own operators, a CustomOp in NumPy, and torch.
+    """
+    found, contract = declared(case.op), registry.get(case.op).op
+    attrs = contract.parse(case.attrs)._asdict()
+    formulas = found.in_numpy(attrs)
+    runs = {
+        **{backend: ours(case, backend) for backend in found.backends(case.shape)},
+        **found.in_mxnet(attrs, case.shape),
+        **mxnet_peers.peers(case.op, case.shape, **case.attrs),
+        "numpy": formulas and numpy_peer(formulas, [arg.name for arg in contract.inputs]),
+        "torch": torch and found.in_torch(attrs, len(case.shape)),
+    }
+    return {name: chained(run, case.nodes) for name, run in runs.items() if run}
 
 
-def chained(peer: Peer, nodes: int) -> Peer:
-    """A peer that is called on its output, so many times."""
-    def run(F, data):
+def ours(case: Case, backend: str) -> Callable:
+    """The operator in one of our backends."""
+    def run(F, *arrays):
+        with gops.backend(backend):
+            return getattr(gops.ops, case.op)(*arrays, **case.attrs)
+
+    return run
+
+
+def chained(run: Callable, nodes: int) -> Callable:
+    """An operator that is called on its output, so many times."""
+    def repeated(F, data):
         for _ in range(nodes):
-            data = peer.run(F, data)
+            data = run(F, data)
         return data
 
-    return peer if nodes == 1 else dataclasses.replace(peer, run=run)
+    return run if nodes == 1 else repeated
 
 
 class Net(gluon.HybridBlock):
@@ -87,13 +78,9 @@ class Net(gluon.HybridBlock):
         self._run, self._first, self._last = run, first, last
 
     def hybrid_forward(self, F, data, *others):
-        return _net(F, self._run, self._first, self._last, data, *others)
-
-
-def _net(F, run, first, last, data, *others):
-    data = data * 1.0 if first else data
-    data = run(F, data, *others) if run else data
-    return last(F, data)
+        data = data * 1.0 if self._first else data
+        data = self._run(F, data, *others) if self._run else data
+        return self._last(F, data)
 
 
 def _slice(F, data):
@@ -102,6 +89,43 @@ def _slice(F, data):
 
 def _sum(F, data):
     return data.sum().reshape(1) if F is torch else F.sum(data)   # MXNet's sum has one dimension
+
+
+class InMXNet:
+    """A case's inputs in MXNet, and what computes with them."""
+
+    def __init__(self, arrays):
+        self.inputs = [mx.nd.array(array) for array in arrays]
+        self.inputs[0].attach_grad()
+
+    def output(self, run: Callable) -> np.ndarray:
+        return run(mx.nd, *self.inputs).asnumpy()
+
+    def timed(self, net: Net, inputs: list) -> MXNet:
+        net.hybridize(static_alloc=True, static_shape=True)
+        return MXNet(net, inputs)
+
+    def ones(self, shape: tuple) -> mx.nd.NDArray:
+        data = mx.nd.ones(shape)
+        data.attach_grad()
+        return data
+
+
+class InTorch:
+    """The same in torch."""
+
+    def __init__(self, arrays):
+        self.inputs = [torch.from_numpy(array) for array in arrays]
+
+    def output(self, run: Callable) -> np.ndarray:
+        with torch.no_grad():
+            return run(torch, *self.inputs).numpy()
+
+    def timed(self, net: Net, inputs: list) -> Torch:
+        return Torch(lambda *arrays: net.hybrid_forward(torch, *arrays), inputs)
+
+    def ones(self, shape: tuple) -> torch.Tensor:
+        return torch.ones(shape)
 
 
 class Torch:
@@ -135,19 +159,6 @@ class Torch:
         return output.detach().numpy(), grad.numpy()
 
 
-class Copy:
-    """numpy.copyto of so many elements into memory that is already there: the limit."""
-
-    def __init__(self, shape, dtype):
-        self.source, self.target = np.ones(shape, dtype), np.zeros(shape, dtype)
-        self.target[...] = 2   # zeros are mapped on first touch
-
-    def forward(self) -> dict[str, float]:
-        start = now()
-        np.copyto(self.target, self.source)
-        return {"forward": now() - start}
-
-
 class Bench:
     """The runners of one case: each peer in a net, and the nets without the operator.
 
@@ -156,101 +167,71 @@ class Bench:
     """
 
     def __init__(self, case: Case, spoil: str | None = None):
-        self.case, self.peers = case, peers_of(case)
-        self.notes, self.wrong, self.runners, self.without, self.less = {}, {}, {}, {}, {}
+        self.case, self.peers, self.spoil = case, peers_of(case), spoil
+        self.wrong, self.runners, self.without, self.less = {}, {}, {}, {}
         arrays = list(inputs.of_case(case).values())
-        self.inputs = {"mxnet": [mx.nd.array(array) for array in arrays],
-                       "torch": [torch.from_numpy(array) for array in arrays] if torch else []}
-        self.inputs["mxnet"][0].attach_grad()
+        self.libraries = {"mxnet": InMXNet(arrays), "torch": torch and InTorch(arrays)}
         self.copied = case.shape   # the larger one of the data's and the output's
-        for peer in self.peers:
-            self._add(peer)
-        self._check(spoil)
-        self.copy = Copy(self.copied, case.dtype)
+        reference = declared(case.op).REFERENCE
+        self.expected = None       # the reference's output and gradient
+        for name in sorted(self.peers, key=lambda name: name != reference):
+            self._add(name)
+            if self.expected is None:
+                raise RuntimeError(f"{case.title}: the reference {reference} does not run: {self.wrong}")
+        self.expected = None
+        self.runners = {name: self.runners[name] for name in self.peers if name not in self.wrong}
 
-    def _add(self, peer):
-        if peer.in_torch and torch is None:
-            self.notes[peer.name] = "left out: torch is not installed"
-        elif peer.backend == "native" and not native.loaded():
-            self.notes[peer.name] = f"left out: {native.reason()}"
-        else:
-            try:
-                self.runners[peer.name] = self._runner(peer)
-            except (mx.MXNetError, ValueError, RuntimeError) as error:
-                self.wrong[peer.name] = f"failed: {str(error).strip().splitlines()[-1]}"
+    def _add(self, name):
+        """Compare a peer with the reference; only one that agrees is measured."""
+        try:
+            difference = self._prepare(name)
+        except (mx.MXNetError, ValueError, RuntimeError) as error:
+            difference = f"failed: {str(error).strip().splitlines()[-1]}"
+        if difference:
+            self.wrong[name] = difference
 
-    def _runner(self, peer):
-        kind = "torch" if peer.in_torch else "mxnet"
-        shape = self._shape(peer, self.inputs[kind])
-        self.copied = max(self.copied, shape, key=math.prod)
-        last = _slice if len(shape) > 1 else _sum
-        less = [(1, True, _slice, self.case.shape)]
-        if shape != self.case.shape:
-            less += [(1, False, last, shape), (-1, False, _slice, self.case.shape)]
-        self.less[peer.name] = [(sign, self._net_without(kind, *key)) for sign, *key in less]
-        return self._net(kind, peer.run, True, last, self.inputs[kind], peer.scope)
-
-    @staticmethod
-    def _shape(peer, inputs):
-        if peer.in_torch:
-            with torch.no_grad():
-                return tuple(peer.run(torch, *inputs).shape)
-        with peer.scope():
-            return peer.run(mx.nd, *inputs).shape
-
-    @staticmethod
-    def _net(kind, run, first, last, inputs, scope=contextlib.nullcontext):
-        if kind == "torch":
-            return Torch(lambda *arrays: _net(torch, run, first, last, *arrays), inputs)
-        net = Net(run, first, last)
-        net.hybridize(static_alloc=True, static_shape=True)
-        return MXNet(net, inputs, scope)
+    def _prepare(self, name):
+        """Make a peer's runner; returns how its results differ, or None."""
+        kind = "torch" if name == "torch" else "mxnet"
+        library, run = self.libraries[kind], self.peers[name]
+        output = library.output(run) + (name == self.spoil)
+        self.copied = max(self.copied, output.shape, key=math.prod)
+        last = _slice if output.ndim > 1 else _sum
+        self.less[name] = [(1, self._net_without(kind, True, _slice, self.case.shape))]
+        if output.shape != self.case.shape:
+            self.less[name] += [(1, self._net_without(kind, False, last, output.shape)),
+                                (-1, self._net_without(kind, False, _slice, self.case.shape))]
+        self.runners[name] = library.timed(Net(run, True, last), library.inputs)
+        _, grad = self.runners[name].results(True)
+        if self.expected is None:
+            self.expected = output, grad
+        if name in ONLY_GRADIENT:
+            output = self.expected[0]
+        return (differs(output, self.expected[0], TOLERANCE, "output")
+                or differs(grad, self.expected[1], TOLERANCE, "gradient"))
 
     def _net_without(self, kind, first, last, shape):
         """The key of the net without the operator; made on first use."""
         key = kind, first, last, shape
         if key not in self.without:
-            data = self.inputs[kind][0]
-            if shape != self.case.shape:
-                data = torch.ones(shape) if kind == "torch" else mx.nd.ones(shape)
-                if kind == "mxnet":
-                    data.attach_grad()
-            self.without[key] = self._net(kind, None, first, last, [data])
+            library = self.libraries[kind]
+            data = library.inputs[0] if shape == self.case.shape else library.ones(shape)
+            self.without[key] = library.timed(Net(None, first, last), [data])
         return key
-
-    def _check(self, spoil):
-        """Compare every peer with the reference, and stop measuring those that differ."""
-        reference = declared(self.case.op).REFERENCE
-        if reference not in self.runners:
-            raise RuntimeError(f"{self.case.title}: the reference {reference} does not run: {self.wrong}")
-        expected = self._results(reference)
-        for name in list(self.runners):
-            if name != reference:
-                output, grad = self._results(name)
-                if name in ONLY_GRADIENT:
-                    output = expected[0]
-                difference = (differs(output + (name == spoil), expected[0], TOLERANCE, "output")
-                              or differs(grad, expected[1], TOLERANCE, "gradient"))
-                if difference:
-                    self.wrong[name] = difference
-                    del self.runners[name]
-
-    def _results(self, name):
-        """A peer's output, all of it, and its gradient in the net."""
-        peer = next(peer for peer in self.peers if peer.name == name)
-        _, grad = self.runners[name].results(True)
-        if peer.in_torch:
-            with torch.no_grad():
-                return peer.run(torch, *self.inputs["torch"]).numpy(), grad
-        with peer.scope():
-            return peer.run(mx.nd, *self.inputs["mxnet"]).asnumpy(), grad
 
     def measure(self, samples: int, seconds: float) -> list[dict]:
         """Medians and quartiles in milliseconds by peer and pass, the nets without the operator taken off.
 
         Each runner is called ``samples`` times, or fewer (at least 5) once it has used up ``seconds``.
         """
-        steps = [("copy", self.copy.forward)]
+        source, target = np.ones(self.copied, self.case.dtype), np.full(self.copied, 2, self.case.dtype)
+
+        def copy():
+            start = now()
+            np.copyto(target, source)
+            return {"forward": now() - start}
+
+        steps = [("copy", copy)]
         for key, runner in {**self.without, **self.runners}.items():
             steps += [(key, self._step(runner.forward)), (key, self._step(runner.train))]
         times = {key: summary(values) for key, values in interleaved(steps, samples, seconds).items()}
@@ -281,27 +262,12 @@ class Bench:
 
 
 def run(case: Case, quick: bool = False, spoil: str | None = None) -> dict:
-    """Check and time a case.
-
-    Parameters
-    ----------
-    case : Case
-    quick : bool, default False
-        Whether it is enough that it runs.
-    spoil : str, optional
-        The peer whose output is made wrong, to see that the check works.
-
-    Returns
-    -------
-    dict
-        Goes into the JSON as it is.
-    """
+    """Check and time a case, or only show that it runs if ``quick``; the output of the peer ``spoil`` is made wrong."""
     bench = Bench(case, spoil)
     times = bench.measure(*((5, 0.02) if quick else (200 if case.nodes > 1 else 25, 0.6)))
     record = {"op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype, "nodes": case.nodes,
               "bytes": math.prod(bench.copied) * np.dtype(case.dtype).itemsize,
-              "peers": [peer.name for peer in bench.peers], "notes": bench.notes, "mismatches": bench.wrong,
-              "times": times}
+              "peers": list(bench.peers), "mismatches": bench.wrong, "times": times}
     del bench
     gc.collect()
     mx.nd.waitall()

@@ -36,8 +36,7 @@ def sample(case: dict) -> Optional[np.ndarray]:
     """Which of the first axis are compared: their numbers in order, or None for all."""
     shape, found = case["shape"], declared(case["op"])
     each = math.prod(shape[1:])
-    independent = found.independent and found.independent(case["attrs"], len(shape))
-    if not independent or each * shape[0] <= found.COMPARED:
+    if not found.independent(case["attrs"], len(shape)) or each * shape[0] <= found.COMPARED:
         return None
     count = max(3, found.COMPARED // each)
     if count >= shape[0]:
@@ -63,11 +62,7 @@ def expected(case: dict, given: dict, rows: Optional[np.ndarray] = None) -> dict
 
 def part(case: dict, array: np.ndarray, rows: Optional[np.ndarray]) -> np.ndarray:
     """The rows of an array that are compared; all of an array that has no row for every row of the data."""
-    return array[rows] if _sampled(case, array, rows) else array
-
-
-def _sampled(case, array, rows):
-    return rows is not None and array.shape[0] == case["shape"][0]
+    return array if rows is None or array.shape[0] != case["shape"][0] else array[rows]
 
 
 def differs(case: dict, name: str, got: np.ndarray, wanted: np.ndarray, rows: Optional[np.ndarray] = None,
@@ -79,8 +74,7 @@ def differs(case: dict, name: str, got: np.ndarray, wanted: np.ndarray, rows: Op
     if rows is not None and got.dtype.kind == "f" and np.isnan(got).any():
         return f"{name} has {int(np.isnan(got).sum())} NaN of {got.size}"
 
-    sampled = _sampled(case, got, rows)
-    got = part(case, got, rows)
+    whole, got = got, part(case, got, rows)
     if start is not None:
         wanted = wanted + start
     moves = name in declared(case["op"]).EXACT and start is None
@@ -94,6 +88,6 @@ def differs(case: dict, name: str, got: np.ndarray, wanted: np.ndarray, rows: Op
         return None
 
     first = tuple(map(int, np.unravel_index(int(np.argmin(close)), got.shape)))
-    place = (int(rows[first[0]]), *first[1:]) if sampled else first
+    place = first if got is whole else (int(rows[first[0]]), *first[1:])
     return (f"{name} is {float(got[first]):.6g} at {place}; expected {float(wanted[first]):.6g}; "
             f"{int((~close).sum())} of {got.size} differ")

@@ -18,7 +18,6 @@ from . import compare, plan
 DRAWN = 1 << 16     # elements of the data
 THREADS = 1 << 12   # so many of a launch are executed
 WHOLE = 1 << 17     # threads of a launch that is executed wholly where it is one of several, and may need the others'
-NEAR = 1 << 22      # bytes of a tensor that stays in the cache
 ARCHITECTURE = "sm_90"   # its registers are counted
 SECTOR, WARP = 32, 32
 
@@ -27,11 +26,10 @@ SECTOR, WARP = 32, 32
 class Launched:
     """One launch. The counts are those of all blocks.
 
-    ``executed``: an instruction's name -> warps that execute it. ``requested``: sectors of global memory. ``touched``:
-    the same, but each once for each block. ``footprint``: tensor -> bytes that are read or written, at most its own.
-    ``wavefronts``: of shared memory. ``waits``: how often a warp waits for global memory. ``far_waits``: those for
-    tensors that do not stay in the cache. ``longest``: instructions and waits of the warp that has most. ``idle``: the
-    share of lanes without work. ``registers`` of a thread; ``shared``: bytes of a block.
+    ``registers`` of a thread; ``shared``: bytes of a block. ``executed``: an instruction's name -> warps that execute
+    it. ``requested``: sectors of global memory. ``touched``: the same, but each once for each block. ``footprint``:
+    (tensor, "read" or "written") -> bytes, at most its own. ``wavefronts``: of shared memory. ``waits``: how often a
+    warp waits for global memory. ``longest``: instructions and waits of the warp that has most.
     """
     blocks: int
     threads: int
@@ -43,9 +41,7 @@ class Launched:
     footprint: dict
     wavefronts: float
     waits: float
-    far_waits: float
     longest: tuple
-    idle: float
 
     @property
     def warps(self) -> int:
@@ -63,15 +59,19 @@ class Pass:
 
 def count(case: Case) -> dict[str, Pass]:
     """Pass -> what it executes."""
-    memory, planned, kernel = _prepared(case)
+    made = plan.make([few_rows(case), case])
+    drawn, whole = made["cases"]
+    memory = _memory(drawn, whole)
+    interpreter = suites.from_tests("ptx.runner").Interpreter(checks=False)
+    interpreter.load(made["programs"])
+    usages = _usages(case.op, tuple(plan.types_of(case).items()))
     sizes = {name: array.nbytes for name, array in memory.arrays.items()}
     found = {}
-    for direction, launched in planned["passes"].items():
-        usage = _usages(case.op, _types(case))[direction]
-        launches = [_launched(kernel(launched["kernel"]), memory, arguments, launched, usage,
-                              sample(launched))
-                    for arguments in launched["launches"]]
-        found[direction] = Pass(launched["bytes"], launches, sizes)
+    for direction, planned in whole["passes"].items():
+        kernel = interpreter.kernel(planned["kernel"])
+        launches = [_launched(kernel, memory, planned, arguments, usages[direction])
+                    for arguments in planned["launches"]]
+        found[direction] = Pass(planned["bytes"], launches, sizes)
     return found
 
 
@@ -83,64 +83,25 @@ def few_rows(case: Case) -> Case:
     return dataclasses.replace(case, shape=(kept, *case.shape[1:]), more=more)
 
 
-def _prepared(case: Case) -> tuple:
-    """(Memory, the plan of the case, ``kernel(name)``). Tensors repeat some rows: of the inputs and NumPy's outputs."""
-    ptx, spaces = suites.from_tests("ptx.runner"), suites.from_tests("ptx.memory")
-    made = plan.make([few_rows(case), case])
-    drawn, whole = made["cases"]
+def _memory(drawn, whole):
+    """The tensors of a case, which repeat the rows of one with few: of its inputs, and of the outputs in NumPy.
+
+    Scratch memory has 0 where the blocks that write it are executed, else 1, as if they had written.
+    """
+    memory = suites.from_tests("ptx.memory").RepeatedMemory()
     given = compare.inputs(drawn)
-    results = {**given, **compare.expected(drawn, given)}
-    memory = spaces.RepeatedMemory()
+    values = {**given, **compare.expected(drawn, given)}
+    for planned in whole["passes"].values():
+        values.update((name, np.full(1, not is_whole(planned))) for name in planned["scratch"])
     for name, (shape, dtype) in whole["arrays"].items():
-        empty = np.zeros(drawn["arrays"][name][0])
-        for planned in whole["passes"].values():
-            if name in planned["scratch"]:
-                empty = _first_in(shape, planned)
-        memory.add(name, shape, dtype, results.get(name, empty))
-    interpreter = ptx.Interpreter(checks=False)
-    interpreter.load(made["programs"])
-    return memory, whole, interpreter.kernel
-
-
-def _first_in(shape: list, planned: dict) -> np.ndarray:
-    """What scratch memory has first: 0 where the blocks that write it are executed, else 1, as if they had written."""
-    return np.zeros(shape) if is_whole(planned) else np.ones(shape)
+        memory.add(name, shape, dtype, values.get(name, np.zeros(drawn["arrays"][name][0])))
+    return memory
 
 
 def is_whole(planned: dict) -> bool:
     """Whether all blocks of a pass are executed."""
     launches, threads = len(planned["launches"]), math.prod(planned["grid"]) * math.prod(planned["block"])
     return launches > 1 and threads <= WHOLE
-
-
-def _launched(kernel, memory, arguments: list, planned: dict, usage: nvrtc.Usage,
-              chosen: np.ndarray) -> Launched:
-    machine, counter = suites.from_tests("ptx.machine"), suites.from_tests("ptx.counter").Counter()
-    blocks, threads = math.prod(planned["grid"]), math.prod(planned["block"])
-    values = [memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
-    launch = machine.Launch(kernel, memory, values, tuple(planned["grid"]), tuple(planned["block"]), counter=counter,
-                            checks=False, blocks=chosen)
-    launch.run()
-    factor = blocks / len(chosen)
-    warps = len(chosen) * -(-threads // WARP)
-    far = [array for array in memory.arrays.values() if array.nbytes > NEAR]
-    far_waits, near_waits = counter.waits(lambda address: any(
-        array.address <= address < array.address + array.nbytes for array in far))
-    touched = {name: factor * SECTOR * sectors for name, sectors in _by_array(memory, counter).items()}
-    return Launched(
-        blocks=blocks,
-        threads=threads,
-        registers=usage.registers,
-        shared=usage.shared,
-        executed={name: factor * warps for name, warps in counter.executed.items()},
-        requested=factor * sum(counter.sectors.values()),
-        touched=sum(touched.values()) / SECTOR,
-        footprint={name: min(bytes, memory.arrays[name[0]].nbytes) for name, bytes in touched.items()},
-        wavefronts=factor * counter.wavefronts,
-        waits=(far_waits + near_waits) / warps,
-        far_waits=far_waits / warps,
-        longest=tuple(counter.of_warps[:, counter.of_warps[0].argmax()].tolist()),
-        idle=counter.divergence)
 
 
 def sample(planned: dict) -> np.ndarray:
@@ -157,26 +118,36 @@ def sample(planned: dict) -> np.ndarray:
     return (places * blocks / wanted).astype(int)
 
 
-def _by_array(memory, counter) -> dict[tuple[str, str], int]:
-    """(Array, "read" or "written") -> the sectors that blocks touch."""
-    names = list(memory.arrays)
-    starts = np.array([memory.arrays[name].address for name in names]) // SECTOR
-    found = {}
+def _launched(kernel, memory, planned, arguments, usage):
+    """Execute some blocks of a launch, and count for all."""
+    machine, counter = suites.from_tests("ptx.machine"), suites.from_tests("ptx.counter").Counter()
+    grid, block, chosen = tuple(planned["grid"]), tuple(planned["block"]), sample(planned)
+    values = [memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
+    machine.Launch(kernel, memory, values, grid, block, counter=counter, checks=False, blocks=chosen).run()
+    blocks, threads = math.prod(grid), math.prod(block)
+    factor = blocks / len(chosen)
+    starts = np.array([array.address for array in memory.arrays.values()]) // SECTOR
+    touched = {}   # (array, "read" or "written") -> bytes of the sectors that blocks touch
     for kind in counter.sectors:
         which = np.searchsorted(starts, counter.touched(kind), "right") - 1
-        counts = np.bincount(which, minlength=len(names))
-        found.update(((name, kind), int(count)) for name, count in zip(names, counts) if count)
-    return found
-
-
-def _types(case: Case) -> tuple:
-    """(Type variable, dtype) of each."""
-    return tuple((variable, case.label if variable == "L" else case.dtype)
-                 for variable in registry.get(case.op).op.types)
+        for number, sectors in zip(*np.unique(which, return_counts=True)):
+            touched[list(memory.arrays)[number], kind] = factor * SECTOR * int(sectors)
+    return Launched(
+        blocks=blocks,
+        threads=threads,
+        registers=usage.registers,
+        shared=usage.shared,
+        executed={name: factor * warps for name, warps in counter.executed.items()},
+        requested=factor * sum(counter.sectors.values()),
+        touched=sum(touched.values()) / SECTOR,
+        footprint={name: min(size, memory.arrays[name[0]].nbytes) for name, size in touched.items()},
+        wavefronts=factor * counter.wavefronts,
+        waits=counter.waits / (len(chosen) * -(-threads // WARP)),
+        longest=tuple(counter.of_warps[:, counter.of_warps[0].argmax()].tolist()))
 
 
 @functools.lru_cache(maxsize=4)
-def _usages(name: str, types: tuple) -> dict[str, nvrtc.Usage]:
+def _usages(name, types):
     """Direction -> the registers and the shared memory of an operator's kernel."""
     op = registry.get(name).op
     exports = {direction: rtc.export_name(op, direction, dict(types)) for direction in plan.PASSES}

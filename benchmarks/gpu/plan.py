@@ -18,17 +18,11 @@ PASSES = ("forward", "backward")
 
 
 def make(chosen: Iterable[Case]) -> dict:
-    """The plan of these cases; compiles their kernels.
-
-    Raises
-    ------
-    OpError
-        NVRTC is not installed, or a kernel does not compile.
-    """
+    """The plan of these cases; compiles their kernels. An OpError if one does not compile, or without NVRTC."""
     compiler, programs, entries = nvrtc.Compiler(), {}, []
     for case in chosen:
         op = registry.get(case.op).op
-        types = {variable: case.label if variable == "L" else case.dtype for variable in op.types}
+        types = types_of(case)
         key = f"{case.op} {' '.join(types.values())}"
         if key not in programs:
             programs[key] = _compile(compiler, op, types)
@@ -37,6 +31,11 @@ def make(chosen: Iterable[Case]) -> dict:
                         **_launches(op, case, types, programs[key]["names"])})
     return {"gluonops": gops.__version__, "cases": entries, "programs": {
         key: {"ptx": program["ptx"], "kernels": list(program["names"].values())} for key, program in programs.items()}}
+
+
+def types_of(case: Case) -> dict[str, str]:
+    """The dtype of each type variable."""
+    return {variable: case.label if variable == "L" else case.dtype for variable in registry.get(case.op).op.types}
 
 
 def _compile(compiler, op, types):
@@ -48,12 +47,10 @@ def _compile(compiler, op, types):
 
 
 def _launches(op, case, types, lowered):
-    """What a case consists of.
+    """What a case consists of. Integers have no gradient.
 
-    ``attrs``, all of them; ``inputs``, their names; ``classes``, how many there are for every input of class indices;
-    ``arrays`` (name -> shape and dtype); ``tables`` (name -> numbers), those of the arrays that are tuples in Python;
-    ``zeros``, the names of those that are 0 before the first launch (see ``contract.Array``); ``passes`` (what to
-    launch). Integers have no gradient.
+    ``classes``: input of class indices -> how many there are. ``arrays``: name -> shape and dtype; of these ``tables``
+    are tuples in Python, and ``zeros`` are 0 before the first launch (see ``contract.Array``).
     """
     attrs = op.parse(case.attrs)
     shapes = op.infer_shape(attrs, {op.inputs[0].name: case.shape, **case.more})
@@ -97,11 +94,11 @@ def _pass(op, case, direction, attrs, shapes, arrays):
     arrays.update(scratch)
 
     tensors = [("array", name) for name in [*reads, *writes, *scratch]]
-    arguments = [_argument(name, value) for name, value in planned.arguments.items()]
-    launches = []
-    for step in planned.steps:
-        step_argument = [("int64", step)] if op.cuda.steps else []
-        launches.append([*tensors, *(("int32", request) for request in requests), *step_argument, *arguments])
+    tensors += [("int32", request) for request in requests]
+    arguments = [("array", name) if isinstance(value, tuple)
+                 else ("float64" if isinstance(value, float) else "int64", value)
+                 for name, value in planned.arguments.items()]
+    launches = [[*tensors, *([("int64", step)] if op.cuda.steps else []), *arguments] for step in planned.steps]
 
     written = [name for name, request in zip(writes, requests) if request]
     moved = [arrays[name] for name in reads + written]
@@ -114,10 +111,3 @@ def _pass(op, case, direction, attrs, shapes, arrays):
         "bytes": sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in moved),
         "launches": launches,
     }
-
-
-def _argument(name, value):
-    """(kind, value) of a number as an argument; a tuple of numbers is an array."""
-    if isinstance(value, tuple):
-        return "array", name
-    return "float64" if isinstance(value, float) else "int64", value

@@ -1,25 +1,17 @@
-"""How a case is run: the kernels alone with CuPy, or our operators in MXNet.
+"""How a case is run: the kernels of a plan, with CuPy.
 
 A runner has ``prepare(case, given, before)``; ``run(outputs)``, which computes the case once and gives (results by
-name, what was in those that were added to); ``spilled()``; ``launch(part)``, which queues one pass; ``copier(size)``, a
-function that copies so many bytes within the GPU's memory, half of them read and half written; and ``time(function,
-calls)``: (milliseconds of a call, whether they are the GPU's alone).
+name, what was in those that were added to); ``spilled()``; and ``release()``. ``tests`` has others, which measure no
+time.
 """
 from __future__ import annotations
 
-import math
-import os
 import pathlib
 import tempfile
-import time
-import warnings
 from collections.abc import Callable
-from typing import Union
 
 import numpy as np
 import numpy.typing as npt
-
-from ..harness.cases import declared
 
 BUSY = 1 << 28     # bytes of the copies that occupy the GPU
 MOST_AHEAD = 512   # such copies, in a queue that holds about a thousand
@@ -39,17 +31,35 @@ def zeros(case: dict) -> dict[str, np.ndarray]:
     return {name: np.zeros(*case["arrays"][name]) for name in case["zeros"]}
 
 
-def filled(array: np.ndarray) -> bool:
-    """Whether an array is as it was filled."""
-    return bool(np.isnan(array).all() if array.dtype.kind == "f" else (array == filler(array.dtype)).all())
+class Runner:
+    """Places the arrays of a case on a GPU, by ``to_gpu(array)`` and ``to_cpu(array)``."""
+
+    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
+        """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
+        self.case, self.before, self.whole, self.arrays = case, before, {}, {}
+        initial = {**given, **before, **zeros(case)}
+        for name, (shape, dtype) in case["arrays"].items():
+            self.place(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
+
+    def place(self, name: str, array: np.ndarray) -> None:
+        """Copy an array to the GPU, at the offset in elements that the case gives."""
+        front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
+        self.whole[name] = self.to_gpu(np.concatenate([front, array.ravel()]))
+        self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
+
+    def spilled(self) -> list[str]:
+        """The arrays in front of whose first element something was written."""
+        offset = self.case["offset"]
+        fronts = {name: self.to_cpu(whole[:offset]) for name, whole in self.whole.items() if offset}
+        return [name for name, front in fronts.items()
+                if not (np.isnan(front) | (front == filler(front.dtype))).all()]
 
 
-class CuPy:
+class CuPy(Runner):
     """Runs a plan's kernels with CuPy, measured by the GPU's own clock.
 
     Arrays are filled on the CPU and copied, so that CuPy has nothing to compile.
     """
-    name = "the plan's PTX through CuPy"
 
     def __init__(self, quick=False):
         import cupy
@@ -77,28 +87,22 @@ class CuPy:
                 self.functions.update((name, module.get_function(name)) for name in program["kernels"])
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        """Copy the arrays of a case to the GPU; outputs are filled with NaN bits first."""
-        self.case, self.before, self.whole, self.arrays = case, before, {}, {}
-        for name, (shape, dtype) in case["arrays"].items():
-            size = case["offset"] + math.prod(shape)
-            whole = self.whole[name] = self.cupy.empty(size, dtype)
-            whole.set(np.full(size, filler(dtype), dtype))
-            self.arrays[name] = whole[case["offset"]:].reshape(shape)
-        for name, array in {**given, **before, **zeros(case)}.items():
-            self.put(name, array)
+        super().prepare(case, given, before)
+        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}   # as the kernels take them
         self.kernels = {}
         for part, planned in case["passes"].items():
+            launches = [tuple(self.arrays[value] if kind == "array" else numbers[kind](value)
+                              for kind, value in arguments) for arguments in planned["launches"]]
             function = self.functions[planned["kernel"]]
-            launches = [self._arguments(arguments) for arguments in planned["launches"]]
             self.kernels[part] = function, tuple(planned["grid"]), tuple(planned["block"]), launches
 
-    def _arguments(self, planned):
-        """The arguments of a launch: arrays on the GPU, and numbers of the type that the kernel takes."""
-        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}
-        return tuple(self.arrays[value] if kind == "array" else numbers[kind](value) for kind, value in planned)
+    def to_gpu(self, array: np.ndarray) -> object:
+        placed = self.cupy.empty(array.shape, array.dtype)
+        placed.set(array)
+        return placed
 
-    def put(self, name: str, array: np.ndarray) -> None:
-        self.arrays[name].set(np.ascontiguousarray(array))
+    def to_cpu(self, array: object) -> np.ndarray:
+        return self.cupy.asnumpy(array)
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Backward gets ``outputs``, NumPy's, where they are given, so that each kernel is judged on its own."""
@@ -106,31 +110,28 @@ class CuPy:
         for part, p in self.case["passes"].items():
             if part == "backward":
                 for name, array in outputs.items():
-                    self.put(name, array)
+                    self.arrays[name].set(np.ascontiguousarray(array))
             self.launch(part)
-            results.update((name, self.cupy.asnumpy(self.arrays[name])) for name in p["written"])
+            results.update((name, self.to_cpu(self.arrays[name])) for name in p["written"])
         return results, self.before
 
-    def spilled(self) -> list[str]:
-        """The arrays in front of whose first element something was written."""
-        fronts = {name: self.cupy.asnumpy(whole[:self.case["offset"]]) for name, whole in self.whole.items()}
-        return [name for name, front in fronts.items() if not filled(front)]
-
     def launch(self, part: str) -> None:
+        """Queue one pass."""
         function, grid, block, launches = self.kernels[part]
         for arguments in launches:
             function(grid, block, arguments)
 
     def copier(self, size: int) -> Callable:
+        """A function that copies so many bytes within the GPU's memory, half of them read and half written."""
         source, target = (self.cupy.zeros(size // 2, "uint8") for _ in range(2))
         return lambda: self.cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, 3, 0)
 
     def time(self, function: Callable, calls: int) -> tuple[float, bool]:
-        """The GPU's time for ``calls`` calls queued one behind another on the default stream, torch's as well.
+        """(Milliseconds of a call, whether they are the GPU's alone), of calls queued one behind another.
 
-        The GPU is busy with copies until the last is queued, so that it never waits for Python: more of them until
-        the first call has not begun by then. A function that itself waits for the GPU cannot be queued ahead of it:
-        its time is what it takes as it is, launches and all.
+        The queue is the default stream, torch's as well. The GPU is busy with copies until the last call is queued, so
+        that it never waits for Python: more of them until the first call has not begun by then. A function that itself
+        waits for the GPU cannot be queued ahead of it: its time is what it takes as it is, launches and all.
         """
         cuda = self.cupy.cuda
         start, end = cuda.Event(), cuda.Event()
@@ -153,109 +154,3 @@ class CuPy:
         self.arrays = self.whole = self.kernels = None
         self.ahead.clear()
         self.cupy.get_default_memory_pool().free_all_blocks()
-
-
-class MXNet:
-    """Runs our operators in MXNet on ``mx.gpu(0)``: ``gops.ops.<op>`` under autograd, in the custom backend.
-
-    It needs none of MXNet's own CUDA operators, which a new GPU lacks: every array is made on the CPU and copied, the
-    gradients' as well, and every head gradient is given. What is timed are calls of the CustomOps by hand.
-    """
-    name = "CustomOps through mx.rtc"
-
-    def __init__(self, quick=False):
-        if quick:
-            os.environ.setdefault("MXNET_GPU_MEM_POOL_TYPE", "Unpooled")   # compute-sanitizer needs it, as in CuPy
-        import gluonops
-        import mxnet as mx
-        from gluonops.core import backend
-        from gluonops.runtime import driver
-        if not backend.has_gpu():
-            raise NoGPU("MXNet sees none")
-        warnings.simplefilter("error", RuntimeWarning)   # a kernel that is given up on is a failure here
-        self.mx, self.device, gpu = mx, mx.gpu(0), driver.examine()["gpus"][0]
-        self.machine = {"gpu": gpu["name"], "capability": gpu["capability"], "mxnet": mx.__version__,
-                        "gluonops": gluonops.__version__}
-
-    def load(self, programs: dict) -> None:
-        """Does nothing: mx.rtc compiles on the first launch."""
-
-    def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
-        from gluonops.core import custom, registry
-        self.entry, self.case, self.before, self.arrays, self.whole = registry.get(case["op"]), case, before, {}, {}
-        self.operator = custom.Operator(self.entry, self.entry.op.parse(case["attrs"]))
-        initial = {**given, **before, **zeros(case)}
-        for name, (shape, dtype) in case["arrays"].items():
-            self.put(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
-
-    def put(self, name: str, array: np.ndarray) -> None:
-        """Copy an array to the device, at the offset in elements that the case gives."""
-        front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
-        whole = np.concatenate([front, array.ravel()])
-        self.whole[name] = self.mx.nd.array(whole, dtype=whole.dtype).as_in_context(self.device)
-        self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
-
-    def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Compute as a user would. MXNet gives the outputs' memory, so only gradients can be added to.
-
-        A user does not see hidden outputs: they are computed by a call of the CustomOp by hand.
-        """
-        import gluonops as gops
-        op, mx, case = self.entry.op, self.mx, self.case
-        inputs = [self.arrays[arg.name] for arg in op.inputs]
-        gradients = case["passes"].get("backward", {"written": []})["written"]
-        attrs = {**case["attrs"], **declared(case["op"]).ALL_OUTPUTS}
-        if gradients:
-            mx.autograd.mark_variables([self.arrays[name.replace("_grad", "")] for name in gradients],
-                                       [self.arrays[name] for name in gradients], case["request"])
-        with gops.backend("custom"), mx.autograd.record():
-            returned = getattr(gops.ops, case["op"])(*inputs, **attrs)
-        returned = returned if isinstance(returned, tuple) else (returned,)
-        if gradients:
-            if "output_grad" not in self.arrays:   # an operator that ignores it; else MXNet would make one
-                self.put("output_grad", np.ones(returned[0].shape, case["dtype"]))
-            mx.autograd.backward([returned[0]], [self.arrays["output_grad"]])
-        results = {out.name: array.asnumpy() for out, array in zip(op.outputs, returned)}
-        results.update((name, self.arrays[name].asnumpy()) for name in gradients)
-        hidden = [out.name for out in op.outputs if out.name not in results]
-        if hidden:
-            self.launch("forward")
-            results.update((name, self.arrays[name].asnumpy()) for name in hidden)
-        return results, {name: self.before[name] for name in gradients if name in self.before}
-
-    def spilled(self) -> list[str]:
-        offset = self.case["offset"]
-        return [name for name, whole in self.whole.items() if offset and not filled(whole[:offset].asnumpy())]
-
-    def launch(self, part: str) -> None:
-        op, arrays = self.entry.op, self.arrays
-        inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
-        if part == "forward":
-            self.operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
-            return
-        requests = ["write" if arg.has_gradient(self.operator.attrs) else "null" for arg in op.inputs]
-        # The operator reads the head gradients that its contract declares; for the others anything will do.
-        heads = [arrays.get(f"{out.name}_grad", arrays[out.name]) for out in op.outputs]
-        gradients = [arrays.get(f"{arg.name}_grad", arrays[arg.name]) for arg in op.inputs]   # a label may have none
-        self.operator.backward(requests, heads, inputs, outputs, gradients, [])
-
-    def copier(self, size: int) -> Callable:
-        source, target = (self.mx.nd.empty((size // 2,), self.device, "uint8") for _ in range(2))
-        return lambda: source.copyto(target)
-
-    def time(self, function: Callable, calls: int) -> tuple[float, bool]:
-        """The time until the engine has nothing left to do, with MXNet's own share."""
-        self.mx.nd.waitall()
-        start = time.perf_counter()
-        for _ in range(calls):
-            function()
-        self.mx.nd.waitall()
-        return (time.perf_counter() - start) * 1e3 / calls, False
-
-    def release(self) -> None:
-        self.arrays = self.whole = None
-        self.mx.nd.waitall()
-
-
-Runner = Union[CuPy, MXNet]
-RUNNERS = {"cupy": CuPy, "mxnet": MXNet}

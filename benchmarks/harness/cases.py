@@ -1,80 +1,20 @@
-"""The words in which operators are declared, and the cases that follow: for the CPU, a GPU, and two commits.
+"""The cases that follow from the declarations of operators: for the CPU, a GPU, and two commits.
 
-An operator is declared in ``benchmarks/operators/<op>.py``. That module imports neither gluonops nor MXNet, because a
-machine with a GPU may have neither. It may have the names in ``DEFAULTS``. An operator without such a module has the
-cases of its suite in ``tests/ops``, and one of a typical size.
+An operator that ``benchmarks/operators`` does not declare has the cases of its suite in ``tests/ops``, and one of a
+typical size.
 """
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import importlib.util
-import types
 from collections.abc import Iterable, Iterator
+
+from .declaration import DECLARED, Declaration, Row
 
 FLOATS = ("float32", "float16", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = ("int32", "uint8")   # the types of class indices beyond float32
 NODES = 64                    # operators in a chain
 LONGEST = 5                   # numbers of an attribute that are in a case's name
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """A shape of the data, attributes, and the shapes of inputs that do not follow from the data's."""
-    shape: tuple
-    attrs: dict = dataclasses.field(default_factory=dict)
-    more: dict = dataclasses.field(default_factory=dict)
-    dtype: str = "float32"
-
-
-@dataclasses.dataclass(frozen=True)
-class Target:
-    """``at_least``: of the speed of the peer in a pass; ``copy`` is a copy of as many bytes."""
-    part: str
-    than: str
-    at_least: float
-
-
-# On a GPU, of an operator that only moves its data, and of one that computes meanwhile.
-AS_FAST_AS_A_COPY = (Target("forward", "copy", 0.9), Target("backward", "copy", 0.9), Target("forward", "torch", 1),
-                     Target("both", "torch", 1))
-NEARLY_AS_FAST_AS_A_COPY = (Target("forward", "copy", 0.85), Target("backward", "copy", 0.85))
-
-
-def always(attrs: dict, ndim: int) -> bool:
-    """``independent`` of an operator whose samples know nothing of each other."""
-    return True
-
-
-def unless_along_first(attrs: dict, ndim: int) -> bool:
-    """``independent`` of an operator that computes along its attribute ``axis``."""
-    return attrs["axis"] % ndim != 0
-
-
-DEFAULTS = {
-    "CPU": (),           # rows that are timed beside the peers on the CPU
-    "CHAINED": (),       # rows of NODES operators in a chain there, for the cost of a node
-    "COMMITS": (),       # rows that are timed in two commits, beside those of CPU
-    "TARGETS": (Target("both", "builtin", 2), Target("both", "torch", 1.3)),   # on the CPU
-    "GPU": (),           # rows that are timed on a GPU
-    "GPU_TARGETS": (),
-    "TYPICAL": (),       # rows that every float type goes through there
-    "SMALL": (),         # odd little rows, which are also added to, offset, and given labels of integers
-    "INTEGERS": None,    # rows for the integer types, where the operator takes them; None: those of SMALL
-    "VARIANTS": (),      # rows for what the attributes bring, in float32
-    "ALL_OUTPUTS": {},   # attributes with which the function returns every output that it can
-    "EXACT": (),         # results that have to be equal to NumPy's on a GPU, because elements only move
-    "COMPARED": 1 << 22,     # elements that NumPy computes at most
-    "independent": None,     # (attrs, ndim) -> whether a result depends on its own row of the first axis alone
-    "LIGER": False,      # whether Liger-Kernel has the function
-    "backends": None,    # shape -> the backends that are timed; None: all of them
-    "REFERENCE": "builtin",   # the peer that the others have to agree with on the CPU
-    "draw": None,        # (attrs, shapes, rng) -> inputs by name, in place of those of the oracle or random numbers
-    "in_torch": None,    # (attrs, ndim) -> ``run(torch, *inputs)``, or None where torch has no such function
-    "in_mxnet": None,    # (attrs, shape) -> peer -> ``run(F, *inputs)``, beside those of ``gluonops.bench.peers``
-    "in_numpy": None,    # (attrs) -> the functions of a CustomOp in NumPy: see ``benchmarks/cpu/numpy_peer.py``
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,14 +69,14 @@ def _dimensions(shape):
     return "x".join(map(str, shape))
 
 
-def declared(op: str) -> types.SimpleNamespace:
-    """What is declared of an operator, with the defaults for what is not."""
-    name = f"benchmarks.operators.{op}"
-    module = importlib.import_module(name) if importlib.util.find_spec(name) else types.SimpleNamespace()
-    return types.SimpleNamespace(**{**DEFAULTS, **vars(module)})
+def declared(op: str) -> Declaration:
+    """What is declared of an operator."""
+    from .. import operators  # noqa: F401  (they declare themselves)
+
+    return DECLARED.get(op, Declaration)()
 
 
-def with_rows(op: str) -> types.SimpleNamespace:
+def with_rows(op: str) -> Declaration:
     """The same, with rows for what has none; they follow from the operator's suite and contract. Needs gluonops."""
     from gluonops.bench.cases import typical
 

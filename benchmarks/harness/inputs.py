@@ -14,36 +14,27 @@ PERIOD = 8388593   # a prime: large tensors repeat so many random numbers, out o
 
 
 def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Inputs by name, the same in every process.
+    """Inputs by name, the same in every process, as far as ``names`` asks for them and in its order.
 
-    Parameters
-    ----------
-    op : str
-    attrs : dict
-        Every attribute.
-    arrays : dict
-        Name -> (shape, dtype), of more than the inputs if need be.
-    classes : dict
-        Input of class indices -> how many classes there are.
-    names : iterable of str
-        What is wanted, in this order.
+    ``attrs``: all. ``arrays``: name -> (shape, dtype). ``classes``: input of class indices -> how many there are.
     """
     rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**attrs)
     shapes = {name: tuple(arrays[name][0]) for name in names if name in arrays}
-    drawn = {}
-    for function in (getattr(suites.oracle(op), "draw", None), declared(op).draw):
-        if function:
-            drawn.update(function(attrs, shapes, rng))
-
+    oracle = suites.oracle(op)
+    drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
+    drawn.update(declared(op).draw(attrs, shapes, rng))
     given = {}
     for name in shapes:
         shape, dtype = arrays[name]
         if name in drawn:
             given[name] = drawn[name].astype(dtype)
         elif name in classes:
-            given[name] = _labels(rng, shape, classes[name], attrs).astype(dtype)
+            ignored = getattr(attrs, "ignore_label", None)
+            given[name] = suites.from_tests("oracles").draw_labels(rng, shape, classes[name], ignored).astype(dtype)
+        elif np.dtype(dtype).kind != "f":
+            given[name] = rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
         else:
-            given[name] = _numbers(rng, shape, dtype)
+            given[name] = np.resize(rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype), shape)
     return given
 
 
@@ -60,14 +51,3 @@ def of_case(case) -> dict[str, np.ndarray]:
         dtype = case.dtype if variables[arg.name] == "T" else "float32"
         arrays[arg.name] = shapes[arg.name], "int64" if arg.name in classes else dtype
     return draw(case.op, attrs._asdict(), arrays, classes, arrays)
-
-
-def _labels(rng, shape, classes, attrs):
-    return suites.from_tests("oracles").draw_labels(rng, shape, classes, getattr(attrs, "ignore_label", None))
-
-
-def _numbers(rng, shape, dtype):
-    if np.dtype(dtype).kind != "f":
-        return rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
-    numbers = rng.standard_normal(min(math.prod(shape), PERIOD)).astype(dtype)
-    return np.resize(numbers, shape)

@@ -35,14 +35,14 @@ def describe() -> dict[str, object]:
         "python": platform.python_version(),
         "mxnet": mxnet.__version__,
         "numpy": numpy.__version__,
-        "torch": _version("torch"),
-        "onnxruntime": _version("onnxruntime"),
+        "torch": version("torch"),
+        "onnxruntime": version("onnxruntime"),
         "gluonops": gluonops.__version__,
         "target": native.target(),
     }
 
 
-def _version(package: str) -> Optional[str]:
+def version(package: str) -> Optional[str]:
     """The version of an optional package, which is not imported."""
     try:
         return importlib.metadata.version(package)

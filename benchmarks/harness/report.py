@@ -8,11 +8,10 @@ import os
 import pathlib
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "benchmarks" / "README.md"
-VERDICTS = {True: "passed", False: "MISSED", None: "-"}
 
 
 def of(record: dict, peer: str, figure: str = "ms", **where) -> float | None:
@@ -21,23 +20,24 @@ def of(record: dict, peer: str, figure: str = "ms", **where) -> float | None:
     return next((row.get(figure) for row in record["times"] if wanted <= row.items()), None)
 
 
-def speedup(record: dict, ours: str, than: str, **where) -> float | None:
+def speedup(record: dict, ours: str, than: str, figure: str = "ms", **where) -> float | None:
     """How many times as long as ours a peer takes: over the turns, which hit both alike, where these are known."""
     turns = [of(record, peer, "turns", **where) for peer in (ours, than)]
     if all(turns):
         return statistics.median(theirs / mine for mine, theirs in zip(*turns))
-    mine, theirs = of(record, ours, **where), of(record, than, **where)
+    mine, theirs = (of(record, peer, figure, **where) for peer in (ours, than))
     return theirs / mine if mine and theirs else None
 
 
 def compared(case: str, at_least: float, than: str, speed: float | None) -> dict:
-    """The verdict on a target of our speed, as a multiple of a peer's."""
+    """The verdict on a target of our speed, as a multiple of a peer's; ``passed`` is None where it was not measured."""
     words = f"as fast as {than}" if at_least == 1 else f"{at_least:.3g} x the speed of {than}"
+    verdict = {"case": case, "target": words}
     if speed is None:
-        return verdict(case, words, "not measured", None)
+        return {**verdict, "measured": "not measured", "passed": None}
     if speed <= 0:   # a net's time less that of the net without the operator
-        return verdict(case, words, "within noise", None)
-    return verdict(case, words, f"{speed:.2f} x", speed >= at_least)
+        return {**verdict, "measured": "within noise", "passed": None}
+    return {**verdict, "measured": f"{speed:.2f} x", "passed": speed >= at_least}
 
 
 def milliseconds(ms: float) -> str:
@@ -45,35 +45,26 @@ def milliseconds(ms: float) -> str:
 
 
 def cell(record: dict, peer: str, ours: str | None, **where) -> str:
-    """A peer's time, and how many times as long as ours it is; or why there is none."""
-    if peer in record["mismatches"]:
-        return f"MISMATCH {record['mismatches'][peer]}"
-    time = of(record, peer, **where)
+    """A peer's time, and how many times as long as ours it is."""
+    time, ratio = of(record, peer, **where), speedup(record, ours, peer, **where)
     if time is None:
-        return record["notes"].get(peer, "")
-    ratio = speedup(record, ours, peer, **where)
+        return ""
     return milliseconds(time) + (f" ({ratio:.2f})" if ratio and ratio > 0 else "")
 
 
-def text(title: str, record: dict, ours: str | None, passes: Sequence[str] = ()) -> str:
-    """A record as lines of text: the time of each peer, of each pass if there are several."""
-    columns = [{"pass": one} for one in passes] or [{}]
-    lines = [["", *passes]] if passes else []
-    for peer in dict.fromkeys([*(row["peer"] for row in record["times"]), *record["peers"]]):
-        found = [cell(record, peer, ours, **where) for where in columns]
-        is_measured = any(of(record, peer, **where) for where in columns)
-        lines.append([peer, *(found if is_measured else [found[0], *[""] * len(passes[1:])])])
+def text(title: str, record: dict, ours: str | None, columns: Mapping[str, Mapping]) -> str:
+    """A record as lines of text: the times of each peer, or what is wrong with it."""
+    lines = [["", *columns]]
+    for peer in dict.fromkeys(row["peer"] for row in record["times"]):
+        lines.append([peer, *(cell(record, peer, ours, **where) for where in columns.values())])
+    for peer, what in record["mismatches"].items():
+        lines.append([peer, *[""] * (len(columns) - 1), f"MISMATCH {what}"])
     return "\n".join([f"{title}; times ours in brackets", *(f"  {line}" for line in aligned(lines))])
 
 
 def cells(figures: Sequence[float | None], form: str = "{:.3g}") -> list[str]:
     """Figures as text, and nothing where there is none."""
     return ["" if figure is None else form.format(figure) for figure in figures]
-
-
-def amount(size: float) -> str:
-    """Bytes as a person says them."""
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -88,43 +79,18 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cells).rstrip() for cells in padded]
 
 
-def verdict(case: str, target: str, measured: str, passed: bool | None) -> dict:
-    """What became of one target in one case; ``passed`` is None where nothing was measured."""
-    return {"case": case, "target": target, "measured": measured, "passed": passed}
-
-
-def targets_text(verdicts: Sequence[dict]) -> str:
-    """The targets as lines of text."""
-    if not verdicts:
-        return "no target speaks of these cases"
-    lines = [[v["case"], v["target"], v["measured"], VERDICTS[v["passed"]]] for v in verdicts]
-    return "\n".join(aligned(lines))
-
-
-def targets_met(verdicts: Sequence[dict]) -> str:
-    """How many targets are met, as a sentence."""
-    passed = sum(v["passed"] is True for v in verdicts)
-    judged = sum(v["passed"] is not None for v in verdicts)
-    return f"{passed} of {judged} targets are met."
-
-
 def put(path: str | os.PathLike, name: str, body: str) -> None:
-    """Put text between the markers of :func:`marked`."""
-    page, markers = marked(path, name)
-    text = markers.sub(lambda match: f"{match[1]}{body}\n{match[2]}", page)
-    pathlib.Path(path).write_text(text, encoding="utf-8")
-
-
-def marked(path: str | os.PathLike, name: str) -> tuple[str, re.Pattern]:
-    """A file's text, and the pattern of what its markers ``<!-- name:begin -->`` and ``<!-- name:end -->`` hold.
+    """Put text between the lines ``<!-- name:begin -->`` and ``<!-- name:end -->`` of a page.
 
     Raises
     ------
     ValueError
-        There are no markers.
+        There are no such lines.
     """
-    page = pathlib.Path(path).read_text(encoding="utf-8")
-    markers = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.S)
-    if not markers.search(page):
+    path = pathlib.Path(path)
+    page = path.read_text(encoding="utf-8")
+    text, count = re.subn(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)",
+                          lambda match: f"{match[1]}{body}\n{match[2]}", page, flags=re.S)
+    if not count:
         raise ValueError(f"{path} has no lines <!-- {name}:begin --> and <!-- {name}:end -->")
-    return page, markers
+    path.write_text(text, encoding="utf-8")

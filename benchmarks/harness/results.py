@@ -27,6 +27,13 @@ def save(path: str | os.PathLike, results: dict) -> None:
     os.replace(part, path)
 
 
+def add(path: str | os.PathLike, name: str, row: dict) -> None:
+    """Put a row into a file of rows by name, in the place of its old one."""
+    found = load(path) if os.path.exists(path) else {}
+    found[name] = row
+    save(path, dict(sorted(found.items())))
+
+
 def dump(results: dict) -> str:
     """The text of a file: a line for every entry of a list, however deep that list is in dicts."""
     return _lines(results, "")

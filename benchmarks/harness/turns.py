@@ -5,6 +5,7 @@ dict of functions by name. Each line of the input is a list, a name and argument
 """
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -19,16 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SETTINGS = ("GLUONOPS_", "GOMP_", "KMP_", "MALLOC_", "MKL_", "MXNET_", "OMP_")
 
 
-class Peer:
-    """A process with what ``module.make`` makes.
-
-    Parameters
-    ----------
-    module : str
-    environment : mapping of str to str
-    **keywords
-        Of ``make``; JSON.
-    """
+class Peer(contextlib.AbstractContextManager):
+    """A process with what ``module.make(**keywords)`` makes; it ends with the context. Keywords are JSON."""
 
     def __init__(self, module: str, environment: Mapping[str, str], **keywords):
         path = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), str(ROOT)]))
@@ -44,8 +37,7 @@ class Peer:
         except (OSError, ValueError):   # it has ended
             raise PeerEnded("a measured process has ended; its message is above") from None
 
-    def close(self) -> None:
-        """Let the process end."""
+    def __exit__(self, *error: object) -> None:
         self.process.stdin.close()
         self.process.stdout.close()
         self.process.wait()

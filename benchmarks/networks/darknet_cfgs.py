@@ -32,7 +32,7 @@ import numpy as np
 import onnxruntime
 from gluonops.darknet.weighted import Weighted
 
-from ..harness import results as files
+from ..harness import results
 from . import peers
 
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
@@ -59,9 +59,7 @@ def main() -> None:
         name = f"{program}/{cfg.stem}"
         row = measure(cfg, programs.get(program), doubles.get(program))
         print(name, row, flush=True)
-        results = files.load(RESULTS) if RESULTS.exists() else {}
-        results[name] = row
-        files.save(RESULTS, dict(sorted(results.items())))
+        results.add(RESULTS, name, row)
 
 
 def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
@@ -169,32 +167,27 @@ def _calibrate(layer: Weighted, norm: mx.gluon.nn.BatchNorm, data: mx.nd.NDArray
 
 def predict(program: str, cfg: pathlib.Path, net: gops.darknet.DarknetNet, image: np.ndarray,
             folder: pathlib.Path, dtype: np.dtype) -> tuple[list[np.ndarray], float]:
-    """What the program computes: the output of every layer; the milliseconds that it took."""
+    """What the program computes: the output of every layer; the milliseconds that it took.
+
+    A double's file of weights has float64 behind its header.
+    """
     weights, data, out = (folder / name for name in ("weights", "input", "out"))
-    save_weights(net, weights, dtype)
+    gops.darknet.save_weights(net, weights)
+    content = weights.read_bytes()
+    numbers = np.frombuffer(content, FLOAT, offset=HEADER).astype(dtype)
+    weights.write_bytes(content[:HEADER] + numbers.tobytes())
     image.astype(dtype).tofile(data)
     fold = "1" if "xnor" in cfg.stem else "0"
     done = subprocess.run([os.path.abspath(program), cfg.name, weights, data, out, fold], cwd=folder, check=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     weights.unlink()
-    numbers = out.read_bytes()
-    layers, at, outputs = struct.unpack_from("<i", numbers)[0], 4, []
+    recorded = out.read_bytes()
+    layers, at, outputs = struct.unpack_from("<i", recorded)[0], 4, []
     for _ in range(layers):
-        count, _, _, _ = struct.unpack_from("<4i", numbers, at)
-        outputs.append(np.frombuffer(numbers, dtype, count, at + 16))
+        count, _, _, _ = struct.unpack_from("<4i", recorded, at)
+        outputs.append(np.frombuffer(recorded, dtype, count, at + 16))
         at += 16 + count * dtype.itemsize
     return outputs, 1e3 * float(done.stdout.split()[-1])
-
-
-def save_weights(net: gops.darknet.DarknetNet, path: pathlib.Path, dtype: np.dtype) -> None:
-    """The weights as the program of this type reads them: a double's file has float64 behind its header."""
-    gops.darknet.save_weights(net, path)
-    if dtype == FLOAT:
-        return
-    content = path.read_bytes()
-    with open(path, "wb") as file:
-        file.write(content[:HEADER])
-        np.frombuffer(content, FLOAT, offset=HEADER).astype(DOUBLE).tofile(file)
 
 
 def deviation(net: gops.darknet.DarknetNet, ours: list[np.ndarray], theirs: list[np.ndarray],

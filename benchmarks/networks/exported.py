@@ -4,78 +4,80 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ..harness import machine, turns
+from ..harness.command import Benchmark
 from .peers import AS_IT_STARTS, COMPILED, EAGER_TUNED, NAIVE, ORT, ORT_INT8
 
 SIZES = {"yolov2": 416, "tiny_yolov2": 416, "darknet19": 224, "small": 64}   # height and width of the image
 SMALL = "small"                      # a miniature for quick runs
 TURNS, SECONDS = 15, 0.15            # turns of every peer, and the seconds of each
 QUICK_TURNS, QUICK_SECONDS = 2, 0.01
-Compare = Callable[["np.ndarray | None", "np.ndarray"], "str | None"]   # says what is wrong with an output
 
 
-def add_options(parser: argparse.ArgumentParser, nets: Sequence[str]) -> None:
-    """Options of the commands that measure exported networks."""
-    parser.add_argument("--net", action="append", choices=nets, help="only this one; may be given several times")
-    parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
-    parser.add_argument("--spoil", metavar="PEER", help="add 1 to this peer's output, to see that the check works")
+class Exported(Benchmark):
+    """A command that times exported networks, in milliseconds for each image.
 
-
-def measure(net: str, batch: int, threads: int, peers: Sequence[str], form: str, compare: Compare,
-            args: argparse.Namespace) -> dict:
-    """Check and time a network.
-
-    Parameters
-    ----------
-    net : str
-    batch : int
-        Images of a call.
-    threads : int
-        Of every peer.
-    peers : sequence of str
-        The output of the first one is expected of the others.
-    form : {'float', 'int8'}
-        The files that are exported.
-    compare : callable
-    args : argparse.Namespace
-
-    Returns
-    -------
-    dict
-        A record. Times are in milliseconds for each image.
+    ``peers``: the output of the first one is expected of the others, within ``tolerance`` of its largest value.
+    ``ways``: of each the ``batch`` of images of a call, or the ``threads`` of every peer. ``form``: the files that are
+    exported, "float" or "int8".
     """
-    notes, wrong, outputs = {}, {}, {}
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        export(net, folder, form)
-        running = {}
-        for peer in peers:
-            lacks = missing(peer, args.quick)
-            if lacks:
-                notes[peer] = lacks
-                continue
-            running[peer] = turns.Peer("benchmarks.networks.peers", environment(peer, threads), peer=peer, net=net,
-                                       folder=folder, size=SIZES[net], batch=batch, spoil=peer == args.spoil)
-            stack.callback(running[peer].close)
-        for peer, process in list(running.items()):
-            outputs[peer] = output(process, pathlib.Path(folder, f"{peer}.npy"))
-            problem = compare(outputs[peer], outputs[peers[0]])
-            if problem:
-                wrong[peer] = problem
-                del running[peer]
-        wanted = (QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)
-        times = turns.in_turns(running, wanted[0], "time", wanted[1])
-    return {"net": net, "size": SIZES[net], "peers": list(peers), "notes": notes, "mismatches": wrong,
-            "times": [{"peer": peer, **turns.milliseconds(calls, batch)} for peer, calls in times.items()],
-            "outputs": outputs}
+    columns = {"each image": {}}
+    peers: Sequence[str]
+    tolerance: float
+    nets: Sequence[str]
+    ways: Sequence[dict]
+    form: str
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--net", action="append", choices=self.nets, help="only this one; may be given several "
+                            "times")
+        parser.add_argument("--turns", type=int, default=TURNS, help="of every peer (default: %(default)s)")
+        parser.add_argument("--spoil", metavar="PEER", help="add 1 to this peer's output, to see that the check works")
+
+    def records(self, args: argparse.Namespace) -> Iterator[dict]:
+        for net in [SMALL] if args.quick else args.net or self.nets:
+            for way in self.ways:
+                yield {**self.measure(net, args, **way), **way}
+
+    def measure(self, net: str, args: argparse.Namespace, batch: int = 1, threads: int | None = None) -> dict:
+        """Check and time a network."""
+        wrong, running = {}, {}
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            export(net, folder, self.form)
+            for peer in self.peers:
+                if not (is_missing(peer) or args.quick and peer == COMPILED):
+                    process = turns.Peer("benchmarks.networks.peers", environment(peer, threads or machine.threads()),
+                                         peer=peer, net=net, folder=folder, size=SIZES[net], batch=batch,
+                                         spoil=peer == args.spoil)
+                    running[peer] = stack.enter_context(process)
+            outputs = {peer: output(process, pathlib.Path(folder, f"{peer}.npy")) for peer, process in running.items()}
+            for peer, got in outputs.items():
+                problem = differs(got, outputs[self.peers[0]], self.tolerance)
+                if problem:
+                    wrong[peer] = problem
+                    del running[peer]
+            wanted, seconds = (QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)
+            times = turns.in_turns(running, wanted, "time", seconds)
+        return {"net": net, "size": SIZES[net], "mismatches": wrong,
+                "times": [{"peer": peer, **turns.milliseconds(calls, batch)} for peer, calls in times.items()]}
+
+
+def differs(got: np.ndarray | None, expected: np.ndarray | None, tolerance: float) -> str | None:
+    """What is wrong with an output, or None."""
+    if got is None or expected is None:
+        return "it failed"
+    if got.size != expected.size:
+        return f"output has shape {got.shape}; expected {expected.shape}"
+    difference = abs(got.reshape(expected.shape) - expected).max() / abs(expected).max()
+    return None if difference <= tolerance else f"output is off by {difference:.1e} of the largest value"
 
 
 def export(net: str, folder: str, form: str) -> None:
@@ -84,13 +86,10 @@ def export(net: str, folder: str, form: str) -> None:
     subprocess.run(words, check=True, cwd=turns.ROOT)
 
 
-def missing(peer: str, quick: bool) -> str | None:
-    """Why a peer cannot run, or None."""
-    if peer == COMPILED and quick:
-        return "left out of a quick run"
+def is_missing(peer: str) -> bool:
+    """Whether a package that a peer needs is not installed."""
     needs = ["torch"] if peer.startswith("torch") else ["onnx", "onnxruntime"] if peer in (ORT, ORT_INT8) else []
-    absent = [package for package in needs if importlib.util.find_spec(package) is None]
-    return f"{absent[0]} is not installed" if absent else None
+    return any(importlib.util.find_spec(package) is None for package in needs)
 
 
 def output(process: turns.Peer, path: pathlib.Path) -> np.ndarray | None:
@@ -118,8 +117,3 @@ def environment(peer: str, threads: int) -> dict[str, str]:
     if peer == NAIVE:
         variables["MXNET_ENGINE_TYPE"] = "NaiveEngine"
     return variables
-
-
-def processors() -> int:
-    return len(os.sched_getaffinity(0))
-

@@ -23,15 +23,6 @@ MOST_LOST = {"mAP": 0.01, "accuracy": 0.005}
 CALIBRATION = 64   # images of the training part
 
 
-def options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks.int8_accuracy", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--detector", metavar="PREFIX", default="out/finetune_detector/detector")
-    parser.add_argument("--classifier", metavar="PREFIX", default="out/train_digits/digits")
-    parser.add_argument("--count", type=int, default=200, help="held-out scenes (default: %(default)s)")
-    return parser
-
-
 def detector_scores(prefix: str, count: int, folder: str) -> gops.export.Quantized:
     """Quantize an exported detector, with its mAP on held-out scenes as the score."""
     model = ExportedModel.from_files(prefix)
@@ -73,7 +64,12 @@ def judged(name: str, result: gops.export.Quantized) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    args = options().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks.int8_accuracy", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--detector", metavar="PREFIX", default="out/finetune_detector/detector")
+    parser.add_argument("--classifier", metavar="PREFIX", default="out/train_digits/digits")
+    parser.add_argument("--count", type=int, default=200, help="held-out scenes (default: %(default)s)")
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         passed = [judged("accuracy", classifier_scores(args.classifier, folder)),
                   judged("mAP", detector_scores(args.detector, args.count, folder))]

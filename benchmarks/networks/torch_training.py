@@ -1,55 +1,54 @@
-"""The step of ``training.py`` in torch, from the same weights, with the loss of :func:`gluonops.export.torch`."""
+"""The step of ``training.py`` in torch. A detector has the same weights, and the loss of gluonops.export.torch."""
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable
 
-import gluonops as gops
-import mxnet as mx
 import numpy as np
 import torch
 from gluonops.darknet import activations, layers
 from gluonops.export.torch.registry import snippets
+from mxnet import gluon
 
-from .training import ANCHORS, CLASSES, RATE, THRESH, draw, make, step_of
+from .training import ANCHORS, CLASSES, RATE, THRESH, draw, make, step_of_detector
 
 LOSS = ("truths_of", "decoded", "overlaps", "last_of", "region_loss")   # Each function uses those in front of it.
 
 
-def step(name: str, batch: int, size: int) -> Callable:
+def detector_step(name: str, batch: int, size: int) -> Callable:
     """A function that trains a net for one step. The first losses of both have to agree."""
     images, ground_truth = draw(batch, size)
     net = make(name, images)
-    run = step_of_torch(net, images, ground_truth)   # copies the weights before they change
-    np.testing.assert_allclose(run(), step_of(net, images, ground_truth)(), rtol=1e-3)
-    return run
-
-
-def step_of_torch(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
-    """The same with the weights that a net has now."""
     blocks = [*net.backbone, net.pool, *net.head, net.output]
     model = torch.nn.Sequential(*[layer for block in blocks for layer in torch_layers(block)])
-    model.train()
-    optimizer = torch.optim.SGD(model.parameters(), RATE, momentum=0.9)
-    images = torch.from_numpy(images)
-    ground_truth = torch.from_numpy(ground_truth)
     functions = {"torch": torch, "F": torch.nn.functional, "math": math}
     exec("\n".join(snippets()[name] for name in LOSS), functions)
     region_loss = functools.partial(functions["region_loss"], seen=1, anchors=ANCHORS, classes=CLASSES, thresh=THRESH,
                                     warmup_images=0)
+    run = step_of(model, region_loss, RATE, images, ground_truth)
+    ours = step_of_detector(net, images, ground_truth)
+    np.testing.assert_allclose(run(), ours().asnumpy().mean(), rtol=1e-3)
+    return run
+
+
+def step_of(model: torch.nn.Module, loss: Callable, rate: float, images: np.ndarray, truth: np.ndarray) -> Callable:
+    """A function that trains a net for one step, and returns the mean loss."""
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9)
+    images, truth = torch.from_numpy(images), torch.from_numpy(truth)
 
     def step():
         optimizer.zero_grad()
-        loss = region_loss(model(images), ground_truth).mean()
-        loss.backward()
+        mean = loss(model(images), truth).mean()
+        mean.backward()
         optimizer.step()
-        return loss.item()
+        return mean.item()
 
     return step
 
 
-def torch_layers(block: mx.gluon.Block) -> list[torch.nn.Module]:
+def torch_layers(block: gluon.Block) -> list[torch.nn.Module]:
     """torch's layers for one of our blocks, with its weights."""
     if isinstance(block, layers.Convolution):
         return torch_convolution(block)

@@ -1,4 +1,4 @@
-"""A training step of tiny_yolov2: forward, region loss, backward and SGD. ``python -m benchmarks.busy`` times it."""
+"""A training step: forward, loss, backward and SGD; of tiny_yolov2. ``python -m benchmarks.busy`` times it."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -11,12 +11,6 @@ import numpy as np
 TRAINED = {"tiny_yolov2": {}, "half of tiny_yolov2": {"width": 0.5, "head_channels": (256, 256)}}
 ANCHORS = [[0.6, 1.1], [0.8, 1.4], [1.1, 1.7], [1.4, 2.0], [2.5, 3.0]]
 CLASSES, THRESH, RATE = 10, 0.6, 1e-4
-
-
-def our_step(name: str, batch: int, size: int) -> Callable:
-    """A function that trains one of the nets of TRAINED for one step, and returns the mean loss."""
-    images, ground_truth = draw(batch, size)
-    return step_of(make(name, images), images, ground_truth)
 
 
 def make(name: str, images: np.ndarray) -> gops.models.TinyYOLOv2:
@@ -40,22 +34,28 @@ def draw(batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return images, ground_truth
 
 
-def step_of(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
-    """A function that trains our net for one step, and returns the mean loss."""
+def step_of_detector(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_truth: np.ndarray) -> Callable:
+    """A function that trains one of the nets of TRAINED for one step, and returns the losses."""
     loss = gops.loss.RegionLoss(np.ravel(ANCHORS).tolist(), CLASSES, thresh=THRESH, warmup_images=0)
     loss.initialize()
+    return step_of(net, loss, "fusedsgd", RATE, images, ground_truth)
+
+
+def step_of(net: mx.gluon.HybridBlock, loss: mx.gluon.HybridBlock, optimizer: str, rate: float, images: np.ndarray,
+            truth: np.ndarray) -> Callable:
+    """A function that trains our net for one step, and returns the losses."""
     net.hybridize(static_alloc=True)
     loss.hybridize(static_alloc=True)
-    trainer = mx.gluon.Trainer(net.collect_params(), "fusedsgd", {"learning_rate": RATE, "momentum": 0.9})
-    images, ground_truth = mx.nd.array(images), mx.nd.array(ground_truth)
+    images, truth = mx.nd.array(images), mx.nd.array(truth)
+    net(images)
+    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": rate, "momentum": 0.9})
 
     def step():
         with mx.autograd.record():
-            losses = loss(net(images), ground_truth)
+            losses = loss(net(images), truth)
         losses.backward()
         trainer.step(len(images))
-        value = losses.mean().asscalar()
         mx.nd.waitall()
-        return value
+        return losses
 
     return step

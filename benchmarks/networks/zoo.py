@@ -11,11 +11,9 @@ runs stay in zoo.json, from which `make docs` makes the table of docs/zoo.md.
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import pathlib
 import runpy
-import subprocess
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -25,7 +23,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..harness import results as files
+from ..harness import results, turns
 from . import gluoncv_nets
 from .darknet_cfgs import milliseconds
 
@@ -38,19 +36,19 @@ NAME = "net"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("net", nargs="*", help="names of gluoncv's zoo (default: one of each family)")
-    parser.add_argument("--here", action="store_true", help="measure one net in this process, and print its row")
-    args = parser.parse_args()
-    if args.here:
-        print(json.dumps(measure(args.net[0])))
-        return
-    for name in args.net or gluoncv_nets.NETS:
-        command = [sys.executable, "-m", "benchmarks.networks.zoo", "--here", name]   # its memory ends with it
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        row = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"refused": "the process ended"}
+    for name in parser.parse_args().net or gluoncv_nets.NETS:
+        with turns.Peer("benchmarks.networks.zoo", os.environ) as process:   # its memory ends with it
+            try:
+                row = process.ask("measure", name)
+            except turns.PeerEnded:
+                row = {"refused": "the process ended"}
         print(name, row, flush=True)
-        found = files.load(RESULTS) if RESULTS.exists() else {}
-        found[name] = row
-        files.save(RESULTS, dict(sorted(found.items())))
+        results.add(RESULTS, name, row)
+
+
+def make() -> dict[str, Callable]:
+    """What the process of a net does."""
+    return {"measure": measure}
 
 
 def measure(name: str) -> dict:

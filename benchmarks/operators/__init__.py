@@ -1,4 +1,5 @@
-"""What is measured of each operator, on the CPU, on a GPU and in two commits: see :mod:`benchmarks.harness.cases`.
+"""What is measured of each operator: classes with their names, in the words of ``benchmarks/harness/declaration.py``.
 
 ``python -m benchmarks.operators`` times the operators beside their peers on the CPU.
 """
+from . import activations, boxes, losses, moves, norms, softmax  # noqa: F401

@@ -3,6 +3,7 @@ import inspect
 import json
 
 import gluonops as gops
+import numpy as np
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import measure
 from benchmarks.harness import cases, suites
@@ -18,7 +19,7 @@ def test_every_operator_has_a_call_and_a_larger_case():
 
 def test_every_case_is_a_call_of_its_function(monkeypatch, tmp_path):
     """A row may leave out an attribute that the contract has a default for, and the function has not."""
-    monkeypatch.setattr(before_after.inputs, "of_case", lambda case: {})
+    monkeypatch.setattr(before_after.inputs, "of_case", lambda case: {"data": np.zeros(1)})
     before_after.draw(list(cases.of_commits(gops.ops.list())), tmp_path)
     for case in json.loads((tmp_path / "cases.json").read_text()):
         arrays = [None] * len(registry.get(case["op"]).op.inputs)
@@ -40,7 +41,7 @@ def test_the_last_lines_have_the_geometric_means():
     case = cases.Case("abs", (3, 4))
     old = dict.fromkeys(measure.PARTS, 2e-6)
     new = [{**old, "forward": 1e-6}, {**old, "forward": 4e-6, "bound": 8e-6}]
-    lines = before_after.table([case] * 2, [[old, old]], [new])
+    lines = before_after.table([case] * 2, [[old]] * 2, [[times] for times in new])
     words = [line.split() for line in lines[-4:]]
     assert [(line[2], float(line[3])) for line in words] == [
         ("forward", 1.0), ("backward", 1.0), ("bound", 2.0), ("all", round(2 ** (1 / 3), 3))]
@@ -51,6 +52,7 @@ def test_the_last_lines_have_the_geometric_means():
 def test_the_least_time_of_all_turns_counts():
     assert before_after.least([dict.fromkeys(measure.PARTS, 3.0), dict.fromkeys(measure.PARTS, 2.0)]) == dict.fromkeys(
         measure.PARTS, 2.0)
+    assert before_after.least([dict.fromkeys(measure.PARTS, 3.0), None]) is None
 
 
 def test_this_checkout_is_compared_with_itself(monkeypatch, capsys):

@@ -5,23 +5,22 @@ that of CuPy with a CuPy made of NumPy, whose kernels do what the oracles say.
 """
 import contextlib
 import json
-import os
 import pathlib
 import sys
-import types
 
 import cuda_emulator
 import fresh
 import mxnet as mx
+import mxnet_runner
 import numpy as np
 import numpy_cupy
-import oracles
 import pytest
 from benchmarks.gpu import __main__ as program
-from benchmarks.gpu import compare, peers, report, runners
+from benchmarks.gpu import compare, peers, runners
 from benchmarks.gpu import plan as plans
 from benchmarks.harness import cases as declared
 from benchmarks.harness import results as files
+from benchmarks.harness.declaration import Declaration
 from gluonops.bench.cases import typical
 from gluonops.core import nodes, record, registry, rtc
 
@@ -73,8 +72,7 @@ def test_every_operator_and_path_is_among_the_quick_cases(plan):
 @pytest.mark.parametrize("op", ["center_loss", "softmax_cross_entropy"])
 def test_an_operator_without_rows_is_checked_on_the_cases_of_its_suite(gpu, on_cpu, op, monkeypatch):
     """A new operator needs no file in benchmarks/."""
-    undeclared = types.SimpleNamespace(**declared.DEFAULTS)
-    monkeypatch.setattr(declared, "declared", lambda name: types.SimpleNamespace(**vars(undeclared)))
+    monkeypatch.setattr(declared, "declared", lambda name: Declaration())
     monkeypatch.setattr(compare, "declared", declared.declared)
     large, = declared.on_gpu([op])
     assert large.shape == typical(op).shapes["data"]
@@ -85,7 +83,7 @@ def test_an_operator_without_rows_is_checked_on_the_cases_of_its_suite(gpu, on_c
         made = plans.make(quick)
     for case in made["cases"]:
         assert compare.sample(case) is None
-        assert gpu.measure(on_cpu, case, None, 0)["mismatches"] == {}, case["name"]
+        assert gpu.measure(on_cpu, case, 0)["mismatches"] == {}, case["name"]
 
 
 def test_a_plan_is_compiled(gpu):
@@ -112,30 +110,31 @@ def cupy(gpu, monkeypatch):
     return module
 
 
-def run(*arguments, **variables):
-    return fresh.python("-m", "benchmarks.gpu", *map(str, arguments), cwd=ROOT, env={**os.environ, **variables})
-
-
-def test_without_a_gpu(gpu, tmp_path):
+def test_without_a_gpu(gpu, cupy, tmp_path, monkeypatch, capsys):
     """A line that says so, a status of its own, and a plan that is left for a machine that has one."""
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
     path = tmp_path / "plan.json"
-    done = run("--quick", "--op", "abs", "--runner", "mxnet", "--plan", path, CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == 3 and not done.stdout and len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("no GPU to run on (MXNet sees none): ")
-    assert "are compiled, and nothing was launched" in done.stderr
+    assert gpu.main(["--quick", "--op", "abs", "--plan", str(path)]) == 3
+    out, error = capsys.readouterr()
+    assert not out and len(error.splitlines()) == 1
+    assert error.startswith("no GPU to run on (the driver sees none): 7 programs for 10 cases are compiled")
     assert {case["op"] for case in files.load(path)["cases"]} == {"abs"}
-    done = run("--check-only", "--quick", "--op", "abs")
-    assert done.returncode == 0 and "abs (7x149) float32: forward 8344 bytes, grid " in done.stdout
 
 
-@pytest.mark.parametrize("missing, runner", [("cupy", "cupy"), ("gluonops", "mxnet")])
-def test_a_missing_package_is_no_missing_gpu(gpu, missing, runner, tmp_path, monkeypatch, capsys):
+def test_a_plan_is_written_anywhere(gpu):
+    done = fresh.python("-m", "benchmarks.gpu", "--check-only", "--quick", "--op", "abs", cwd=ROOT)
+    assert done.returncode == 0 and done.stdout == "10 cases, 7 programs compiled, no warnings\n"
+
+
+@pytest.mark.parametrize("missing, words", [("cupy", ["--plan", "plan.json"]), ("gluonops.core", [])])
+def test_a_missing_package_is_no_missing_gpu(gpu, missing, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, missing, None)
-    path = tmp_path / "plan.json"
-    path.write_text(json.dumps({"cases": [{}], "programs": {}}))
-    assert gpu.main(["--runner", runner, "--plan", str(path)]) == 4
+    pathlib.Path("plan.json").write_text(json.dumps({"cases": [{}], "programs": {}}))
+    assert gpu.main(words) == 4
     error = capsys.readouterr().err
-    assert error.startswith(f"{missing} cannot be imported: ") and "nstall" in error and "GPU" not in error
+    package, _, _ = missing.partition(".")
+    assert error.startswith(f"{package} cannot be imported: ") and "nstall" in error and "GPU" not in error
 
 
 def test_a_misspelled_operator_is_no_success(gpu, plan, tmp_path, capsys):
@@ -208,11 +207,7 @@ def test_arguments_are_those_of_the_kernels(plan):
 @pytest.fixture
 def on_cpu(gpu):
     """The runner of MXNet, on the CPU, where our operators run the C++ kernels."""
-    class OnCPU(runners.MXNet):
-        def __init__(self):
-            self.mx, self.machine, self.device = mx, {}, mx.cpu(0)
-
-    return OnCPU()
+    return mxnet_runner.MXNet(mx.cpu(0))
 
 
 def few(plan, op, dtypes=("float32",), size=3000):
@@ -226,22 +221,16 @@ def few(plan, op, dtypes=("float32",), size=3000):
 @pytest.mark.parametrize("op", rtc.operators())
 def test_the_oracle_agrees_with_our_cpu_kernels(gpu, plan, on_cpu, op):
     for case in few(plan, op):
-        assert gpu.measure(on_cpu, case, None, 0)["mismatches"] == {}, case["name"]
+        assert gpu.measure(on_cpu, case, 0)["mismatches"] == {}, case["name"]
 
 
-def test_the_command_with_mxnet(gpu, plan, on_cpu, tmp_path, monkeypatch, capsys):
-    """From a plan to the JSON; a wrong result is status 1."""
-    monkeypatch.setitem(runners.RUNNERS, "mxnet", lambda quick: on_cpu)
-    path, results = tmp_path / "plan.json", tmp_path / "mxnet.json"
-    path.write_text(json.dumps(plan))
-    words = ["--runner", "mxnet", "--quick", "--op", "center_loss", "--plan", str(path), "--json", str(results)]
-    assert gpu.main(words) == 0
-    cases = files.load(results)["cases"]
-    assert {case["op"] for case in cases} == {"center_loss"} and not any(case["mismatches"] for case in cases)
-    assert "peers: none" in capsys.readouterr().out
-    monkeypatch.setattr(oracles.get("center_loss"), "backward", lambda attrs, head, data, label, centers: {
-        "data": data, "centers": centers})
-    assert gpu.main(words) == 1 and f"{len(cases)} cases, some differ" in capsys.readouterr().out
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", rtc.operators())
+def test_mxnet_on_a_gpu(gpu, plan, op):
+    runner = mxnet_runner.MXNet(mx.gpu(0))
+    for case in plan["cases"]:
+        if case["op"] == op:
+            assert gpu.measure(runner, case, 0)["mismatches"] == {}, case["name"]
 
 
 @pytest.fixture
@@ -276,22 +265,10 @@ def test_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op, tmp_path):
     harmless = ran(lambda: mx.nd.array([1.0]).copyto(mx.cpu(0)), profile) | {"DeleteVariable", "WaitForVar"}
     assert ran(lambda: mx.nd.array([1.0]).attach_grad(), profile) - harmless, "the profiler would show it"
     cases, records = few(plan, op, size=1100), []
-    assert ran(lambda: records.extend(gpu.measure(emulated, case, None, 0) for case in cases), profile) <= harmless
+    assert ran(lambda: records.extend(gpu.measure(emulated, case, 0) for case in cases), profile) <= harmless
     assert [record["mismatches"] for record in records] == [{}] * len(cases) and cases
     launched = {name.split("<")[0] for name, _, _ in cuda_emulator.launches}
     assert launched == {f"{op}_forward", f"{op}_backward"}
-
-
-def test_times_and_rates(gpu, plan, on_cpu):
-    case = next(case for case in plan["cases"] if case["op"] == "softmax")
-    record = gpu.measure(on_cpu, case, None, 2)
-    assert {(row["peer"], row["pass"]) for row in record["times"]} == {
-        (peer, part) for peer in ("gluonops", "copy") for part in ("forward", "backward", "both")}
-    assert record["bytes"]["both"] == record["bytes"]["forward"] + record["bytes"]["backward"]
-    text = report.text(record).splitlines()
-    assert len(text) == 5 and "GB/s" in text[1] and "x copy" in text[1]
-    assert text[4] == ("  the cost of launching is in: gluonops forward, gluonops backward, gluonops both, "
-                       "copy forward, copy backward, copy both")
 
 
 @pytest.mark.parametrize("op, name", [("reorg", "output"), ("softmax_cross_entropy", "output"), ("tile", "data_grad"),
@@ -308,10 +285,10 @@ def test_a_wrong_element_gets_no_figures(gpu, plan, on_cpu, op, name, monkeypatc
         return results, added
 
     monkeypatch.setattr(type(on_cpu), "run", spoiled)
-    record = gpu.measure(on_cpu, case, None, 2)
+    record = gpu.measure(on_cpu, case, 2)
     wrong, = record["mismatches"].values()
     assert wrong.startswith(f"{name} is ") and "1 of " in wrong and not record["times"]
-    assert "MISMATCH" in report.text(record)
+    assert "MISMATCH" in gpu.Gpu().text(record)
 
 
 def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
@@ -342,12 +319,26 @@ def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
     path.write_text(json.dumps(plan))
     assert gpu.main(["--plan", str(path), "--json", str(results), "--samples", "1"]) == 0
     out = capsys.readouterr().out
-    assert f"{len(plan['cases'])} cases, 0 differ from NumPy" in out and "5.00 x copy" in out
-    assert "launching" not in out
+    assert f"{len(plan['cases'])} cases, 0 differ from NumPy" in out and "launching" not in out
+    copied = [line.split() for line in out.splitlines() if line.split()[:1] == ["copy"]]
+    assert len(copied) == len(plan["cases"]) and copied[0][1:4] == ["0.125", "ms", "(5.00)"]
     written = files.load(results)
     assert written["command"] == "python -m benchmarks.gpu --plan plan.json --json gpu.json --samples 1"
     assert written["machine"]["gpu"] == "NumPy" and len(written["cases"]) == len(plan["cases"])
+    for case in written["cases"]:
+        assert {(row["peer"], row["pass"]) for row in case["times"]} == {
+            (peer, part) for peer in ("gluonops", "copy") for part in ("forward", "backward", "both")}
+        assert case["bytes"]["both"] == case["bytes"]["forward"] + case["bytes"]["backward"]
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_wrong_result_is_status_1(gpu, plan, cupy, tmp_path, capsys):
+    cupy.spill = True
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    assert gpu.main(["--plan", str(path), "--quick", "--op", "abs"]) == 1
+    out, error = capsys.readouterr()
+    assert "10 cases, some differ from NumPy" in out and "something was written in front of output" in error
 
 
 def test_what_is_written_in_front_of_a_view_is_seen(gpu, plan, cupy):
@@ -355,8 +346,8 @@ def test_what_is_written_in_front_of_a_view_is_seen(gpu, plan, cupy):
     runner.load(plan["programs"])
     cupy.spill = True
     case = next(case for case in plan["cases"] if case["op"] == "abs" and case["offset"])
-    assert gpu.measure(runner, case, None, 0)["mismatches"] == {
-        report.OURS: "something was written in front of output; something was written in front of data_grad"}
+    assert gpu.measure(runner, case, 0)["mismatches"] == {
+        gpu.OURS: "something was written in front of output; something was written in front of data_grad"}
 
 
 def test_compute_sanitizer_sees_every_allocation(cupy, monkeypatch):
@@ -387,23 +378,23 @@ def test_targets_are_judged(gpu):
              ("copy", "forward"): 0.95, ("copy", "backward"): 0.85, ("copy", "both"): 1.8, ("torch", "forward"): 1.2}
     record = {"op": "abs", "name": "abs", "shape": [2**25], "dtype": "float32", "data_bytes": 2**27,
               "times": [{"peer": peer, "pass": part, "ms": ms} for (peer, part), ms in times.items()]}
-    verdicts = {(v["case"].rsplit(", ")[-1], v["target"].split()[-1]): v for v in report.verdicts([record])}
+    verdicts = {(v["case"].rsplit(", ")[-1], v["target"].split()[-1]): v for v in gpu.Gpu().verdicts([record])}
     assert {key: v["passed"] for key, v in verdicts.items()} == {
         ("forward", "copy"): True, ("backward", "copy"): False, ("forward", "torch"): True, ("both", "torch"): None}
     assert verdicts["backward", "copy"]["measured"] == "0.85 x"
     assert verdicts["both", "torch"]["measured"] == "not measured"
-    assert report.verdicts([{**record, "data_bytes": 63e6}]) == [], "it may lie in the cache"
-    assert all(v["passed"] is None for v in report.verdicts([{**record, "times": []}]))
+    assert gpu.Gpu().verdicts([{**record, "data_bytes": 63e6}]) == [], "it may lie in the cache"
+    assert all(v["passed"] is None for v in gpu.Gpu().verdicts([{**record, "times": []}]))
 
 
 def test_torch_computes_the_same(gpu, plan, monkeypatch):
     """The peers' outputs and gradients against the oracle, on the CPU."""
     torch = pytest.importorskip("torch", reason="torch is optional")
     monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
-    torch_peers, seen = peers.Torch(), set()
+    seen = set()
     for case in (case for op in rtc.operators() for case in few(plan, op)):
         given = compare.inputs(case)
-        steps = torch_peers.steps(case, given)
+        steps = peers.steps(case, given)
         if steps:
             seen.add(case["op"])
             expected, first = compare.expected(case, given), case["inputs"][0]
@@ -411,4 +402,4 @@ def test_torch_computes_the_same(gpu, plan, monkeypatch):
             assert compare.differs(case, "output", output, expected["output"]) is None
             gradient, = steps["torch", "both"]()
             assert compare.differs(case, f"{first}_grad", gradient.numpy(), expected[f"{first}_grad"]) is None
-    assert seen == {op for op in rtc.operators() if declared.declared(op).in_torch}
+    assert seen == {op for op in rtc.operators() if type(declared.declared(op)).in_torch is not Declaration.in_torch}

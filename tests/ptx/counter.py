@@ -21,78 +21,53 @@ PASSED_ON = ("mov", "cvt")   # the compiler moves them behind other loads, to wh
 
 
 class Counter:
-    """Sums over all launches since the last :meth:`reset`.
+    """Sums over the launches.
 
-    ``executed``: instruction's name -> warps that have executed it. ``lanes``: threads that have, of all instructions.
-    ``sectors``: "read" and "written". ``wavefronts``: passes through shared memory; a conflict-free access of 4 bytes
-    per lane takes one. Loads that do not need one another's values are waited for together. ``of_warps``: instructions
-    and waits of each warp of the last launch.
+    ``executed``: instruction's name -> warps that have executed it. ``sectors``: "read" and "written". ``wavefronts``:
+    passes through shared memory; a conflict-free access of 4 bytes per lane takes one. ``waits``: how often warps have
+    waited for global memory; loads that do not need one another's values are waited for together. ``of_warps``:
+    instructions and waits of each warp of the last launch.
     """
 
     def __init__(self):
-        self.reset()
-
-    def reset(self) -> None:
-        self.executed, self.texts = collections.Counter(), {}
-        self.lanes, self.warps = 0, 0
-        self.sectors, self.wavefronts = {"read": 0, "written": 0}, 0
-        self._launch, self._position, self._touched = None, 0, {"read": [], "written": []}
+        self.executed = collections.Counter()
+        self.sectors, self.wavefronts, self.waits = {"read": 0, "written": 0}, 0, 0
         self.of_warps = np.zeros((2, 1), np.int64)
-        self._waits, self._addresses = collections.Counter(), {}   # loads -> waits for them; load -> an address
+        self._launch, self._touched = None, {"read": [], "written": []}
 
     def enter(self, launch: Launch, threads: np.ndarray) -> None:
         """A basic block is entered by these threads."""
         if launch is not self._launch:
-            self._launch, self._pending, self._loaded_by = launch, {}, {}
+            self._launch, self._pending = launch, {}
             self.of_warps = np.zeros((2, int(launch.warp[-1]) + 1), np.int64)
-        warps = _distinct(launch.warp[threads])
-        self._running, self._warps = warps, len(warps)
-        self._lanes = len(threads)
-        self._wait(loads_of(launch.kernel, int(launch.pc[threads[0]])), warps)
+        self._running = _distinct(launch.warp[threads])
+        self._wait(loads_of(launch.kernel, int(launch.pc[threads[0]])), self._running)
 
     def _wait(self, loads: Loads, warps: np.ndarray) -> None:
         """These warps run a basic block: which of them wait for loads before it and in it."""
-        waiting, awaited = np.full(len(warps), loads.depth), set(loads.used)
+        waiting = np.full(len(warps), loads.depth)
         for name in loads.needed & self._pending.keys():
-            flags = self._pending[name][warps]
-            if flags.any():
-                waiting = np.maximum(waiting, flags)
-                awaited |= self._loaded_by[name]
+            waiting = np.maximum(waiting, self._pending[name][warps])
         arrived = warps[waiting > 0]
         if len(arrived):
-            self._waits[frozenset(awaited)] += int(waiting.sum())
+            self.waits += int(waiting.sum())
             self.of_warps[1, warps] += waiting
             for flags in self._pending.values():
                 flags[arrived] = False
         for target, sources in loads.passed_on.items():
             for source in sources & self._pending.keys():
-                self._flags(target, self._loaded_by[source])[warps] |= self._pending[source][warps]
-        for name, position in loads.left.items():
-            self._flags(name, {position})[warps] = True
+                self._flags(target)[warps] |= self._pending[source][warps]
+        for name in loads.left:
+            self._flags(name)[warps] = True
 
-    def _flags(self, name: str, loaded_by: set) -> np.ndarray:
-        """Of each warp, whether it has not waited for a register yet, which these instructions load."""
-        self._loaded_by.setdefault(name, set()).update(loaded_by)
+    def _flags(self, name: str) -> np.ndarray:
+        """Of each warp, whether it has not waited for a register yet that was loaded."""
         return self._pending.setdefault(name, np.zeros(int(self._launch.warp[-1]) + 1, bool))
-
-    def waits(self, is_far: typing.Callable[[int], bool]) -> tuple[int, int]:
-        """How often warps have waited for global memory: for an address that is far, and for others only."""
-        found = [0, 0]
-        for awaited, count in self._waits.items():
-            is_near = not any(is_far(self._addresses[position]) for position in awaited if position in self._addresses)
-            found[is_near] += count
-        return found[0], found[1]
 
     def instruction(self, kernel: Kernel, position: int) -> None:
         """One of its instructions is executed."""
-        instruction = kernel.instructions[position]
-        name = ".".join(instruction.parts)
-        self._position = position
-        self.executed[name] += self._warps
+        self.executed[".".join(kernel.instructions[position].parts)] += len(self._running)
         self.of_warps[0, self._running] += 1
-        self.texts.setdefault(name, instruction)
-        self.warps += self._warps
-        self.lanes += self._lanes
 
     def access(self, launch: Launch, space: str, addresses: np.ndarray, size: int, threads: np.ndarray,
                permission: int) -> None:
@@ -101,39 +76,28 @@ class Counter:
         if space == "global":
             kind = "written" if permission == WRITE else "read"
             self.sectors[kind] += _sectors(addresses, size, warps)
-            self._addresses.setdefault(self._position, int(addresses[0]))
             self._touched[kind].append(np.unique(launch.block_of[threads].astype(np.int64) << 40 | addresses // SECTOR))
         elif space == "shared":
             self.wavefronts += _wavefronts(addresses, size, warps, launch.lane[threads])
-
-    @property
-    def divergence(self) -> float:
-        """The share of lanes that were idle in the warps' instructions."""
-        return 1 - self.lanes / (32 * self.warps) if self.warps else 0.0
 
     def touched(self, kind: str) -> np.ndarray:
         """The sectors that are "read" or "written", in order, once for each block that does so."""
         found = np.unique(np.concatenate(self._touched[kind] or [np.zeros(0, np.int64)]))
         return np.sort(found & ((1 << 40) - 1))
 
-    def named(self) -> dict[str, tuple[Instruction, int]]:
-        """Name -> an instruction of that name, and how many warps have executed it."""
-        return {name: (self.texts[name], count) for name, count in self.executed.items()}
-
 
 @dataclasses.dataclass(frozen=True)
 class Loads:
     """What a basic block does with loads of global memory.
 
-    ``depth``: the longest chain of loads in it whose values it uses. ``used``: the positions of these loads.
-    ``needed``: the registers from before it that it uses. ``passed_on``: register -> those from before it that are only
-    moved to it. ``left``: register that is loaded and not used yet -> the position of its load.
+    ``depth``: the longest chain of loads in it whose values it uses. ``needed``: the registers from before it that it
+    uses. ``passed_on``: register -> those from before it that are only moved to it. ``left``: the registers that are
+    loaded and not used yet.
     """
     depth: int
-    used: frozenset
     needed: frozenset
     passed_on: dict
-    left: dict
+    left: frozenset
 
 
 def loads_of(kernel: Kernel, start: int) -> Loads:
@@ -146,34 +110,25 @@ def loads_of(kernel: Kernel, start: int) -> Loads:
 
 
 def _loads(kernel: Kernel, start: int) -> Loads:
-    needed, used = set(), {}   # used: load -> its place in a chain of loads
-    level, load, before = {}, {}, {}   # of each register: loads in its chain, the last one, registers moved to it
-    for position, instruction in _basic_block(kernel, start):
+    needed, depth = set(), 0
+    level, before = {}, {}   # of each register: loads in its chain, registers moved to it
+    for instruction in _basic_block(kernel, start):
         written, read = _registers(instruction)
-        last = max(read, key=lambda name: level.get(name, 0), default=None)
-        chain = level.get(last, 0)
+        chain = max((level.get(name, 0) for name in read), default=0)
         origin = set().union(*(before.get(name, {name}) for name in read))
-        is_load = _is_load(instruction)
-        if instruction.root not in PASSED_ON:
+        is_load, is_passed_on = _is_load(instruction), instruction.root in PASSED_ON
+        if not is_passed_on:
             needed |= origin
             origin = set()
-            if chain:
-                used[load[last]] = chain
+            depth = max(depth, chain)
         for name in written:
             before[name] = origin
-            if is_load:
-                level[name], load[name] = chain + 1, position
-            elif instruction.root in PASSED_ON and chain:
-                level[name], load[name] = chain, load[last]
-            else:
-                level.pop(name, None)
-    depth = max(used.values(), default=0)
+            level[name] = chain + 1 if is_load else chain if is_passed_on else 0
     return Loads(
         depth=depth,
-        used=frozenset(used),
         needed=frozenset(needed),
         passed_on={name: frozenset(origin) for name, origin in before.items() if origin},
-        left={name: load[name] for name, chain in level.items() if chain > depth})
+        left=frozenset(name for name, chain in level.items() if chain > depth))
 
 
 def _is_load(instruction: Instruction) -> bool:
@@ -181,11 +136,11 @@ def _is_load(instruction: Instruction) -> bool:
     return instruction.root in ("ld", "ldu", "atom") and not {"param", "shared", "local"} & set(instruction.parts)
 
 
-def _basic_block(kernel: Kernel, start: int) -> typing.Iterator[tuple[int, Instruction]]:
+def _basic_block(kernel: Kernel, start: int) -> typing.Iterator[Instruction]:
     for position in range(start, len(kernel.instructions)):
         if position > start and position in kernel.leaders:
             return
-        yield position, kernel.instructions[position]
+        yield kernel.instructions[position]
         if kernel.instructions[position].root in ENDS:
             return
 

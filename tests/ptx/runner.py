@@ -26,9 +26,6 @@ class Interpreter:
         Whether races and unwritten shared memory are looked for.
     """
 
-    name = "the plan's PTX in the interpreter"
-    machine = {"gpu": "none"}
-
     def __init__(self, seed: int | None = None, counter: Counter | None = None, checks: bool = True):
         self.seed, self.counter, self.checks = seed, counter, checks
         self.modules, self.kernels = {}, {}
