@@ -341,6 +341,22 @@ def test_names_and_order_of_arguments(tmp_path):
     assert "self.first(tokens.unsqueeze(2), mask)" in source
 
 
+class NormTwice(nn.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm(in_channels=4)
+
+    def hybrid_forward(self, F, x):
+        return self.norm(F.sin(self.norm(x)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_batch_norm_that_is_called_twice(tmp_path):
+    """Its statistics have one order of updates in torch, the other one in MXNet."""
+    with pytest.warns(gops.export.ExportWarning, match="another order: norm.running_mean, norm.running_var"):
+        assert "self.norm(torch.sin(self.norm(x)))" in export(NormTwice(), tmp_path)
+
+
 def test_the_length_of_sequences_is_free(tmp_path):
     from gluonops.export.torch.verify import load
     export(Masked(), tmp_path, {"data": (2, 5, 3), "mask": (2, 5, 5)})
