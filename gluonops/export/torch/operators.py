@@ -39,7 +39,6 @@ CONVERTERS.update({
     "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # of a half the number farther from 0
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
-    "where": "torch.where({0} != 0, {1}, {2})",
     "_maximum": LARGER,
     "_minimum": SMALLER,
     "broadcast_maximum": LARGER,
@@ -78,6 +77,13 @@ def divide(call: Call) -> str:
 def swish(call: Call) -> Form | str:
     beta = float(call.value("beta", 1.0))
     return Form("F.silu({0})", "nn.SiLU") if beta == 1 else f"{{0}} * torch.sigmoid({number(beta)} * {{0}})"
+
+
+@converts("where")
+def where(call: Call) -> str:
+    """A vector chooses rows."""
+    rows = ", 1" * (len(call.shapes[1]) - 1) if call.ndim == 1 else ""
+    return f"torch.where({{0}}.reshape(-1{rows}) != 0, {{1}}, {{2}})" if rows else "torch.where({0} != 0, {1}, {2})"
 
 
 @converts("clip")
@@ -200,7 +206,8 @@ def reshape(call: Call) -> str:
     else:
         sizes = sizes_of_reshape(call, [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size
                                         for axis, size in enumerate(call.shapes[0])])
-    if len(sizes) == 2 and call.ndim > 1 and call.shape[0] == call.shapes[0][0]:
+    keeps_first = call.shape[0] == call.shapes[0][0] and (0 in call.free_output) == (0 in call.free[0])
+    if len(sizes) == 2 and call.ndim > 1 and keeps_first:
         return "{0}.flatten(1)"
     return f"{{0}}.reshape({', '.join(map(str, sizes))})"
 

@@ -196,6 +196,15 @@ def test_the_source_has_classes_and_loops(tmp_path):
     assert "*(Residual() for _ in range(5))" in export(sequence(*long[1:]), tmp_path, (2, 8, 4, 4))
 
 
+def test_parts_of_all_images_joined_along_the_batch(tmp_path):
+    """With one image, the sizes do not tell that the parts are the first axis, whatever the batch is."""
+    class Joined(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.reshape(F.concat(x, 2 * x, dim=0), (2, -1))
+
+    assert ".reshape(2, -1)" in export(Joined(), tmp_path, (1, 3))
+
+
 def test_rows_of_different_length_have_no_placeholders(tmp_path):
     long, short = [sequence(*[nn.Dense(8, in_units=8) for _ in range(count)]) for count in (3, 2)]
     assert "Identity" not in export(sequence(long, nn.Activation("relu"), short), tmp_path, (2, 8))

@@ -99,6 +99,7 @@ CASES = {
         F.concat(F.reshape(distinct(F, x), (0, -1, 4)), F.reshape(x + 2, (0, -1, 4)), dim=2), 0.3, -1.0, coord_start=2,
         score_index=1, topk=9),
     "where": lambda F, x: F.where(x > 0, x, x * x),
+    "where_of_rows": lambda F, x: F.where(F.mean(x, axis=(1, 2, 3)), x, x * x),
     "add_n": lambda F, x: F.add_n(x, x * x, F.sin(x)),
     "hard_sigmoid_of": lambda F, x: F.hard_sigmoid(x, alpha=0.3, beta=0.4),
     "flat_vector": lambda F, x: F.flatten(F.reshape(x, (-1,))),
