@@ -79,6 +79,8 @@ def deconvolution(call: Call) -> Form:
     zeros = (0,) * len(kernel)
     if any(call.ints("target_shape", zeros)):
         raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
+    if len(kernel) > 2:
+        raise call.refuse("has three dimensions, for which MXNet has no float64 to compare with")
     args = {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
             "output_padding": one(call.ints("adj", zeros)), "groups": call.value("num_group", 1),
             "bias": len(call.node.inputs) > 2, "dilation": one(call.ints("dilate", (1,) * len(kernel)))}
@@ -109,10 +111,10 @@ def batch_norm(call: Call) -> Form:
 
 @converts("LayerNorm")
 def layer_norm(call: Call) -> Form:
-    if call.axis() != call.ndim - 1:
-        raise call.refuse("does not normalize the last axis")
+    axis = call.axis()
+    text = "{self}({0})" if axis == call.ndim - 1 else f"{{self}}({{0}}.transpose({axis}, -1)).transpose({axis}, -1)"
     args = {"normalized_shape": call.shapes[1][0], "eps": Single(call.value("eps", 1e-5))}
-    return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), data=(0,))
+    return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), call=text, data=(0,))
 
 
 @converts("InstanceNorm")

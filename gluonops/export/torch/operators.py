@@ -54,7 +54,6 @@ CONVERTERS.update({
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
-    "broadcast_like": "{0}.expand_as({1})",
     "expand_dims": "{0}.unsqueeze(<axis>)",
     "reverse": "{0}.flip(<axis>)",
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
@@ -312,6 +311,15 @@ def repeat(call: Call) -> str:
 def broadcast(call: Call) -> str:
     sizes = [-1 if new == old else new for old, new in zip(call.shapes[0], call.shape)]
     return f"{{0}}.expand({', '.join(map(str, sizes))})"
+
+
+@converts("broadcast_like")
+def broadcast_like(call: Call) -> str:
+    axes, others = (call.ints(name, ()) for name in ("lhs_axes", "rhs_axes"))
+    if not axes:
+        return "{0}.expand_as({1})"
+    sizes = {axis % call.ndim: f"{{1}}.shape[{other}]" for axis, other in zip(axes, others)}
+    return f"{{0}}.expand({', '.join(sizes.get(axis, '-1') for axis in range(call.ndim))})"
 
 
 @converts("Pad")

@@ -110,6 +110,8 @@ CASES = {
     "repeat": lambda F, x: F.repeat(x, 3, axis=2),
     "broadcasts": lambda F, x: F.broadcast_like(F.sum(x, axis=1, keepdims=True), x)
     + F.broadcast_axis(F.mean(x, axis=1, keepdims=True), axis=1, size=4),
+    "broadcast_like_axes": lambda F, x: F.broadcast_like(F.mean(x, axis=(0, 1), keepdims=True), F.transpose(x),
+                                                         lhs_axes=(0, -3), rhs_axes=(-1, 2)),
     "broadcast_to": lambda F, x: F.broadcast_to(F.sum(x, axis=1, keepdims=True), (0, 4, 0, 0)),
     "reductions": lambda F, x: F.sum(x, axis=(1, 3)) + F.max(distinct(F, x), axis=(1, 3))
     + F.mean(x, axis=(0, 2), exclude=True) + F.min(distinct(F, x), axis=(1, 2)),
