@@ -1,4 +1,7 @@
-"""Build two commits, measure them in turn, and print a table of ratios."""
+"""Build two commits, measure them in turn, and print a table of ratios.
+
+Fresh processes take turns, so that noise and the luck of a process's memory layout affect both commits alike.
+"""
 from __future__ import annotations
 
 import argparse
@@ -10,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import gluonops as gops
 import numpy as np
@@ -64,9 +67,9 @@ def draw(wanted: list[Case], folder: pathlib.Path) -> None:
 
 def measure(packages: dict[str, pathlib.Path], folder: pathlib.Path, count: int,
             args: argparse.Namespace) -> dict[str, list[list]]:
-    """Commit -> of every case, its times in every round.
+    """Commit -> of every case and round, the least times of all turns, or None if the commit cannot compute the case.
 
-    A round has fresh processes, which take turns at every case. The commit that goes first changes from round to round.
+    The commit that goes first changes from round to round.
     """
     times = {commit: [[] for _ in range(count)] for commit in packages}
     for done in range(args.rounds):
@@ -79,14 +82,10 @@ def measure(packages: dict[str, pathlib.Path], folder: pathlib.Path, count: int,
                                                          folder=str(folder), packages=str(packages[commit])))
             for case in range(count):
                 for commit, turns in in_turns(peers, args.turns, "measure", case, args.seconds).items():
-                    times[commit][case].append(least(turns))
+                    least = {part: min(turn[part] for turn in turns) for part in PARTS} if None not in turns else None
+                    times[commit][case].append(least)
         print(f"round {done + 1} of {args.rounds}", file=sys.stderr)
     return times
-
-
-def least(turns: Sequence[dict | None]) -> dict | None:
-    """The least time of every part; None if the commit cannot compute the case."""
-    return None if None in turns else {part: min(turn[part] for turn in turns) for part in PARTS}
 
 
 def table(wanted: list[Case], before: list[list], after: list[list]) -> list[str]:

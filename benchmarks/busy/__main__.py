@@ -26,7 +26,7 @@ from ..networks import exported
 OURS, ORT, TORCH = PEERS = "gluonops", "onnxruntime", "torch"
 PEERS_OF = {"operator": PEERS, "net": PEERS, "training": (OURS, TORCH), "detector": (OURS, TORCH)}
 TURNS, SECONDS = 6, 0.25   # turns of every peer at every load, and the seconds of each
-LOADS = {"quiet": 0, "busy": 1}   # busy processes for every core
+LOADS = 0, 1   # busy processes for every core
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Busy(Benchmark):
     """The command."""
     module, about, section = "benchmarks.busy", __doc__, "busy"
     page = report.ROOT / "docs" / "performance.md"
-    columns = {f"{load}, {words}": {"load": number, "figure": figure} for load, number in LOADS.items()
-               for words, figure in (("median", "p50"), ("9 of 10", "p90"))}
+    columns = {QUIET_MEDIAN: {"load": 0, "figure": "p50"}, "quiet, 9 of 10": {"load": 0, "figure": "p90"},
+               "busy, median": {"load": 1, "figure": "p50"}, BUSY_TAIL: {"load": 1, "figure": "p90"}}
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--case", action="append", choices=CASES, help="only this one; may be given several times")
@@ -102,7 +102,7 @@ class Busy(Benchmark):
         for record in measured["cases"]:
             lines.append([record["name"]])
             for peer in PEERS:
-                quiet, busy = (report.of(record, peer, "p50", load=load) for load in LOADS.values())
+                quiet, busy = (report.of(record, peer, "p50", load=load) for load in LOADS)
                 lines[-1].append(f"{_short(quiet)} ({_short(busy)})" if quiet else "")
         return report.markdown(["ms, quiet (busy)", *PEERS], lines)
 
@@ -123,24 +123,19 @@ def measure(case: Case, wanted: int, seconds: float) -> dict:
             exported.export(case.what, folder, "float")
         for peer in PEERS_OF[case.kind]:
             if peer == OURS or importlib.util.find_spec(peer):
-                process = turns.Peer("benchmarks.busy.work", environment(case, peer), kind=case.kind, what=case.what,
-                                     shape=case.shape, peer=peer, folder=folder)
+                keeping = machine.KEEPING_MALLOC if case.kind == "detector" and peer == TORCH else {}
+                process = turns.Peer("benchmarks.busy.work", {**turns.unset_environment(), **keeping}, kind=case.kind,
+                                     what=case.what, shape=case.shape, peer=peer, folder=folder)
                 running[peer] = stack.enter_context(process)
         for process in running.values():   # one that still imports would not leave the machine quiet
             process.ask("time", 0)
-        for load in LOADS.values():
+        for load in LOADS:
             with busy(load):
                 answers = turns.in_turns(running, wanted, "time", seconds)
             for peer, calls in answers.items():
                 p50, p90 = 1e3 * np.percentile(sum(calls, []), (50, 90))
                 times.append({"peer": peer, "load": load, "p50": p50, "p90": p90, "calls": len(sum(calls, []))})
     return {"name": case.name, "mismatches": {}, "times": times}
-
-
-def environment(case: Case, peer: str) -> dict[str, str]:
-    """The environment of a peer's process."""
-    keeps = case.kind == "detector" and peer == TORCH
-    return {**turns.unset_environment(), **(machine.KEEPING_MALLOC if keeps else {})}
 
 
 @contextlib.contextmanager

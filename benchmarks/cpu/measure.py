@@ -105,11 +105,6 @@ class InMXNet:
         net.hybridize(static_alloc=True, static_shape=True)
         return MXNet(net, inputs)
 
-    def ones(self, shape: tuple) -> mx.nd.NDArray:
-        data = mx.nd.ones(shape)
-        data.attach_grad()
-        return data
-
 
 class InTorch:
     """The same in torch."""
@@ -123,9 +118,6 @@ class InTorch:
 
     def timed(self, net: Net, inputs: list) -> Torch:
         return Torch(lambda *arrays: net.hybrid_forward(torch, *arrays), inputs)
-
-    def ones(self, shape: tuple) -> torch.Tensor:
-        return torch.ones(shape)
 
 
 class Torch:
@@ -175,20 +167,16 @@ class Bench:
         reference = declared(case.op).REFERENCE
         self.expected = None       # the reference's output and gradient
         for name in sorted(self.peers, key=lambda name: name != reference):
-            self._add(name)
+            try:
+                difference = self._prepare(name)
+            except (mx.MXNetError, ValueError, RuntimeError) as error:
+                difference = f"failed: {str(error).strip().splitlines()[-1]}"
+            if difference:
+                self.wrong[name] = difference
             if self.expected is None:
                 raise RuntimeError(f"{case.title}: the reference {reference} does not run: {self.wrong}")
         self.expected = None
         self.runners = {name: self.runners[name] for name in self.peers if name not in self.wrong}
-
-    def _add(self, name):
-        """Compare a peer with the reference; only one that agrees is measured."""
-        try:
-            difference = self._prepare(name)
-        except (mx.MXNetError, ValueError, RuntimeError) as error:
-            difference = f"failed: {str(error).strip().splitlines()[-1]}"
-        if difference:
-            self.wrong[name] = difference
 
     def _prepare(self, name):
         """Make a peer's runner; returns how its results differ, or None."""
@@ -215,8 +203,9 @@ class Bench:
         key = kind, first, last, shape
         if key not in self.without:
             library = self.libraries[kind]
-            data = library.inputs[0] if shape == self.case.shape else library.ones(shape)
-            self.without[key] = library.timed(Net(None, first, last), [data])
+            if shape != self.case.shape:
+                library = type(library)([np.ones(shape, np.float32)])
+            self.without[key] = library.timed(Net(None, first, last), library.inputs[:1])
         return key
 
     def measure(self, samples: int, seconds: float) -> list[dict]:
@@ -266,7 +255,6 @@ def run(case: Case, quick: bool = False, spoil: str | None = None) -> dict:
     bench = Bench(case, spoil)
     times = bench.measure(*((5, 0.02) if quick else (200 if case.nodes > 1 else 25, 0.6)))
     record = {"op": case.op, "name": case.name, "shape": list(case.shape), "dtype": case.dtype, "nodes": case.nodes,
-              "bytes": math.prod(bench.copied) * np.dtype(case.dtype).itemsize,
               "peers": list(bench.peers), "mismatches": bench.wrong, "times": times}
     del bench
     gc.collect()

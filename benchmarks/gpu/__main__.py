@@ -60,9 +60,13 @@ class Gpu(Benchmark):
         records = {}
         for record in measured["cases"]:
             records.setdefault(record["op"], []).append(record)
-        compared = (("copy", "forward"), ("copy", "backward"), ("torch", "both"))
-        lines = [[op, str(len(found)), *(_range(found, peer, part) for peer, part in compared)]
-                 for op, found in records.items()]
+        lines = []
+        for op, found in records.items():
+            lines.append([op, str(len(found))])
+            for peer, part in (("copy", "forward"), ("copy", "backward"), ("torch", "both")):
+                speedups = [report.speedup(record, OURS, peer, **self.columns[part]) for record in found]
+                ratios = sorted(report.cells(filter(None, speedups), "{:.2f}"), key=float)
+                lines[-1].append(" to ".join(dict.fromkeys([*ratios[:1], *ratios[-1:]])))
         head = ["operator", "cases", "forward, of a copy", "backward, of a copy", "both, of torch"]
         return report.markdown(head, lines)
 
@@ -101,13 +105,6 @@ class Gpu(Benchmark):
             yield measure(self.runner, case, self.samples)
 
 
-def _range(records, peer, part):
-    """`0.96 to 1.01`: how many times as fast as a peer ours is, in all cases that it has a time of."""
-    speedups = (report.speedup(record, OURS, peer, **{"pass": part}) for record in records)
-    ratios = report.cells(filter(None, speedups), "{:.2f}")
-    return " to ".join(dict.fromkeys((min(ratios, key=float), max(ratios, key=float)))) if ratios else ""
-
-
 def load(args: argparse.Namespace) -> dict:
     """The plan from --plan where that file is there and is to be run, else a new one."""
     if args.plan and args.plan.exists() and not args.check_only:
@@ -128,10 +125,8 @@ def load(args: argparse.Namespace) -> dict:
 def measure(runner: Runner, case: dict, samples: int) -> dict:
     """Check a case, then time it; returns its record for the JSON."""
     parts = {part: passes for part, passes in PARTS.items() if all(p in case["passes"] for p in passes)}
-    moved = {part: sum(case["passes"][p]["bytes"] for p in passes) for part, passes in parts.items()}
     record = {
         **{key: case[key] for key in ("op", "name", "shape", "dtype")},
-        "bytes": moved,
         "data_bytes": math.prod(case["shape"]) * np.dtype(case["dtype"]).itemsize,
         "mismatches": {},
         "times": [],
@@ -146,7 +141,7 @@ def measure(runner: Runner, case: dict, samples: int) -> dict:
         steps = {}
         for part, passes in parts.items():
             steps[OURS, part] = lambda passes=passes: [runner.launch(p) for p in passes]
-            steps["copy", part] = runner.copier(moved[part])
+            steps["copy", part] = runner.copier(sum(case["passes"][p]["bytes"] for p in passes))
         steps.update(peers.steps(case, given))
         for (peer, part), (ms, hidden) in timed(runner, steps, samples).items():
             record["times"].append({"peer": peer, "pass": part, "ms": ms})

@@ -126,14 +126,6 @@ def errors_of(ratios: Sequence[float]) -> str:
     return f"{len(off)} passes, off by {statistics.median(off):.0%} in the median; {near} by less than {NEAR:.0%}"
 
 
-def times(path: pathlib.Path | None) -> dict:
-    """Title of a case -> pass -> our milliseconds, from a JSON of ``python -m benchmarks.gpu``."""
-    if path is None:
-        return {}
-    return {title(record): {row["pass"]: row["ms"] for row in record["times"] if row["peer"] == "gluonops"}
-            for record in results.load(path)["cases"]}
-
-
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.model", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -141,7 +133,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--against", type=pathlib.Path, metavar="FILE",
                         help="compare with times on an H100: a JSON of python -m benchmarks.gpu")
     args = parser.parse_args(arguments)
-    measured, ratios = times(args.against), []
+    records = results.load(args.against)["cases"] if args.against else []
+    measured = {title(record): {row["pass"]: row["ms"] for row in record["times"] if row["peer"] == "gluonops"}
+                for record in records}
+    ratios = []
     for case in on_gpu(args.op or rtc.operators()):
         passes, real = counts.count(case), measured.get(case.title, {})
         print("\n".join(lines(case, passes, real)), flush=True)

@@ -6,7 +6,7 @@ import datetime
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from . import machine, report, results
 from .declaration import Target
@@ -20,11 +20,7 @@ class Benchmark:
     ``{"forward": {"pass": "forward"}}``. A command also has ``records(args)``, which measures; ``title(record)``, the
     name of a case; ``ours(record)``, the peer that others are compared with; and ``table(measured)``, for the page.
     """
-    module: str
-    about: str
-    page: pathlib.Path = report.README
-    section: str
-    columns: Mapping[str, Mapping]
+    page = report.README
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Options of this command alone."""
@@ -89,13 +85,7 @@ class Benchmark:
         return 0
 
     def write_page(self, path: str | os.PathLike, page: str | os.PathLike) -> None:
-        """Put a summary of results between the markers of a page.
-
-        Raises
-        ------
-        ValueError
-            There are no markers, the run was quick, or a result was wrong.
-        """
+        """Put a summary of results on a page. A ValueError if the run was quick, or a result wrong."""
         measured = results.load(path)
         if measured["quick"]:
             raise ValueError(f"{path} has the results of a --quick run, whose times mean nothing; run without it")

@@ -20,7 +20,8 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
     """
     rng, attrs = np.random.RandomState(0), types.SimpleNamespace(**attrs)
     shapes = {name: tuple(arrays[name][0]) for name in names if name in arrays}
-    oracle = suites.oracle(op)
+    oracles = suites.from_tests("oracles")
+    oracle = oracles.get(op)
     drawn = oracle.draw(attrs, shapes, rng) if hasattr(oracle, "draw") else {}
     drawn.update(declared(op).draw(attrs, shapes, rng))
     given = {}
@@ -30,7 +31,7 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
             given[name] = drawn[name].astype(dtype)
         elif name in classes:
             ignored = getattr(attrs, "ignore_label", None)
-            given[name] = suites.from_tests("oracles").draw_labels(rng, shape, classes[name], ignored).astype(dtype)
+            given[name] = oracles.draw_labels(rng, shape, classes[name], ignored).astype(dtype)
         elif np.dtype(dtype).kind != "f":
             given[name] = rng.randint(0 if dtype == "uint8" else -100, 100, shape).astype(dtype)
         else:

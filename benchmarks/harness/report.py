@@ -80,13 +80,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def put(path: str | os.PathLike, name: str, body: str) -> None:
-    """Put text between the lines ``<!-- name:begin -->`` and ``<!-- name:end -->`` of a page.
-
-    Raises
-    ------
-    ValueError
-        There are no such lines.
-    """
+    """Put text between the lines ``<!-- name:begin -->`` and ``<!-- name:end -->`` of a page; else a ValueError."""
     path = pathlib.Path(path)
     page = path.read_text(encoding="utf-8")
     text, count = re.subn(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)",

@@ -12,11 +12,6 @@ def get(op: str) -> type:
     return from_tests("op_suite").suite_of(op)
 
 
-def oracle(op: str) -> types.ModuleType:
-    """The oracle of an operator; needs NumPy alone."""
-    return from_tests("oracles").get(op)
-
-
 def from_tests(module: str) -> types.ModuleType:
     """A module of the folder ``tests``."""
     if str(TESTS) not in sys.path:

@@ -16,6 +16,7 @@ darknet_cfgs.json, from which `make docs` makes the table of docs/darknet.md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
@@ -73,7 +74,8 @@ def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
             return {"refused": "recurrent" if is_recurrent else str(error)}
         image = np.random.RandomState(SEED).uniform(0, 1, (1, *net.input_shape)).astype(FLOAT)
         outputs = fill(net, mx.nd.array(image))
-        row = {"size": _size(net.input_shape), "own_size": _size(own)}
+        shapes = {"size": net.input_shape, "own_size": own}
+        row = {name: f"{width} x {height}" for name, (_, height, width) in shapes.items()}
         if program:
             theirs, row["program_ms"] = predict(program, path, net, image, folder, FLOAT)
             row["deviation"], row["layer"] = deviation(net, outputs, theirs, cfg.parent.name)
@@ -85,11 +87,6 @@ def measure(cfg: pathlib.Path, program: str | None, double: str | None) -> dict:
             outputs = [output.asnumpy() for output in net.layer_outputs(mx.nd.array(image, dtype="float64"))]
             row["double"], _ = deviation(net, outputs, theirs, cfg.parent.name)
     return row
-
-
-def _size(shape: tuple[int, int, int]) -> str:
-    _, height, width = shape
-    return f"{width} x {height}"
 
 
 def smallest(cfg: pathlib.Path, folder: pathlib.Path) -> tuple[tuple, pathlib.Path, gops.darknet.DarknetNet]:
@@ -240,13 +237,11 @@ def clear_threshold(net: gops.darknet.DarknetNet, image: np.ndarray) -> float:
 def speed(net: gops.darknet.DarknetNet, image: np.ndarray, folder: pathlib.Path) -> dict[str, float]:
     """The milliseconds of an image in the exported network."""
     calls = {}
-    try:
+    with contextlib.suppress(gops.OpError):   # a network that exports to neither form has no speed there
         gops.export.symbol(net, folder / "net", image.shape, fold_batch_norm=True, pad_channels=True)
         calls["gluonops"] = peers.module(folder, image, "net")
         gops.export.onnx(net, folder / "net.onnx", image.shape)
         calls["onnxruntime"] = peers.in_onnxruntime(str(folder / "net.onnx"), image)
-    except gops.OpError:
-        pass   # a network that exports to neither form has no speed there
     taken = {peer: [] for peer in calls}
     for _ in range(ROUNDS):
         for peer, call in calls.items():

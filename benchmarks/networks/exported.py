@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -19,22 +19,16 @@ from .peers import AS_IT_STARTS, COMPILED, EAGER_TUNED, NAIVE, ORT, ORT_INT8
 SIZES = {"yolov2": 416, "tiny_yolov2": 416, "darknet19": 224, "small": 64}   # height and width of the image
 SMALL = "small"                      # a miniature for quick runs
 TURNS, SECONDS = 15, 0.15            # turns of every peer, and the seconds of each
-QUICK_TURNS, QUICK_SECONDS = 2, 0.01
 
 
 class Exported(Benchmark):
     """A command that times exported networks, in milliseconds for each image.
 
-    ``peers``: the output of the first one is expected of the others, within ``tolerance`` of its largest value.
-    ``ways``: of each the ``batch`` of images of a call, or the ``threads`` of every peer. ``form``: the files that are
-    exported, "float" or "int8".
+    ``nets``: their names. ``form``: the files that are exported, "float" or "int8". ``peers``: the output of the first
+    one is expected of the others, within ``tolerance`` of its largest value. ``ways``: of each the ``batch`` of images
+    of a call, or the ``threads`` of every peer.
     """
     columns = {"each image": {}}
-    peers: Sequence[str]
-    tolerance: float
-    nets: Sequence[str]
-    ways: Sequence[dict]
-    form: str
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--net", action="append", choices=self.nets, help="only this one; may be given several "
@@ -53,7 +47,8 @@ class Exported(Benchmark):
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             export(net, folder, self.form)
             for peer in self.peers:
-                if not (is_missing(peer) or args.quick and peer == COMPILED):
+                package = "torch" if peer.startswith("torch") else "onnxruntime" if peer in (ORT, ORT_INT8) else "mxnet"
+                if importlib.util.find_spec(package) and not (args.quick and peer == COMPILED):
                     process = turns.Peer("benchmarks.networks.peers", environment(peer, threads or machine.threads()),
                                          peer=peer, net=net, folder=folder, size=SIZES[net], batch=batch,
                                          spoil=peer == args.spoil)
@@ -64,7 +59,7 @@ class Exported(Benchmark):
                 if problem:
                     wrong[peer] = problem
                     del running[peer]
-            wanted, seconds = (QUICK_TURNS, QUICK_SECONDS) if args.quick else (args.turns, SECONDS)
+            wanted, seconds = (2, 0.01) if args.quick else (args.turns, SECONDS)
             times = turns.in_turns(running, wanted, "time", seconds)
         return {"net": net, "size": SIZES[net], "mismatches": wrong,
                 "times": [{"peer": peer, **turns.milliseconds(calls, batch)} for peer, calls in times.items()]}
@@ -84,12 +79,6 @@ def export(net: str, folder: str, form: str) -> None:
     """The files, in a process of its own: this one shall have no threads."""
     words = [sys.executable, "-W", "ignore", "-m", "benchmarks.networks.nets", net, str(SIZES[net]), folder, form]
     subprocess.run(words, check=True, cwd=turns.ROOT)
-
-
-def is_missing(peer: str) -> bool:
-    """Whether a package that a peer needs is not installed."""
-    needs = ["torch"] if peer.startswith("torch") else ["onnx", "onnxruntime"] if peer in (ORT, ORT_INT8) else []
-    return any(importlib.util.find_spec(package) is None for package in needs)
 
 
 def output(process: turns.Peer, path: pathlib.Path) -> np.ndarray | None:

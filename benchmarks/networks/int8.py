@@ -1,7 +1,4 @@
-"""Time 8-bit networks on the CPU: MXNet and onnxruntime, each in float32 and in int8.
-
-    python -m benchmarks.networks.int8 --json benchmarks/networks/int8.json   # with 1 and with 2 threads
-    python -m benchmarks.networks.int8 --readme --json benchmarks/networks/int8.json
+"""Time 8-bit networks on the CPU: MXNet and onnxruntime, each in float32 and in int8, with 1 and with 2 threads.
 
 The networks have random weights. Every peer has a process of its own, and they are called in turn. Outputs are
 compared with MXNet's in float32 first: where one differs too much there are no figures for it, and the exit status

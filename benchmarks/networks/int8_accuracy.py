@@ -10,7 +10,7 @@ import argparse
 import pathlib
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import gluonops as gops
 import mxnet as mx
@@ -45,12 +45,9 @@ def detector_scores(prefix: str, count: int, folder: str) -> gops.export.Quantiz
 def classifier_scores(prefix: str, folder: str) -> gops.export.Quantized:
     """Quantize an exported classifier, with its accuracy on held-out digits as the score."""
     training, held_out = gops.data.digits()
-
-    def accuracy(predict: Callable) -> float:
-        return train.accuracy(predict(held_out.images), held_out.labels)
-
     return gops.export.quantize(prefix, pathlib.Path(folder, "classifier"), training.images[:CALIBRATION],
-                                onnx=pathlib.Path(folder, "classifier.onnx"), score=accuracy)
+                                onnx=pathlib.Path(folder, "classifier.onnx"),
+                                score=lambda predict: train.accuracy(predict(held_out.images), held_out.labels))
 
 
 def judged(name: str, result: gops.export.Quantized) -> bool:

@@ -49,18 +49,11 @@ def step_of(model: torch.nn.Module, loss: Callable, rate: float, images: np.ndar
 
 
 def torch_layers(block: gluon.Block) -> list[torch.nn.Module]:
-    """torch's layers for one of our blocks, with its weights."""
-    if isinstance(block, layers.Convolution):
-        return torch_convolution(block)
-    size, stride = (block._kwargs[key][0] for key in ("kernel", "stride"))
-    pool = torch.nn.MaxPool2d(size, stride)
-    if getattr(block, "_cut", False):   # Darknet's pooling with a stride of 1 keeps the size
-        return [torch.nn.ConstantPad2d((0, 1, 0, 1), -torch.inf), pool]
-    return [pool]
-
-
-def torch_convolution(block: layers.Convolution) -> list[torch.nn.Module]:
-    """A convolution with a bias, or without one and with batch norm and leaky ReLU behind it."""
+    """torch's layers for one of our blocks, with its weights. Behind a convolution without bias is a batch norm."""
+    if not isinstance(block, layers.Convolution):
+        pool = torch.nn.MaxPool2d(*(block._kwargs[key][0] for key in ("kernel", "stride")))
+        # Darknet's pooling with a stride of 1 keeps the size.
+        return [torch.nn.ConstantPad2d((0, 1, 0, 1), -torch.inf), pool] if getattr(block, "_cut", False) else [pool]
     weight, norm = block.conv.weight.data().asnumpy(), block.norm
     out, channels, size, _ = weight.shape
     convolution = torch.nn.Conv2d(channels, out, size, padding=size // 2, bias=norm is None)

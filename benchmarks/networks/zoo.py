@@ -11,6 +11,7 @@ runs stay in zoo.json, from which `make docs` makes the table of docs/zoo.md.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import pathlib
 import runpy
@@ -30,7 +31,6 @@ from .darknet_cfgs import milliseconds
 RESULTS = pathlib.Path(__file__).with_suffix(".json")
 SEED = 7
 BATCH, CALIBRATION = 2, 10   # images
-NAME = "net"
 
 
 def main() -> None:
@@ -58,6 +58,7 @@ def measure(name: str) -> dict:
     images = draws.uniform(-1, 1, (1 if name in gluoncv_nets.TWO_STAGES else BATCH, *shape)).astype("float32")
     gluoncv_nets.scale(net, mx.nd.array(images[:1]), draws)
     expected = gluoncv_nets.outputs_of(net, images)
+    folded = functools.partial(symbol, fold_batch_norm=True, pad_channels=True)
     forms = {"symbol": symbol, "folded": folded, "onnx": onnx, "int8": int8, "torch": torch}
     row = {"size": " x ".join(map(str, shape))}
     for form, run in forms.items():
@@ -76,14 +77,10 @@ def compared(call: Callable, expected: list[np.ndarray]) -> dict:
 
 
 def symbol(net, images, expected, folder, **options) -> dict:
-    path, parameters = gops.export.symbol(net, folder / NAME, images.shape, **options)
+    path, parameters = gops.export.symbol(net, folder / "net", images.shape, **options)
     imported = gluon.SymbolBlock.imports(path, ["data"], parameters)
     imported.hybridize(static_alloc=True)
     return compared(lambda: gluoncv_nets.outputs_of(imported, images), expected)
-
-
-def folded(net, images, expected, folder) -> dict:
-    return symbol(net, images, expected, folder, fold_batch_norm=True, pad_channels=True)
 
 
 def onnx(net, images, expected, folder) -> dict:
@@ -96,9 +93,9 @@ def onnx(net, images, expected, folder) -> dict:
 
 def int8(net, images, expected, folder) -> dict:
     """Quantized with noise; the error is of the result on batches that are held out."""
-    gops.export.symbol(net, folder / NAME, images.shape)
+    gops.export.symbol(net, folder / "net", images.shape)
     data = np.random.RandomState(SEED + 1).uniform(-1, 1, (CALIBRATION, *images.shape[1:])).astype("float32")
-    quantized = gops.export.quantize(folder / NAME, folder / "small", data)
+    quantized = gops.export.quantize(folder / "net", folder / "small", data)
     return {"difference": max(quantized.errors.values())}
 
 

@@ -1,6 +1,9 @@
 """The comparison of two commits: cases, turns and the table. No times are asserted."""
+import argparse
+import contextlib
 import inspect
 import json
+import pathlib
 
 import gluonops as gops
 import numpy as np
@@ -49,10 +52,13 @@ def test_the_last_lines_have_the_geometric_means():
         f"{slower} of {count} are above 1.05" for slower, count in ((1, 2), (0, 2), (1, 2), (2, 6))]
 
 
-def test_the_least_time_of_all_turns_counts():
-    assert before_after.least([dict.fromkeys(measure.PARTS, 3.0), dict.fromkeys(measure.PARTS, 2.0)]) == dict.fromkeys(
-        measure.PARTS, 2.0)
-    assert before_after.least([dict.fromkeys(measure.PARTS, 3.0), None]) is None
+def test_the_least_time_of_all_turns_counts(monkeypatch):
+    answers = {"after": [dict.fromkeys(measure.PARTS, seconds) for seconds in (3.0, 2.0)], "before": [None, None]}
+    monkeypatch.setattr(before_after, "Peer", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(before_after, "in_turns", lambda *_: answers)
+    packages = dict.fromkeys(("before", "after"), pathlib.Path())
+    times = before_after.measure(packages, pathlib.Path(), 1, argparse.Namespace(rounds=1, turns=2, seconds=0))
+    assert times == {"before": [[None]], "after": [[dict.fromkeys(measure.PARTS, 2.0)]]}
 
 
 def test_this_checkout_is_compared_with_itself(monkeypatch, capsys):

@@ -328,7 +328,6 @@ def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
     for case in written["cases"]:
         assert {(row["peer"], row["pass"]) for row in case["times"]} == {
             (peer, part) for peer in ("gluonops", "copy") for part in ("forward", "backward", "both")}
-        assert case["bytes"]["both"] == case["bytes"]["forward"] + case["bytes"]["backward"]
     assert not list(tmp_path.glob("*.part"))
 
 
