@@ -69,10 +69,10 @@ struct ColumnLines {
     template <typename Visit>
     GLUONOPS_INLINE void each(const Visit &visit) const
     {
-        for (int64_t line = 0; line < count; ++line)
-            visit(line, lanes());
-        if (rest)
-            visit(count, rest);
+        const int64_t width = lanes();
+        int64_t line = 0;
+        for (int64_t left = count * width + rest; left > 0; left -= width)   // one loop: a second copy of it would
+            visit(line++, left < width ? left : width);                      // double many kernels
     }
 
     // Reduces every lane over all lines: values[j] = combine(values[j], term(line, j, mask)), in the order of the lines.

@@ -36,7 +36,7 @@ void class_loss_rows(const Loss &given)
             return store_loss(loss, row, class_id, A(0), A(0), A(0), A(0));
         const OneRow<WEIGHTED, Loss> at(loss, row, class_id);
         const A max = row_max(at.inputs[0], length);
-        const A log_sum = logarithm(row_exponentials<false>(at.inputs[0], length, max, A(1)));
+        const A log_sum = logarithm(row_exponentials(at.inputs[0], length, max, A(1)));
         const SoftmaxRow<A> numbers = {max, log_sum};
         A sum = 0;
         if (loss.sums())

@@ -21,26 +21,27 @@ GLUONOPS_INLINE A inverse_temperature(double temperature)
     return scale < largest ? scale : largest;
 }
 
-// The sum of exp((x - max) * scale). If STORE, each exponential is also written to `exponentials`. The next row is
-// prefetched meanwhile.
-template <bool STORE, typename T, typename A>
+// The sum of exp((x - max) * scale). Each exponential is also written to `exponentials`, unless that is null. The next row
+// is prefetched meanwhile.
+template <typename T, typename A>
 GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A *exponentials = nullptr)
 {
     return row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         __builtin_prefetch(x + i + length);
         const auto value = exponential((load(x + i, mask, lowest<A>()) - max) * scale);
-        if (STORE)
+        if (exponentials)
             store(exponentials + i, value, mask);
         return value;
     });
 }
 
 // For a block of columns: each column's maximum in all its lanes, and in its first lane the sum of exp((x - max) * scale).
-// Both arrays are padded to whole vectors. If STORE, each exponential is also written to `exponentials`, whose lines are
-// `exponentials_pitch` elements apart.
-template <bool STORE, typename T, typename A>
-GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines, A scale, A *max, A *sum,
-                                        A *exponentials = nullptr, int64_t exponentials_pitch = 0)
+// Both arrays are padded to whole vectors. Each exponential is also written to `exponentials`, unless that is null; its
+// lines are `exponentials_pitch` elements apart. Without SCALES, scale is 1. A function for all operators, which is as
+// fast as in place.
+template <bool SCALES, typename T, typename A>
+void column_max_and_sum(const T *x, const ColumnLines<T> &lines, A scale, A *__restrict max, A *__restrict sum,
+                        A *__restrict exponentials = nullptr, int64_t exponentials_pitch = 0)
 {
     typedef typename Simd<T>::Vector V;
     const int64_t pitch = lines.pitch;
@@ -56,21 +57,12 @@ GLUONOPS_INLINE void column_max_and_sum(const T *x, const ColumnLines<T> &lines,
     lines.spread(max);
 
     lines.sum(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
-        const V logits = load(x + line * pitch + j, mask, low);
-        const V value = exponential((logits - load(max + j, FullMask())) * scale);
-        if (STORE)
+        const V shifted = load(x + line * pitch + j, mask, low) - load(max + j, FullMask());
+        const V value = exponential(SCALES ? shifted * scale : shifted);
+        if (exponentials)
             store(exponentials + line * exponentials_pitch + j, value, mask);
         return value;
     });
-}
-
-// As above, of a block whose lines are those of a tensor. The lines of the exponentials have no gaps.
-template <bool STORE, typename T, typename A>
-GLUONOPS_INLINE void column_max_and_sum(const T *x, const RowSizes &sizes, int64_t columns, A scale, A *max, A *sum,
-                                        A *exponentials = nullptr)
-{
-    const ColumnLines<T> lines = {sizes.length, sizes.inner, columns, 1, 0};
-    column_max_and_sum<STORE>(x, lines, scale, max, sum, exponentials, columns);
 }
 
 // Softmax of rows, one after the other. Exponentials are computed once, or twice without memory for them.
@@ -82,17 +74,15 @@ GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, 
         const T *logits = data + row * length;
         T *to = output + row * length;
         const A max = row_max(logits, length);
-        if (exponentials) {
-            const A inverse_sum = A(1) / row_exponentials<true>(logits, length, max, scale, exponentials);
+        const A inverse_sum = A(1) / row_exponentials(logits, length, max, scale, exponentials);
+        if (exponentials)
             write_row(to, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return load(exponentials + i, mask, A(0)) * inverse_sum;
             });
-        } else {
-            const A inverse_sum = A(1) / row_exponentials<false>(logits, length, max, scale);
+        else
             write_row(to, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return exponential((load(logits + i, mask, A(0)) - max) * scale) * inverse_sum;
             });
-        }
     }
 }
 
@@ -147,20 +137,16 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
         A *exponentials = scratch.memory;
         const T *from = data + begin * length;
         T *to = output + begin * length;
-        const auto compute = [=](A scale) GLUONOPS_LAMBDA {
-            if (overlaps && exponentials)
-                softmax_rows_overlapping(from, to, end - begin, length, scale, exponentials, exponentials + pitch);
-            else
-                softmax_row_by_row(from, to, end - begin, length, scale, exponentials, streaming);
+        const auto overlap = [=](A scale) GLUONOPS_LAMBDA {
+            softmax_rows_overlapping(from, to, end - begin, length, scale, exponentials, exponentials + pitch);
         };
-        bool is_one = false;   // where speed matters: the compiler leaves a product with 1 out
-        if constexpr (HAS_STREAMING_STORES && std::is_same<A, float>::value) {
-            is_one = scale == A(1);
-            if (is_one)
-                compute(A(1));
-        }
-        if (!is_one)
-            compute(scale);
+        const bool drops_scale = HAS_STREAMING_STORES && std::is_same<A, float>::value;   // where speed matters
+        if (!overlaps || !exponentials)
+            softmax_row_by_row(from, to, end - begin, length, scale, exponentials, streaming);
+        else if (drops_scale && scale == A(1))
+            overlap(A(1));   // the compiler leaves the product out
+        else
+            overlap(scale);
         store_fence();
     });
 }
@@ -193,10 +179,7 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
         const ColumnLines<T> lines = block.lines;
         const int64_t pitch = lines.pitch, scratch_pitch = block.scratch_pitch;
         const A *exponentials = block.scratch;
-        if (exponentials)
-            column_max_and_sum<true>(logits, lines, scale, max, sum, block.scratch, scratch_pitch);
-        else
-            column_max_and_sum<false>(logits, lines, scale, max, sum);
+        column_max_and_sum<true>(logits, lines, scale, max, sum, block.scratch, scratch_pitch);
 
         A *inverse_sum = sum;
         for_each_vector<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {

@@ -62,10 +62,8 @@ void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64
     const BlockClasses<T> *ids = &labels;
     alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
     A *max = max_buffer, *sum = sum_buffer;
-    if (scratch)
-        column_max_and_sum<true>(logits, class_rows(args), places, A(1), max, sum, scratch);
-    else
-        column_max_and_sum<false>(logits, class_rows(args), places, A(1), max, sum);
+    const ColumnLines<T> lines = {classes, inner, places, 1, 0};
+    column_max_and_sum<false>(logits, lines, A(1), max, sum, scratch, places);
     for (int64_t j = 0; j < places; ++j) {
         const bool ignored = labels.ids[j] == Index(IGNORED);
         args.max[first + j] = ignored ? A(0) : max[j];

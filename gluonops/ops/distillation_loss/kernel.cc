@@ -35,10 +35,8 @@ void forward_rows(const DistillationLossArgs<T> &given)
         for (int64_t row = begin; row < end; ++row) {
             const T *student = args.data + row * classes, *teacher = args.teacher + row * classes;
             const A scale = args.scale, max = row_max(student, classes), teacher_max = row_max(teacher, classes);
-            const A sum = row_exponentials<false>(student, classes, max, scale);
-            const A teacher_sum = exponentials
-                                      ? row_exponentials<true>(teacher, classes, teacher_max, scale, exponentials)
-                                      : row_exponentials<false>(teacher, classes, teacher_max, scale);
+            const A sum = row_exponentials(student, classes, max, scale);
+            const A teacher_sum = row_exponentials(teacher, classes, teacher_max, scale, exponentials);
             const A differences = row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto power = (load(student + i, mask, A(0)) - max) * scale;
                 const auto teacher_power = (load(teacher + i, mask, A(0)) - teacher_max) * scale;
@@ -64,8 +62,8 @@ void forward_columns(const DistillationLossArgs<T> &given)
         const T *student = block.read(args.data), *teacher = block.read(args.teacher);
         const ColumnLines<T> lines = block.lines;
 
-        column_max_and_sum<false>(student, lines, args.scale, max, sum);
-        column_max_and_sum<false>(teacher, lines, args.scale, teacher_max, teacher_sum);
+        column_max_and_sum<true>(student, lines, args.scale, max, sum);
+        column_max_and_sum<true>(teacher, lines, args.scale, teacher_max, teacher_sum);
         lines.sum(differences, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
             const int64_t i = line * lines.pitch + j;
             const auto shifted = load(student + i, mask, A(0)) - load(max + j, FullMask());

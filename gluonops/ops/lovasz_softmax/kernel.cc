@@ -107,7 +107,7 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &given)
         const int64_t inner = args.inner;
         A *probabilities = args.derivative + start;
         const ColumnLines<T> lines = {args.classes, inner, columns, 1, 0};
-        column_max_and_sum<true>(args.data + start, lines, A(1), max, sum, probabilities, inner);
+        column_max_and_sum<false>(args.data + start, lines, A(1), max, sum, probabilities, inner);
         for (int64_t j = 0; j < columns; ++j) {
             sum[j] = 1 / sum[j];
             args.maxima[first + j] = max[j];

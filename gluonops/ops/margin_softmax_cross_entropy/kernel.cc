@@ -46,8 +46,8 @@ RowStatistics<A> statistics(const T *cosines, int64_t classes, int64_t class_id,
     max = max_behind > max ? max_behind : max;
     max = target > max ? target : max;
     A sum = exponential(broadcast((target - max) * scale))[0];
-    sum += row_exponentials<false>(cosines, class_id, max, scale);
-    sum += row_exponentials<false>(behind, count_behind, max, scale);
+    sum += row_exponentials(cosines, class_id, max, scale);
+    sum += row_exponentials(behind, count_behind, max, scale);
     return {max, logarithm(sum)};
 }
 
