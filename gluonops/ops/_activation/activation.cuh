@@ -1,5 +1,5 @@
-// Tensors through an activation. Where they are aligned, a thread moves packs of 16 bytes; the rest, or everything, goes
-// by elements.
+// Tensors through an activation. Where they are aligned, a thread moves packs of 16 bytes; the rest, or everything,
+// goes by elements.
 #include "../_activation/normal.cuh"
 #include "../_activation/formulas.inl"
 

@@ -1,6 +1,6 @@
-// The activations: the value and the slope of each, for one element. C++ and CUDA share this text. It is C++03, includes
-// nothing, and GLUONOPS_INLINE is what each of them needs in front of a function. activation.h includes it for C++. V is
-// a number or, in C++, a vector with one element per lane.
+// The activations: the value and the slope of each, for one element. C++ and CUDA share this text. It is C++03,
+// includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function. activation.h includes it for
+// C++. V is a number or, in C++, a vector with one element per lane.
 
 // A number in every lane.
 template <typename V> GLUONOPS_INLINE V every(double x);
@@ -23,8 +23,8 @@ struct Sigmoids {
     GLUONOPS_INLINE V slope() const { return of_x * of_minus_x; }
 };
 
-// x tanh(softplus(x)). With e = exp(-|x|), the hyperbolic tangent is a fraction without a difference, and its derivative
-// is 4 (1 + e) / bottom^2, times e or its square.
+// x tanh(softplus(x)). With e = exp(-|x|), the hyperbolic tangent is a fraction without a difference, and its
+// derivative is 4 (1 + e) / bottom^2, times e or its square.
 struct Mish {
     template <typename V>
     struct Fraction {

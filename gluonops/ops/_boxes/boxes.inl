@@ -1,6 +1,6 @@
-// Boxes: their overlap, and the losses of a box that is regressed to another, with their derivatives. C++ and CUDA share
-// this text. It is C++03, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function.
-// boxes.h includes it for C++. A is a number or, in C++, a vector with one pair of boxes per lane.
+// Boxes: their overlap, and the losses of a box that is regressed to another, with their derivatives. C++ and CUDA
+// share this text. It is C++03, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a
+// function. boxes.h includes it for C++. A is a number or, in C++, a vector with one pair of boxes per lane.
 
 // What a comparison gives, and a number in every lane.
 template <typename A> struct Lanes {

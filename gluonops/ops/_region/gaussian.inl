@@ -1,6 +1,6 @@
-// The heads of Gaussian YOLOv3, where they differ from those of yolo.inl. C++ and CUDA share this text. Deltas are those
-// of AlexeyAB's Darknet, src/gaussian_yolo_layer.c. Each of x, y, w and h has a mean, and behind it a deviation. Whoever
-// includes it has yolo.inl.
+// The heads of Gaussian YOLOv3, where they differ from those of yolo.inl. C++ and CUDA share this text. Deltas are
+// those of AlexeyAB's Darknet, src/gaussian_yolo_layer.c. Each of x, y, w and h has a mean, and behind it a deviation.
+// Whoever includes it has yolo.inl.
 
 const int NLL_LOSS = MSE_LOSS;   // the index of "nll" in its box_loss
 

@@ -1,17 +1,17 @@
-// Rows of a (batch, channels, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps, and
-// scaled.
+// Rows of a (batch, channels, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps,
+// and scaled.
 //
-// A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive numbers
-// where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of different
-// rows. A thread holds a chunk of elements, at the same places of every row: there it sums the gradient of the scale.
+// A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive
+// numbers where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of
+// different rows. A thread holds a chunk at the same places of every row: there it sums the gradient of the scale.
 #include "../_softmax/rows.cuh"
 
 enum { THREADS = 256 };
 
 __device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
-// The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`; both
-// are powers of two. Every thread of the block calls it.
+// The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
+// both are powers of two. Every thread of the block calls it.
 template <typename A>
 __device__ A sum_over_threads(A value, int first, int end)
 {
@@ -71,7 +71,7 @@ struct RowsOfBlock {
         return rows.inner > 1 ? position * blockDim.y + row : row * blockDim.x + position;
     }
 
-    // The offset in a chunk of the k-th element of a row's `position`-th thread, where `place` is k blockDim.x + position.
+    // The offset in a chunk of the k-th element of a row's `position`-th thread; `place` is k blockDim.x + position.
     __device__ int offset(int place) const
     {
         const int k = place / blockDim.x, position = place % blockDim.x, width = rows.width();
@@ -100,7 +100,7 @@ struct RowsOfBlock {
             if (k < x.most)
 #pragma unroll
                 for (int j = k; j < k + GROUP; ++j, from += opaque(step))
-                    x.values[j] *= load(j < x.count ? from : scale, 0);   // without a branch loads are under way together
+                    x.values[j] *= load(j < x.count ? from : scale, 0);   // no branch: loads are under way together
     }
 };
 
@@ -172,23 +172,17 @@ struct ScaleSums {
     {
         __syncthreads();   // the sums of all threads
         const int64_t left = part.length - i;
+        // `place` counts the places that the threads of a row hold, thread by thread.
         for (int place = thread_number(); place < blockDim.x * SIZE; place += THREADS) {
-            const int offset = block.offset(place);
-            if (offset < left)
-                sums[part.position + i + offset] = sum_over_rows(block, place);
+            const int offset = block.offset(place), k = place / blockDim.x;
+            if (offset >= left)
+                continue;
+            A sum = 0;
+            for (int row = 0; row < blockDim.y; ++row)
+                sum += groups[k / TOGETHER][block.thread_of(row, place % blockDim.x)].values[k % TOGETHER];
+            sums[part.position + i + offset] = sum;
         }
         __syncthreads();   // the sums are read
-    }
-
- private:
-    // `place` counts the places that the threads of a row hold, thread by thread.
-    __device__ A sum_over_rows(const RowsOfBlock<T> &block, int place) const
-    {
-        const int k = place / blockDim.x;
-        A sum = 0;
-        for (int row = 0; row < blockDim.y; ++row)
-            sum += groups[k / TOGETHER][block.thread_of(row, place % blockDim.x)].values[k % TOGETHER];
-        return sum;
     }
 };
 
@@ -222,15 +216,6 @@ __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ out
                 * load(data, part.start + c * inner);
     }
     return dot;
-}
-
-template <typename A>
-__device__ A sum_of_parts(const A *dots)
-{
-    A sum = 0;
-    for (int part = 0; part < gridDim.y; ++part)
-        sum += dots[part];
-    return sum;
 }
 
 // Adds up what the blocks have summed: 8 places of the axis at a time. A thread has four loads under way.
@@ -293,8 +278,11 @@ __device__ void scale_rows_backward(const Args &args, typename ScaleSums<typenam
                     args.dots[row * gridDim.y + blockIdx.y] = dot;
                 continue;
             }
-            if (gridDim.y > 1)
-                dot = sum_of_parts(args.dots + row * gridDim.y);
+            if (gridDim.y > 1) {
+                dot = 0;
+                for (int other = 0; other < gridDim.y; ++other)
+                    dot += args.dots[row * gridDim.y + other];
+            }
             const bool is_single = args.channels == 1;
             const A own = is_single ? A(args.eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
             dot = is_single ? 0 : dot * by_root * by_root * args.share;

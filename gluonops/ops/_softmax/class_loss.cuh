@@ -1,9 +1,9 @@
-// Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. A row has 1 to 32 threads,
-// a block, or parts with a block each. An operator supplies what the layouts share. A loss has
+// Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. A row has 1 to 32
+// threads, a block, or parts with a block each. An operator supplies what the layouts share. A loss has
 //
 //     BYTES                                         of each input, that a thread holds
-//     Sums; none(); add(sums, x, label, rows, part) the sums of a row; `x` are chunks of a part, whose element `label` is
-//                                                   that of the label's class
+//     Sums; none(); add(sums, x, label, rows, part) the sums of a row; `x` are chunks of a part, whose element `label`
+//                                                   is that of the label's class
 //     reads(class_id)                               false: the row counts as one of zeros
 //
 // and store_loss, a function that stores what there is of a row. A gradient has
@@ -70,8 +70,8 @@ struct ClassRows {
     }
 };
 
-// The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got it.
-// The threads of a row hold `length` elements.
+// The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got
+// it. The threads of a row hold `length` elements.
 template <typename T>
 __device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i, int length)
 {
@@ -79,7 +79,7 @@ __device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowP
     return offset >= 0 && offset < length ? rows.number(int(offset)) : -1;
 }
 
-// -- losses ------------------------------------------------------------------------------------------------------------
+// -- losses -----------------------------------------------------------------------------------------------------------
 
 // What losses of labels share whose sums are those of a softmax. A loss has loss(class_id, nll, log_sum, sums) besides:
 // nll is the negative logarithm of the probability of the class.
@@ -146,7 +146,7 @@ __device__ void class_loss(const Tensors &tensors, const Loss &loss)
     }
 }
 
-// -- gradients ---------------------------------------------------------------------------------------------------------
+// -- gradients --------------------------------------------------------------------------------------------------------
 
 // Whether an element is that of the label's class.
 struct Label {
@@ -168,8 +168,8 @@ struct ClassElement {
 
 template <int NUMBER> struct Result {};
 
-// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row. VARIES: whether
-// elements have weight(class).
+// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row. VARIES:
+// whether elements have weight(class).
 template <typename GivenArgs>
 struct ClassPass {
     typedef GivenArgs Args;

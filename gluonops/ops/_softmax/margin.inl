@@ -1,6 +1,6 @@
-// The margins of a margin softmax: what takes the place of the label's cosine, and its derivative. C++ and CUDA share this
-// text. It is C++03, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function. In front
-// of it, both define square_root(x), arc_cosine(x), cosine_of_pi(x) for cos(pi x), sine_of_pi(x) and whole_part(x).
+// The margins of a margin softmax: what takes the place of the label's cosine, and its derivative. C++ and CUDA share
+// this text. It is C++03, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function.
+// Both define square_root(x), arc_cosine(x), cosine_of_pi(x) for cos(pi x), sine_of_pi(x) and whole_part(x) before it.
 
 #define COSINE_LIMIT (1 - 1.0 / 1048576)   // of the label's cosine, where the derivative by an angle is taken
 #define INVERSE_PI 0.31830988618379067

@@ -1,7 +1,7 @@
 // Rows of an (outer, length, inner) tensor. A row holds the logits of all classes.
 //
-// blockDim.x threads share a row: 1 to 32 lanes of a warp, or a whole block. A long row may have gridDim.y parts, a block
-// for each. A thread holds some of its elements in registers: a RowChunk.
+// blockDim.x threads share a row: 1 to 32 lanes of a warp, or a whole block. A long row may have gridDim.y parts, a
+// block for each. A thread holds some of its elements in registers: a RowChunk.
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
@@ -95,9 +95,9 @@ struct Rows {
     }
 };
 
-// The row and the part of it that a thread works on, one after the other. Blocks start in the order of their numbers, and
-// those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so that
-// they can reduce without regard to what a row is like: behind the last row, some have the last one again.
+// The row and the part of it that a thread works on, one after the other. Blocks start in the order of their numbers,
+// and those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so
+// that they can reduce without regard to what a row is like: behind the last row, some have the last one again.
 struct RowLoop {
     int64_t row, count, number;
     int part, behind;   // behind: the number of the warp's rows that are in front of this one

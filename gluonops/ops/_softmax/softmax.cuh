@@ -3,8 +3,8 @@
 #include "../_softmax/sums.cuh"
 
 // A kernel that needs the sums of a row in front of its elements has two launches where rows have parts: that of step
-// SUMS leaves the sums in scratch memory, in the place of the first part, and that of step ROWS finds them there. Returns
-// whether the sums are those of the row now.
+// SUMS leaves the sums in scratch memory, in the place of the first part, and that of step ROWS finds them there.
+// Returns whether the sums are those of the row now.
 template <typename Args, typename Sums>
 __device__ bool share_sums(const Args &args, const RowLoop &at, Sums &sums, const Sums &none)
 {

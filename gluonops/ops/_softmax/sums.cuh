@@ -29,8 +29,8 @@ struct OverLanes {
     __device__ A operator()(A value, Combine combine) const { return reduce_warp(value, combine, lanes); }
 };
 
-// The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to warp
-// at once.
+// The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to
+// warp at once.
 template <typename A, typename Sums>
 __device__ void reduce_sums(Sums &sums)
 {

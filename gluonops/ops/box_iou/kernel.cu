@@ -37,8 +37,8 @@ __device__ void forward(const BoxIouArgs<T> &args)
         write_ious<false>(args);
 }
 
-// Sums over the pairs of a box of the derivatives of head * IoU: by the ends of the overlap that are the box's own, and by
-// the box's area, with the opposite sign.
+// Sums over the pairs of a box of the derivatives of head * IoU: by the ends of the overlap that are the box's own, and
+// by the box's area, with the opposite sign.
 template <typename A>
 struct Slopes {
     A left, right, top, bottom, area;
@@ -46,7 +46,7 @@ struct Slopes {
     __device__ Slopes() : left(0), right(0), top(0), bottom(0), area(0) {}
 
     // With the union u and the intersection i, the derivatives of the IoU are (1 + IoU) / u by i, and -IoU / u by an
-    // area. Ends that coincide count as those of lhs.
+    // area. Ends that coincide count as those of lhs. A product with 0 is NaN where the other factor is.
     template <bool IS_LHS>
     __device__ void add(const Sides<A> &box, const Sides<A> &other, A head)
     {
@@ -59,15 +59,12 @@ struct Slopes {
         const A inverse = reciprocal(areas - intersection), by_area = head * inverse * (intersection * inverse);
         const A by_intersection = overlaps ? head * inverse + by_area : A(0);
         const A by_width = by_intersection * height, by_height = by_intersection * width;
-        left += by_width * is_own(IS_LHS ? x.low >= other_x.low : x.low > other_x.low);
-        right += by_width * is_own(IS_LHS ? x.high <= other_x.high : x.high < other_x.high);
-        top += by_height * is_own(IS_LHS ? y.low >= other_y.low : y.low > other_y.low);
-        bottom += by_height * is_own(IS_LHS ? y.high <= other_y.high : y.high < other_y.high);
+        left += by_width * A(IS_LHS ? x.low >= other_x.low : x.low > other_x.low);
+        right += by_width * A(IS_LHS ? x.high <= other_x.high : x.high < other_x.high);
+        top += by_height * A(IS_LHS ? y.low >= other_y.low : y.low > other_y.low);
+        bottom += by_height * A(IS_LHS ? y.high <= other_y.high : y.high < other_y.high);
         area += by_area;
     }
-
-    // A factor, so that a product with NaN is NaN.
-    __device__ static A is_own(bool is_inside) { return is_inside ? 1 : 0; }
 
     __device__ BoxRow<A> gradient(const Sides<A> &box, bool is_center) const
     {

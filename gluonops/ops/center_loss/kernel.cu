@@ -1,9 +1,9 @@
 // center_loss. Forward: a warp or a block per sample.
 //
-// Backward: gridDim.y blocks per class have a part of the samples each. A block finds the samples of the class among some
-// neighbouring ones, writes their gradients, and adds them up for the centre; the last block adds up the sums of all
-// parts. The samples keep their order, so the sums have one order. Samples without a class are one more class. Their
-// gradient is NaN.
+// Backward: gridDim.y blocks per class have a part of the samples each. A block finds the samples of the class among
+// some neighbouring ones, writes their gradients, and adds them up for the centre; the last block adds up the sums of
+// all parts. The samples keep their order, so the sums have one order. Samples without a class are one more class.
+// Their gradient is NaN.
 #include "../_blocks/blocks.cuh"
 #include "../_labels/labels.cuh"
 
@@ -76,7 +76,8 @@ __device__ A sum_gradients(const CenterLossArgs<T, L> &args, int64_t first, cons
 #pragma unroll
         for (int k = 0; k < TOGETHER; ++k) {
             const int64_t sample = first + members[minimum(n + k, count - 1)];
-            gradients[k] = load(args.output_grad, sample) * (load(args.data, sample * args.features + feature) - center);
+            const A difference = load(args.data, sample * args.features + feature) - center;
+            gradients[k] = load(args.output_grad, sample) * difference;
         }
 #pragma unroll
         for (int k = 0; k < TOGETHER; ++k) {

@@ -1,6 +1,7 @@
-// dice_loss. Forward: a block takes PLACES places of a sample at a time, of which a thread has OWN. It finds their softmax,
-// and then the sums of one class after the other. The last block of a sample adds up the sums of all. Backward: a thread
-// per place.
+// dice_loss. Forward: a block takes PLACES places of a sample at a time, of which a thread has OWN. It finds their
+// softmax, and then two sums for one class after the other: of the probabilities where it is the label, and of the
+// (squared) probabilities and the labels. The last block of a sample adds up the sums of all. Backward: a thread per
+// place.
 #include "../_labels/labels.cuh"
 #include "../_softmax/sums.cuh"
 
@@ -19,14 +20,6 @@ struct Place {
 
     __device__ bool counts() const { return class_id != IGNORED; }
 };
-
-// Two sums of a class over a part of a sample: of the probabilities where the class is the label, and of the (squared)
-// probabilities and the labels.
-template <typename T, typename L>
-__device__ volatile typename DiceLossArgs<T, L>::A *sums_of(const DiceLossArgs<T, L> &args, int64_t row, int64_t part)
-{
-    return args.sums + 2 * (row * gridDim.y + part);
-}
 
 // Finds the softmax of PLACES places, from the first one on, and adds their probabilities to the sums of each class.
 template <typename T, typename L>
@@ -50,7 +43,7 @@ __device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64
     for (int k = 0; k < OWN; ++k) {
         const int64_t i = sample * args.inner + first + offsets[k];
         const int64_t class_id = class_of(args, i);
-        if (class_id == IGNORED)   // It counts as a place with logits of 0, whatever it holds.
+        if (class_id == IGNORED)   // it counts as a place with logits of 0, whatever it holds
             softmax[k].set_zeros(args.classes);
         const A log_sum = softmax[k].log_sum();
         const bool exists = k * THREADS + threadIdx.x < count;
@@ -72,7 +65,7 @@ __device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64
         total = reduce_block(total, Sum());
         if (threadIdx.x > 0)
             continue;
-        volatile A *const sums = sums_of(args, sample * args.classes + c, blockIdx.y);
+        volatile A *const sums = args.sums + 2 * ((sample * args.classes + c) * gridDim.y + blockIdx.y);
         const bool has_sums = first >= gridDim.y * PLACES;
         sums[0] = has_sums ? sums[0] + intersection : intersection;
         sums[1] = has_sums ? sums[1] + total : total;
@@ -86,10 +79,11 @@ __device__ void write_losses(const DiceLossArgs<T, L> &args, int64_t sample)
     typedef typename Accumulator<T>::type A;
     for (int64_t c = threadIdx.x / 32; c < args.classes; c += THREADS / 32) {
         const int64_t row = sample * args.classes + c;
+        const volatile A *const sums = args.sums + 2 * row * gridDim.y;
         A intersection = 0, total = 0;
         for (int part = threadIdx.x % 32; part < gridDim.y; part += 32) {
-            intersection += sums_of(args, row, part)[0];
-            total += sums_of(args, row, part)[1];
+            intersection += sums[2 * part];
+            total += sums[2 * part + 1];
         }
         intersection = reduce_warp(intersection, Sum());
         total = reduce_warp(total, Sum());
@@ -114,22 +108,14 @@ __device__ void forward(const DiceLossArgs<T, L> &args)
     }
 }
 
-// The derivative of a sample's losses by the probabilities of a place.
-template <typename T>
-struct Slopes {
-    typedef typename Accumulator<T>::type A;
-    const T *output_grad;
-    const A *intersection, *total;   // of the sample's first class
-    A smooth;
-    bool squared;
-
-    __device__ A by(int64_t c, A p, bool is_label) const
-    {
-        const A scale = 1 / (total[c] + smooth), head = load(output_grad, c) * scale;
-        const A by_total = head * (2 * intersection[c] + smooth) * scale;
-        return (squared ? 2 * p * by_total : by_total) - (is_label ? 2 * head : 0);
-    }
-};
+// The derivative of the loss in that row by a probability.
+template <typename T, typename L, typename A>
+__device__ A slope_of(const DiceLossArgs<T, L> &args, int64_t row, A p, bool is_label)
+{
+    const A smooth = A(args.smooth), scale = 1 / (args.total[row] + smooth), head = load(args.output_grad, row) * scale;
+    const A by_total = head * (2 * args.intersection[row] + smooth) * scale;
+    return (args.squared ? 2 * p * by_total : by_total) - (is_label ? 2 * head : 0);
+}
 
 template <typename T, typename L>
 __device__ void backward(const DiceLossArgs<T, L> &args)
@@ -139,16 +125,14 @@ __device__ void backward(const DiceLossArgs<T, L> &args)
         const int64_t sample = quotient(i, args.inner), first = sample * args.classes;
         const int64_t start = first * args.inner + (i - sample * args.inner);
         const Place<T> place(class_of(args, i), args.max[i], args.log_sum[i]);
-        const Slopes<T> slopes = {args.output_grad + first, args.intersection + first, args.total + first,
-                                  A(args.smooth), args.squared};
         A mean = 0;
         for (int64_t c = 0; c < args.classes; ++c) {
             const A p = place.softmax(load(args.data, start + c * args.inner));
-            mean += p * slopes.by(c, p, c == place.class_id);
+            mean += p * slope_of(args, first + c, p, c == place.class_id);
         }
         for (int64_t c = 0; c < args.classes; ++c) {
             const A p = place.softmax(load(args.data, start + c * args.inner));
-            const A gradient = p * (slopes.by(c, p, c == place.class_id) - mean);
+            const A gradient = p * (slope_of(args, first + c, p, c == place.class_id) - mean);
             store(args.data_grad, start + c * args.inner, place.counts() ? gradient : A(0), args.data_grad_request);
         }
     }

@@ -1,5 +1,5 @@
-// margin_softmax_cross_entropy: see class_loss.cuh. The threads of a row all compute the margin for backward: this takes
-// no memory and no barrier.
+// margin_softmax_cross_entropy: see class_loss.cuh. The threads of a row all compute the margin for backward: this
+// takes no memory and no barrier.
 #include "../_softmax/class_loss.cuh"
 #include "../_softmax/angles.cuh"
 #include "../_softmax/margin.inl"

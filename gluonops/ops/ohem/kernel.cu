@@ -1,8 +1,8 @@
-// ohem. Forward finds the lowest loss that is kept, digit by digit of its bits from the highest: it counts the losses by
-// their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to the
-// lowest and not all of them are kept, the first ones are. A selection has gridDim.y blocks. One block does it all at
-// once. Several have a launch for each digit, whose last block finds the digit, and one for the output. Backward: a thread
-// per element.
+// ohem. Forward finds the lowest loss that is kept, digit by digit of its bits from the highest: it counts the losses
+// by their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to
+// the lowest and not all of them are kept, the first ones are. A selection has gridDim.y blocks. One block does it all
+// at once. Several have a launch for each digit, whose last block finds the digit, and one for the output. Backward: a
+// thread per element.
 #include "../_blocks/blocks.cuh"
 
 enum { WARPS = THREADS / 32, OWN = 8 };   // OWN: losses that a thread reads at a time
@@ -18,7 +18,7 @@ template <> struct Bits<double>
     static const Key INFINITE = 0x7ff0000000000000ull;
 };
 
-// A number in the order of the losses. A NaN counts as infinity. It is 0 for a loss that does not count, and for no other.
+// A number in the order of the losses, in which a NaN is infinity. It is 0 only for a loss that does not count.
 template <typename T>
 __device__ typename Bits<T>::Key key_of(const T &loss)
 {
@@ -50,8 +50,6 @@ struct Lowest {
     int64_t left, is_found;
 };
 
-typedef unsigned long long Count;
-
 // A selection, and the part of it that a block has.
 template <typename T>
 struct Selection {
@@ -69,19 +67,13 @@ struct Selection {
         end = minimum(start + part_length, args.length);
     }
 
-    // How many of so many losses are kept.
-    __device__ int64_t number_kept(int64_t all) const
-    {
-        return args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
-    }
-
     // Whether a loss is above the threshold, if there is one. A NaN is above every threshold.
     __device__ bool exceeds(const T &loss) const
     {
         return args.threshold.given && !(double(load(&loss, 0)) <= args.threshold.value);
     }
 
-    // Reads losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Behind the end they are 0, which does not count.
+    // Reads losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
     __device__ void read_losses(int64_t first, T *losses) const
     {
         const int last = int(minimum(end - first, OWN * THREADS)) - 1;
@@ -126,7 +118,8 @@ struct Selection {
         for (int k = 0; k < OWN_BINS; ++k)
             own += bins[top - k];
         int64_t before = sum_before<WARPS>(own, all);
-        const int64_t kept = place == 0 ? number_kept(all) : lowest.left;
+        const int64_t kept_of_all = args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
+        const int64_t kept = place == 0 ? kept_of_all : lowest.left;
         if (threadIdx.x == 0 && (kept == 0 || kept >= all)) {
             found.key = kept == 0 ? ~0ull : 1;
             found.is_found = true;
@@ -143,17 +136,18 @@ struct Selection {
         return found;
     }
 
-    // One of several blocks. The last one finds the digit. By the last digit, each leaves the counts of its part: one of
-    // them says how many losses are equal to the lowest one.
+    // One of several blocks. The last one finds the digit. By the last digit, each leaves the counts of its part: one
+    // of them says how many losses are equal to the lowest one.
     __device__ void find_digit(unsigned *own_bins, const Lowest &lowest, int place) const
     {
-        const Scratch<Count> scratch(args.counts, args.bins + number * BINS);
+        const Scratch<unsigned long long> scratch(args.counts, args.bins + number * BINS);
         count_digits(own_bins, lowest, place);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-            if (own_bins[bin])
-                atomicAdd(const_cast<Count *>(scratch.partial) + bin, Count(own_bins[bin]));
+            const unsigned long long count = own_bins[bin];
+            if (count > 0)
+                atomicAdd(args.bins + number * BINS + bin, count);
             if (place == Digit<T>::count() - 1)
-                part_bins(blockIdx.y)[bin] = own_bins[bin];
+                part_bins(blockIdx.y)[bin] = unsigned(count);
         }
         if (!scratch.is_last_block(number, gridDim.y))
             return;

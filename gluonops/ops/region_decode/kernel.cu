@@ -9,7 +9,7 @@ struct Sizes {
     __device__ int64_t cells() const { return height * width; }
 };
 
-// A prediction: its cell, its anchor's size in units of the image, and where its numbers are in the map and in the output.
+// A prediction: its cell, its anchor's size in units of the image, and where its numbers are in both tensors.
 template <typename A>
 struct Prediction {
     int64_t column, row, in_map, in_output, output_step;

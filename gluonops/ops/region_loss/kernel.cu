@@ -1,5 +1,5 @@
-// region_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward twice the
-// gradient.
+// region_loss. loss.cuh has its steps. Bytes moved: forward five of the map's planes and the gradient, backward twice
+// the gradient.
 #include "../_region/class_logits.inl"
 #include "../_region/loss.cuh"
 
@@ -109,8 +109,8 @@ template <typename A> struct RegressionLoss { A box, objectness, cost; };
 
 // Stores the gradients of a prediction's box and objectness.
 template <typename A>
-__device__ RegressionLoss<A> regress(const Predicted<A> &predicted, const Regression<A> &to, const Gradient<A> &gradient,
-                                     int64_t place, int64_t cells)
+__device__ RegressionLoss<A> regress(const Predicted<A> &predicted, const Regression<A> &to,
+                                     const Gradient<A> &gradient, int64_t place, int64_t cells)
 {
     RegressionLoss<A> total = {0, 0, 0};
 #pragma unroll

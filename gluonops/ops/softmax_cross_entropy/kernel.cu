@@ -8,7 +8,7 @@
 template <typename T, typename L> struct Same { enum { TYPE = false }; };
 template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
-// The blocks that share a multiprocessor. A kernel with the code for the gradients of dense labels needs more registers.
+// The blocks that share a multiprocessor. A kernel with the gradients of dense labels needs more registers.
 template <typename T, typename L>
 struct Blocks {
     enum { FORWARD = sizeof(T) == 4 ? 3 : 2, BACKWARD = (sizeof(T) == 8 ? 2 : 3) - Same<T, L>::TYPE };

@@ -1,5 +1,5 @@
-// softmax_output: see softmax.cuh, and class_loss.cuh for the gradient. With normalization "valid" and labels to ignore,
-// backward's step COUNT counts the labels, each block a part of them.
+// softmax_output: see softmax.cuh, and class_loss.cuh for the gradient. With normalization "valid" and labels to
+// ignore, backward's step COUNT counts the labels, each block a part of them.
 #include "../_softmax/class_loss.cuh"
 
 template <typename T, typename L>

@@ -1,5 +1,5 @@
-// swiglu. A gate of `length` elements and a value of as many lie behind each other, `batch` times. Where the tensors are
-// aligned, a thread moves packs of 16 bytes; otherwise it goes by elements.
+// swiglu. A gate of `length` elements and a value of as many lie behind each other, `batch` times. Where the tensors
+// are aligned, a thread moves packs of 16 bytes; otherwise it goes by elements.
 #include "../_activation/activation.cuh"
 
 // Whether gates and values begin at multiples of a pack.

@@ -208,19 +208,16 @@ __device__ void forward(const TileArgs<T> &args)
         repeat<int64_t>(args);
 }
 
-// SIZE neighbours: one element, or a pack.
+// Reads SIZE neighbours: one element, or a pack.
 template <int SIZE, typename T>
-struct Group {
-    Pack<T> pack;
-
-    __device__ void read(const T *__restrict__ from, int64_t i)
-    {
-        if (SIZE == 1)
-            pack.items[0] = from[i];
-        else
-            pack = load_pack(from, i);
-    }
-};
+__device__ Pack<T> read_group(const T *__restrict__ from, int64_t i)
+{
+    if (SIZE > 1)
+        return load_pack(from, i);
+    Pack<T> group;
+    group.items[0] = from[i];
+    return group;
+}
 
 // Backward: the sums of ITEMS groups of SIZE neighbours. The loads of AT_ONCE copies are under way together. These are
 // as many as the registers hold.
@@ -247,14 +244,14 @@ struct Sums {
     __device__ void add_copies(const T *__restrict__ output_grad, const Loops<I> &loops, const I *first, I c, I step)
     {
         for (; c < loops.copies; c += AT_ONCE * step) {
-            Group<SIZE, T> groups[AT_ONCE][ITEMS];
+            Pack<T> groups[AT_ONCE][ITEMS];
 #pragma unroll
             for (int n = 0; n < AT_ONCE; ++n)
                 if (c + n * step < loops.copies) {
                     const I distance = loops.distance(c + n * step);
 #pragma unroll
                     for (int m = 0; m < ITEMS; ++m)
-                        groups[n][m].read(output_grad, first[m] + distance);
+                        groups[n][m] = read_group<SIZE>(output_grad, first[m] + distance);
                 }
 #pragma unroll
             for (int n = 0; n < AT_ONCE; ++n)
@@ -263,13 +260,13 @@ struct Sums {
         }
     }
 
-    __device__ void add(const Group<SIZE, T> *groups)
+    __device__ void add(const Pack<T> *groups)
     {
 #pragma unroll
         for (int m = 0; m < ITEMS; ++m)
 #pragma unroll
             for (int k = 0; k < SIZE; ++k)
-                of[m][k] += load(groups[m].pack.items, k);
+                of[m][k] += load(groups[m].items, k);
     }
 
     __device__ void add(const Sums &other)
