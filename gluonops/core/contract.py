@@ -114,7 +114,7 @@ class Op:
     cuda: Cuda | None
     refused: tuple = ()
     remedies: dict = dataclasses.field(default_factory=dict)
-    accumulate_fp32: bool = False
+    accumulate_fp32: bool = True
     counts: dict = dataclasses.field(default_factory=dict)
     derived: dict = dataclasses.field(default_factory=dict)
     constants: dict = dataclasses.field(default_factory=dict)

@@ -71,5 +71,4 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             forward_bounds="256, 2",
             backward_bounds="256, sizeof(T) == 2 ? 2 : 1",
         ),
-        accumulate_fp32=True,
-    )
+        )

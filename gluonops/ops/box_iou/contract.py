@@ -47,5 +47,4 @@ OP = Op(
                  Array("rhs_sums", "A", "4 * sets * rhs_boxes * rhs_bands if rhs_bands > 1 else 0", "backward")),
         backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
-    accumulate_fp32=True,
 )

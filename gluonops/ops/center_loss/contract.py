@@ -45,5 +45,4 @@ OP = Op(
         forward_bounds="512, 1",
         backward_bounds="THREADS, 2",
     ),
-    accumulate_fp32=True,
 )

@@ -48,7 +48,6 @@ OP = Op(
                  Array("sums", "A", "2 * batch * classes * parts", "forward")),
         forward_bounds="256, sizeof(T) == 8 ? 2 : 4",
     ),
-    accumulate_fp32=True,
     constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++
     derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},
     scratch=(Array("partial", "float64", "2 * batch * blocks * classes", "forward"),),   # two sums for each class

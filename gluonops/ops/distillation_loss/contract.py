@@ -26,6 +26,5 @@ OP = Op(
     backward=("output_grad", "data", "teacher", "max", "log_sum", "teacher_max", "teacher_log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 5), forward_bounds=BOUNDS,
               backward_bounds=BOUNDS),
-    accumulate_fp32=True,
     derived={"scale": "1 / temperature"},
 )

@@ -31,7 +31,6 @@ OP = Op(
     shapes=Shapes(**shapes_of(MAP)),
     backward=("output_grad", "gradient"),
     cuda=CUDA,
-    accumulate_fp32=True,
     derived={"channels": CHANNELS, "shift": SHIFT},
     scratch=SCRATCH,
     returned="2 if parts else 1",

@@ -44,7 +44,6 @@ OP = Op(
         forward_bounds=BOUNDS,
         backward_bounds=BOUNDS,
     ),
-    accumulate_fp32=True,
     derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # elements per group
     scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # per channel of a sample
              Array("x_hat_sums", "float64", "batch * channels", "backward")),

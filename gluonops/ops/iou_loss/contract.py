@@ -23,5 +23,4 @@ OP = Op(
     derived={"count": "data.size // 4"},
     backward=("output_grad", "data", "truth"),
     cuda=Cuda(forward=boxes, backward=boxes),
-    accumulate_fp32=True,
 )

@@ -21,7 +21,6 @@ OP = Op(
     cuda=None,
     unsupported={"kernel.cu": "a block of threads for each class would sort more slowly than MXNet's operators, which "
                               "sort with the whole GPU"},
-    accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"selections": "batch if per_sample else 1", "samples": "1 if per_sample else batch",   # per selection
              "threads": Number("int64")},

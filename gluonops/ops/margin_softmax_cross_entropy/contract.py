@@ -37,7 +37,6 @@ OP = Op(
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2, "rows"),
               forward_bounds="256, sizeof(T) == 8 ? 2 : 3", backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
-    accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"rows": "batch * places",
              "cosine_of_m2": Number("float64", "cos(m2)"),

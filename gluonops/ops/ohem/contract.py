@@ -64,4 +64,5 @@ OP = Op(
                  Array("part_bins", "uint32", "selections * parts * BINS if parts > 1 else 0", "forward")),
         forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
     ),
+    accumulate_fp32=False,
 )

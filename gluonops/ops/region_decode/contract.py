@@ -25,6 +25,5 @@ OP = Op(
     ),
     backward=("output_grad", "data"),
     cuda=Cuda(forward=predictions, backward=predictions, derived=ANCHOR_COUNT),
-    accumulate_fp32=True,
     derived={"channels": CHANNELS},
 )

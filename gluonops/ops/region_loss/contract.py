@@ -29,7 +29,6 @@ OP = Op(
     shapes=Shapes(**shapes_of(MAP), seen="1"),
     backward=("output_grad", "gradient"),
     cuda=CUDA,
-    accumulate_fp32=True,
     derived={"channels": CHANNELS},
     scratch=SCRATCH,
     returned="2 if parts else 1",

@@ -42,4 +42,5 @@ OP = Op(
         "lines": "(1 if mode == 'CRD' else planes) * (height if is_small else height // stride)",
         "cells": "width if is_small else width // stride",   # per line
     },
+    accumulate_fp32=False,
 )

@@ -19,6 +19,5 @@ OP = Op(
     backward=("output_grad", "data", "label"),
     derived={"size": "data.size", "one_weight": "pos_weight is None or len(pos_weight) == 1"},
     cuda=Cuda(forward=each_element, backward=each_element),
-    accumulate_fp32=True,
     counts={"pos_weight": "classes"},
 )

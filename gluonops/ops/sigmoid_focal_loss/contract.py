@@ -20,5 +20,4 @@ OP = Op(
     backward=("output_grad", "data", "label"),
     derived={"size": "data.size"},
     cuda=Cuda(forward=each_element, backward=each_element),
-    accumulate_fp32=True,
 )

@@ -17,6 +17,5 @@ OP = Op(
     cuda=Cuda(forward=held_rows, backward=held_rows, steps=STEPS,
               scratch=(*gathered("forward", 2), *gathered("backward", 1)),
               forward_bounds=BOUNDS, backward_bounds=BOUNDS),
-    accumulate_fp32=True,
     avx512=("float32", "float16"),
 )

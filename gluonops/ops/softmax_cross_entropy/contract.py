@@ -62,7 +62,6 @@ OP = Op(
         forward_bounds="256, Blocks<T, L>::FORWARD",
         backward_bounds="256, Blocks<T, L>::BACKWARD",
     ),
-    accumulate_fp32=True,
     counts={"class_weight": "classes"},
     derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},
     avx512=("float32", "float16"),

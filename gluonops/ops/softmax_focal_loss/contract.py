@@ -29,6 +29,5 @@ OP = Op(
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2),
               forward_bounds="256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2",
               backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
-    accumulate_fp32=True,
     counts={"alpha": "classes"},
 )

@@ -58,7 +58,6 @@ OP = Op(
         forward_bounds="256, sizeof(T) == 8 ? 1 : 2",
         backward_bounds="256, sizeof(T) == 8 ? 2 : 3",
     ),
-    accumulate_fp32=True,
     derived=SAMPLES,
     avx512=("float32", "float16"),
 )

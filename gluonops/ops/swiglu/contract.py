@@ -20,5 +20,4 @@ OP = Op(
     remedies={"channels": "Give the gate and the value the same size"},
     backward=("output_grad", "data"),
     cuda=Cuda(forward=elements, backward=elements),
-    accumulate_fp32=True,
 )

@@ -130,6 +130,5 @@ OP = Op(
         scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
         backward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
     ),
-    accumulate_fp32=True,
     derived={"loops": Number("TileLoops")},   # loops() says what it has
 )

@@ -35,7 +35,6 @@ OP = Op(
                      "Pass dialect='alexeyab', or leave the option out"),),
     backward=("output_grad", "gradient"),
     cuda=CUDA,
-    accumulate_fp32=True,
     derived={"channels": CHANNELS},
     scratch=SCRATCH,
     returned="2 if parts else 1",
