@@ -48,6 +48,18 @@ def ignored_mask(label: Array, ignore_label: int | None) -> Array | None:
     return label == ignore_label
 
 
+def label_masks(F, label: Array, data: Array, axis: int, ignore_label: int | None) -> tuple[Array, Array | None]:
+    """:func:`valid_mask` and :func:`ignored_mask`."""
+    return valid_mask(F, label, data, axis), ignored_mask(label, ignore_label)
+
+
+def without_ignored(F, values: Array, ignored: Array | None) -> Array:
+    """``values``, with 0 in ignored rows, whatever these hold. ``ignored`` has size 1 along the classes."""
+    if ignored is None:
+        return values
+    return F.where(F.broadcast_like(ignored, values), F.zeros_like(values), values)
+
+
 def row_weights(F, rows: Array, valid: Array, ignored: Array | None) -> Array:
     """Weights in the dtype and shape of ``rows``: 1 for a valid label, 0 for an ignored one, NaN for an invalid one."""
     zero = F.zeros_like(F.BlockGrad(rows))
@@ -76,3 +88,8 @@ def numbers_along(F, like: Array, numbers: tuple, axis: int) -> Array:
         return F.zeros_like(like) + numbers[0]
     zero = F.zeros_like(F.slice_axis(like, axis=axis, begin=0, end=1))
     return same_shape(F, constants(F, zero, numbers, axis), like)
+
+
+def number_of_label(F, data: Array, numbers: tuple, axis: int, label: Array) -> Array:
+    """The number of each row's class; see :func:`numbers_along`. ``label`` has size 1 along the classes."""
+    return F.pick(numbers_along(F, data, numbers, axis), label, axis=axis, mode="clip", keepdims=True)

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 from ...core.emitter import Array
-from .._labels.reference import exact, first_class, ignored_mask, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, label_masks, onehot, row_weights
 
 PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     labels = exact(F, label, F.squeeze(first_class(F, data, 1), axis=1))
-    valid, ignored = valid_mask(F, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(F, labels, data, 1, attrs.ignore_label)
     is_ignored = None
     if ignored is not None:   # a NaN at an ignored place must not reach the sums
         is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))
@@ -59,7 +59,7 @@ def _zero_where(F, condition: Array, values: Array) -> Array:
 
 def backward(nd, attrs, shapes, output_grad, data, label, intersection, total, max, log_sum) -> dict:   # noqa: A002
     labels = exact(nd, label)
-    valid, ignored = valid_mask(nd, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(nd, labels, data, 1, attrs.ignore_label)
     per_class = (*output_grad.shape, *(1,) * (data.ndim - 2))
     denominator = total + attrs.smooth
     by_power = output_grad * (2 * intersection + attrs.smooth) / nd.square(denominator)

@@ -5,7 +5,7 @@ A selection is a sample, or the whole batch. Tensors have the shape (selections,
 from __future__ import annotations
 
 from ...core.emitter import Array
-from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
+from .._labels.reference import exact, first_class, label_masks, numbers_along, row_weights
 from .._order.reference import descending, take
 
 LARGEST = 2.0   # stands for NaN, which a sort must not meet
@@ -15,7 +15,7 @@ IGNORED = -1.0   # is sorted behind all errors
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     # max refuses what has no elements, of which MXNet's reshape would die.
     labels = exact(F, label, F.max(first_class(F, data, 1), axis=1))
-    valid, ignored = valid_mask(F, labels, data, 1), ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(F, labels, data, 1, attrs.ignore_label)
     if ignored is None:
         ignored = F.zeros_like(labels)
     is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ...core.emitter import Array
-from .._labels.reference import exact, first_class, ignored_mask, numbers_along, row_weights, valid_mask
+from .._labels.reference import exact, first_class, label_masks, number_of_label, row_weights, without_ignored
 
 LIMIT = 1 - 2.0 ** -20   # beyond it the derivative by the angle is not finite
 MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which rounds the limit to 1
@@ -13,10 +13,8 @@ MIN_SINE = 2.0 ** -10    # less than the sine at the limit; for float16, which r
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     keepdims_label = F.reshape(F.BlockGrad(label), shape=(-2, 1))   # expand_dims would infer a wrong shape
     labels = exact(F, keepdims_label, first_class(F, data, -1))
-    valid = valid_mask(F, labels, data, -1)
-    ignored = ignored_mask(labels, attrs.ignore_label)
-    if ignored is not None:   # a NaN in an ignored row must not reach the gradient
-        data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
+    valid, ignored = label_masks(F, labels, data, -1, attrs.ignore_label)
+    data = without_ignored(F, data, ignored)   # a NaN in an ignored row must not reach the gradient
 
     cosine = F.pick(data, keepdims_label, axis=-1, mode="clip", keepdims=True)
     target = _with_gradient(F, attrs, cosine)
@@ -29,7 +27,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     log_sum = F.log(F.sum(F.exp(exponents), axis=-1, keepdims=True))
     loss = log_sum - (target - row_max) * attrs.scale
     if attrs.class_weight is not None:
-        loss = loss * _class_weight(F, attrs, data, keepdims_label)
+        loss = loss * number_of_label(F, data, attrs.class_weight, -1, keepdims_label)
     loss = loss * row_weights(F, loss, valid, ignored)
     return tuple(F.squeeze(rows, axis=-1) for rows in (loss, row_max, log_sum))
 
@@ -81,27 +79,17 @@ def _is_label(F, data, labels):
     return F.broadcast_equal(labels, F.cast(classes, dtype="float64"))
 
 
-def _class_weight(F, attrs, data, label):
-    """The weight of each row's class."""
-    weights = numbers_along(F, data, attrs.class_weight, -1)
-    return F.pick(weights, label, axis=-1, mode="clip", keepdims=True)
-
-
 def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:   # pylint: disable=redefined-builtin
     label, head = label.expand_dims(-1), output_grad.expand_dims(-1)
     labels = exact(nd, label)
-    valid = valid_mask(nd, labels, data, -1)
-    ignored = ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(nd, labels, data, -1, attrs.ignore_label)
     head = head * row_weights(nd, head, valid, ignored) * attrs.scale
     if attrs.class_weight is not None:
-        head = head * _class_weight(nd, attrs, data, label)
+        head = head * number_of_label(nd, data, attrs.class_weight, -1, label)
 
     target, slope = margin(nd, attrs, nd.pick(data, label, axis=-1, mode="clip", keepdims=True))
     row_max, row_log_sum = max.expand_dims(-1), log_sum.expand_dims(-1)
     probability = nd.exp((target - row_max) * attrs.scale - row_log_sum)
     probabilities = nd.exp(nd.broadcast_sub(nd.broadcast_sub(data, row_max) * attrs.scale, row_log_sum))
     factors = nd.where(_is_label(nd, data, labels), nd.broadcast_like((probability - 1) * slope, data), probabilities)
-    grad = nd.broadcast_mul(factors, head)
-    if ignored is not None:
-        grad = nd.where(nd.broadcast_like(ignored, grad), nd.zeros_like(grad), grad)
-    return {"data": grad}
+    return {"data": without_ignored(nd, nd.broadcast_mul(factors, head), ignored)}

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.emitter import Array
-from .._labels.reference import exact, first_class, ignored_mask, numbers_along, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, label_masks, numbers_along, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 
 SUM_SCALE = 2.0 ** -10   # factor of logits before they are summed, so that the sum fits into float16
@@ -20,10 +20,8 @@ def _sparse_forward(F, attrs, data, label):
     one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # it has at least two dimensions
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
     labels = exact(F, keepdims_label)
-    valid = valid_mask(F, labels, data, axis)
-    ignored = ignored_mask(labels, attrs.ignore_label)
-    if ignored is not None:   # a NaN in an ignored row must not reach the gradient
-        data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
+    valid, ignored = label_masks(F, labels, data, axis, attrs.ignore_label)
+    data = without_ignored(F, data, ignored)   # a NaN in an ignored row must not reach the gradient
 
     row_max, logits, log_sum = statistics(F, data, axis)
     loss = log_sum - F.pick(logits, F.BlockGrad(label), axis=axis, mode="clip", keepdims=True)
@@ -83,23 +81,17 @@ def _dense_backward(nd, attrs, head, log_probabilities, label):
 
 def _sparse_backward(nd, attrs, output_grad, log_probabilities, label, keepdims_shape):
     axis, smoothing = attrs.axis % log_probabilities.ndim, attrs.smoothing
-    classes = log_probabilities.shape[axis]
+    classes, dtype = log_probabilities.shape[axis], log_probabilities.dtype
     row_shape = keepdims_shape[:axis] + keepdims_shape[axis + 1:]
-    label = label.reshape(row_shape)
+    label, head = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
     uniform = smoothing / classes
-    target = onehot(nd, label, classes, attrs.axis, log_probabilities.dtype) * (1 - smoothing) + uniform
+    target = onehot(nd, label.reshape(row_shape), classes, attrs.axis, dtype) * (1 - smoothing) + uniform
 
     labels = exact(nd, label)
-    valid = valid_mask(nd, labels, log_probabilities, attrs.axis)
-    ignored = ignored_mask(labels, attrs.ignore_label)
-    weights = row_weights(nd, output_grad.reshape(row_shape), valid, ignored)
-    head = output_grad.reshape(keepdims_shape) * weights.reshape(keepdims_shape)
+    valid, ignored = label_masks(nd, labels, log_probabilities, attrs.axis, attrs.ignore_label)
+    head = head * row_weights(nd, head, valid, ignored)
     probabilities = nd.exp(log_probabilities)
     if attrs.class_weight is not None:
         target = target * numbers_along(nd, target, attrs.class_weight, axis)
         probabilities = nd.broadcast_mul(probabilities, nd.sum(target, axis=axis, keepdims=True))
-    grad = nd.broadcast_mul(probabilities - target, head)
-    if ignored is not None:
-        is_ignored = nd.broadcast_like(ignored.reshape(keepdims_shape), grad)
-        grad = nd.where(is_ignored, nd.zeros_like(grad), grad)
-    return {"data": grad}
+    return {"data": without_ignored(nd, nd.broadcast_mul(probabilities - target, head), ignored)}

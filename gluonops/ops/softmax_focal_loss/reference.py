@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.emitter import Array
-from .._labels.reference import exact, first_class, ignored_mask, numbers_along, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, label_masks, number_of_label, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 
 LEAST_ERROR = 1e-7   # 1 - p is no smaller, because a power below 1 has no finite derivative at 0
@@ -14,17 +14,14 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # it has at least two dimensions
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
     labels = exact(F, keepdims_label)
-    valid = valid_mask(F, labels, data, axis)
-    ignored = ignored_mask(labels, attrs.ignore_label)
-    if ignored is not None:   # a NaN in an ignored row must not reach the gradient
-        data = F.where(F.broadcast_like(ignored, data), F.zeros_like(data), data)
+    valid, ignored = label_masks(F, labels, data, axis, attrs.ignore_label)
+    data = without_ignored(F, data, ignored)   # a NaN in an ignored row must not reach the gradient
 
     row_max, logits, log_sum = statistics(F, data, axis)
     nll = log_sum - F.pick(logits, F.BlockGrad(label), axis=axis, mode="clip", keepdims=True)
     loss = nll if attrs.gamma == 0 else _error(F, attrs.gamma, nll) ** attrs.gamma * nll
     if attrs.alpha is not None:
-        weights = numbers_along(F, data, attrs.alpha, axis)
-        loss = loss * F.pick(weights, keepdims_label, axis=axis, mode="clip", keepdims=True)
+        loss = loss * number_of_label(F, data, attrs.alpha, axis, keepdims_label)
     loss = loss * row_weights(F, loss, valid, ignored)
     return tuple(F.reshape_like(rows, F.BlockGrad(label)) for rows in (loss, row_max, log_sum))
 
@@ -40,25 +37,17 @@ def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:
     axis = attrs.axis % data.ndim
     row_shape = data.shape[:axis] + data.shape[axis + 1:]
     keepdims_shape = data.shape[:axis] + (1,) + data.shape[axis + 1:]
-    label = label.reshape(row_shape)
+    label, head = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
     log_p = nd.broadcast_sub(nd.broadcast_sub(data, max.reshape(keepdims_shape)), log_sum.reshape(keepdims_shape))
     labels = exact(nd, label)
-    valid = valid_mask(nd, labels, data, attrs.axis)
-    ignored = ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(nd, labels, data, attrs.axis, attrs.ignore_label)
 
-    keepdims_label = label.reshape(keepdims_shape)
-    slope = _slope(nd, attrs.gamma, -nd.pick(log_p, keepdims_label, axis=axis, mode="clip", keepdims=True))
+    slope = _slope(nd, attrs.gamma, -nd.pick(log_p, label, axis=axis, mode="clip", keepdims=True))
     if attrs.alpha is not None:
-        weights = numbers_along(nd, data, attrs.alpha, axis)
-        slope = slope * nd.pick(weights, keepdims_label, axis=axis, mode="clip", keepdims=True)
-    weights = row_weights(nd, output_grad.reshape(row_shape), valid, ignored)
-    head = output_grad.reshape(keepdims_shape) * weights.reshape(keepdims_shape) * slope
-    error = nd.exp(log_p) - onehot(nd, label, data.shape[axis], attrs.axis, log_p.dtype)
-    grad = nd.broadcast_mul(error, head)
-    if ignored is not None:
-        is_ignored = nd.broadcast_like(ignored.reshape(keepdims_shape), grad)
-        grad = nd.where(is_ignored, nd.zeros_like(grad), grad)
-    return {"data": grad}
+        slope = slope * number_of_label(nd, data, attrs.alpha, axis, label)
+    head = head * row_weights(nd, head, valid, ignored) * slope
+    error = nd.exp(log_p) - onehot(nd, label.reshape(row_shape), data.shape[axis], attrs.axis, log_p.dtype)
+    return {"data": without_ignored(nd, nd.broadcast_mul(error, head), ignored)}
 
 
 def _slope(nd, gamma, nll):

@@ -6,7 +6,7 @@ import itertools
 import mxnet as mx
 
 from ...core.emitter import Array, full_name
-from .._labels.reference import exact, first_class, ignored_mask, onehot, row_weights, valid_mask
+from .._labels.reference import exact, first_class, label_masks, onehot, row_weights
 from .._softmax.reference import log_probabilities, probabilities
 
 _heads = itertools.count()
@@ -33,8 +33,7 @@ def forward(F, attrs, data: Array, label: Array) -> Array:
     axis = attrs.axis
     output = F.BlockGrad(probabilities(F, data, axis))
     labels = exact(F, label, F.squeeze(first_class(F, data, axis), axis=axis))
-    valid = valid_mask(F, labels, data, axis)
-    ignored = ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(F, labels, data, axis, attrs.ignore_label)
     if ignored is not None:   # a NaN in an ignored row must not reach the gradient
         is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=axis), output)
         data = F.where(is_ignored, F.zeros_like(data), data)
@@ -52,8 +51,7 @@ def forward(F, attrs, data: Array, label: Array) -> Array:
 def backward(nd, attrs, shapes, output, label) -> dict:
     axis = attrs.axis
     labels = exact(nd, label)
-    valid = valid_mask(nd, labels, output, axis)
-    ignored = ignored_mask(labels, attrs.ignore_label)
+    valid, ignored = label_masks(nd, labels, output, axis, attrs.ignore_label)
     rows = nd.squeeze(nd.slice_axis(output, axis=axis, begin=0, end=1), axis=axis)
     weights = row_weights(nd, rows, valid, ignored) * attrs.grad_scale
     weights = normalize(nd, attrs, weights, ignored)
