@@ -1,7 +1,6 @@
 // What every kernel.cc includes: types, threads, vectors. Kernels take raw pointers and sizes, so that they run without
 // MXNet too.
-#ifndef GLUONOPS_NATIVE_KERNEL_H_
-#define GLUONOPS_NATIVE_KERNEL_H_
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -80,5 +79,3 @@ GLUONOPS_INLINE void copy_bytes(char *to, const char *from, int64_t bytes, bool 
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_KERNEL_H_

@@ -1,6 +1,5 @@
 // How much of the processors other processes take.
-#ifndef GLUONOPS_NATIVE_NEIGHBOURS_H_
-#define GLUONOPS_NATIVE_NEIGHBOURS_H_
+#pragma once
 
 namespace gluonops {
 
@@ -13,5 +12,3 @@ enum Neighbours { UNKNOWN, QUIET, BUSY };
 Neighbours neighbours();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_NEIGHBOURS_H_

@@ -1,7 +1,6 @@
 // Loops over several threads. A chunk is a range of items; what a kernel computes for an item must not depend on the
 // chunk it is in, so results are the same for any number of threads and chunks.
-#ifndef GLUONOPS_NATIVE_PARALLEL_H_
-#define GLUONOPS_NATIVE_PARALLEL_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ inline void parallel_for(int64_t items, int64_t bytes, const Body &body)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_PARALLEL_H_

@@ -1,6 +1,5 @@
 // The threads that help a kernel. They wait in a way that leaves the processors to others: see pool.cc.
-#ifndef GLUONOPS_NATIVE_POOL_H_
-#define GLUONOPS_NATIVE_POOL_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ void set_most_threads(int threads);
 int most_threads();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_POOL_H_

@@ -1,6 +1,5 @@
 // The types of which the arguments of a kernel are made; see generate.py.
-#ifndef GLUONOPS_NATIVE_RECORD_H_
-#define GLUONOPS_NATIVE_RECORD_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ struct AnyArray {
 };
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_RECORD_H_

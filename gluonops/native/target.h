@@ -1,8 +1,7 @@
 // Kernels are compiled once per instruction set: each compilation names its own GLUONOPS_TARGET, a namespace, and the
 // generated dispatch calls the best of them that the processor has. What lies in such a namespace may use nothing of
 // the C++ library that is not expanded in place: the linker would take one copy for all, perhaps the one for AVX-512.
-#ifndef GLUONOPS_NATIVE_TARGET_H_
-#define GLUONOPS_NATIVE_TARGET_H_
+#pragma once
 
 #ifndef GLUONOPS_TARGET
 #define GLUONOPS_TARGET base
@@ -26,5 +25,3 @@ enum Target { BASE, AVX2, AVX512 };
 Target target();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_TARGET_H_

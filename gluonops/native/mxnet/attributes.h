@@ -1,7 +1,6 @@
 // Typed attributes from the strings of a graph, with the grammar and the messages of gluonops/core/attributes.py. Which
 // attributes an operator has is generated from its contract.
-#ifndef GLUONOPS_NATIVE_ATTRIBUTES_H_
-#define GLUONOPS_NATIVE_ATTRIBUTES_H_
+#pragma once
 
 #include <ctype.h>
 #include <locale.h>
@@ -358,5 +357,3 @@ class Attributes {
 };
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_ATTRIBUTES_H_

@@ -1,7 +1,6 @@
 // What the arguments of a kernel are filled from: tensors, typed attributes, and memory to work in. The struct that holds
 // the arguments is generated from the operator's contract; core/record.inl has the types it is made of.
-#ifndef GLUONOPS_NATIVE_CALL_H_
-#define GLUONOPS_NATIVE_CALL_H_
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -87,5 +86,3 @@ Weights<A> weights_of(const std::optional<std::vector<double>> &given, int64_t s
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_CALL_H_

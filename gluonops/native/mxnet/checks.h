@@ -1,7 +1,6 @@
 // Checks of an input's values, as gluonops/core/labels.py makes them: only where GLUONOPS_CHECK_LABELS asks for them.
 // Which inputs are checked, and for what, is generated from the contracts.
-#ifndef GLUONOPS_NATIVE_CHECKS_H_
-#define GLUONOPS_NATIVE_CHECKS_H_
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,5 +103,3 @@ void check_rows(const char *where, const char *name, const View &tensor, const V
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_CHECKS_H_

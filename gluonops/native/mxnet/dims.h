@@ -1,8 +1,7 @@
 // Shape inference in both directions from one declaration, as gluonops/core/dims.py does it: a tensor's shape is a
 // pattern of dimensions, named ones, which attributes may multiply or divide, and fixed ones. The patterns of an operator
 // are generated from its contract.
-#ifndef GLUONOPS_NATIVE_DIMS_H_
-#define GLUONOPS_NATIVE_DIMS_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -376,5 +375,3 @@ inline std::vector<Shape> solve(const char *where, const Shapes &declared, const
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_DIMS_H_

@@ -2,8 +2,7 @@
 //
 // MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far longer
 // where other processes want the processors. torch and onnxruntime compute in the calling thread.
-#ifndef GLUONOPS_NATIVE_DIRECT_H_
-#define GLUONOPS_NATIVE_DIRECT_H_
+#pragma once
 
 namespace gluonops {
 
@@ -29,5 +28,3 @@ Answer call_directly(PreparedCall *call, void **tensors);
 const char *error_of_direct_call();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_DIRECT_H_

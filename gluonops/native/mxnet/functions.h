@@ -1,6 +1,5 @@
 // std::functions that the code of MXNet's wheels can call. Included by registration.cc alone.
-#ifndef GLUONOPS_NATIVE_FUNCTIONS_H_
-#define GLUONOPS_NATIVE_FUNCTIONS_H_
+#pragma once
 
 #include <stddef.h>
 #include <string.h>
@@ -51,5 +50,3 @@ struct Wrapped<function> {
 
 }  // namespace
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_FUNCTIONS_H_

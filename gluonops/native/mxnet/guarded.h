@@ -1,6 +1,5 @@
 // Exceptions as MXNet takes them: its own, or for lib_api.h a message.
-#ifndef GLUONOPS_NATIVE_GUARDED_H_
-#define GLUONOPS_NATIVE_GUARDED_H_
+#pragma once
 
 #include <dmlc/logging.h>
 #include <mxnet/lib_api.h>
@@ -56,5 +55,3 @@ MXReturnValue guarded(const char *where, const Body &body)
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_GUARDED_H_

@@ -2,8 +2,7 @@
 //
 // The linker binds a function of the C library to its newest version, and where that version is missing, the library
 // does not load. The versions below are the first ones, and compute the same.
-#ifndef GLUONOPS_NATIVE_OLD_SYSTEMS_H_
-#define GLUONOPS_NATIVE_OLD_SYSTEMS_H_
+#pragma once
 
 #include <limits.h>   // for __GLIBC__
 
@@ -37,5 +36,3 @@ GLUONOPS_OLDER(__isoc23_strtol, strtol, GLUONOPS_FIRST);
 // std::condition_variable::wait; since GCC 12 it is noexcept.
 GLUONOPS_VERSION_OF(_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "GLIBCXX_3.4.11");
 #endif
-
-#endif  // GLUONOPS_NATIVE_OLD_SYSTEMS_H_

@@ -1,6 +1,5 @@
 // An operator for MXNet's lib_api.h. What is an operator's own is generated from its contract.py: see Operator.
-#ifndef GLUONOPS_NATIVE_OPERATOR_H_
-#define GLUONOPS_NATIVE_OPERATOR_H_
+#pragma once
 
 #include <mxnet/lib_api.h>
 
@@ -371,5 +370,3 @@ struct Of<Op, function> {
         Of<Op, &Registered::backward>::call);
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_OPERATOR_H_

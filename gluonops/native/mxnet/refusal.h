@@ -1,6 +1,5 @@
 // How an operator refuses bad input, and how values are written in its messages: as Python writes them.
-#ifndef GLUONOPS_NATIVE_REFUSAL_H_
-#define GLUONOPS_NATIVE_REFUSAL_H_
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -50,5 +49,3 @@ inline std::string number_text(double value)
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_REFUSAL_H_

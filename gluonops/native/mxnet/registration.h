@@ -4,8 +4,7 @@
 //
 // registration.cc is compiled for the ABI of MXNet's wheels, where std::string is another class. So nothing here, and
 // nothing that registration.cc includes, has a string of ours.
-#ifndef GLUONOPS_NATIVE_REGISTRATION_H_
-#define GLUONOPS_NATIVE_REGISTRATION_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ nnvm::Op *find_op(const std::string &name);
 void install_operators();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_REGISTRATION_H_

@@ -1,6 +1,5 @@
 // How large a tensor can be.
-#ifndef GLUONOPS_NATIVE_SIZES_H_
-#define GLUONOPS_NATIVE_SIZES_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ inline bool too_many_elements(const std::vector<int64_t> &shape)
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_SIZES_H_

@@ -1,6 +1,5 @@
 // Functions of a library by name: MXNet's symbols are local to it in Python, so nothing of it is linked with.
-#ifndef GLUONOPS_NATIVE_SYMBOLS_H_
-#define GLUONOPS_NATIVE_SYMBOLS_H_
+#pragma once
 
 #include <dlfcn.h>
 
@@ -15,5 +14,3 @@ bool resolve(void *library, const char *symbol, Function *function)
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_SYMBOLS_H_

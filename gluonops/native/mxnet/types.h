@@ -1,7 +1,6 @@
 // Inference of types: every tensor's type from those of the inputs. The type variables of an operator are generated from
 // its contract.
-#ifndef GLUONOPS_NATIVE_TYPES_H_
-#define GLUONOPS_NATIVE_TYPES_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -85,5 +84,3 @@ inline std::vector<int> inferred_types(const char *where, const TypeVariables &v
 }
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_TYPES_H_

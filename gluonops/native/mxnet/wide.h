@@ -1,6 +1,5 @@
 // Integers that do not wrap round.
-#ifndef GLUONOPS_NATIVE_WIDE_H_
-#define GLUONOPS_NATIVE_WIDE_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -56,5 +55,3 @@ class Wide {
 };
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_WIDE_H_

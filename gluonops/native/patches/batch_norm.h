@@ -2,8 +2,7 @@
 //
 // Sums are taken over pieces of a fixed size in single precision, and over the pieces in double. So the results are the
 // same for any number of threads, whichever thread computes a piece.
-#ifndef GLUONOPS_NATIVE_BATCH_NORM_H_
-#define GLUONOPS_NATIVE_BATCH_NORM_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -257,5 +256,3 @@ inline void to_blocks(const Planes &size, const float *plain, float *blocked)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_BATCH_NORM_H_

@@ -1,6 +1,5 @@
 // Memory of large tensors that MXNet frees is kept here for its next tensors: see blocks.cc.
-#ifndef GLUONOPS_NATIVE_BLOCKS_H_
-#define GLUONOPS_NATIVE_BLOCKS_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ bool keep_blocks(const void *inside, int64_t bytes);
 int64_t kept_bytes();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_BLOCKS_H_

@@ -2,8 +2,7 @@
 //
 // Inside oneDNN's function the threads wait for each other by spinning, for every block of planes. Beside one busy
 // process per core that was more than half of a training step. The threads of pool.h wait for nobody.
-#ifndef GLUONOPS_NATIVE_MXNET_BATCH_NORM_H_
-#define GLUONOPS_NATIVE_MXNET_BATCH_NORM_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ void replace_batch_norm(void *library);
 int64_t batch_norm_calls();
 
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_MXNET_BATCH_NORM_H_

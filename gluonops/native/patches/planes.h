@@ -1,7 +1,6 @@
 // A tensor of images, in plain order or in oneDNN's blocked one, cut into pieces. Batch norm sums over a piece in
 // single precision, and over the pieces in double.
-#ifndef GLUONOPS_NATIVE_PLANES_H_
-#define GLUONOPS_NATIVE_PLANES_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -179,5 +178,3 @@ GLUONOPS_INLINE void for_each_sum(const Planes &size, const Cut &cut, const Norm
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_PLANES_H_

@@ -1,7 +1,6 @@
 // SGD over many tensors at once: what MXNet's multi_sgd_update and multi_sgd_mom_update compute, to the bit, in vectors
 // and on several threads. gluonops/optimizer.py uses it.
-#ifndef GLUONOPS_NATIVE_SGD_H_
-#define GLUONOPS_NATIVE_SGD_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -102,5 +101,3 @@ inline void sgd_update(const SgdCall &call)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_SGD_H_

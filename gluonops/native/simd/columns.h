@@ -4,8 +4,7 @@
 // a block covers several neighbours along outer, and is packed: their columns are copied into one matrix, side by side,
 // and the results are copied back. Where it is long, a line of the matrix is several lines of the tensor. So a column
 // has several lanes, each of which reduces a share of it; then the shares are folded into one. See ColumnLines.
-#ifndef GLUONOPS_NATIVE_COLUMNS_H_
-#define GLUONOPS_NATIVE_COLUMNS_H_
+#pragma once
 
 #include "pieces.h"
 #include "rows.h"
@@ -314,5 +313,3 @@ inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body 
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_COLUMNS_H_

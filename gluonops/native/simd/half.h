@@ -1,7 +1,6 @@
 // float16 in software: for storing only, every kernel computes in float. Rounds to nearest even; infinities, NaN and
 // subnormal numbers have their meaning. Where the processor converts, vectors.h lets it.
-#ifndef GLUONOPS_NATIVE_HALF_H_
-#define GLUONOPS_NATIVE_HALF_H_
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -63,5 +62,3 @@ GLUONOPS_INLINE Half narrow(float x)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_HALF_H_

@@ -1,6 +1,5 @@
 // Functions of numbers and of vectors: exponentials, logarithms and the like.
-#ifndef GLUONOPS_NATIVE_MATH_H_
-#define GLUONOPS_NATIVE_MATH_H_
+#pragma once
 
 #include "vectors.h"
 
@@ -221,5 +220,3 @@ GLUONOPS_OUTLINE void logarithms(double *values, int64_t count)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_MATH_H_

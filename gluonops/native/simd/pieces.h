@@ -1,6 +1,5 @@
 // Copies of short columns into a matrix, side by side, and back: see columns.h.
-#ifndef GLUONOPS_NATIVE_PIECES_H_
-#define GLUONOPS_NATIVE_PIECES_H_
+#pragma once
 
 #include <utility>
 
@@ -170,5 +169,3 @@ inline void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSte
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_PIECES_H_

@@ -4,8 +4,7 @@
 // Where inner is 1 the elements of a row are neighbours in memory, and vectors run along the row. Elsewhere the rows
 // are columns: vectors run across neighbouring columns, in blocks whose intermediate results stay in the first-level
 // cache. Short rows are reduced as columns too: a row that fills no vector costs as much as one that does.
-#ifndef GLUONOPS_NATIVE_ROWS_H_
-#define GLUONOPS_NATIVE_ROWS_H_
+#pragma once
 
 #include "../kernel.h"
 
@@ -181,5 +180,3 @@ struct Scratch {
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_ROWS_H_

@@ -4,8 +4,7 @@
 // is computed where it lies, across the ends of runs: vectors are full, and each lane picks its row's value. Only a
 // reduction goes run by run: a vector for each run, with several numbers of each row. As many of them as make a vector
 // of rows are then combined in pairs, until each lane is a row's.
-#ifndef GLUONOPS_NATIVE_SHORT_ROWS_H_
-#define GLUONOPS_NATIVE_SHORT_ROWS_H_
+#pragma once
 
 #include <type_traits>
 #include <utility>
@@ -260,5 +259,3 @@ inline void parallel_short_rows(const RowSizes &sizes, int64_t tensors, const Bo
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_SHORT_ROWS_H_

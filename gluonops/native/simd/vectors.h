@@ -1,7 +1,6 @@
 // Vectors as wide as the target's registers, in the compiler's own vector extension. A kernel computes float16 in
 // float. Lanes beyond the end of a row are neither read nor written.
-#ifndef GLUONOPS_NATIVE_VECTORS_H_
-#define GLUONOPS_NATIVE_VECTORS_H_
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -342,5 +341,3 @@ GLUONOPS_INLINE void write_row(T *to, int64_t items, bool streaming, const Compu
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_NATIVE_VECTORS_H_

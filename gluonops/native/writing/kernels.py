@@ -46,16 +46,15 @@ class Kernels:
     # The header: the types that kernel.cc takes.
     def header(self) -> str:
         """The text of ``<op>.h``."""
-        guard = f"GLUONOPS_GENERATED_{self.op.name.upper()}_H_"
         structs = [f'#include "ops/{self.op.name}/record.inl"', ""] if self.has_structs else []
         return self._text([
-            f"// {self.op.name}: {self.op.summary}.", f"#ifndef {guard}", f"#define {guard}", "",
+            f"// {self.op.name}: {self.op.summary}.", "#pragma once", "",
             '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
             *[line for enumeration in enumerations(self.op) for line in (enumeration, "")],
             "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
             *indented([attribute(self.op.name, attr).declaration for attr in self.op.attrs]), "};", "",
             *structs, *self.record.declaration(), "", *[f"{self._entry(direction)};" for direction in DIRECTIONS],
-            "", "}  // namespace gluonops", "", f"#endif  // {guard}"])
+            "", "}  // namespace gluonops"])
 
     def _text(self, lines: Iterable[str]) -> str:
         origin = f"// Written from gluonops/ops/{self.op.name}/contract.py by gluonops/native/generate.py: edit those."

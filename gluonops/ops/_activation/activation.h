@@ -1,6 +1,5 @@
 // Tensors through an activation in C++. Bytes moved: forward twice the tensor's, backward three times.
-#ifndef GLUONOPS_OPS_ACTIVATION_H_
-#define GLUONOPS_OPS_ACTIVATION_H_
+#pragma once
 
 #include "../../native/kernel.h"
 
@@ -120,5 +119,3 @@ inline void activate_backward(const Args<T> &args, const Formula &formula)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_ACTIVATION_H_

@@ -1,6 +1,5 @@
 // Boxes in C++: what boxes.inl says, for numbers and for vectors, and rows of boxes as vectors.
-#ifndef GLUONOPS_OPS_BOXES_H_
-#define GLUONOPS_OPS_BOXES_H_
+#pragma once
 
 #include "../../native/kernel.h"
 
@@ -50,5 +49,3 @@ GLUONOPS_INLINE void store_boxes(T *to, const BoxRow<typename Simd<T>::Vector> &
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_BOXES_H_

@@ -1,6 +1,5 @@
 // Class labels: which class a row's label names, if any.
-#ifndef GLUONOPS_OPS_LABELS_H_
-#define GLUONOPS_OPS_LABELS_H_
+#pragma once
 
 #include "../../native/kernel.h"
 
@@ -59,5 +58,3 @@ GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows,
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_LABELS_H_

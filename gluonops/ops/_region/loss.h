@@ -2,8 +2,7 @@
 //
 //     int64_t match_truths() const                              assigns its ground truth; see match_truths() below
 //     void anchor_loss(int64_t anchor, double *parts) const     an anchor's planes of the gradient, and its parts
-#ifndef GLUONOPS_OPS_REGION_LOSS_H_
-#define GLUONOPS_OPS_REGION_LOSS_H_
+#pragma once
 
 #include "region.h"
 
@@ -122,5 +121,3 @@ void map_loss_backward(const Args &args)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_REGION_LOSS_H_

@@ -1,7 +1,6 @@
 // YOLOv2's map: (batch, anchors, 5 + classes, height, width). The 5 channels are x, y, w, h and objectness. Vectors run
 // along the cells of a plane.
-#ifndef GLUONOPS_OPS_REGION_H_
-#define GLUONOPS_OPS_REGION_H_
+#pragma once
 
 #include "../../native/kernel.h"
 #include "../_boxes/boxes.h"
@@ -87,5 +86,3 @@ void scale_gradient(const MapSizes &sizes, const T *heads, const A *gradients, T
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_REGION_H_

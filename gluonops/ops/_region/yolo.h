@@ -3,8 +3,7 @@
 // need, vectors along the cells, computes the objectness of predictions that match no box; last come the predictions that
 // do, one at a time. Forward stores the gradient of every image's loss, and backward scales it by the head gradient. Bytes
 // moved: forward five of the map's planes and the gradient, backward twice the gradient.
-#ifndef GLUONOPS_OPS_REGION_YOLO_H_
-#define GLUONOPS_OPS_REGION_YOLO_H_
+#pragma once
 
 #include "loss.h"
 
@@ -236,5 +235,3 @@ void yolo_forward(const Args<T> &args, const Loss &loss)
 }  // namespace
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_REGION_YOLO_H_

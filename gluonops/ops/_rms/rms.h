@@ -3,8 +3,7 @@
 //
 // The gradient of the scale is first summed over blocks of rows, then over the blocks. Which rows a block has follows
 // from the sizes alone, so the result does not depend on the number of threads.
-#ifndef GLUONOPS_OPS_RMS_H_
-#define GLUONOPS_OPS_RMS_H_
+#pragma once
 
 #include "../../native/simd/rows.h"
 
@@ -215,5 +214,3 @@ inline void rms_backward(const Args<T> &args)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_RMS_H_

@@ -1,6 +1,5 @@
 // Losses of a sigmoid on the CPU, element by element. Bytes moved: forward three times the data's, backward four times.
-#ifndef GLUONOPS_OPS_SIGMOID_H_
-#define GLUONOPS_OPS_SIGMOID_H_
+#pragma once
 
 #include "../../native/kernel.h"
 
@@ -59,5 +58,3 @@ void sigmoid_lines(const Args<T> &args, const Lines &lines, const Formula &formu
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_SIGMOID_H_

@@ -1,7 +1,6 @@
 // Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. Rows are of elements that
 // are neighbours, or columns, or short. An operator supplies what the layouts share: see ClassRows.
-#ifndef GLUONOPS_OPS_CLASS_LOSS_H_
-#define GLUONOPS_OPS_CLASS_LOSS_H_
+#pragma once
 
 #include "class_rows.h"
 
@@ -334,5 +333,3 @@ void short_class_gradient(const Pass &pass)
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_CLASS_LOSS_H_

@@ -1,7 +1,6 @@
 // The rows of classes as a pass over them sees them: elements with the numbers of their row, whether a row's elements are
 // neighbours, or rows are columns, or short.
-#ifndef GLUONOPS_OPS_CLASS_ROWS_H_
-#define GLUONOPS_OPS_CLASS_ROWS_H_
+#pragma once
 
 #include "short_softmax.h"
 
@@ -216,5 +215,3 @@ struct OneBlock {
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_CLASS_ROWS_H_

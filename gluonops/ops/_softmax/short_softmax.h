@@ -1,6 +1,5 @@
 // Softmax of short rows, such as ten classes: see native/simd/short_rows.h.
-#ifndef GLUONOPS_OPS_SHORT_SOFTMAX_H_
-#define GLUONOPS_OPS_SHORT_SOFTMAX_H_
+#pragma once
 
 #include "../../native/simd/short_rows.h"
 #include "softmax.h"
@@ -58,5 +57,3 @@ inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, 
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_SHORT_SOFTMAX_H_

@@ -1,6 +1,5 @@
 // Softmax along the rows of a (outer, length, inner) tensor; a row holds the logits of all classes.
-#ifndef GLUONOPS_OPS_SOFTMAX_H_
-#define GLUONOPS_OPS_SOFTMAX_H_
+#pragma once
 
 #include "../../native/simd/columns.h"
 #include "../_labels/labels.h"
@@ -214,5 +213,3 @@ inline void softmax(const RowSizes &sizes, const T *data, T *output, double temp
 
 }  // namespace GLUONOPS_TARGET
 }  // namespace gluonops
-
-#endif  // GLUONOPS_OPS_SOFTMAX_H_
