@@ -14,6 +14,7 @@ namespace gluonops {
 // `weights` and `offsets` are those of the planes; a null pointer stands for weights of 1. The results are the output,
 // and the average and 1 / deviation of every plane.
 struct NormForward {
+    enum { READ = 1 };   // tensors
     Planes size;
     const float *data, *weights, *offsets;
     double epsilon;
@@ -22,6 +23,7 @@ struct NormForward {
 
 // `gradient` is that of the output. The results are the gradients of the data, the weights and the offsets.
 struct NormBackward {
+    enum { READ = 2 };
     Planes size;
     const float *gradient, *data, *weights, *averages, *deviations;
     float *data_gradient, *weight_gradient, *offset_gradient;
@@ -108,30 +110,15 @@ inline void finish(const NormForward &call, const Cut &cut, const NormMemory &me
 }
 
 template <typename Order>
-GLUONOPS_INLINE void write_output(const NormForward &call, const Piece &piece, const ForwardFactors &factors)
+GLUONOPS_INLINE void write_result(const NormForward &call, const NormMemory &memory, const Piece &piece)
 {
     typedef typename Order::Vector Vector;
+    const ForwardFactors factors(memory, call.size.planes);
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(factors.origin + plane), slope = Order::of_planes(factors.slope + plane);
     const Vector shift = Order::of_planes(factors.shift + plane);
     for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
         Order::store(call.output + at, (Order::load(call.data + at, mask) - origin) * slope + shift, mask);
-    });
-}
-
-template <typename Order>
-void forward(const NormForward &call, const NormMemory &memory)
-{
-    const Cut cut(call.size);
-    const ForwardFactors factors(memory, call.size.planes);
-    for_each_piece(call.size, cut, memory, 1, false, [&](const Piece &piece) { measure<Order>(call, piece); });
-    parallel_for(cut.blocks, cut.pieces() * SUMS * call.size.lanes * int64_t(sizeof(double)),
-                 [&](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block)
-            finish<Order>(call, cut, memory, block);
-    });
-    for_each_piece(call.size, cut, memory, 2, true, [&](const Piece &piece) {
-        write_output<Order>(call, piece, factors);
     });
 }
 
@@ -184,9 +171,10 @@ inline void finish(const NormBackward &call, const Cut &cut, const NormMemory &m
 }
 
 template <typename Order>
-GLUONOPS_INLINE void write_gradient(const NormBackward &call, const Piece &piece, const BackwardFactors &factors)
+GLUONOPS_INLINE void write_result(const NormBackward &call, const NormMemory &memory, const Piece &piece)
 {
     typedef typename Order::Vector Vector;
+    const BackwardFactors factors(memory, call.size.planes);
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(call.averages + plane), shift = Order::of_planes(factors.shift + plane);
     const Vector slope = Order::of_planes(factors.slope + plane), factor = Order::of_planes(factors.factor + plane);
@@ -196,37 +184,29 @@ GLUONOPS_INLINE void write_gradient(const NormBackward &call, const Piece &piece
     });
 }
 
-template <typename Order>
-void backward(const NormBackward &call, const NormMemory &memory)
+// The pieces are measured, then the sums of each block of planes are finished, and then the results are written.
+template <typename Order, typename Pass>
+void compute(const Pass &call, const NormMemory &memory)
 {
     const Cut cut(call.size);
-    const BackwardFactors factors(memory, call.size.planes);
-    for_each_piece(call.size, cut, memory, 2, false, [&](const Piece &piece) { measure<Order>(call, piece); });
+    for_each_piece(call.size, cut, memory, Pass::READ, false, [&](const Piece &piece) { measure<Order>(call, piece); });
     parallel_for(cut.blocks, cut.pieces() * SUMS * call.size.lanes * int64_t(sizeof(double)),
                  [&](int64_t begin, int64_t end) {
         for (int64_t block = begin; block < end; ++block)
             finish<Order>(call, cut, memory, block);
     });
-    for_each_piece(call.size, cut, memory, 3, true, [&](const Piece &piece) {
-        write_gradient<Order>(call, piece, factors);
+    for_each_piece(call.size, cut, memory, Pass::READ + 1, true, [&](const Piece &piece) {
+        write_result<Order>(call, memory, piece);
     });
 }
 
-inline void run(const NormForward &call, const NormMemory &memory)
+template <typename Pass>
+void run(const Pass &call, const NormMemory &memory)
 {
     switch (call.size.lanes) {
-    case 16: return forward<Blocked<Sixteen>>(call, memory);
-    case 8: return forward<Blocked<Eight>>(call, memory);
-    default: return forward<Plain>(call, memory);
-    }
-}
-
-inline void run(const NormBackward &call, const NormMemory &memory)
-{
-    switch (call.size.lanes) {
-    case 16: return backward<Blocked<Sixteen>>(call, memory);
-    case 8: return backward<Blocked<Eight>>(call, memory);
-    default: return backward<Plain>(call, memory);
+    case 16: return compute<Blocked<Sixteen>>(call, memory);
+    case 8: return compute<Blocked<Eight>>(call, memory);
+    default: return compute<Plain>(call, memory);
     }
 }
 
