@@ -1,10 +1,12 @@
 """Prepares a graph for torch: what has a converter stays as it is, everything else becomes operators that have one."""
 from __future__ import annotations
 
+import math
 import re
 import warnings
 from typing import TYPE_CHECKING
 
+from ...core import params
 from ...core.errors import OpError
 from ...runtime import importing
 from .. import passes
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}   # of a recurrent layer
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -41,6 +44,7 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     flatten_explicitly(model)
+    unpack_recurrent(model)
     copy_outputs(model.graph)
     return model
 
@@ -96,6 +100,37 @@ def flatten_explicitly(model: ExportedModel) -> None:
             op, attrs = ("Flatten", {}) if rank > 2 else ("expand_dims", {"axis": "1"})
             flat = Node(op, graph.free_name(f"{node.name}_flat"), attrs, [node.inputs[0]])
             node.inputs[0] = flat, 0
+
+
+def unpack_recurrent(model: ExportedModel) -> None:
+    """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
+    graph = model.graph
+    shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
+    for node in graph.nodes():
+        packed = node.source(1) if node.op == "RNN" else None
+        if packed is None or packed.name not in model.parameters:
+            continue
+        vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
+        marks = {name: value for name, value in packed.attrs.items() if name in ("__lr_mult__", "__wd_mult__")}
+        for name, sizes in _shapes_of_recurrent(node, shape[node.inputs[0]][2]).items():
+            variable = Node(VARIABLE, f"{packed.name}_{name}", dict(marks))
+            count = math.prod(sizes)
+            model.parameters[variable.name], vector = vector[:count].reshape(sizes), vector[count:]
+            parts.append((Node("Reshape", f"{variable.name}_flat", {"shape": "(-1,)"}, [(variable, 0)]), 0))
+        node.inputs[1] = Node("_rnn_param_concat", f"{packed.name}_packed",
+                              {"dim": "0", "num_args": str(len(parts))}, parts), 0
+
+
+def _shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
+    """The matrices and biases in the vector of a recurrent layer, in their order. ``width``: of the data."""
+    size, ends = int(node.attrs["state_size"]), ("l", "r") if node.flag("bidirectional") else ("l",)
+    rows = GATES[node.attrs["mode"]] * size
+    cells = [f"{end}{layer}" for layer in range(int(node.attrs["num_layers"])) for end in ends]
+    matrices = {}
+    for place, cell in enumerate(cells):
+        matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
+        matrices[f"{cell}_h2h_weight"] = rows, size
+    return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}
 
 
 def copy_outputs(graph: Graph) -> None:

@@ -240,6 +240,17 @@ def test_dropout_of_the_same_units_in_every_step(tmp_path):
     assert export(Cell(cell), tmp_path, (6, 4, 3)).count("nn.Dropout(") == 3
 
 
+@pytest.mark.parametrize("mode, module", [("lstm", "LSTM"), ("gru", "GRU"), ("rnn_relu", "RNN")])
+def test_one_vector_of_the_parameters_of_all_layers(mode, module, tmp_path):
+    """As of Module's FusedRNNCell."""
+    data = mx.sym.var("data")
+    cell = mx.rnn.FusedRNNCell(5, 2, mode=mode, bidirectional=True, dropout=0.2, prefix="cell_")
+    output, _ = cell.unroll(6, data, layout="NTC", merge_outputs=True)
+    assert f"nn.{module}(3, 5, num_layers=2" in export(gluon.SymbolBlock(output, data), tmp_path, (4, 6, 3))
+    names = json.loads((tmp_path / "names.json").read_text())
+    assert len(names) == 16 and "cell_parameters_r1_h2h_bias" in names.values()
+
+
 class Names(nn.HybridBlock):
     """Layers and inputs that have the names of attributes of every module, and of words of the language."""
 
