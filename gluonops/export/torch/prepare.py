@@ -106,6 +106,7 @@ def unpack_recurrent(model: ExportedModel) -> None:
     """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
     graph = model.graph
     shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
+    unpacked = {}
     for node in graph.nodes():
         packed = node.source(1) if node.op == "RNN" else None
         if packed is None or packed.name not in model.parameters:
@@ -117,8 +118,9 @@ def unpack_recurrent(model: ExportedModel) -> None:
             count = math.prod(sizes)
             model.parameters[variable.name], vector = vector[:count].reshape(sizes), vector[count:]
             parts.append((Node("Reshape", f"{variable.name}_flat", {"shape": "(-1,)"}, [(variable, 0)]), 0))
-        node.inputs[1] = Node("_rnn_param_concat", f"{packed.name}_packed",
-                              {"dim": "0", "num_args": str(len(parts))}, parts), 0
+        attrs = {"dim": "0", "num_args": str(len(parts))}
+        unpacked[packed, 0] = Node("_rnn_param_concat", f"{packed.name}_packed", attrs, parts), 0
+    graph.replace(unpacked)
 
 
 def _shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
