@@ -167,7 +167,7 @@ def test_a_case_with_fewer_rows():
     assert counts.few_rows(Case("softmax", (1 << 20, 64))).shape == (1024, 64)
 
 
-@pytest.mark.parametrize("blocks, launches, executed", [(8, 1, 8), (4096, 1, 16), (256, 2, 256), (257, 2, 16)])
+@pytest.mark.parametrize("blocks, launches, executed", [(8, 1, 8), (4096, 1, 16), (512, 2, 512), (513, 2, 16)])
 def test_the_blocks_that_are_executed(blocks, launches, executed):
     planned = {"launches": [[]] * launches, "grid": (blocks, 1, 1), "block": (256, 1, 1)}
     found = counts.sample(planned)
