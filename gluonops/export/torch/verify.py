@@ -13,7 +13,7 @@ import numpy as np
 from ...core.errors import OpError
 from ...runtime import importing
 from ...runtime.memory import usable_memory
-from ..graph import Entry, Graph
+from ..graph import Entry, Graph, is_ours, our_name
 from ..model import ExportedModel
 from ..shapes import Shapes
 from ..sizes import Sizes
@@ -148,7 +148,7 @@ def load(folder: pathlib.Path) -> types.ModuleType:
 def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
     """Numbers of 32 bits for each input; indices and regions of interest where they are read; labels."""
     rng = np.random.RandomState(0)
-    counts, regions = _indices(model, shapes), _regions(model)
+    counts, regions, labels = _indices(model, shapes), _regions(model), _labels_of_boxes(model)
     arrays = {}
     for name, shape in shapes.items():
         if name in counts:
@@ -156,7 +156,7 @@ def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
         elif name in regions:
             corner, side = (rng.randint(8, 512, (*shape[:-1], 2)) / 64 for _ in range(2))
             arrays[name] = np.concatenate([rng.randint(0, 2, (*shape[:-1], 1)), corner, corner + side], axis=-1)
-        elif name.endswith("label"):
+        elif name.endswith("label") or name in labels:
             arrays[name] = _labels(rng, shape)
         else:
             arrays[name] = rng.uniform(-2, 2, shape).astype(np.float32).astype(np.float64)
@@ -185,6 +185,12 @@ def _regions(model: ExportedModel) -> set[str]:
     """The inputs that are regions of interest: rows of an image's number and two corners."""
     return {_origin(node.inputs[1]) for node in model.graph.nodes()
             if node.op in ("_contrib_ROIAlign", "_contrib_PSROIPooling")}
+
+
+def _labels_of_boxes(model: ExportedModel) -> set[str]:
+    """The inputs that are rows of a box and its class, whatever their names are."""
+    return {_origin(node.inputs[1]) for node in model.graph.nodes()
+            if is_ours(node) and our_name(node) in ("region_loss", "yolo_loss", "gaussian_yolo_loss")}
 
 
 def _origin(entry: Entry) -> str:

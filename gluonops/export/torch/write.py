@@ -44,9 +44,9 @@ __all__ = ["torch"]
 
 # Tests with recorded numbers of MXNet's, and without.
 RECORDED, ALONE = (pathlib.Path(__file__).with_name(name) for name in ("test_net.txt", "test_alone.txt"))
-# The batch and the images with which a net is compared with MXNet, if it takes them: larger images take longer. Where
-# smaller ones leave a batch norm fewer pixels, it divides by almost nothing, and doubles rounding differences.
-BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 2, (12, 20, 40, 56, 80, 112, 144), 40, 4
+# The batch and the images with which a net is compared with MXNet, if it takes them: larger ones take longer. Where
+# smaller ones leave a batch norm fewer numbers, it divides by almost nothing, and doubles rounding differences.
+BATCH, DENSE_BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 2, 5, (12, 20, 40, 56, 80, 112, 144), 40, 4
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
@@ -234,7 +234,8 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
     """
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes() if "BatchNorm" in node.op]
     free = None
-    for other in _other_shapes(inputs):
+    has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
+    for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
         try:
             compared = Sizes(graph, other, values, "float32", False, WHERE).shape
         except OpError:
@@ -249,9 +250,9 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
     return free or {entry: set() for entry in sizes.shape}, inputs
 
 
-def _other_shapes(inputs: Shapes) -> Iterator[Shapes]:
+def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different."""
-    batches = {name: (BATCH if shape[0] != BATCH else BATCH + 1, *shape[1:]) for name, shape in inputs.items()}
+    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
     rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
     for size in IMAGES:

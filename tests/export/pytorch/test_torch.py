@@ -126,6 +126,7 @@ NETS = {
     "tied": Tied,
     "returned": Returned,
     "fixed_size": lambda: sequence(nn.Conv2D(3, 3, activation="relu"), nn.Dense(4, activation="tanh"), nn.Dropout(0.5)),
+    "dense_norms": lambda: sequence(nn.Dense(8), nn.BatchNorm(), nn.Activation("relu"), nn.Dense(4), nn.BatchNorm()),
     "poolings": lambda: sequence(nn.MaxPool2D(3, 2, ceil_mode=True), nn.AvgPool2D(3, 2, 1, count_include_pad=False),
                                  nn.AvgPool2D(2, 2, ceil_mode=True), nn.GlobalMaxPool2D()),
     "norms": lambda: sequence(nn.InstanceNorm(), gops.nn.GroupNorm(2), nn.LayerNorm(), nn.BatchNorm(momentum=0.8),

@@ -157,6 +157,21 @@ def test_torch_export_takes_losses(name, tmp_path):
     assert torch.equal(torch.export.export(net, given).module()(*given), net(*given))
 
 
+def test_boxes_are_labels_whatever_their_name_is(tmp_path):
+    class Detector(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Conv2D(16, 1)
+
+        def hybrid_forward(self, F, data, truth):
+            return ops.region_loss(self.layer(data), truth, anchors=ANCHORS, classes=3)
+
+    net = Detector()
+    net.initialize()
+    gops.export.torch(net, tmp_path, {"data": (2, 3, 6, 6), "truth": BOXES}, training=True)
+    assert "def forward(self, data, truth):" in (tmp_path / "net.py").read_text()
+
+
 def test_center_loss_trains_the_centres(tmp_path):
     assert "center_loss(data, label, self.centers)" in export(Centers(), tmp_path, (5, 4), (5,))
 
