@@ -89,10 +89,8 @@ class Recorder:
         self.calls = []
         self._open = []   # calls that have not returned, and the scopes of their marks
         self._handles = []
-        net.apply(self._watch)
-
-    def _watch(self, block: mx.gluon.Block) -> None:
-        self._handles += [block.register_forward_pre_hook(self._enter), block.register_forward_hook(self._leave)]
+        for block in dict.fromkeys(_descendants(net)):   # one may be in several others
+            self._handles += [block.register_forward_pre_hook(self._enter), block.register_forward_hook(self._leave)]
 
     def _enter(self, block: mx.gluon.Block, inputs: tuple) -> None:
         call = GluonCall(block, "net", (), _named_arguments(block, inputs))
@@ -113,8 +111,9 @@ class Recorder:
         mark.__exit__(None, None, None)
         if isinstance(block, mx.gluon.SymbolBlock):   # it copies nodes that were made before
             for symbol in _symbols(outputs):
+                variables = set(symbol.list_inputs())
                 for output in symbol.get_internals():
-                    if output.attr(MARK) is None and output.name not in symbol.list_inputs():
+                    if output.attr(MARK) is None and output.name not in variables:
                         output._set_attr(**{MARK: str(self.calls.index(call))})
 
     def call_of(self, node: Node) -> GluonCall | None:
@@ -156,6 +155,7 @@ def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
 
 
 def _descendants(block: mx.gluon.Block) -> list[mx.gluon.Block]:
+    """The block and those in it, in any depth."""
     found = []
     block.apply(found.append)
     return found

@@ -312,6 +312,14 @@ def test_a_block_that_is_called_twice(tmp_path):
     assert "self.body(left)" in source and source.count("self.body(right)") == 2 and "self.body = nn.Seq" in source
 
 
+def test_the_trace_leaves_no_marks_in_the_net(tmp_path):
+    data = mx.sym.var("data")
+    body = gluon.SymbolBlock(mx.sym.relu(mx.sym.FullyConnected(data, num_hidden=4, name="fc")), data)
+    net = sequence(body, nn.Dense(3))
+    export(net, tmp_path, (2, 5))
+    assert "__call__" not in net(data).tojson() and not body._forward_hooks and not body._forward_pre_hooks
+
+
 class TiedEmbedding(nn.HybridBlock):
     """A weight that is an embedding's, of two dense layers, and is read by the net itself."""
 
