@@ -38,7 +38,8 @@ def main() -> None:
         clone = pathlib.Path(folder, "gluonops")
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         script = "".join(f"cat << 'END OF COMMAND'\n$ {command}\nEND OF COMMAND\n{command}\n" for command in commands())
-        environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+        of_others = ("VIRTUAL_ENV", "MAKELEVEL", "MAKEFLAGS")   # make says where it is if another make runs it
+        environment = {name: value for name, value in os.environ.items() if name not in of_others}
         environment["PYTHON"] = "python3"   # of the system, or its path would be in the recording
         done = subprocess.run(["bash", "-c", script], cwd=clone, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
