@@ -9,3 +9,5 @@ class GaussianYOLOLoss(YOLOLoss, function=_gaussian_yolo_loss):
     Inputs:
         - **preds**: for each head the output of its last convolution, (B, A*(9+K), H, W).
     """
+
+    __init__ = YOLOLoss.__init__   # an early Python 3.11, as Debian 12 has it, finds no signature otherwise
