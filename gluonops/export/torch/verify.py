@@ -29,7 +29,7 @@ LEAST_SCALE = 1e-3  # of the largest gradient of all
 # gradient is a sum of many numbers that is 0. Such a gradient is compared with 0, on the scale of the whole net.
 ZERO = 1e-12
 # Steps of a net that takes images of at most so many pixels, and of one that takes larger ones only, such as a net for
-# segmentation with fixed sizes in it: each step of it takes a minute. The second step is the first with a momentum.
+# segmentation with fixed sizes in it, whose steps take long. The second step is the first with a momentum.
 STEPS, FEW_STEPS, FEW_PIXELS = 20, 4, 300 * 300
 NOISE = 0.1
 # How far the largest gradient, and the decay of a weight of 1, move a weight in the first step. It is far enough: a
@@ -82,7 +82,7 @@ def _check_memory(model: ExportedModel, shapes: Shapes) -> None:
     sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
     outputs = sum(math.prod(shape) for (node, _), shape in sizes.items() if not node.is_variable)
     parameters = sum(math.prod(array.shape) for array in model.parameters.values())
-    needed, usable = 8 * (2 * outputs + 8 * parameters), usable_memory()   # measured: gluoncv's PSPNet for 480 x 480
+    needed, usable = 8 * (2 * outputs + 8 * parameters), usable_memory()   # copies; an estimate
     if needed > usable:
         raise OpError("export.torch", f"the comparison with MXNet needs about {needed / 1e9:.0f} GB of memory; there "
                       f"are {usable / 1e9:.0f}", "Build the net for smaller images, or use a larger machine")
