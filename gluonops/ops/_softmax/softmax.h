@@ -34,12 +34,12 @@ GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A
     });
 }
 
-// For a block of columns: each column's maximum in all its lanes, and in its first lane the sum of exp((x - max) * scale).
-// Both arrays are padded to whole vectors. Each exponential is also written to `exponentials`, unless that is null; its
-// lines are `exponentials_pitch` elements apart. Without SCALES, scale is 1. A function for all operators, which is as
-// fast as in place.
+// For a block of columns: each column's maximum in all its lanes, and in its first lane the sum of
+// exp((x - max) * scale). Both arrays are padded to whole vectors. Each exponential is also written to `exponentials`,
+// unless that is null; its lines are `exponentials_pitch` elements apart. Without SCALES, scale is 1. It is a function
+// for all operators. It takes a copy of the lines, which no store of a vector can change, as far as the compiler knows.
 template <bool SCALES, typename T, typename A>
-void column_max_and_sum(const T *x, const ColumnLines<T> &lines, A scale, A *__restrict max, A *__restrict sum,
+void column_max_and_sum(const T *x, ColumnLines<T> lines, A scale, A *__restrict max, A *__restrict sum,
                         A *__restrict exponentials = nullptr, int64_t exponentials_pitch = 0)
 {
     typedef typename Simd<T>::Vector V;
