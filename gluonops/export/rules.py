@@ -153,11 +153,6 @@ def where(call: Call) -> Shape:
     return shape
 
 
-@shape_of("amp_multicast")
-def each(call: Call) -> list[Shape]:
-    return list(call.shapes)
-
-
 @shape_of(*(f"broadcast_{name}" for name in OF_TWO))
 def broadcast_pair(call: Call) -> Shape:
     rank = max(map(len, call.shapes))
@@ -268,18 +263,14 @@ def pooling(call: Call) -> Shape:
     return _with(call, call.data[channels], sizes)
 
 
-@shape_of("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "LayerNorm", "InstanceNorm")
+@shape_of("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm")
 def normalization(call: Call) -> Shape:
-    axis = call.axis(default=-1 if call.node.op == "LayerNorm" else 1)
+    if call.node.op == "GroupNorm":
+        count = call.value("num_groups", 1)
+    else:
+        count = call.data[call.axis(default=-1 if call.node.op == "LayerNorm" else 1)]
     for position in range(1, len(call.shapes)):
-        call.expect(position, call.data[axis:axis + 1])
-    return call.data
-
-
-@shape_of("GroupNorm")
-def group_norm(call: Call) -> Shape:
-    for position in (1, 2):
-        call.expect(position, (call.value("num_groups", 1),))
+        call.expect(position, (count,))
     return call.data
 
 
@@ -363,16 +354,11 @@ def regression_output(call: Call) -> Shape:
     return call.data
 
 
-@shape_of("SVMOutput")
-def svm_output(call: Call) -> Shape:
+@shape_of("SVMOutput", "softmax_cross_entropy", "batch_take")
+def of_rows(call: Call) -> Shape:
+    """They read a number for each row."""
     call.expect(1, call.data[:1])
-    return call.data
-
-
-@shape_of("softmax_cross_entropy")
-def whole_cross_entropy(call: Call) -> Shape:
-    call.expect(1, call.data[:1])
-    return (1,)
+    return {"SVMOutput": call.data, "softmax_cross_entropy": (1,)}.get(call.node.op, call.data[:1])
 
 
 # -- reductions and products --------------------------------------------------------------------------------------
@@ -485,16 +471,6 @@ def reshape_like(call: Call) -> Shape:
     return shape
 
 
-@shape_of("Flatten")
-def flatten(call: Call) -> Shape:
-    return call.data[0], math.prod(call.data[1:])
-
-
-@shape_of("transpose")
-def transpose(call: Call) -> Shape:
-    return tuple(call.data[axis] for axis in call.ints("axes", tuple(range(len(call.data)))[::-1]))
-
-
 @shape_of("SwapAxis")
 def swap_axes(call: Call) -> Shape:
     shape = list(call.data)
@@ -529,11 +505,6 @@ def concat(call: Call) -> Shape:
     return tuple(shape)
 
 
-@shape_of("_rnn_param_concat")
-def packed(call: Call) -> Shape:
-    return (sum(shape[0] for shape in call.shapes),)
-
-
 @shape_of("stack")
 def stack(call: Call) -> Shape:
     axis = call.value("axis", 0) % (len(call.data) + 1)
@@ -551,21 +522,17 @@ def split(call: Call) -> list[Shape]:
     return [(*call.data[:axis], *part, *call.data[axis + 1:])] * count
 
 
-@shape_of("slice_axis")
-def slice_axis(call: Call) -> Shape:
-    shape, axis = list(call.data), call.axis()
-    shape[axis] = len(range(shape[axis])[slice(call.value("begin"), call.value("end"))])
-    call.check(shape[axis] > 0, 0, "elements in the slice")
-    return tuple(shape)
-
-
-@shape_of("slice")
-def slice_(call: Call) -> Shape:
-    begins, ends = call.ints("begin", ()), call.ints("end", ())
-    steps = call.ints("step", (None,) * len(begins))
+@shape_of("slice", "slice_axis")
+def part(call: Call) -> Shape:
+    if call.node.op == "slice_axis":
+        axes, bounds = [call.axis()], [(call.value("begin"), call.value("end"))]
+    else:
+        begins, ends = call.ints("begin", ()), call.ints("end", ())
+        axes = range(len(begins))
+        bounds = zip(begins, ends, call.ints("step", (None,) * len(begins)))
     shape = list(call.data)
-    for axis, bounds in enumerate(zip(begins, ends, steps)):
-        shape[axis] = len(range(shape[axis])[slice(*bounds)])
+    for axis, each in zip(axes, bounds):
+        shape[axis] = len(range(shape[axis])[slice(*each)])
         call.check(shape[axis] > 0, 0, "elements in the slice")
     return tuple(shape)
 
@@ -611,52 +578,28 @@ def broadcast_to(call: Call) -> Shape:
     return shape
 
 
-@shape_of("broadcast_axis")
-def broadcast_axis(call: Call) -> Shape:
-    shape = list(call.data)
-    for axis, size in zip(call.ints("axis", ()), call.ints("size", ())):
-        call.check(shape[axis] == 1, 0, f"a size of 1 along axis {axis}")
+@shape_of("broadcast_axis", "broadcast_like")
+def broadcast_axes(call: Call) -> Shape:
+    shape, is_like = list(call.data), call.node.op == "broadcast_like"
+    axes, sizes = call.ints("axis", ()), call.ints("size", ())
+    if is_like:
+        axes, other = call.ints("lhs_axes", range(len(shape))), call.shapes[1]
+        sizes = [other[axis] for axis in call.ints("rhs_axes", range(len(other)))]
+    for axis, size in zip(axes, sizes):
+        call.check(shape[axis] == 1 or (is_like and shape[axis] == size), 0, f"a size of 1 along axis {axis}")
         shape[axis] = size
     return tuple(shape)
 
 
-@shape_of("broadcast_like")
-def broadcast_like(call: Call) -> Shape:
-    other = call.shapes[1]
-    pairs = zip(call.ints("lhs_axes", range(len(call.data))), call.ints("rhs_axes", range(len(other))))
-    shape = list(call.data)
-    for axis, from_axis in pairs:
-        call.check(shape[axis] in (1, other[from_axis]), 0, f"a size of 1 along axis {axis}")
-        shape[axis] = other[from_axis]
-    return tuple(shape)
-
-
-@shape_of("Pad")
-def pad(call: Call) -> Shape:
-    widths = call.ints("pad_width", ())
-    return tuple(size + widths[2 * axis] + widths[2 * axis + 1] for axis, size in enumerate(call.data))
-
-
-@shape_of("space_to_depth")
-def space_to_depth(call: Call) -> Shape:
+@shape_of("space_to_depth", "depth_to_space")
+def blocks(call: Call) -> Shape:
     batch, channels, height, width = call.data
     size = call.value("block_size")
-    call.check(height % size == width % size == 0, 0, f"sizes that are divisible by {size}")
-    return batch, channels * size * size, height // size, width // size
-
-
-@shape_of("depth_to_space")
-def depth_to_space(call: Call) -> Shape:
-    batch, channels, height, width = call.data
-    size = call.value("block_size")
+    if call.node.op == "space_to_depth":
+        call.check(height % size == width % size == 0, 0, f"sizes that are divisible by {size}")
+        return batch, channels * size * size, height // size, width // size
     call.check(channels % (size * size) == 0, 0, f"channels that are divisible by {size * size}")
     return batch, channels // (size * size), height * size, width * size
-
-
-@shape_of("take")
-def take(call: Call) -> Shape:
-    axis = call.axis(default=0)
-    return (*call.data[:axis], *call.shapes[1], *call.data[axis + 1:])
 
 
 @shape_of("pick")
@@ -668,57 +611,12 @@ def pick(call: Call) -> Shape:
     return shapes[call.flag("keepdims")]
 
 
-@shape_of("batch_take")
-def batch_take(call: Call) -> Shape:
-    call.expect(1, call.data[:1])
-    return call.shapes[1]
-
-
-@shape_of("gather_nd")
-def gather(call: Call) -> Shape:
-    return (*call.shapes[1][1:], *call.data[call.shapes[1][0]:])
-
-
-@shape_of("one_hot")
-def one_hot(call: Call) -> Shape:
-    return (*call.data, call.value("depth"))
-
-
-@shape_of("shape_array")
-def shape_array(call: Call) -> Shape:
-    return (len(call.data),)
-
-
-@shape_of("_contrib_index_array")
-def index_array(call: Call) -> Shape:
-    return (*call.data, len(call.ints("axes", call.data)))
-
-
-@shape_of("size_array")
-def size_array(call: Call) -> Shape:
-    return (1,)
-
-
-@shape_of("SequenceMask", "SequenceReverse")
+@shape_of("SequenceMask", "SequenceReverse", "SequenceLast")
 def sequence(call: Call) -> Shape:
-    _lengths(call)
-    return call.data
-
-
-def _lengths(call: Call) -> None:
-    """Check the length of each sequence, if there are any. Time and batch are the first two axes."""
-    call.expect(1, (call.data[1 - call.axis(default=0)],))
-
-
-@shape_of("SequenceLast")
-def sequence_last(call: Call) -> Shape:
-    _lengths(call)
-    return _reduced(call, [call.axis(default=0)], False)
-
-
-@shape_of("_np_cumsum")
-def cumulative_sum(call: Call) -> Shape:
-    return (math.prod(call.data),) if call.value("axis") is None else call.data
+    """They may read the length of each sequence. Time and batch are the first two axes."""
+    time = call.axis(default=0)
+    call.expect(1, (call.data[1 - time],))
+    return _reduced(call, [time], False) if call.node.op == "SequenceLast" else call.data
 
 
 # Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
@@ -737,17 +635,6 @@ def attended(call: Call) -> Shape:
     return call.shapes[1][1], batch, width // (3 if "selfatt" in call.node.op else 2)
 
 
-# -- what depends on nothing, or on a shape -------------------------------------------------------------------------
-@shape_of("_zeros", "_ones", "_full")
-def filled(call: Call) -> Shape:
-    return call.ints("shape", ())
-
-
-@shape_of("_arange")
-def arange(call: Call) -> Shape:
-    return (len(arange_values(call)),)
-
-
 def arange_values(call: Call) -> np.ndarray:
     """The values of an ``_arange``, which computes in float64."""
     start, stop, step = (call.value(name, default) for name, default in (("start", 0), ("stop", None), ("step", 1.0)))
@@ -759,9 +646,33 @@ def arange_values(call: Call) -> np.ndarray:
     return np.repeat(values, call.value("repeat", 1)).astype(call.text("dtype", "float32"))
 
 
-@shape_of("_contrib_arange_like")
-def arange_like(call: Call) -> Shape:
-    return call.data if call.value("axis") is None else (call.data[call.axis()],)
+def _pad(call: Call) -> Shape:
+    widths = call.ints("pad_width", ())
+    return tuple(size + widths[2 * axis] + widths[2 * axis + 1] for axis, size in enumerate(call.data))
+
+
+def _taken(call: Call) -> Shape:
+    axis = call.axis(default=0)
+    return (*call.data[:axis], *call.shapes[1], *call.data[axis + 1:])
+
+
+RULES.update({
+    "amp_multicast": lambda call: list(call.shapes),
+    "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
+    "transpose": lambda call: tuple(call.data[axis] for axis in call.ints("axes", range(len(call.data))[::-1])),
+    "Pad": _pad,
+    "take": _taken,
+    "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
+    "one_hot": lambda call: (*call.data, call.value("depth")),
+    "shape_array": lambda call: (len(call.data),),
+    "size_array": lambda call: (1,),
+    "_rnn_param_concat": lambda call: (sum(shape[0] for shape in call.shapes),),
+    "_np_cumsum": lambda call: (math.prod(call.data),) if call.value("axis") is None else call.data,
+    "_contrib_index_array": lambda call: (*call.data, len(call.ints("axes", call.data))),
+    "_contrib_arange_like": lambda call: call.data if call.value("axis") is None else (call.data[call.axis()],),
+    "_arange": lambda call: (len(arange_values(call)),),
+    **dict.fromkeys(("_zeros", "_ones", "_full"), lambda call: call.ints("shape", ())),
+})
 
 
 # -- boxes --------------------------------------------------------------------------------------------------------
@@ -778,20 +689,14 @@ def box_decode(call: Call) -> Shape:
     return call.data
 
 
-@shape_of("_contrib_ROIAlign", "ROIPooling")
-def roi_align(call: Call) -> Shape:
-    channels, sizes = call.data[1], call.ints("pooled_size", ())
-    call.check(len(call.shapes[1]) == 2 and call.shapes[1][1] == 5, 1, "rows of an image and a box")
+@shape_of("_contrib_ROIAlign", "ROIPooling", "_contrib_PSROIPooling")
+def of_regions(call: Call) -> Shape:
+    regions, sizes = call.shapes[1], (call.ints("pooled_size", ()) * 2)[:2]
+    call.check(len(regions) == 2 and regions[1] == 5, 1, "rows of an image and a box")
+    channels = call.value("output_dim", call.data[1])
     if call.flag("position_sensitive"):
         channels //= math.prod(sizes)
-    return (call.shapes[1][0], channels, *(sizes * 2)[:2])
-
-
-@shape_of("_contrib_PSROIPooling")
-def position_sensitive_pooling(call: Call) -> Shape:
-    bins, channels = call.value("pooled_size"), call.value("output_dim")
-    call.check(len(call.shapes[1]) == 2 and call.shapes[1][1] == 5, 1, "rows of an image and a box")
-    return call.shapes[1][0], channels, bins, bins
+    return (regions[0], channels, *sizes)
 
 
 @shape_of("_contrib_MultiBoxPrior")
