@@ -370,10 +370,7 @@ def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
 
 @shape_of("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm")
 def reduction(call: Call) -> Shape:
-    rank = len(call.data)
-    named = {axis % rank for axis in call.ints("axis", ())}
-    axes = set(range(rank)) - named if call.flag("exclude") or not named else named
-    return _reduced(call, axes, call.flag("keepdims"))
+    return _reduced(call, call.reduced_axes(), call.flag("keepdims"))
 
 
 @shape_of("argmax", "argmin")
@@ -460,12 +457,7 @@ def _sizes(data: Sequence, codes: list[int]) -> list:
 
 @shape_of("reshape_like")
 def reshape_like(call: Call) -> Shape:
-    ranges = []
-    for side, shape in zip(("lhs", "rhs"), call.shapes):
-        begin, end = call.value(f"{side}_begin") or 0, call.value(f"{side}_end")
-        end = len(shape) if end is None else end
-        ranges.append((begin % max(len(shape), 1), end if end >= 0 else end + len(shape)))
-    (start, stop), (first, last) = ranges
+    (start, stop), (first, last) = call.replaced_axes()
     shape = (*call.data[:start], *call.shapes[1][first:last], *call.data[stop:])
     call.check(math.prod(shape) == math.prod(call.data), 0, f"as many elements as {shape}")
     return shape
