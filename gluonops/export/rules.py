@@ -177,13 +177,6 @@ def _places(call: Call) -> tuple[int, list[int]]:
     return (rank - 1, [*range(1, rank - 1)]) if is_last else (1, [*range(2, rank)])
 
 
-def _window(call: Call) -> tuple[Shape, Shape, Shape, Shape]:
-    """Kernel, stride, padding and dilation, along the axes of the pixels."""
-    kernel = call.ints("kernel", ())
-    one = (1,) * len(kernel)
-    return kernel, call.ints("stride", one), call.ints("pad", (0,) * len(kernel)), call.ints("dilate", one)
-
-
 def _with(call: Call, channels: int, sizes: Sequence[int]) -> Shape:
     """The shape of the data with other channels and pixels."""
     axis, places = _places(call)
@@ -204,7 +197,7 @@ def _pixels(call: Call, kernel: Shape) -> list[int]:
 
 @shape_of("Convolution", "Convolution_v1", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
 def convolution(call: Call) -> Shape:
-    kernel, strides, pads, dilations = _window(call)
+    kernel, strides, pads, dilations = call.window()
     filters, groups = call.value("num_filter"), call.value("num_group", 1)
     channels, _ = _places(call)
     sizes = [(size + 2 * pad - dilation * (length - 1) - 1) // stride + 1 for size, length, stride, pad, dilation
@@ -222,7 +215,7 @@ def convolution(call: Call) -> Shape:
 
 @shape_of("Deconvolution")
 def deconvolution(call: Call) -> Shape:
-    kernel, strides, pads, dilations = _window(call)
+    kernel, strides, pads, dilations = call.window()
     filters, groups = call.value("num_filter"), call.value("num_group", 1)
     channels, _ = _places(call)
     adjustments, targets = call.ints("adj", (0,) * len(kernel)), call.ints("target_shape", (0,) * len(kernel))
@@ -250,7 +243,7 @@ def pooling(call: Call) -> Shape:
     channels, places = _places(call)
     if call.flag("global_pool"):
         return _with(call, call.data[channels], [1] * len(places))
-    kernel, strides, pads, _ = _window(call)
+    kernel, strides, pads, _ = call.window()
     convention = call.text("pooling_convention", "valid")
     sizes = []
     for size, length, stride, pad in zip(_pixels(call, kernel), kernel, strides, pads):

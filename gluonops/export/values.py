@@ -46,6 +46,12 @@ class NodeValues:
         """An attribute as an axis of the first input, from 0."""
         return self.value(name, default) % len(self.shapes[0])
 
+    def window(self) -> tuple[tuple[int, ...], ...]:
+        """Kernel, strides, padding and dilations of a convolution or a pooling, along the axes of the pixels."""
+        kernel = self.ints("kernel", ())
+        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        return kernel, self.ints("stride", ones), self.ints("pad", zeros), self.ints("dilate", ones)
+
     def reduced_axes(self) -> tuple[int, ...]:
         """The axes along which a reduction runs, from 0: the named ones, or all others; all if none is named."""
         every = range(len(self.shapes[0]))

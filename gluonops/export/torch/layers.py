@@ -43,11 +43,9 @@ def _check_layout(call: Call) -> None:
         raise call.refuse(f"has layout {layout}; expected channels first")
 
 
-def _windows(call: Call) -> dict[str, object]:
+def _window(call: Call) -> dict[str, object]:
     """The arguments that convolutions and poolings share."""
-    kernel = call.ints("kernel", ())
-    return {"kernel_size": one(kernel), "stride": one(call.ints("stride", (1,) * len(kernel))),
-            "padding": one(call.ints("pad", (0,) * len(kernel)))}
+    return dict(zip(("kernel_size", "stride", "padding"), map(one, call.window())))
 
 
 def _state(call: Call, *names: str, first: int = 1) -> dict[str, int]:
@@ -78,10 +76,10 @@ def convolution(call: Call) -> Form:
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:
     """The arguments of a convolution. ``first``: the position of its weight."""
-    spatial = call.ndim - 2
-    return {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
-            "output_padding": one(call.ints("adj", (0,) * spatial)),   # of a deconvolution
-            "dilation": one(call.ints("dilate", (1,) * spatial)), "groups": call.value("num_group", 1),
+    *_, dilations = call.window()
+    return {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_window(call),
+            "output_padding": one(call.ints("adj", (0,))),   # of a deconvolution
+            "dilation": one(dilations), "groups": call.value("num_group", 1),
             "bias": len(call.node.inputs) > first + 1}
 
 
@@ -161,7 +159,7 @@ def pooling(call: Call) -> Form:
     if convention not in ("valid", "full"):
         raise call.refuse(f"has pooling_convention {convention}; expected valid or full")
     _check_windows(call)
-    args = {**_windows(call), "ceil_mode": convention == "full"}
+    args = {**_window(call), "ceil_mode": convention == "full"}
     if kind == "avg":
         args["count_include_pad"] = call.flag("count_include_pad", True)
     return Form(module=f"nn.{name}Pool{spatial}d", args=args)
@@ -169,9 +167,7 @@ def pooling(call: Call) -> Form:
 
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
-    kernel = call.ints("kernel", ())
-    strides = call.ints("stride", (1,) * len(kernel))
-    pads = call.ints("pad", (0,) * len(kernel))
+    kernel, strides, pads, _ = call.window()
     for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
         if 2 * pad > length:
             raise call.refuse(f"pads {pad} for a kernel of {length}; expected half of it at most")
