@@ -332,12 +332,14 @@ def arange_values(call: Call) -> np.ndarray:
     return np.repeat(values, call.value("repeat", 1)).astype(call.text("dtype", "float32"))
 
 
-def _pad(call: Call) -> Shape:
+@shape_of("Pad")
+def pad(call: Call) -> Shape:
     widths = call.ints("pad_width", ())
     return tuple(size + widths[2 * axis] + widths[2 * axis + 1] for axis, size in enumerate(call.data))
 
 
-def _taken(call: Call) -> Shape:
+@shape_of("take")
+def take(call: Call) -> Shape:
     axis = call.axis(default=0)
     return (*call.data[:axis], *call.shapes[1], *call.data[axis + 1:])
 
@@ -346,8 +348,6 @@ RULES.update({
     "amp_multicast": lambda call: list(call.shapes),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
     "transpose": lambda call: tuple(call.data[axis] for axis in call.ints("axes", range(len(call.data))[::-1])),
-    "Pad": _pad,
-    "take": _taken,
     "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
     "one_hot": lambda call: (*call.data, call.value("depth")),
     "shape_array": lambda call: (len(call.data),),

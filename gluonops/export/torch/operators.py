@@ -61,7 +61,6 @@ CONVERTERS.update({
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
     "tile": "{0}.tile(<reps>)",
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
-    "squeeze": lambda call: f"{{0}}.squeeze({one(call.ints('axis', _axes_of_size_1(call)))})",
     "slice_axis": lambda call: "{0}" + _index({call.axis(): _part(call.value("begin"), call.value("end"))}),
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
@@ -72,10 +71,6 @@ CONVERTERS.update({
 
 def _single(call: Call, name: str, default: float) -> str:
     return number(Single(call.value(name, default)))
-
-
-def _axes_of_size_1(call: Call) -> tuple[int, ...]:
-    return tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
 
 
 @converts("elemwise_div", "broadcast_div")
@@ -185,6 +180,12 @@ def cast(call: Call) -> str:
     if kind == call.dtypes[0] or (kind.kind == "f" and call.dtypes[0].kind == "f"):
         return "{0}"
     return f"{{0}}.to(torch.{kind.name})"
+
+
+@converts("squeeze")
+def squeeze(call: Call) -> str:
+    ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
+    return f"{{0}}.squeeze({one(call.ints('axis', ones))})"
 
 
 @converts("Reshape", "_npx_reshape")
