@@ -25,6 +25,22 @@ if importing.is_imported():
 
     from ..core import native
 
+# The names of a layer's inputs. Old files spell a parameter's lr_mult by its name.
+INPUTS = {**dict.fromkeys(("Convolution", "Deconvolution", "FullyConnected"), ("data", "weight", "bias")),
+          "BatchNorm": ("data", "gamma", "beta", "moving_mean", "moving_var"),
+          "InstanceNorm": ("data", "gamma", "beta"),
+          "LeakyReLU": ("data", "gamma"), "Embedding": ("data", "weight"), "SoftmaxOutput": ("data", "label")}
+# How files call operators that have another name today, but for `_PlusScalar` and its like, which is `_plus_scalar`.
+ALIASES = {
+    "_Plus": "elemwise_add", "_plus": "elemwise_add", "_add": "elemwise_add", "_Minus": "elemwise_sub",
+    "_minus": "elemwise_sub", "_sub": "elemwise_sub", "_Mul": "elemwise_mul", "_mul": "elemwise_mul",
+    "_Div": "elemwise_div", "_div": "elemwise_div", "broadcast_plus": "broadcast_add",
+    "broadcast_minus": "broadcast_sub", "broadcast_axes": "broadcast_axis", "ElementWiseSum": "add_n",
+    "Softmax": "SoftmaxOutput", "cast": "Cast", "concat": "Concat", "crop": "slice", "flatten": "Flatten",
+    "flip": "reverse", "identity": "_copy", "pad": "Pad", "reshape": "Reshape", "split": "SliceChannel",
+    "stop_gradient": "BlockGrad", "swapaxes": "SwapAxis", "max_axis": "max", "min_axis": "min", "sum_axis": "sum",
+    "linalg_gemm2": "_linalg_gemm2", "choose_element_0index": "pick", "cumsum": "_np_cumsum",
+    "_contrib_box_non_maximum_suppression": "_contrib_box_nms", "CuDNNBatchNorm": "BatchNorm"}
 # `_Native` and `_NDArray` call an address. `_CachedOp`, `_CustomFunction` and `_FusedOp` need what another process had
 # in memory. `_cvimread` and its like read files, or decode images of any size. `_contrib_dgl_` and `reset_arrays` crash
 # with any inputs. The others are made inside of MXNet: gradients, and what its backends compile.
@@ -100,7 +116,7 @@ def _name_without_mxnet(op: str) -> str:
     words = re.fullmatch(r"_([A-Z]\w+)Scalar", op)   # _RMinusScalar
     if words:
         return f"_{'_'.join(re.findall('[A-Z]+[a-z]*', words[1])).lower()}_scalar"
-    return rules.ALIASES.get(op) or (op.lower() if op.lower() in rules.RULES else op)   # _Maximum
+    return ALIASES.get(op) or (op.lower() if op.lower() in rules.RULES else op)   # _Maximum
 
 
 def _todays_name(node: Node, written: int) -> str:
@@ -191,7 +207,7 @@ def _signature(node: Node) -> Signature:
     if is_ours(node):
         return Signature(count, (), math.inf)
     if not importing.is_imported():
-        names = rules.INPUTS.get(node.op, ())[count:]
+        names = INPUTS.get(node.op, ())[count:]
         return Signature(count, names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]

@@ -45,3 +45,26 @@ class NodeValues:
     def axis(self, name: str = "axis", default: int = -1) -> int:
         """An attribute as an axis of the first input, from 0."""
         return self.value(name, default) % len(self.shapes[0])
+
+    def window(self) -> tuple[tuple[int, ...], ...]:
+        """Kernel, strides, padding and dilations of a convolution or a pooling, along the axes of the pixels."""
+        kernel = self.ints("kernel", ())
+        ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
+        return kernel, self.ints("stride", ones), self.ints("pad", zeros), self.ints("dilate", ones)
+
+    def reduced_axes(self) -> tuple[int, ...]:
+        """The axes along which a reduction runs, from 0: the named ones, or all others; all if none is named."""
+        every = range(len(self.shapes[0]))
+        named = {axis % len(every) for axis in self.ints("axis", ())}
+        if self.flag("exclude"):
+            return tuple(axis for axis in every if axis not in named)
+        return tuple(sorted(named) or every)
+
+    def replaced_axes(self) -> list[tuple[int, int]]:
+        """The axes of both inputs of a reshape_like, first and behind the last: one range replaces the other."""
+        ranges = []
+        for side, shape in zip(("lhs", "rhs"), self.shapes):
+            begin, end = self.value(f"{side}_begin") or 0, self.value(f"{side}_end")
+            end = len(shape) if end is None else end
+            ranges.append((begin % max(len(shape), 1), end if end >= 0 else end + len(shape)))
+        return ranges

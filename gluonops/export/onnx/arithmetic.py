@@ -257,15 +257,6 @@ def where(model: Model, call: Call) -> str:
     return model.add("Where", condition, *call.inputs[1:])
 
 
-def reduced_axes(call: Call) -> list[int]:
-    """The axes of a reduction, from 0."""
-    ndim = len(call.shapes[0])
-    named = [axis % ndim for axis in call.ints("axis", ())]
-    if call.flag("exclude"):
-        return [axis for axis in range(ndim) if axis not in named]
-    return sorted(named) or list(range(ndim))
-
-
 def _reshaped_if_scalar(model: Model, call: Call, result: str, axes: Sequence[int]) -> str:
     """The result of a reduction. MXNet returns a vector of one element if no axis is left."""
     no_axis_left = len(axes) == len(call.shapes[0])
@@ -276,7 +267,7 @@ def _reshaped_if_scalar(model: Model, call: Call, result: str, axes: Sequence[in
 
 @converts("sum")
 def reduce_sum(model: Model, call: Call) -> str:
-    axes = reduced_axes(call)
+    axes = call.reduced_axes()
     total = model.reduce("ReduceSum", _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
     return _reshaped_if_scalar(model, call, _narrowed(model, call, total), axes)
 
@@ -284,7 +275,7 @@ def reduce_sum(model: Model, call: Call) -> str:
 def _enter_reduction(op: str, *names: str) -> None:
     @converts(*names)
     def convert(model: Model, call: Call) -> str:
-        axes = reduced_axes(call)
+        axes = call.reduced_axes()
         if op == "ReduceMean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
             _refuse_integers(call)
         result = model.reduce(op, _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
@@ -303,7 +294,7 @@ def norm(model: Model, call: Call) -> str:
     order = call.value("ord", 2)
     if order not in (1, 2):
         raise call.refuse(f"has ord={order}; ONNX knows 1 and 2")
-    axes = reduced_axes(call)
+    axes = call.reduced_axes()
     result = model.reduce(f"ReduceL{order}", call.inputs[0], axes, call.flag("keepdims"))
     return _reshaped_if_scalar(model, call, result, axes)
 

@@ -39,23 +39,18 @@ def modulated_deformable_convolution(model: Model, call: Call) -> str:
 
 
 def _convolution(model: Model, call: Call, *inputs: str) -> str:
-    strides, pads, dilations = _steps(call)
-    return model.add("DeformConv", *inputs, kernel_shape=call.ints("kernel", ()), strides=strides, pads=pads * 2,
-                     dilations=dilations, group=call.value("num_group", 1),
-                     offset_group=call.value("num_deformable_group", 1))
-
-
-def _steps(call: Call) -> list[tuple[int, ...]]:
-    """Strides, padding and dilations."""
-    return [call.ints(name, (default, default)) for name, default in (("stride", 1), ("pad", 0), ("dilate", 1))]
+    kernel, strides, pads, dilations = call.window()
+    return model.add("DeformConv", *inputs, kernel_shape=kernel, strides=strides, pads=pads * 2, dilations=dilations,
+                     group=call.value("num_group", 1), offset_group=call.value("num_deformable_group", 1))
 
 
 def _places(call: Call) -> np.ndarray:
     """Where each point of the kernel is without offsets, (points, 2, rows, columns)."""
+    kernel, *window = call.window()
     grids = []
-    for axis, (stride, pad, dilation) in enumerate(zip(*_steps(call))):
+    for axis, (stride, pad, dilation) in enumerate(zip(*window)):
         steps = np.indices(call.shape[2:])[axis] * stride - pad
-        point = np.indices(call.ints("kernel", ()))[axis].reshape(-1, 1, 1) * dilation
+        point = np.indices(kernel)[axis].reshape(-1, 1, 1) * dilation
         grids.append(point + steps)
     return np.stack(grids, axis=1)
 

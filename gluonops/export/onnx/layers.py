@@ -17,25 +17,20 @@ ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "so
 @converts("Convolution", "Convolution_v1")
 def convolution(model: Model, call: Call) -> str:
     _check_layout(call)
-    kernel = call.ints("kernel", ())
-    ones = (1,) * len(kernel)
-    zeros = (0,) * len(kernel)
-    return model.add("Conv", *call.inputs, kernel_shape=kernel, strides=call.ints("stride", ones),
-                     pads=call.ints("pad", zeros) * 2, dilations=call.ints("dilate", ones),
+    kernel, strides, pads, dilations = call.window()
+    return model.add("Conv", *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2, dilations=dilations,
                      group=call.value("num_group", 1))
 
 
 @converts("Deconvolution")
 def deconvolution(model: Model, call: Call) -> str:
     _check_layout(call)
-    kernel = call.ints("kernel", ())
-    ones = (1,) * len(kernel)
-    zeros = (0,) * len(kernel)
-    if any(call.ints("target_shape", zeros)):
+    if any(call.ints("target_shape", ())):
         raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
-    return model.add("ConvTranspose", *call.inputs, kernel_shape=kernel, strides=call.ints("stride", ones),
-                     pads=call.ints("pad", zeros) * 2, dilations=call.ints("dilate", ones),
-                     output_padding=call.ints("adj", zeros), group=call.value("num_group", 1))
+    kernel, strides, pads, dilations = call.window()
+    return model.add("ConvTranspose", *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2,
+                     dilations=dilations, output_padding=call.ints("adj", (0,) * len(kernel)),
+                     group=call.value("num_group", 1))
 
 
 def _check_layout(call: Call) -> None:
@@ -195,9 +190,7 @@ class _Window(NamedTuple):
 
 def _windows(call: Call) -> list[_Window]:
     """The windows of a pooling, one per spatial axis."""
-    kernel = call.ints("kernel", ())
-    strides = call.ints("stride", (1,) * len(kernel))
-    pads = call.ints("pad", (0,) * len(kernel))
+    kernel, strides, pads, _ = call.window()
     windows = []
     for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
         end = (outputs - 1) * stride + length - pad   # it lies beyond the padding if MXNet rounds up

@@ -6,6 +6,7 @@ a shortcut, is an instance of the other one's class, too.
 """
 from __future__ import annotations
 
+import collections
 import dataclasses
 import keyword
 import re
@@ -18,6 +19,7 @@ from .registry import default_of
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"
 PARAMETER = "nn.Parameter"
+CALL = "{self}({0})"   # of a module with one input
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
          "nn.AvgPool": "pool", "nn.Dropout": "dropout", "SharedDropout": "dropout", "nn.Embedding": "embedding",
@@ -26,8 +28,7 @@ NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn
 # Attributes of every nn.Module that a net may have a layer for. Others have names that no layer has.
 ATTRIBUTES = ("apply", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float", "forward", "half",
               "modules", "parameters", "to", "train", "training", "type")
-Ref = tuple[int, int]   # an output of an item; the item INPUT is the block's inputs
-INPUT = -1
+Ref = tuple["Item", int]   # an output of an item
 
 
 @dataclasses.dataclass(eq=False)
@@ -62,6 +63,10 @@ class Module:
             found += child.slots()
         return found
 
+    def values(self) -> list:
+        """The values of all arguments."""
+        return [owner.args[name] for owner, name in self.slots()]
+
     def blocks(self) -> Iterator[Block]:
         """The blocks of which it is an instance, or its children are."""
         if self.block:
@@ -74,21 +79,40 @@ class Module:
 class Item:
     """A step of a block: a call of a module, or an expression.
 
-    - ``text``: with ``{0}``, ``{1}``, ... for what it reads, and ``{self}`` for the module.
-    - ``module``: that it calls; None for an expression.
-    - ``name``: what the net, or the file, calls it.
-    - ``shared``: the number of the item that has the module already; None if this one has it.
-    - ``as_module``: the module that an ``nn.Sequential`` holds for an expression.
+    - ``text``: with ``{0}``, ``{1}``, ... for what it reads, and ``{self}`` for the module that it calls.
+    - ``module``: that it calls, or that computes the same as an expression; None if there is none.
+    - ``name``: what the net, or the file, calls it. ``attribute``: that holds the module in net.py.
+    - ``shared``: the item that has the module already; None if this one has it.
     - ``is_tied``: whether the module has a parameter in common with another one of the block.
+    - ``is_missing``: whether it is an identity in place of what other instances of a class have.
     """
     text: str
     refs: list[Ref]
     module: Module | None = None
     name: str = ""
     outputs: int = 1
-    shared: int | None = None
-    as_module: Module | None = None
+    shared: Item | None = None
     is_tied: bool = False
+    is_missing: bool = False
+    attribute: str = ""
+
+    @property
+    def calls(self) -> bool:
+        return "{self}" in self.text
+
+    @property
+    def own(self) -> Module | None:
+        """The module that it calls, if no item in front of this one has it."""
+        return self.module if self.calls and not self.shared else None
+
+    def in_sequence(self) -> Module | None:
+        """What an ``nn.Sequential`` holds for it; None if it cannot hold it."""
+        if self.is_tied or self.shared or len(self.refs) != 1 or self.outputs != 1:
+            return None
+        return self.module if self.text == CALL or not self.calls else None
+
+
+INPUT = Item("", [])   # its outputs are the inputs of a block
 
 
 class Block:
@@ -97,7 +121,6 @@ class Block:
     - ``inputs``: the outputs of other scopes that it reads; ``names``: what Gluon calls the first ones, if it does.
     - ``returns``: its own outputs that others read.
     - ``owner``: the class that it is an instance of.
-    - ``lacking``: the numbers of the items that this instance replaces by an identity.
     """
 
     def __init__(self, kind: str):
@@ -109,17 +132,24 @@ class Block:
         self.returns: list[Ref] = []
         self.owner: Class | None = None
         self.module = Module(block=self)
-        self.lacking: set[int] = set()
+
+    def add(self, item: Item) -> Item:
+        self.items.append(item)
+        return item
 
     def inner(self) -> Iterator[Block]:
         """The blocks of its modules."""
         for item in self.items:
-            if item.module is not None and item.shared is None:
-                yield from item.module.blocks()
+            if item.own:
+                yield from item.own.blocks()
 
-    def holder(self, module: Module) -> int:
-        """The number of the item that has a module."""
-        return next(number for number, item in enumerate(self.items) if item.module is module)
+    def holder(self, module: Module) -> Item:
+        """The item that has a module."""
+        return next(item for item in self.items if item.module is module)
+
+    def is_complete(self) -> bool:
+        """Whether it has all items of its class."""
+        return not any(item.is_missing for item in self.items)
 
     def height(self) -> int:
         return 1 + max((block.height() for block in self.inner()), default=0)
@@ -127,31 +157,25 @@ class Block:
     def become_sequential(self) -> None:
         """Make its module an ``nn.Sequential``, in place."""
         self.module.kind, self.module.block = SEQUENTIAL, None
-        self.module.children = [as_module(item) for number, item in enumerate(self.items) if number not in self.lacking]
+        self.module.children = [item.in_sequence() for item in self.items if not item.is_missing]
 
-    def key(self, without: int | None = None) -> tuple:
-        """Equal for blocks of the same class. ``without``: the number of an item to leave out."""
-        places, keys = {INPUT: INPUT}, []
+    def key(self, without: Item | None = None) -> tuple:
+        """Equal for blocks of the same class. ``without``: an item to leave out."""
+        items = [item for item in self.items if item is not without]
+        places = {item: place for place, item in enumerate([INPUT, *items])}
 
-        def placed(ref: Ref) -> Ref:
-            while ref[0] == without:
-                ref = self.items[without].refs[0]
+        def placed(ref: Ref) -> tuple[int, int]:
+            while ref[0] is without:
+                ref = without.refs[0]
             return places[ref[0]], ref[1]
 
-        for number, item in enumerate(self.items):
-            if number == without:
-                continue
-            module = item.module.key() if item.module and item.shared is None else None
-            shared = None if item.shared is None else places[item.shared]
-            ties = item.module.ties.items() if module else ()
-            ties = tuple((name, self.holder(other), key) for name, (other, key) in ties)
-            keys.append((item.text, module, shared, ties, tuple(map(placed, item.refs))))
-            places[number] = len(places) - 1
+        keys = []
+        for item in items:
+            ties = item.own.ties.items() if item.own else ()
+            ties = tuple((name, places[self.holder(other)], key) for name, (other, key) in ties)
+            keys.append((item.text, item.own and item.own.key(), places.get(item.shared), ties,
+                         tuple(map(placed, item.refs))))
         return tuple(keys), tuple(map(placed, self.returns)), len(self.inputs)
-
-    def slots(self) -> list[list[tuple[Module, str]]]:
-        """For each item the arguments of its module."""
-        return [item.module.slots() if item.module and item.shared is None else [] for item in self.items]
 
 
 class Class:
@@ -160,46 +184,44 @@ class Class:
     - ``blocks``: its instances. ``template``: the one from which its source is written.
     - ``parameters``: of its constructor -> default, None for none.
     - ``expressions``: an argument of one of the template's modules -> what of the parameters it is.
-    - ``optional``: item -> the parameter that says whether it is there.
+    - ``optional``: item of the template -> the parameter that says whether it is there.
     - ``is_sequential``: whether it derives from ``nn.Sequential``.
     """
 
     def __init__(self, blocks: list[Block]):
         self.blocks = blocks
-        self.template = next((block for block in blocks if not block.lacking), blocks[0])
+        self.template = next(block for block in blocks if block.is_complete())
         self.name = ""
         self.parameters: dict[str, Any] = {}
         self.expressions: dict[tuple[int, str], str] = {}
-        self.optional: dict[int, str] = {}
+        self.optional: dict[Item, str] = {}
         self.is_sequential = is_chain(self.template) and self.template.kind != "Net"
-        self.names = _names(self.template)
-        if self.is_sequential:   # its base class calls the modules
-            for block in blocks:
-                for item in block.items:
-                    item.module = as_module(item)
-            self.names = {number: str(number) for number in range(len(self.template.items))}
+        _name_modules(self.template)
         for block in blocks:
             block.owner = self
+            for number, (item, of_template) in enumerate(zip(block.items, self.template.items)):
+                if self.is_sequential:   # its base class calls the modules
+                    item.text, item.attribute = CALL, str(number)
+                else:
+                    item.attribute = of_template.attribute
         self._take_arguments()
 
     def _take_arguments(self) -> None:
         """Find the arguments that differ between the instances, and make them parameters of the class."""
         vectors = {}   # parameter -> its value in each instance
-        lacking = sorted({number for block in self.blocks for number in block.lacking})
-        slots = [block.slots() for block in self.blocks]
-        for number in [number for number in range(len(self.template.items)) if number not in lacking] + lacking:
-            for place, (module, name) in enumerate(self.template.slots()[number]):
-                values = [slot[number][place][0].args[name] if number not in block.lacking else None
-                          for block, slot in zip(self.blocks, slots)]
-                is_known = number in lacking and name in vectors and _merge(values, vectors[name])
+        instances = dict(zip(self.template.items, zip(*(block.items for block in self.blocks))))
+        optional = [item for item, others in instances.items() if any(other.is_missing for other in others)]
+        for item in sorted(instances, key=optional.__contains__):
+            for place, (module, name) in enumerate(item.own.slots() if item.own else ()):
+                values = [None if other.is_missing else other.module.values()[place] for other in instances[item]]
+                is_known = item in optional and name in vectors and _merge(values, vectors[name])
                 if is_known or len({value for value in values if value is not None}) > 1:
-                    expression = self._expression(values, vectors, name, self.names[number], module)
+                    expression = self._expression(values, vectors, name, item.attribute, module)
                     self.expressions[id(module), name] = expression
-        for number in lacking:
-            item = self.template.items[number]
-            name = (item.name or _name_of(item.module.kind)) if self.is_sequential else self.names[number]
-            self.optional[number] = name
-            vectors[name] = [number not in block.lacking for block in self.blocks]
+        for item in optional:
+            name = (item.name or _name_of(item.module.kind)) if self.is_sequential else item.attribute
+            self.optional[item] = name
+            vectors[name] = [not other.is_missing for other in instances[item]]
             self.parameters[name] = False
         ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)
         self.parameters = {name: self.parameters[name] for name in ordered}
@@ -256,24 +278,21 @@ def _filled(vector: list) -> list:
     return [known if value is None else value for value in vector]
 
 
-def _names(block: Block) -> dict[int, str]:
-    """Item -> the attribute that holds its module."""
-    wanted = {}
-    for number, item in enumerate(block.items):
-        if item.module is not None and item.shared is None:
-            wanted[number] = item.name or _name_of(item.module.kind)
-    names, counts = {}, {}
-    for number, name in wanted.items():
+def _name_modules(block: Block) -> None:
+    """Name the attributes that hold the modules."""
+    wanted = {item: item.name or _name_of(item.own.kind) for item in block.items if item.own}
+    counts, taken = collections.Counter(), {*ATTRIBUTES, *keyword.kwlist}
+    for item, name in wanted.items():
         if list(wanted.values()).count(name) > 1:
-            counts[name] = counts.get(name, 0) + 1
+            counts[name] += 1
             name = f"{name}{counts[name]}"
-        while name in names.values() or name in ATTRIBUTES or keyword.iskeyword(name):
+        while name in taken:
             name += "_"
-        names[number] = name
-    for number, item in enumerate(block.items):
-        if item.shared is not None:
-            names[number] = names[item.shared]
-    return names
+        item.attribute = name
+        taken.add(name)
+    for item in block.items:
+        if item.shared:
+            item.attribute = item.shared.attribute
 
 
 def _name_of(kind: str) -> str:
@@ -281,18 +300,9 @@ def _name_of(kind: str) -> str:
     return NAMES.get(short) or short.split(".")[-1].lower() or "block"
 
 
-def as_module(item: Item) -> Module | None:
-    """What an ``nn.Sequential`` holds for an item; None if it cannot hold it."""
-    if item.is_tied or item.shared is not None or len(item.refs) != 1 or item.outputs != 1:
-        return None
-    if item.module is not None:
-        return item.module if item.text == "{self}({0})" else None
-    return item.as_module
-
-
 def is_chain(block: Block) -> bool:
     """Whether the items are modules that are called one after the other."""
-    if len(block.inputs) != 1 or block.returns != [(len(block.items) - 1, 0)]:
+    items = [INPUT, *block.items]
+    if len(block.inputs) != 1 or block.returns != [(items[-1], 0)]:
         return False
-    return all(as_module(item) is not None and item.refs == [(number - 1, 0)]
-               for number, item in enumerate(block.items))
+    return all(item.in_sequence() and item.refs == [(before, 0)] for before, item in zip(items, block.items))

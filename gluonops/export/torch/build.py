@@ -4,9 +4,9 @@ from __future__ import annotations
 import re
 
 from ..graph import Entry, Graph, Node
-from .blocks import IDENTITY, INPUT, PARAMETER, SEQUENTIAL, Block, Class, Item, Module, Ref, as_module, is_chain
+from .blocks import CALL, IDENTITY, INPUT, PARAMETER, SEQUENTIAL, Block, Class, Item, Module, Ref, is_chain
 from .registry import Form, snippets
-from .scopes import Scope, in_order
+from .scopes import Scope
 
 FEWEST = 3           # equal chains of modules that become a class; fewer are written where they are
 SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential
@@ -25,11 +25,6 @@ class Builder:
             for entry in node.inputs:
                 self.readers.setdefault(entry, []).append(node)
 
-    def net(self, root: Scope) -> tuple[Block, list[Class]]:
-        """The block of the whole net, and all classes, inner ones first."""
-        block = self.block(root, is_net=True)
-        return block, classes_of(block)
-
     def block(self, scope: Scope, is_net: bool = False) -> Block:
         block = Block(scope.kind)
         inside = set(scope.nodes())
@@ -39,7 +34,7 @@ class Builder:
             for name in self.inputs:
                 self._ref((variables[name], 0), refs, block)
         self._add_arguments(block, scope, inside, refs)
-        for item in in_order(scope)[0]:
+        for item in scope.items:
             if isinstance(item, Scope):
                 self._add_scope(block, item, refs, holders)
             else:
@@ -65,7 +60,7 @@ class Builder:
         """Add what a block reads in the order of its arguments in Gluon, with their names."""
         read = {(source.name, index): (source, index) for node in inside for source, index in node.inputs
                 if source not in inside}
-        for output, name in (scope.call.arguments if scope.call else {}).items():
+        for output, name in scope.arguments.items():
             if output in read:
                 self._ref(read[output], refs, block)
                 block.names.append(name)
@@ -78,8 +73,7 @@ class Builder:
                 args = {"shape": self.parameters[node.name], "requires_grad": node.name not in self.frozen}
                 module = Module(PARAMETER, args, state={"": node.name})
                 name = re.sub(r"_?\d*$", "", node.name).split("_")[-1]
-                block.items.append(Item("{self}", [], module, _identifier(name)))
-                refs[entry] = len(block.items) - 1, 0
+                refs[entry] = block.add(Item("{self}", [], module, _identifier(name))), 0
             else:
                 block.inputs.append(entry)
                 refs[entry] = INPUT, len(block.inputs) - 1
@@ -91,31 +85,25 @@ class Builder:
         shared, inner = holders.get(first) or (None, self.block(first))
         read = [self._ref(scope.image(entry), refs, block) for entry in inner.inputs]
         text = "{self}(" + ", ".join(f"{{{place}}}" for place in range(len(read))) + ")"
-        item = Item(text, read, inner.module, _identifier(scope.name), len(inner.results), shared)
-        holders[first] = (len(block.items) if shared is None else shared), inner
-        block.items.append(item)
+        item = block.add(Item(text, read, inner.module, _identifier(scope.name), len(inner.results), shared))
+        holders[first] = shared or item, inner
         for place, entry in enumerate(inner.results):
-            refs[scope.image(entry)] = len(block.items) - 1, place
+            refs[scope.image(entry)] = item, place
 
     def _add_node(self, block: Block, node: Node, refs: dict, holders: dict) -> None:
         form = self.forms[node]
-        positions = range(len(node.inputs)) if form.data is None else form.data
-        read = [self._ref(node.inputs[position], refs, block) for position in positions]
+        read = [self._ref(entry, refs, block) for place, entry in enumerate(node.inputs)
+                if place not in form.state.values()]
+        text = form.call if form.state or form.text is None else form.text
+        state = {key: node.source(place).name for key, place in form.state.items()}
+        module = Module(form.module, dict(form.args), state=state) if form.module else None
         name = _identifier(node.attrs.get("__scope__", ""))
-        if form.module is None or (form.text is not None and not form.state):
-            item = Item(form.text, read, outputs=form.outputs)
-            if form.module is not None:   # a chain needs it
-                item.as_module = Module(form.module, dict(form.args))
-        else:
-            state = {key: node.source(position).name for key, position in form.state.items()}
-            holder = (form.module, repr(form.args), *state.values())
-            shared = holders.get(holder) if state else None
-            module = Module(form.module, dict(form.args), state=state)
-            item = Item(form.call, read, module, "" if _is_counted(name) else name, form.outputs, shared)
-            holders.setdefault(holder, len(block.items))
-        block.items.append(item)
+        holder = (form.module, repr(form.args), *state.values())
+        shared = holders.get(holder) if state else None
+        item = block.add(Item(text, read, module, "" if _is_counted(name) else name, form.outputs, shared))
+        holders.setdefault(holder, item)
         for place in range(form.outputs):
-            refs[node, place] = len(block.items) - 1, place
+            refs[node, place] = item, place
 
 
 def _identifier(name: str) -> str:
@@ -133,9 +121,7 @@ def tie(block: Block) -> None:
     """Let a module that has a parameter of one in front of it, such as an embedding's weight, take it from there."""
     owners = {}
     for item in block.items:
-        if item.module is None or item.shared is not None:
-            continue
-        for key, name in item.module.state.items():
+        for key, name in item.own.state.items() if item.own else ():
             owner, place = owners.setdefault(name, (item, key))
             if (owner, place) != (item, key):
                 item.module.ties[key] = owner.module, place
@@ -148,46 +134,31 @@ def shorten(block: Block, is_net: bool) -> None:
         return
     read = [ref for item in block.items for ref in item.refs] + block.returns
     chains, following = [], {}
-    for number, item in enumerate(block.items):
-        is_single = as_module(item) is not None and not any(other.shared == number for other in block.items)
-        before = item.refs[0] if is_single else None
-        if is_single and before in following and read.count(before) == 1:
+    for item in block.items:
+        if not item.in_sequence() or any(other.shared is item for other in block.items):
+            continue
+        before = item.refs[0]
+        if before in following and read.count(before) == 1:
             chain = following.pop(before)
-        elif is_single:
+        else:
             chain = []
             chains.append(chain)
-        else:
-            continue
-        chain.append(number)
-        following[number, 0] = chain
+        chain.append(item)
+        following[item, 0] = chain
     for chain in chains:
-        if is_net and len(chain) > 1 and block.items[chain[-1]].module is not None:
-            if block.items[chain[-1]].module.kind == "nn.Linear":
-                chain.pop()   # the last layer keeps a name of its own
-    _join(block, [chain for chain in chains if len(chain) >= SHORTEST_CHAIN], is_net)
+        if is_net and len(chain) > 1 and chain[-1].own and chain[-1].own.kind == "nn.Linear":
+            chain.pop()   # the last layer keeps a name of its own
+    chains = [chain for chain in chains if len(chain) >= SHORTEST_CHAIN]
+    for chain in chains:
+        _join(block, chain, "features" if is_net and len(chains) == 1 else "")
 
 
-def _join(block: Block, chains: list[list[int]], is_net: bool) -> None:
-    """Replace each chain of items by an item for an ``nn.Sequential``."""
-    joined = {chain[-1]: chain for chain in chains}
-    gone = {number for chain in chains for number in chain[:-1]}
-    places, items = {INPUT: INPUT}, []
-    for number, item in enumerate(block.items):
-        if number in gone:
-            continue
-        refs = item.refs
-        if number in joined:
-            chain = [block.items[place] for place in joined[number]]
-            module = Module(SEQUENTIAL, children=[as_module(each) for each in chain])
-            refs = chain[0].refs
-            item = Item("{self}({0})", refs, module, "features" if is_net and len(chains) == 1 else "")
-        item.refs = [(places[place], index) for place, index in refs]
-        if item.shared is not None:
-            item.shared = places[item.shared]
-        places[number] = len(items)
-        items.append(item)
-    block.items = items
-    block.returns = [(places[place], index) for place, index in block.returns]
+def _join(block: Block, chain: list[Item], name: str) -> None:
+    """Let the last item of a chain call an ``nn.Sequential`` of all of them."""
+    last = chain[-1]
+    last.module = Module(SEQUENTIAL, children=[item.in_sequence() for item in chain])
+    last.text, last.name, last.refs = CALL, name, chain[0].refs
+    block.items = [item for item in block.items if item not in chain[:-1]]
 
 
 def classes_of(net: Block) -> list[Class]:
@@ -238,42 +209,33 @@ def _with_optional(groups: dict[tuple, list[Block]]) -> list[list[Block]]:
     """Join the blocks that lack one module of others to the others."""
     for key in list(groups):
         for larger, blocks in list(groups.items()):
-            number = _lacking(key, larger, blocks[0]) if key in groups else None
-            if number is not None:
+            item = _lacking(key, larger, blocks[0]) if key in groups else None
+            if item:
                 for block in groups.pop(key):
-                    _insert_identity(block, blocks[0], number)
+                    _insert_identity(block, blocks[0], item)
                     blocks.append(block)
     return list(groups.values())
 
 
-def _lacking(key: tuple, larger: tuple, block: Block) -> int | None:
-    """The number of the item without which a block has this key; None if there is none, or one is missing already."""
-    if len(larger[0]) != len(key[0]) + 1 or len(key[0]) < 2 or block.lacking:
+def _lacking(key: tuple, larger: tuple, block: Block) -> Item | None:
+    """The item without which a block has this key; None if there is none."""
+    if len(larger[0]) != len(key[0]) + 1 or len(key[0]) < 2:
         return None
-    for number, item in enumerate(block.items):
-        is_module = item.module is not None and item.shared is None and item.text == "{self}({0})"
-        is_shared = any(other.shared == number for other in block.items)
-        if is_module and not is_shared and item.module.kind != PARAMETER and block.key(number) == key:
-            return number
+    for item in block.items:
+        is_module = item.own and item.own.kind != PARAMETER and item.text == CALL
+        is_shared = any(other.shared is item for other in block.items)
+        if is_module and not is_shared and block.key(without=item) == key:
+            return item
     return None
 
 
-def _insert_identity(block: Block, model: Block, number: int) -> None:
-    """Give a block the item that it lacks, as an identity."""
-    def moved(place: int) -> int:
-        return place + 1 if place >= number else place
-
-    for item in block.items:
-        item.refs = [(moved(place), index) for place, index in item.refs]
-        if item.shared is not None:
-            item.shared = moved(item.shared)
-    items = iter(block.items)
-    block.items = [Item("{self}({0})", [], Module(IDENTITY)) if place == number else next(items)
-                   for place in range(len(model.items))]
+def _insert_identity(block: Block, model: Block, lacking: Item) -> None:
+    """Give a block the item of a model that it lacks, as an identity."""
+    block.items.insert(model.items.index(lacking), Item(CALL, [], Module(IDENTITY), is_missing=True))
+    same = {INPUT: INPUT, **dict(zip(model.items, block.items))}
     for item, other in zip(block.items, model.items):
-        item.refs = list(other.refs)
-    block.returns = list(model.returns)
-    block.lacking = {number, *map(moved, block.lacking)}
+        item.refs = [(same[source], place) for source, place in other.refs]
+    block.returns = [(same[source], place) for source, place in model.returns]
 
 
 def _class_name(kind: str, taken: set[str]) -> str:

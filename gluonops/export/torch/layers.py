@@ -15,10 +15,25 @@ ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.si
 CONVERTERS.update({
     **{name: ACTIVATIONS[name] for name in ("relu", "sigmoid", "tanh", "softsign")},
     "gluonops.mish": ACTIVATIONS["mish"],
-    COUNTER: Form(module="Counter", state={"count": 1}, data=(0,)),
+    COUNTER: Form(module="Counter", state={"count": 1}),
     "gluonops.hard_swish": Form("F.hardswish({0})", "nn.Hardswish"),
     "gluonops.swiglu": "F.silu({0}.chunk(2, <axis=-1>)[0]) * {0}.chunk(2, <axis=-1>)[1]",
+    "gluonops.gelu": lambda call: ACTIVATIONS["gelu"] if call.text("approximation", "erf") == "erf" else
+    Form("F.gelu({0}, approximate='tanh')"),
     "Activation": lambda call: ACTIVATIONS[call.text("act_type")],
+    "Embedding": lambda call: Form(
+        "F.embedding({0}.long(), {1})", "nn.Embedding",
+        dict(zip(("num_embeddings", "embedding_dim"), call.shapes[1])), {"weight": 1}, "{self}({0}.long())"),
+    "InstanceNorm": lambda call: Form(
+        module=f"nn.InstanceNorm{call.ndim - 2}d", state=_state(call, "weight", "bias"),
+        args={"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}),
+    "LRN": lambda call: Form(
+        module="nn.LocalResponseNorm",
+        args={"size": call.value("nsize"), "alpha": Single(call.value("alpha", 1e-4)),
+              "beta": Single(call.value("beta", 0.75)), "k": Single(call.value("knorm", 2.0))}),
+    "_contrib_AdaptiveAvgPooling2D": lambda call: Form(
+        f"F.adaptive_avg_pool2d({{0}}, {one(call.shape[2:])})", "nn.AdaptiveAvgPool2d",
+        {"output_size": one(call.shape[2:])}),
 })
 
 
@@ -28,64 +43,51 @@ def _check_layout(call: Call) -> None:
         raise call.refuse(f"has layout {layout}; expected channels first")
 
 
-def _windows(call: Call) -> dict[str, object]:
+def _window(call: Call) -> dict[str, object]:
     """The arguments that convolutions and poolings share."""
-    kernel = call.ints("kernel", ())
-    return {"kernel_size": one(kernel), "stride": one(call.ints("stride", (1,) * len(kernel))),
-            "padding": one(call.ints("pad", (0,) * len(kernel)))}
+    return dict(zip(("kernel_size", "stride", "padding"), map(one, call.window())))
 
 
-def _state(call: Call, *names: str) -> dict[str, int]:
+def _state(call: Call, *names: str, first: int = 1) -> dict[str, int]:
     """The parameters of a layer by the position of their variables, which follow the data."""
-    return dict(zip(names, range(1, len(call.node.inputs))))
+    return dict(zip(names, range(first, len(call.node.inputs))))
 
 
-def _function(call: Call, name: str, args: dict[str, object]) -> str:
+def _function(name: str, args: dict[str, object]) -> str:
     """A call of a function, with the options that are not its defaults."""
-    inputs = ", ".join(f"{{{place}}}" for place in range(len(call.node.inputs)))
     options = "".join(f", {option}={args[option]!r}" for option in OPTIONS
                       if option in args and args[option] != default_of("nn.Conv", option))
-    return f"F.{name}({inputs}{options})"
+    return f"F.{name}({{*}}{options})"
 
 
-@converts("Convolution", "Convolution_v1")
+@converts("Convolution", "Convolution_v1", "Deconvolution")
 def convolution(call: Call) -> Form:
     _check_layout(call)
-    args, spatial = _of_convolution(call, 1), call.ndim - 2
-    return Form(module=f"nn.Conv{spatial}d", args=args, state=_state(call, "weight", "bias"), data=(0,),
-                function=_function(call, f"conv{spatial}d", args))
+    spatial, is_transposed = call.ndim - 2, call.node.op == "Deconvolution"
+    if any(call.ints("target_shape", ())):
+        raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
+    if is_transposed and spatial > 2:
+        raise call.refuse("has three dimensions, for which MXNet has no float64 to compare with")
+    kind, function = ("ConvTranspose", "conv_transpose") if is_transposed else ("Conv", "conv")
+    args = _of_convolution(call, 1)
+    text = _function(f"{function}{spatial}d", args)
+    return Form(text, f"nn.{kind}{spatial}d", args, _state(call, "weight", "bias"))
 
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:
     """The arguments of a convolution. ``first``: the position of its weight."""
-    return {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
-            "dilation": one(call.ints("dilate", (1,) * (call.ndim - 2))), "groups": call.value("num_group", 1),
+    *_, dilations = call.window()
+    return {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_window(call),
+            "output_padding": one(call.ints("adj", (0,))),   # of a deconvolution
+            "dilation": one(dilations), "groups": call.value("num_group", 1),
             "bias": len(call.node.inputs) > first + 1}
 
 
 @converts("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
 def deformable_convolution(call: Call) -> Form:
-    data = (0, 1, 2) if call.node.op == "_contrib_ModulatedDeformableConvolution" else (0, 1)
-    first = len(data)
-    inputs = ", ".join(f"{{{place}}}" for place in data)
-    return Form(module="DeformableConv2d", args=_of_convolution(call, first), call=f"{{self}}({inputs})", data=data,
-                state=dict(zip(("weight", "bias"), range(first, len(call.node.inputs)))))
-
-
-@converts("Deconvolution")
-def deconvolution(call: Call) -> Form:
-    _check_layout(call)
-    kernel = call.ints("kernel", ())
-    zeros = (0,) * len(kernel)
-    if any(call.ints("target_shape", zeros)):
-        raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
-    if len(kernel) > 2:
-        raise call.refuse("has three dimensions, for which MXNet has no float64 to compare with")
-    args = {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_windows(call),
-            "output_padding": one(call.ints("adj", zeros)), "groups": call.value("num_group", 1),
-            "bias": len(call.node.inputs) > 2, "dilation": one(call.ints("dilate", (1,) * len(kernel)))}
-    return Form(module=f"nn.ConvTranspose{len(kernel)}d", args=args, state=_state(call, "weight", "bias"), data=(0,),
-                function=_function(call, f"conv_transpose{len(kernel)}d", args))
+    first = 3 if call.node.op == "_contrib_ModulatedDeformableConvolution" else 2
+    state = _state(call, "weight", "bias", first=first)
+    return Form(module="DeformableConv2d", args=_of_convolution(call, first), state=state)
 
 
 @converts("FullyConnected")
@@ -93,8 +95,7 @@ def fully_connected(call: Call) -> Form:
     """A node of its own flattens the data; see :func:`.prepare.prepared`."""
     outputs, inputs = call.shapes[1]
     args = {"in_features": inputs, "out_features": outputs, "bias": len(call.node.inputs) > 2}
-    return Form(module="nn.Linear", args=args, state=_state(call, "weight", "bias"), data=(0,),
-                function=_function(call, "linear", {}))
+    return Form("F.linear({*})", "nn.Linear", args, _state(call, "weight", "bias"))
 
 
 @converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET)
@@ -106,7 +107,7 @@ def batch_norm(call: Call) -> Form:
             "use_global_stats": call.flag("use_global_stats")}
     state = _state(call, "weight", "bias", "running_mean", "running_var")
     module = "DarknetBatchNorm" if call.node.op == DARKNET else "BatchNorm"
-    return Form(module=module, args=args, state=state, call=text, data=(0,))
+    return Form(module=module, args=args, state=state, call=text)
 
 
 @converts("LayerNorm")
@@ -114,14 +115,7 @@ def layer_norm(call: Call) -> Form:
     axis = call.axis()
     text = "{self}({0})" if axis == call.ndim - 1 else f"{{self}}({{0}}.transpose({axis}, -1)).transpose({axis}, -1)"
     args = {"normalized_shape": call.shapes[1][0], "eps": Single(call.value("eps", 1e-5))}
-    return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), call=text, data=(0,))
-
-
-@converts("InstanceNorm")
-def instance_norm(call: Call) -> Form:
-    args = {"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}
-    state = _state(call, "weight", "bias")
-    return Form(module=f"nn.InstanceNorm{call.ndim - 2}d", args=args, state=state, data=(0,))
+    return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), call=text)
 
 
 @converts("GroupNorm", "gluonops.group_norm")
@@ -129,7 +123,7 @@ def group_norm(call: Call) -> Form:
     groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), Single(call.value("eps", 1e-5))
     args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": eps}
     module = "nn.GroupNorm" if call.shapes[1][0] == call.shapes[0][1] else "GroupNorm"   # one gamma for each group
-    return Form(module=module, args=args, state=_state(call, "weight", "bias"), data=(0,))
+    return Form(module=module, args=args, state=_state(call, "weight", "bias"))
 
 
 @converts("gluonops.rms_norm", "gluonops.l2_normalize")
@@ -150,13 +144,6 @@ def l2_normalization(call: Call) -> str:
     return f"{{0}} / ({{0}}.square().sum({axis}, keepdim=True) + {Single(call.value('eps', 1e-10))!r}).sqrt()"
 
 
-@converts("LRN")
-def local_response(call: Call) -> Form:
-    args = {"size": call.value("nsize"), "alpha": Single(call.value("alpha", 1e-4)),
-            "beta": Single(call.value("beta", 0.75)), "k": Single(call.value("knorm", 2.0))}
-    return Form(module="nn.LocalResponseNorm", args=args)
-
-
 @converts("Pooling", "Pooling_v1")
 def pooling(call: Call) -> Form:
     _check_layout(call)
@@ -172,7 +159,7 @@ def pooling(call: Call) -> Form:
     if convention not in ("valid", "full"):
         raise call.refuse(f"has pooling_convention {convention}; expected valid or full")
     _check_windows(call)
-    args = {**_windows(call), "ceil_mode": convention == "full"}
+    args = {**_window(call), "ceil_mode": convention == "full"}
     if kind == "avg":
         args["count_include_pad"] = call.flag("count_include_pad", True)
     return Form(module=f"nn.{name}Pool{spatial}d", args=args)
@@ -180,26 +167,12 @@ def pooling(call: Call) -> Form:
 
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
-    kernel = call.ints("kernel", ())
-    strides = call.ints("stride", (1,) * len(kernel))
-    pads = call.ints("pad", (0,) * len(kernel))
+    kernel, strides, pads, _ = call.window()
     for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
         if 2 * pad > length:
             raise call.refuse(f"pads {pad} for a kernel of {length}; expected half of it at most")
         if (outputs - 1) * stride >= size + pad:
             raise call.refuse("has a window wholly beyond the data, as pooling_convention='full' can make one")
-
-
-@converts("_contrib_AdaptiveAvgPooling2D")
-def adaptive_average(call: Call) -> Form:
-    size = one(call.shape[2:])
-    return Form(f"F.adaptive_avg_pool2d({{0}}, {size})", "nn.AdaptiveAvgPool2d", {"output_size": size})
-
-
-@converts("gluonops.gelu")
-def gelu(call: Call) -> Form:
-    is_exact = call.text("approximation", "erf") == "erf"
-    return ACTIVATIONS["gelu"] if is_exact else Form("F.gelu({0}, approximate='tanh')")
 
 
 @converts("LeakyReLU")
@@ -209,7 +182,7 @@ def leaky_relu(call: Call) -> Form:
     if kind == "leaky":
         return Form(f"F.leaky_relu({{0}}, {slope!r})", "nn.LeakyReLU", {"negative_slope": slope})
     if kind == "prelu":
-        return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1}, data=(0,))
+        return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1})
     if kind == "elu":
         slope = Single(slope)
         return Form(f"F.elu({{0}}, {slope!r})", "nn.ELU", {"alpha": slope})
@@ -273,13 +246,6 @@ def bilinear_resize(call: Call) -> Form:
     return Form(f"F.interpolate({{0}}, size={one(call.shape[2:])}, {options})")
 
 
-@converts("Embedding")
-def embedding(call: Call) -> Form:
-    args = {"num_embeddings": call.shapes[1][0], "embedding_dim": call.shapes[1][1]}
-    return Form(module="nn.Embedding", args=args, state={"weight": 1}, call="{self}({0}.long())", data=(0,),
-                function="F.embedding({0}.long(), {1})")
-
-
 @converts("RNN")
 def recurrent(call: Call) -> Form:
     """Its inputs are the data, the parameters of all layers and the states; see :func:`.prepare.join_recurrent`."""
@@ -298,6 +264,5 @@ def recurrent(call: Call) -> Form:
     if call.flag("__continued__"):
         module, outputs = ("LSTMWithStates", 3) if mode == "lstm" else (module, 2)
     begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[states]
-    return Form(module=module, args=args, state=dict(zip(state, range(1, len(state) + 1))),
-                call=f"{{self}}({{0}}{begin})" + "[0]" * (outputs == 1),
-                data=(0, *range(len(state) + 1, len(state) + 1 + states)), outputs=outputs)
+    return Form(module=module, args=args, state=_state(call, *state), outputs=outputs,
+                call=f"{{self}}({{0}}{begin})" + "[0]" * (outputs == 1))

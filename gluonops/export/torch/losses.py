@@ -1,13 +1,11 @@
 """Converters of losses, whose torch code is in ``losses.txt``. A net has them if it is written for training."""
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 from ...core import registry
 from ..graph import Node, our_name
-from .registry import Call, Single, converts, number
-from .source import snippets
+from .registry import Call, Single, arguments_of, converts, number
 
 FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
              "margin_softmax_cross_entropy", "ohem", "region_loss", "sigmoid_cross_entropy", "sigmoid_focal_loss",
@@ -17,12 +15,10 @@ FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovas
 @converts(*(f"gluonops.{name}" for name in FUNCTIONS))
 def function(call: Call) -> str:
     """A call of the function of the operator's name, which has its arguments."""
-    name, defaults = our_name(call.node), _defaults(our_name(call.node))
-    given = [f"{key}={list(value) if isinstance(value, tuple) else value!r}"
-             for key, value in _attributes(call.node).items()
-             if key in defaults and value is not None and value != defaults[key]]
-    inputs = [f"{{{place}}}" for place in range(len(call.node.inputs))]
-    return f"{name}({', '.join([*inputs, *given])})"
+    name = our_name(call.node)
+    known = arguments_of(name)
+    return call.snippet(name, **{key: list(value) if isinstance(value, tuple) else value
+                                 for key, value in _attributes(call.node).items() if key in known})
 
 
 def lacks_arguments(node: Node) -> bool:
@@ -30,23 +26,14 @@ def lacks_arguments(node: Node) -> bool:
     name = our_name(node)
     if name not in FUNCTIONS:
         return False
-    op, defaults = registry.get(name).op, _defaults(name)
-    values = _attributes(node)
-    return any(attr.name not in defaults and values[attr.name] != attr.default for attr in op.attrs
+    op, known, values = registry.get(name).op, arguments_of(name), _attributes(node)
+    return any(attr.name not in known and values[attr.name] != attr.default for attr in op.attrs
                if attr.name != "parts")   # that is a second output, which may be read by nothing
 
 
 def _attributes(node: Node) -> dict[str, Any]:
     op = registry.get(our_name(node)).op
     return op.parse({attr.name: node.attrs[attr.name] for attr in op.attrs if attr.name in node.attrs})._asdict()
-
-
-def _defaults(name: str) -> dict[str, Any]:
-    """The arguments of a function of losses.txt, and their defaults; those without one are always given."""
-    arguments = ast.parse(snippets()[name]).body[0].args
-    names = [argument.arg for argument in arguments.args]
-    values = [ast.literal_eval(default) for default in arguments.defaults]
-    return {**dict.fromkeys(names), **dict(zip(names[len(names) - len(values):], values))}
 
 
 @converts("gluonops.softmax_cross_entropy")
@@ -91,13 +78,13 @@ def softmax_output(call: Call) -> str:
 @converts("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
 def regression_output(call: Call) -> str:
     kind = call.node.op[:-len("RegressionOutput")].lower()
-    return f"regression_output({{0}}, {{1}}, '{kind}', {Single(call.value('grad_scale', 1.0))!r})"
+    return call.snippet("regression_output", kind, Single(call.value("grad_scale", 1.0)))
 
 
 @converts("SVMOutput")
 def svm_output(call: Call) -> str:
     margin, scale = (Single(call.value(name, 1.0)) for name in ("margin", "regularization_coefficient"))
-    return f"svm_output({{0}}, {{1}}, {margin!r}, {scale!r}, {not call.flag('use_linear')})"
+    return call.snippet("svm_output", margin, scale, not call.flag("use_linear"))
 
 
 @converts("MakeLoss", "make_loss")

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..rules import sizes_of_reshape
-from .registry import CONVERTERS, Call, Form, Single, converts, number
+from .registry import CONVERTERS, Call, Form, Single, converts, number, one
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
 SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
@@ -52,6 +52,8 @@ CONVERTERS.update({
     "logical_not": "({0} == 0).to({0}.dtype)",
     "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
+    "Concat": "torch.cat([{*}], <dim=1>)",
+    "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "expand_dims": "{0}.unsqueeze(<axis>)",
@@ -59,6 +61,11 @@ CONVERTERS.update({
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
     "tile": "{0}.tile(<reps>)",
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
+    "slice_axis": lambda call: "{0}" + _index({call.axis(): _part(call.value("begin"), call.value("end"))}),
+    "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
+    "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
+    "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
+    "{0} * torch.sigmoid(<beta> * {0})",
 })
 
 
@@ -70,12 +77,6 @@ def _single(call: Call, name: str, default: float) -> str:
 def divide(call: Call) -> str:
     is_integer = call.dtype.kind in "iu"
     return "torch.div({0}, {1}, rounding_mode='trunc')" if is_integer else "{0} / {1}"
-
-
-@converts("gluonops.swish")
-def swish(call: Call) -> Form | str:
-    beta = float(call.value("beta", 1.0))
-    return Form("F.silu({0})", "nn.SiLU") if beta == 1 else f"{{0}} * torch.sigmoid({number(beta)} * {{0}})"
 
 
 @converts("where")
@@ -99,17 +100,9 @@ def smooth_l1(call: Call) -> str:
     return f"F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={beta!r})"
 
 
-def _axes(call: Call) -> tuple[int, ...]:
-    """The axes of a reduction."""
-    named = {axis % call.ndim for axis in call.ints("axis", ())}
-    if call.flag("exclude"):
-        return tuple(axis for axis in range(call.ndim) if axis not in named)
-    return tuple(sorted(named)) or tuple(range(call.ndim))
-
-
 @converts("sum", "mean", "max", "min", "prod")
 def reduction(call: Call) -> str:
-    axes = _axes(call)
+    axes = call.reduced_axes()
     if not axes:   # torch would reduce all of them
         return "{0}"
     function = {"max": "amax", "min": "amin"}.get(call.node.op, call.node.op)
@@ -118,12 +111,12 @@ def reduction(call: Call) -> str:
     if function == "prod" and len(axes) > 1:
         raise call.refuse("multiplies along several axes")
     keep = ", keepdim=True" if call.flag("keepdims") else ""
-    return f"{{0}}.{function}({axes[0] if len(axes) == 1 else axes}{keep})"
+    return f"{{0}}.{function}({one(axes)}{keep})"
 
 
 @converts("norm")
 def norm(call: Call) -> str:
-    order, axes, keeps = call.value("ord", 2), _axes(call), call.flag("keepdims")
+    order, axes, keeps = call.value("ord", 2), call.reduced_axes(), call.flag("keepdims")
     text = f"torch.linalg.vector_norm({{0}}, {order}, {axes}, keepdim={keeps})"
     return text if keeps or len(axes) < call.ndim else f"{text}.reshape(1)"
 
@@ -191,8 +184,8 @@ def cast(call: Call) -> str:
 
 @converts("squeeze")
 def squeeze(call: Call) -> str:
-    axes = call.ints("axis", tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1))
-    return f"{{0}}.squeeze({axes[0] if len(axes) == 1 else axes})"
+    ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
+    return f"{{0}}.squeeze({one(call.ints('axis', ones))})"
 
 
 @converts("Reshape", "_npx_reshape")
@@ -214,17 +207,10 @@ def reshape(call: Call) -> str:
 @converts("reshape_like")
 def reshape_like(call: Call) -> str:
     """A range of the axes of one input is replaced by a range of another's."""
-    (start, stop), (first, last) = (_range(call, side, len(shape)) for side, shape in zip(("lhs", "rhs"), call.shapes))
+    (start, stop), (first, last) = call.replaced_axes()
     if (start, stop, first, last) == (0, call.ndim, 0, len(call.shapes[1])):
         return "{0}.reshape_as({1})"
     return f"{{0}}.reshape({{0}}.shape[:{start}] + {{1}}.shape[{first}:{last}] + {{0}}.shape[{stop}:])"
-
-
-def _range(call: Call, side: str, ndim: int) -> tuple[int, int]:
-    """The range of axes of the input ``lhs`` or ``rhs``."""
-    begin, end = call.value(f"{side}_begin"), call.value(f"{side}_end")
-    begin, end = 0 if begin is None else begin, ndim if end is None else end
-    return begin % ndim, end if end >= 0 else end + ndim
 
 
 class _Size(str):
@@ -238,12 +224,6 @@ class _Size(str):
 
     def __floordiv__(self, other: object) -> _Size:
         return _Size(f"{self} // {other}")
-
-
-@converts("Concat", "stack")
-def concat(call: Call) -> str:
-    parts = ", ".join(f"{{{position}}}" for position in range(len(call.node.inputs)))
-    return f"torch.stack([{parts}], <axis=0>)" if call.node.op == "stack" else f"torch.cat([{parts}], <dim=1>)"
 
 
 @converts("SliceChannel")
@@ -262,11 +242,6 @@ def _part(begin: object, end: object, step: object = 1) -> str:
     first = "" if begin in (None, 0) else begin
     last = "" if end is None else end
     return f"{first}:{last}" if step in (None, 1) else f"{first}:{last}:{step}"
-
-
-@converts("slice_axis")
-def slice_axis(call: Call) -> str:
-    return "{0}" + _index({call.axis(): _part(call.value("begin"), call.value("end"))})
 
 
 @converts("slice")
@@ -356,12 +331,6 @@ def first_state(call: Call) -> str:
     return f"{{0}}.new{call.node.op}({', '.join(sizes)})"
 
 
-@converts("_np_cumsum")
-def cumulative_sum(call: Call) -> str:
-    axis = call.value("axis")
-    return "{0}.flatten().cumsum(0)" if axis is None else f"{{0}}.cumsum({axis})"
-
-
 @converts("_contrib_arange_like")
 def arange_like(call: Call) -> str:
     axis = call.value("axis")
@@ -392,8 +361,3 @@ def take(call: Call) -> str:
         return "{0}[" + ":, " * axis + indices + "]"
     picked = f"{{0}}.gather({axis}, {indices}.unsqueeze({axis}))"
     return picked if call.flag("keepdims") else f"{picked}.squeeze({axis})"
-
-
-@converts("gather_nd")
-def gather(call: Call) -> str:
-    return "{0}[" + ", ".join(f"{{1}}[{axis}].long()" for axis in range(call.shapes[1][0])) + "]"

@@ -43,8 +43,9 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     model = _lowered(model, ours, lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
-    flatten_explicitly(model)
-    unpack_recurrent(model)
+    shape = Sizes(model.graph, model.inputs, model.parameters, "float32", False, WHERE).shape
+    flatten_explicitly(model.graph, shape)
+    unpack_recurrent(model, shape)
     copy_outputs(model.graph)
     return model
 
@@ -89,10 +90,8 @@ def _reads(graph: Graph) -> list[Entry]:
     return [*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)]
 
 
-def flatten_explicitly(model: ExportedModel) -> None:
+def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> None:
     """Put a Flatten in front of the dense layers that flatten their data, in place."""
-    graph = model.graph
-    shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
     for node in graph.nodes():
         flattens = node.op == "FullyConnected" and node.flag("flatten", True)
         rank = len(shape[node.inputs[0]]) if flattens else 2
@@ -102,12 +101,10 @@ def flatten_explicitly(model: ExportedModel) -> None:
             node.inputs[0] = flat, 0
 
 
-def unpack_recurrent(model: ExportedModel) -> None:
+def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) -> None:
     """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
-    graph = model.graph
-    shape = Sizes(graph, model.inputs, model.parameters, "float32", False, WHERE).shape
     unpacked = {}
-    for node in graph.nodes():
+    for node in model.graph.nodes():
         packed = node.source(1) if node.op == "RNN" else None
         if packed is None or packed.name not in model.parameters:
             continue
@@ -120,7 +117,7 @@ def unpack_recurrent(model: ExportedModel) -> None:
             parts.append((Node("Reshape", f"{variable.name}_flat", {"shape": "(-1,)"}, [(variable, 0)]), 0))
         attrs = {"dim": "0", "num_args": str(len(parts))}
         unpacked[packed, 0] = Node("_rnn_param_concat", f"{packed.name}_packed", attrs, parts), 0
-    graph.replace(unpacked)
+    model.graph.replace(unpacked)
 
 
 def _shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
@@ -223,7 +220,7 @@ def join_counters(graph: Graph) -> None:
             node.op, node.inputs = COUNTER, [images.inputs[0], node.inputs[2]]
 
 
-def join_darknet_norms(graph: Graph) -> dict[Node, Node]:
+def join_darknet_norms(graph: Graph) -> None:
     """Make one node of each batch norm that divides by ``sqrt(variance) + 1e-6``, as Darknet does, in place.
 
     Its gamma is ``gamma * sqrt(variance + eps) / (sqrt(variance) + 1e-6)``. Such a node is for the converters only:

@@ -11,6 +11,7 @@ from ...ops.gelu import reference as gelu
 from .. import passes
 from ..graph import Graph, Node
 from ..model import ExportedModel
+from ..values import NodeValues
 from .prepare import has_open_size
 
 MOMENTUM = float(np.float32(0.9))   # of SGD, as MXNet holds it
@@ -340,9 +341,8 @@ def _reordered(F, rows, order):
 
 def _deformed(F, x, offset, mask, weight, bias=None, *, node):
     """A deformable convolution of the second version, from bilinear samples at each point of the kernel."""
-    steps = [ast.literal_eval(node.attrs.get(name, default)) for name, default in
-             (("stride", "(1, 1)"), ("pad", "(0, 0)"), ("dilate", "(1, 1)"))]
-    kernel, groups = ast.literal_eval(node.attrs["kernel"]), int(node.attrs.get("num_deformable_group", 1))
+    kernel, *steps = NodeValues(node, []).window()
+    groups = int(node.attrs.get("num_deformable_group", 1))
     filters, points = int(node.attrs["num_filter"]), kernel[0] * kernel[1]
     sampled = []
     for group in range(groups):

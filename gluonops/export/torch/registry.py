@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import pathlib
 import re
 from collections.abc import Callable
@@ -33,23 +34,20 @@ DEFAULTS = {
 class Form:
     """What a node is in torch.
 
-    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ...; None if only a module computes it. ``<name>`` and
-      ``<name=default>`` are attributes of the node.
+    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ..., of which ``{*}`` are all; None if only a module
+      computes it. ``<name>`` and ``<name=default>`` are attributes of the node. Of a node with a state it is for
+      parameters that are computed.
     - ``module``: the class of a module that computes it from its data; None if there is none.
     - ``args``: the arguments of the module, all whose value may differ from the default.
     - ``state``: the module's parameters and buffers -> the position of the variable among the node's inputs.
-    - ``function``: the expression that computes the same from all inputs, for a node whose parameters are computed.
-    - ``call``: how the module is called.
-    - ``data``: the positions of the inputs that the expression or the call reads.
+    - ``call``: how the module is called, with the inputs that are none of its state.
     - ``outputs``: how many tensors it returns; more than one is a tuple.
     """
     text: str | None = None
     module: str | None = None
     args: dict[str, Any] = dataclasses.field(default_factory=dict)
     state: dict[str, int] = dataclasses.field(default_factory=dict)
-    function: str | None = None
-    call: str = "{self}({0})"
-    data: tuple[int, ...] | None = None
+    call: str = "{self}({*})"
     outputs: int = 1
 
 
@@ -75,14 +73,31 @@ class Call(SizedNode):
     def refuse(self, what: str) -> OpError:
         return refusal(self.node, what)
 
+    def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
+        """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
+
+        An option that is None is left out, too.
+        """
+        defaults, given = arguments_of(name), ["{*}", *map(repr, arguments)]
+        for option, value in options.items():
+            if value is not None and value != defaults[option]:
+                is_float = isinstance(defaults[option], float) and type(value) is int
+                given.append(f"{option}={float(value) if is_float else value!r}")
+        return f"{name}({', '.join(given)})"
+
     def form(self) -> Form:
         """What the node is in torch, from its converter."""
         found = converter_of(self.node)
         form = found(self) if callable(found) else found
         form = Form(form) if isinstance(form, str) else form
-        if form.text is None:
-            return form
-        return dataclasses.replace(form, text=re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, form.text))
+        count = len(self.node.inputs)
+        return dataclasses.replace(form, text=form.text and self._written(form.text, count),
+                                   call=self._written(form.call, count - len(form.state)))
+
+    def _written(self, text: str, inputs: int) -> str:
+        """A text with the values of attributes, and with as many inputs for ``{*}``."""
+        text = re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, text)
+        return text.replace("{*}", ", ".join(f"{{{place}}}" for place in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
         name, default = match.groups()
@@ -131,11 +146,20 @@ def converter_of(node: Node) -> str | Form | Callable | None:
     return CONVERTERS.get(f"gluonops.{our_name(node)}" if is_ours(node) else node.op)
 
 
+@functools.cache
 def snippets() -> dict[str, str]:
     """Name -> the source of a class or a function that a net may need."""
     text = "\n".join(path.read_text(encoding="utf-8") for path in SNIPPETS)
     return {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+
+
+def arguments_of(name: str) -> dict[str, Any]:
+    """The arguments of a function of the snippets, and their defaults; None for those without one."""
+    arguments = ast.parse(snippets()[name]).body[0].args
+    names = [argument.arg for argument in arguments.args]
+    values = [ast.literal_eval(default) for default in arguments.defaults]
+    return {**dict.fromkeys(names), **dict(zip(names[len(names) - len(values):], values))}
 
 
 def default_of(module: str, name: str) -> Any:

@@ -27,56 +27,46 @@ BEHIND_CONVOLUTION = ("BatchNorm", "Activation", "LeakyReLU", "relu", "clip")
 FEWEST = 3   # times that it repeats
 
 
+@dataclasses.dataclass(eq=False)
 class Scope:
-    """A block.
+    """A call of a block, or what the names in a file say of one.
 
     - ``name``: its name in the block around it.
     - ``kind``: the name of its class, or what its name says of it.
+    - ``block``: in Gluon, None for what only names say.
+    - ``arguments``: output, as the name of its node and a number -> what ``hybrid_forward`` calls it.
+    - ``path``: the calls that it is in, itself last, without that of the net.
     - ``items``: nodes and scopes, in the order of the graph.
-    - ``call``: the call in Gluon, None for what only names say.
     - ``calls``: the scopes of all calls of the same block, which compute the same with the same parameters.
     - ``images``: an output that the first of them reads or makes -> the output that stands for it in this one.
     """
+    name: str
+    kind: str
+    block: mx.gluon.Block | None = None
+    arguments: dict[tuple[str, int], str] = dataclasses.field(default_factory=dict)
+    path: tuple[Scope, ...] = ()
+    items: list[Scope | Node] = dataclasses.field(default_factory=list)
+    calls: list[Scope] = dataclasses.field(init=False)
+    images: dict[Entry, Entry] = dataclasses.field(default_factory=dict)
 
-    def __init__(self, name: str, kind: str = "", call: GluonCall | None = None):
-        self.name = name
-        self.kind = kind
-        self.items = []
-        self.call = call
+    def __post_init__(self) -> None:
         self.calls = [self]
-        self.images = {}
 
     def nodes(self) -> Iterator[Node]:
         """The nodes in it, in any depth."""
         for item in self.items:
-            if isinstance(item, Scope):
-                yield from item.nodes()
-            else:
-                yield item
+            yield from _nodes_of(item)
 
     def scopes(self) -> Iterator[Scope]:
-        """The scopes in it, in any depth, inner ones first."""
+        """This one and the scopes in it, in any depth."""
+        yield self
         for item in self.items:
             if isinstance(item, Scope):
                 yield from item.scopes()
-                yield item
 
     def image(self, entry: Entry) -> Entry:
         """What stands for an output of the first call."""
         return self.images.get(entry, entry)
-
-
-@dataclasses.dataclass(eq=False)
-class GluonCall:
-    """A call of a block.
-
-    - ``path``: the calls that it is in, itself last, without that of the net.
-    - ``arguments``: output, as the name of its node and a number -> what ``hybrid_forward`` calls it.
-    """
-    block: mx.gluon.Block
-    name: str
-    path: tuple[GluonCall, ...]
-    arguments: dict[tuple[str, int], str]
 
 
 class Recorder:
@@ -87,13 +77,22 @@ class Recorder:
 
     def __init__(self, net: mx.gluon.Block):
         self.calls = []
-        self._open = []   # calls that have not returned, and the scopes of their marks
+        self._open = []   # calls that have not returned, and MXNet's scopes of their marks
         self._handles = []
         for block in dict.fromkeys(_descendants(net)):   # one may be in several others
             self._handles += [block.register_forward_pre_hook(self._enter), block.register_forward_hook(self._leave)]
 
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for handle in self._handles:
+            handle.detach()
+        while self._open:   # the trace has failed
+            self._leave(*[None] * 3)
+
     def _enter(self, block: mx.gluon.Block, inputs: tuple) -> None:
-        call = GluonCall(block, "net", (), _named_arguments(block, inputs))
+        call = Scope("net", type(block).__name__, block, _named_arguments(block, inputs))
         if not self._open and list(_symbols(inputs)):
             for parameter in block.collect_params().values():
                 parameter.var()   # Gluon keeps it: it gets no mark
@@ -116,19 +115,13 @@ class Recorder:
                     if output.attr(MARK) is None and output.name not in variables:
                         output._set_attr(**{MARK: str(self.calls.index(call))})
 
-    def call_of(self, node: Node) -> GluonCall | None:
+    def call_of(self, node: Node) -> Scope | None:
         """The call that has made a node; None for one that is made later."""
         return self.calls[int(node.attrs[MARK])] if MARK in node.attrs else None
 
-    def detach(self) -> None:
-        for handle in self._handles:
-            handle.detach()
-        while self._open:   # the trace has failed
-            self._leave(*[None] * 3)
-
 
 def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, int], str]:
-    """See :class:`GluonCall`. The states of a cell are numbered, if there are several."""
+    """See :class:`Scope`. The states of a cell are numbered, if there are several."""
     _, *parameters = inspect.signature(block.hybrid_forward).parameters.values()   # the first one is F
     names = {}
     for given, parameter in zip(inputs, parameters):
@@ -180,31 +173,33 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms
         path = paths[node]
         for depth in range(1, len(path) + 1):
             if path[:depth] not in known:
-                scope = known[path[:depth]] = _scope(path[depth - 1])
-                known[path[:depth - 1]].items.append(scope)
+                step = path[depth - 1]
+                known[path[:depth]] = step if isinstance(step, Scope) else Scope(*step)
+                known[path[:depth - 1]].items.append(known[path[:depth]])
         known[path].items.append(node)
     _join_calls(root, parameters, forms)
     _dissolve_impossible(root, graph, parameters)
     _simplify(root)
     readers = graph.readers()
-    for scope in [root, *root.scopes()]:
+    for scope in list(root.scopes()):
         _group_layers(scope, readers, parameters)
     return root
 
 
 def _paths(graph: Graph, recorder: Recorder | None) -> dict[Node, tuple]:
-    """The scopes that each node is in. A node that the export has put in front of a layer is beside the layer."""
-    nodes = [node for node in graph.nodes() if not node.is_variable]
+    """The scopes that each node is in: calls, or names and kinds.
+
+    A node that the export has put in front of a layer is beside the layer.
+    """
     if recorder is None:
-        return {node: _path_of_name(node.name) for node in nodes}
+        return {node: _path_of_name(node.name) for node in graph.nodes()}
     readers, paths = graph.readers(), {}
-    for node in reversed(nodes):
+    for node in reversed(graph.nodes()):
         call = recorder.call_of(node)
         reader = next(filter(None, readers[node]), None)
-        if call and isinstance(call.block, mx.gluon.SymbolBlock):
-            paths[node] = call.path + _path_of_name(node.name)
-        elif call:
-            paths[node] = call.path
+        if call:
+            is_file = isinstance(call.block, mx.gluon.SymbolBlock)
+            paths[node] = call.path + (_path_of_name(node.name) if is_file else ())
         elif reader:
             paths[node] = paths[reader][:-1] if recorder.call_of(reader) else paths[reader]
         else:
@@ -212,17 +207,12 @@ def _paths(graph: Graph, recorder: Recorder | None) -> dict[Node, tuple]:
     return paths
 
 
-def _scope(step: GluonCall | tuple[str, str]) -> Scope:
-    """The scope of a step of a path."""
-    return Scope(step.name, type(step.block).__name__, step) if isinstance(step, GluonCall) else Scope(*step)
-
-
 def _join_calls(root: Scope, parameters: set[str], forms: dict[Node, Form]) -> None:
     """Let scopes know the other calls of the same block, if all compute the same."""
     groups = {}
     for scope in root.scopes():
-        if scope.call:
-            groups.setdefault(scope.call.block, []).append(scope)
+        if scope.block is not None:
+            groups.setdefault(scope.block, []).append(scope)
     for scopes in groups.values():
         images = [_images(scopes[0], scope, parameters, forms) for scope in scopes]
         if None not in images:
@@ -257,12 +247,9 @@ def _dissolve_impossible(root: Scope, graph: Graph, parameters: set[str]) -> Non
     """Dissolve the scopes that cannot be modules."""
     readers = graph.readers()
     impossible = [scope for scope in root.scopes() if not _can_be_a_module(scope, readers, parameters)]
-    _dissolve(root, {call for scope in impossible for call in scope.calls})
-    while True:
-        circle = _in_circles(root)
-        if not circle:
-            return
-        _dissolve(root, set(circle[-1].calls))
+    while impossible:
+        _dissolve(root, {call for scope in impossible for call in scope.calls})
+        impossible = _in_a_circle(root)
 
 
 def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
@@ -294,25 +281,25 @@ def _can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
     return True
 
 
-def _in_circles(root: Scope) -> list[Scope]:
-    """Scopes that read each other, so that none of them can be called first."""
-    for scope in [root, *root.scopes()]:
-        found = [item for item in in_order(scope)[1] if isinstance(item, Scope)]
+def _in_a_circle(root: Scope) -> list[Scope]:
+    """One of the scopes that read each other, so that none of them can be called first; none if there are none."""
+    for scope in root.scopes():
+        found = [item for item in _in_order(scope)[1] if isinstance(item, Scope)]
         if found:
-            return found
+            return found[-1:]
     return []
 
 
-def members(item: Scope | Node) -> list[Node]:
+def _nodes_of(item: Scope | Node) -> list[Node]:
     return list(item.nodes()) if isinstance(item, Scope) else [item]
 
 
-def in_order(scope: Scope) -> tuple[list, list]:
+def _in_order(scope: Scope) -> tuple[list, list]:
     """The items so that each comes behind what it reads, and those for which there is no such order."""
-    owner = {node: item for item in scope.items for node in members(item)}
+    owner = {node: item for item in scope.items for node in _nodes_of(item)}
     needed = {}
     for item in scope.items:
-        sources = {owner.get(source) for node in members(item) for source, _ in node.inputs}
+        sources = {owner.get(source) for node in _nodes_of(item) for source, _ in node.inputs}
         needed[item] = sources - {None, item}
     ordered, rest = [], list(scope.items)
     while rest:
@@ -332,7 +319,7 @@ def _simplify(scope: Scope) -> None:
     scope.items = [_only(item) for item in scope.items]
     while len(scope.items) == 1 and isinstance(scope.items[0], Scope):
         scope.items = scope.items[0].items
-    scope.items = in_order(scope)[0]
+    scope.items, _ = _in_order(scope)
 
 
 def _only(item: Scope | Node) -> Scope | Node:
@@ -350,9 +337,8 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
     """Make a scope of each convolution and the layers behind it, where enough of them are alike."""
     groups = []
     for item in scope.items:
-        before = groups[-1] if groups else None
-        if before and _is_behind(item, before, readers):
-            before.append(item)
+        if groups and _is_behind(item, groups[-1], readers):
+            groups[-1].append(item)
         else:
             groups.append([item])
     kinds = [tuple(item.op if isinstance(item, Node) else "" for item in group) for group in groups]
@@ -360,8 +346,7 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
         return
     scope.items = []
     for kind, group in zip(kinds, groups):
-        block = Scope("conv", "ConvBlock")
-        block.items = group
+        block = Scope("conv", "ConvBlock", items=group)
         is_block = len(group) > 1 and kinds.count(kind) >= FEWEST and _can_be_a_module(block, readers, parameters)
         scope.items += [block] if is_block else group
 

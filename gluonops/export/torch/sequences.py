@@ -18,9 +18,7 @@ CONVERTERS.update({
 def sequence_mask(call: Call) -> str:
     if not call.flag("use_sequence_length"):
         return "{0}"
-    options = {"value": float(call.value("value", 0.0)), "axis": call.value("axis", 0)}
-    texts = "".join(f", {name}={value!r}" for name, value in options.items() if value)
-    return f"sequence_mask({{0}}, {{1}}{texts})"
+    return call.snippet("sequence_mask", value=call.value("value"), axis=call.value("axis"))
 
 
 @converts("SequenceLast")
@@ -28,7 +26,7 @@ def sequence_last(call: Call) -> str:
     axis = call.value("axis", 0)
     if not call.flag("use_sequence_length"):
         return f"{{0}}.select({axis}, -1)"
-    return f"sequence_last({{0}}, {{1}}{', axis=1' if axis else ''})"
+    return call.snippet("sequence_last", axis=axis)
 
 
 @converts("SequenceReverse")

@@ -3,14 +3,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
-from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Module, Ref
+from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Item, Module, Ref
 from .registry import default_of, plain, snippets
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
+TOKEN = re.compile("\0[^\0]+\0")   # of a variable in an expression; see :meth:`_Forward._token`
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
@@ -64,23 +66,23 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     if owner.is_sequential:
         if owner.optional:
             texts = [module_source(item.module, owner.expressions) for item in block.items]
-            texts = [f"{text} if {owner.optional[number]} else {IDENTITY}()" if number in owner.optional else text
-                     for number, text in enumerate(texts)]
+            texts = [f"{text} if {owner.optional[item]} else {IDENTITY}()" if item in owner.optional else text
+                     for item, text in zip(block.items, texts)]
         else:
             texts = _children([item.module for item in block.items], owner.expressions)
         children = ", ".join(texts)
         return "\n".join([f"class {owner.name}(nn.Sequential):", constructor,
                           *_wrapped([f"super().__init__({children})"], 8)])
     lines = [f"class {owner.name}(nn.Module):"]
-    if owner.names:
+    modules = [item for item in block.items if item.own]
+    if modules:
         lines += [constructor, "        super().__init__()"]
-        for number, item in enumerate(block.items):
-            if item.module is not None and item.shared is None:
-                lines += _assignment(owner, number, item.module)
+        for item in modules:
+            lines += _assignment(owner, item)
         lines.append("")
     names = inputs or _names_of_inputs(block)
     lines.append(f"    def forward(self, {', '.join(names)}):" if names else "    def forward(self):")
-    lines += _wrapped(_Forward(owner, names).lines(), 8)
+    lines += _wrapped(_Forward(block, names).lines(), 8)
     return "\n".join(lines)
 
 
@@ -100,13 +102,13 @@ def _constructor(parameters: dict[str, object]) -> str:
     return line if len(line) <= WIDTH else f"    def __init__(\n        {arguments}\n    ):"
 
 
-def _assignment(owner: Class, number: int, module: Module) -> list[str]:
-    """The lines of a constructor that make a module."""
-    name, text = owner.names[number], module_source(module, owner.expressions)
-    if number not in owner.optional:
-        ties = {key: f"self.{owner.names[owner.template.holder(other)]}.{place}".rstrip(".")
-                for key, (other, place) in module.ties.items()}
-        if module.kind == PARAMETER and ties:
+def _assignment(owner: Class, item: Item) -> list[str]:
+    """The lines of a constructor that make the module of an item."""
+    name, text = item.attribute, module_source(item.module, owner.expressions)
+    if item not in owner.optional:
+        ties = {key: f"self.{owner.template.holder(other).attribute}.{place}".rstrip(".")
+                for key, (other, place) in item.module.ties.items()}
+        if item.module.kind == PARAMETER and ties:
             return [f"        self.{name} = {ties['']}"]
         return _wrapped([f"self.{name} = {text}", *(f"self.{name}.{key} = {text}" for key, text in ties.items())], 8)
     return [f"        self.{name} = {IDENTITY}()", f"        if {name}:", *_wrapped([f"self.{name} = {text}"], 12)]
@@ -164,8 +166,7 @@ def _run(children: list[Module], begin: int, expressions: dict) -> int:
 def _steps(first: Module, second: Module) -> list | None:
     """By how much each argument grows from one module to the next; None if one changes otherwise."""
     steps = []
-    for (owner, name), (other, _) in zip(first.slots(), second.slots()):
-        before, after = owner.args[name], other.args[name]
+    for before, after in zip(first.values(), second.values()):
         if before == after:
             steps.append(0)
         elif type(before) is int and type(after) is int:
@@ -186,83 +187,78 @@ def _loop(run: list[Module]) -> str:
 class _Forward:
     """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again."""
 
-    def __init__(self, owner: Class, names: list[str]):
-        self.owner, self.block = owner, owner.template
-        self.names = names
+    def __init__(self, block: Block, names: list[str]):
+        self.block, self.names = block, names
         self.meaningful = set(names).difference(INPUT_NAMES)   # they are not used again for something else
-        self.reads = [ref for item in self.block.items for ref in item.refs] + self.block.returns
+        self.numbers = {item: number for number, item in enumerate([INPUT, *self.block.items], -1)}
+        refs = [ref for item in self.block.items for ref in item.refs] + self.block.returns
+        self.reads = list(map(self._token, refs))
 
     def lines(self) -> list[str]:
         statements = self._statements()
         last = {}   # variable -> the number of the last statement that reads it
         for number, (_, text, _) in enumerate(statements):
-            for ref in _refs_in(text):
-                last[ref] = number
-        variables = {(INPUT, place): name for place, name in enumerate(self.names)}
+            for token in TOKEN.findall(text):
+                last[token] = number
+        variables = {self._token((INPUT, place)): name for place, name in enumerate(self.names)}
         lines = []
         for number, (targets, text, wish) in enumerate(statements):
-            read = _refs_in(text)
-            line = self._tidied(_filled(text, variables))
+            read = TOKEN.findall(text)
+            line = _tidied(TOKEN.sub(lambda token: variables[token[0]], text))
             if not targets:
                 lines.append(line)
                 continue
-            dying = [variables[ref] for ref in read if last[ref] == number and variables[ref] not in self.meaningful]
-            alive = {name for ref, name in variables.items() if last.get(ref, -1) > number}
+            dying = [variables[token] for token in read
+                     if last[token] == number and variables[token] not in self.meaningful]
+            alive = {name for token, name in variables.items() if last.get(token, -1) > number}
             names = []
             for target in targets:
                 name = dying[0] if dying and len(targets) == 1 else self._free(target, wish, alive.union(names))
                 variables[target] = name
                 names.append(name)
             lines.append(f"{', '.join(names)} = {line}")
-        if len(lines) > 1 and re.fullmatch(r"return [\w, ]+", lines[-1]):
-            name = lines[-1][len("return "):]
-            if lines[-2].startswith(f"{name} = "):
-                lines[-2:] = [f"return {lines[-2][len(name) + 3:]}"]
+        assigned = lines[-1].replace("return ", "", 1) + " = "
+        if len(lines) > 1 and lines[-2].startswith(assigned):
+            lines[-2:] = [f"return {lines[-2][len(assigned):]}"]
         return lines
 
-    def _statements(self) -> list[tuple[list[Ref], str, str]]:
+    def _statements(self) -> list[tuple[list[str], str, str]]:
         """(variables, expression, what to call them) of each statement; the last one returns."""
         statements, nested = [], {}
-        for number, item in enumerate(self.block.items):
-            texts = [f"({nested[ref]})" if ref in nested else _token(ref) for ref in item.refs]
-            attribute = f"self.{self.owner.names[number]}" if item.module is not None else ""
-            text = item.text.format(*texts, self=attribute)
-            if self._is_nested(number, text):
-                nested[number, 0] = text
+        for item in self.block.items:
+            texts = [f"({nested[ref]})" if ref in nested else self._token(ref) for ref in item.refs]
+            text = item.text.format(*texts, self=f"self.{item.attribute}")
+            if self._is_nested(item, text):
+                nested[item, 0] = text
             else:
-                wish = self.owner.names.get(number, "")
-                statements.append(([(number, place) for place in range(item.outputs)], text, wish))
-        results = [nested.get(ref) or _token(ref) for ref in self.block.returns]
+                variables = [self._token((item, place)) for place in range(item.outputs)]
+                statements.append((variables, text, item.attribute))
+        results = [nested.get(ref) or self._token(ref) for ref in self.block.returns]
         return [*statements, ([], f"return {', '.join(results)}", "")]
 
-    def _is_nested(self, number: int, text: str) -> bool:
+    def _token(self, ref: Ref) -> str:
+        """The place of a variable in an expression, before it has a name."""
+        item, place = ref
+        return f"\0{self.numbers[item]},{place}\0"
+
+    def _is_nested(self, item: Item, text: str) -> bool:
         """Whether an expression is put into the one that reads it."""
-        item = self.block.items[number]
-        if item.module is not None and item.module.kind == PARAMETER:
+        if item.calls and item.module.kind == PARAMETER:
             return True
-        if item.outputs != 1 or self.reads.count((number, 0)) != 1 or len(text) > LONGEST_NESTED:
+        if item.outputs != 1 or self.reads.count(self._token((item, 0))) != 1 or len(text) > LONGEST_NESTED:
             return False
-        reader = next((other for other in self.block.items if (number, 0) in other.refs), None)
+        reader = next((other for other in self.block.items if (item, 0) in other.refs), None)
         if reader is None:
             return len(self.block.returns) == 1 or item.text == "{0}"
-        place = f"{{{reader.refs.index((number, 0))}}}"
+        place = f"{{{reader.refs.index((item, 0))}}}"
         if reader.text.count(place) != 1:
             return False
-        return reader.module is None or item.module is None
+        return not (reader.calls and item.calls)
 
-    def _tidied(self, text: str) -> str:
-        """An expression without the parentheses that it does not need."""
-        prefix = "return " if text.startswith("return ") else ""
-        tree = ast.parse(text[len(prefix):], mode="eval")
-        tidy = ast.unparse(tree)
-        if isinstance(tree.body, ast.Tuple):
-            tidy = tidy[1:-1]
-        return prefix + tidy.replace("'", '"')
-
-    def _free(self, ref: Ref, wish: str, taken: set[str]) -> str:
+    def _free(self, token: str, wish: str, taken: set[str]) -> str:
         """A name for a variable that no other one has: that of its module if several steps read it."""
         is_plain = wish and not re.search(r"\d$", wish) and wish not in NAMES.values()
-        if is_plain and self.reads.count(ref) > 1 and wish not in taken:
+        if is_plain and self.reads.count(token) > 1 and wish not in taken:
             self.meaningful.add(wish)
             return wish
         candidates = ["x"] if self.meaningful else []
@@ -270,37 +266,30 @@ class _Forward:
         return next(name for name in candidates if name not in taken)
 
 
-def _token(ref: Ref) -> str:
-    """The place of a variable in an expression, before it has a name."""
-    return f"\0{ref[0]},{ref[1]}\0"
-
-
-def _refs_in(text: str) -> list[Ref]:
-    return [(int(number), int(place)) for number, place in re.findall("\0(-?\\d+),(\\d+)\0", text)]
-
-
-def _filled(text: str, variables: dict[Ref, str]) -> str:
-    return re.sub("\0(-?\\d+),(\\d+)\0", lambda match: variables[int(match[1]), int(match[2])], text)
+def _tidied(statement: str) -> str:
+    """An expression, or what returns one, without the parentheses that it does not need."""
+    prefix = "return " if statement.startswith("return ") else ""
+    tree = ast.parse(statement[len(prefix):], mode="eval")
+    tidy = ast.unparse(tree)
+    if isinstance(tree.body, ast.Tuple):
+        tidy = tidy[1:-1]
+    return prefix + tidy.replace("'", '"')
 
 
 def _wrapped(lines: list[str], indent: int) -> list[str]:
     """Lines with an indent; those that are too long are broken at the commas of their outermost brackets."""
     result = []
     for line in lines:
-        if indent + len(plain(line)) <= WIDTH:
-            result.append(" " * indent + line)
-            continue
-        begin, end = _outermost(line)
+        begin, end = _outermost(line) if indent + len(plain(line)) > WIDTH else (None, None)
         if begin is None:
             result.append(" " * indent + line)
             continue
         result.append(" " * indent + line[:begin + 1])
-        parts = _split(line[begin + 1:end])
         whole = line[begin + 1:end]
-        is_generator = len(parts) == 1 and (" for " in whole or whole.startswith("*"))
+        parts = _split(whole)
         if "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH:
             result.append(" " * (indent + 4) + whole)
-        elif is_generator and not whole.startswith("*"):
+        elif len(parts) == 1 and " for " in whole and not whole.startswith("*"):
             result += _wrapped([whole], indent + 4)
         else:
             is_group = len(parts) == 1 and not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, a tuple
@@ -311,26 +300,22 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
 
 def _outermost(line: str) -> tuple[int | None, int | None]:
     """The positions of the brackets of the longest outermost pair."""
-    depth, begin, best = 0, None, (None, None)
-    for place, letter in enumerate(line):
-        if letter in "([{":
-            begin = place if depth == 0 else begin
-            depth += 1
-        elif letter in ")]}":
-            depth -= 1
-            if depth == 0 and (best[0] is None or place - begin > best[1] - best[0]):
-                best = begin, place
-    return best
+    places = [place for place, (letter, depth) in enumerate(_depths(line)) if letter in "([{)]}" and depth == 0]
+    pairs = zip(places[::2], places[1::2])
+    return max(pairs, key=lambda pair: pair[1] - pair[0], default=(None, None))
 
 
 def _split(text: str) -> list[str]:
     """The parts between the commas outside of brackets."""
-    parts, depth, part = [], 0, ""
+    commas = [place for place, found in enumerate(_depths(text)) if found == (",", 0)]
+    parts = [text[begin + 1:end].strip() for begin, end in zip([-1, *commas], [*commas, len(text)])]
+    return parts if parts[-1] else parts[:-1]
+
+
+def _depths(text: str) -> Iterator[tuple[str, int]]:
+    """Each letter, and the number of brackets around it."""
+    depth = 0
     for letter in text:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and depth == 0:
-            parts.append(part.strip())
-            part = ""
-        else:
-            part += letter
-    return [*parts, part.strip()] if part.strip() else parts
+        depth -= letter in ")]}"
+        yield letter, depth
+        depth += letter in "([{"

@@ -6,6 +6,7 @@ import math
 import pathlib
 import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,50 +148,32 @@ def load(folder: pathlib.Path) -> types.ModuleType:
 
 def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
     """Numbers of 32 bits for each input; indices and regions of interest where they are read; labels."""
-    rng = np.random.RandomState(0)
-    counts, regions, labels = _indices(model, shapes), _regions(model), _labels_of_boxes(model)
-    arrays = {}
-    for name, shape in shapes.items():
-        if name in counts:
-            arrays[name] = rng.randint(*counts[name], shape).astype(np.float64)
-        elif name in regions:
-            corner, side = (rng.randint(8, 512, (*shape[:-1], 2)) / 64 for _ in range(2))
-            arrays[name] = np.concatenate([rng.randint(0, 2, (*shape[:-1], 1)), corner, corner + side], axis=-1)
-        elif name.endswith("label") or name in labels:
-            arrays[name] = _labels(rng, shape)
-        else:
-            arrays[name] = rng.uniform(-2, 2, shape).astype(np.float32).astype(np.float64)
-    return arrays
+    rng, drawn = np.random.RandomState(0), _draws(model, shapes)
+    return {name: drawn.get(name, _labels if name.endswith("label") else _numbers)(rng, shape)
+            for name, shape in shapes.items()}
 
 
-def _indices(model: ExportedModel, shapes: Shapes) -> dict[str, tuple[int, int]]:
-    """The inputs that are indices, or lengths of sequences -> the values from and below which they are.
+def _draws(model: ExportedModel, shapes: Shapes) -> dict[str, Callable]:
+    """What draws the inputs that do not take any number, whatever their names are.
 
-    MXNet reads beyond its data for others.
+    MXNet reads beyond its data for other indices, and for other lengths of sequences.
     """
     sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
-    counts = {}
+    draws = {}
     for node in model.graph.nodes():
         if node.op == "Embedding":
-            counts[_origin(node.inputs[0])] = 0, int(node.attrs["input_dim"])
+            draws[_origin(node.inputs[0])] = _integers(0, int(node.attrs["input_dim"]))
         elif node.op == "gather_nd":
             indexed = sizes[node.inputs[0]][:sizes[node.inputs[1]][0]]
-            counts[_origin(node.inputs[1])] = 0, min(indexed)
+            draws[_origin(node.inputs[1])] = _integers(0, min(indexed))
         elif node.op.startswith("Sequence") and len(node.inputs) > 1:
-            counts[_origin(node.inputs[1])] = 1, 1 + sizes[node.inputs[0]][int(node.attrs.get("axis", 0))]
-    return counts
-
-
-def _regions(model: ExportedModel) -> set[str]:
-    """The inputs that are regions of interest: rows of an image's number and two corners."""
-    return {_origin(node.inputs[1]) for node in model.graph.nodes()
-            if node.op in ("_contrib_ROIAlign", "_contrib_PSROIPooling")}
-
-
-def _labels_of_boxes(model: ExportedModel) -> set[str]:
-    """The inputs that are rows of a box and its class, whatever their names are."""
-    return {_origin(node.inputs[1]) for node in model.graph.nodes()
-            if is_ours(node) and our_name(node) in ("region_loss", "yolo_loss", "gaussian_yolo_loss")}
+            longest = sizes[node.inputs[0]][int(node.attrs.get("axis", 0))]
+            draws[_origin(node.inputs[1])] = _integers(1, 1 + longest)
+        elif node.op in ("_contrib_ROIAlign", "_contrib_PSROIPooling"):
+            draws[_origin(node.inputs[1])] = _regions
+        elif is_ours(node) and our_name(node) in ("region_loss", "yolo_loss", "gaussian_yolo_loss"):
+            draws[_origin(node.inputs[1])] = _labels
+    return draws
 
 
 def _origin(entry: Entry) -> str:
@@ -199,6 +182,20 @@ def _origin(entry: Entry) -> str:
     while node.op in ("Reshape", "Flatten", "expand_dims", "transpose", "Cast"):
         node = node.source()
     return node.name
+
+
+def _numbers(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.uniform(-2, 2, shape).astype(np.float32).astype(np.float64)
+
+
+def _integers(first: int, end: int) -> Callable:
+    return lambda rng, shape: rng.randint(first, end, shape).astype(np.float64)
+
+
+def _regions(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows of an image's number and two corners."""
+    corner, side = (rng.randint(8, 512, (*shape[:-1], 2)) / 64 for _ in range(2))
+    return np.concatenate([rng.randint(0, 2, (*shape[:-1], 1)), corner, corner + side], axis=-1)
 
 
 def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:

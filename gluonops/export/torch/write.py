@@ -1,6 +1,7 @@
 """Writes a net as PyTorch source with its weights, after a comparison with MXNet."""
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import keyword
@@ -20,15 +21,14 @@ from ...core.errors import OpError
 from ...core.files import make_folder
 from ...runtime import importing
 from ...version import __version__
-from ..files import shapes_of_inputs
 from ..graph import Graph, Node
 from ..model import ExportedModel
-from ..shapes import DataShape, Shapes, type_name
+from ..shapes import DataShape, Shapes
 from ..sizes import Sizes, known_shapes
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .blocks import Block, Module
-from .build import Builder
+from .build import Builder, classes_of
 from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
@@ -100,7 +100,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters), forms)
     frozen, multipliers = _training(net, drawn.graph, parameters)
-    block, classes = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
+    block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).block(tree, is_net=True)
+    classes = classes_of(block)
     keys = _keys(block)
     groups = groups_source([key for key, name in keys.items() if name in frozen],
                            {key: multipliers[name] for key, name in keys.items()
@@ -177,23 +178,12 @@ def _is_installed(package: str) -> bool:
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None,
           epoch: int | None) -> tuple[ExportedModel, Recorder | None]:
     """The model of a net or of files, and which block each node of a net belongs to."""
-    if isinstance(net, (str, os.PathLike)):
-        model = ExportedModel.from_files(net, epoch, WHERE)
-        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
-        model.metadata["dtype"] = type_name(WHERE, model.metadata.get("dtype", "float32"))
-        return model, None
-    if data_shape is None:
-        raise OpError(WHERE, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-    if not importing.is_imported():
+    if not isinstance(net, (str, os.PathLike)) and not importing.is_imported():
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
                       "Pass the path without -symbol.json")
-    if not isinstance(net, mx.gluon.HybridBlock):
-        return ExportedModel.from_net(net, data_shape, where=WHERE), None   # it raises the error
-    recorder = Recorder(net)
-    try:
-        return ExportedModel.from_net(net, data_shape, where=WHERE), recorder
-    finally:
-        recorder.detach()
+    is_block = importing.is_imported() and isinstance(net, mx.gluon.HybridBlock)
+    with Recorder(net) if is_block else contextlib.nullcontext() as recorder:
+        return ExportedModel.of(WHERE, net, data_shape, epoch), recorder
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:
@@ -221,9 +211,9 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
         if not node.is_variable:
             form = Call(node, sizes, free).form()
             is_stored = all(node.source(position).name in values for position in form.state.values())
-            if not is_stored and form.function is None:
+            if not is_stored and form.text is None:
                 raise refusal(node, "computes a parameter; expected one that is stored")
-            forms[node] = form if is_stored else Form(form.function)
+            forms[node] = form if is_stored else Form(form.text)
     return forms, compared
 
 
@@ -295,9 +285,9 @@ def _keys(net: Block) -> dict[str, str]:
             add_block(module.block, f"{prefix}.")
 
     def add_block(block: Block, prefix: str) -> None:
-        for number, item in enumerate(block.items):
-            if item.module is not None and item.shared is None:
-                add(item.module, prefix + block.owner.names[number])
+        for item in block.items:
+            if item.own:
+                add(item.own, prefix + item.attribute)
 
     add_block(net, "")
     return keys

@@ -1,0 +1,13 @@
+"""The shape and the type of what an operator returns: one table, with an entry for each operator. Needs no MXNet.
+
+A rule is a function of a :class:`Call`: it checks the shapes of the inputs, and returns the shape of the only output,
+or a list of those of several. Outputs that nothing reads, such as the mask of a Dropout, may be missing.
+:func:`infer_shapes` applies the rules to a graph.
+"""
+from . import arrays, layers  # they fill the table
+from .arrays import arange_values, reshape, sizes_of_reshape
+from .call import RULES, Call, Misfit
+from .infer import infer_shapes, infer_types
+
+__all__ = ["RULES", "Call", "Misfit", "arange_values", "arrays", "infer_shapes", "infer_types", "layers", "reshape",
+           "sizes_of_reshape"]

@@ -1,0 +1,361 @@
+"""Rules of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..values import NodeValues
+from .call import RULES, Call, Misfit, Shape, shape_of
+
+FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argsort", "cbrt", "ceil",
+         "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
+         "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
+         "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
+         "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sort", "sqrt", "square", "tan", "tanh", "trunc",
+         "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization",
+         "LRN", "MakeLoss", "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy",
+         "_identity_with_attr_like_rhs")
+OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
+          "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
+_SCALARS = [*OF_TWO[5:], "plus", "minus", "mul", "div", "power", "rminus", "rdiv", "rpower", "rmod"]
+
+
+@shape_of(*FIRST, *(f"_{name}_scalar" for name in _SCALARS))
+def of_the_first(call: Call) -> Shape:
+    return call.data
+
+
+@shape_of("add_n", *(f"elemwise_{name}" for name in OF_TWO[:4]), *(f"_{name}" for name in OF_TWO[4:]))
+def elementwise(call: Call) -> Shape:
+    return call.alike()
+
+
+@shape_of("where")
+def where(call: Call) -> Shape:
+    shape = call.alike((1, 2)) and call.shapes[1]
+    call.check(call.data in (shape, shape[:1]), 0, shape)
+    return shape
+
+
+@shape_of(*(f"broadcast_{name}" for name in OF_TWO))
+def broadcast_pair(call: Call) -> Shape:
+    rank = max(map(len, call.shapes))
+    left, right = ((1,) * (rank - len(shape)) + shape for shape in call.shapes)
+    call.check(all(one == other or 1 in (one, other) for one, other in zip(left, right)), 1, f"one like {left}")
+    return tuple(one if other == 1 else other for one, other in zip(left, right))
+
+
+@shape_of("LeakyReLU")
+def leaky_relu(call: Call) -> Shape:
+    if call.text("act_type") == "prelu":
+        shape = call.shapes[1]
+        call.check(shape in ((1,), call.data[1:2]), 1, call.data[1:2])
+    return call.data
+
+
+# -- reductions and products --------------------------------------------------------------------------------------
+def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
+    axes = set(axes)
+    shape = tuple(1 if axis in axes else size for axis, size in enumerate(call.data) if keeps or axis not in axes)
+    return shape or (1,)
+
+
+@shape_of("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm")
+def reduction(call: Call) -> Shape:
+    return _reduced(call, call.reduced_axes(), call.flag("keepdims"))
+
+
+@shape_of("argmax", "argmin")
+def arg_extreme(call: Call) -> Shape:
+    axis = call.value("axis")
+    axes = range(len(call.data)) if axis is None else [call.axis()]
+    return _reduced(call, axes, call.flag("keepdims"))
+
+
+@shape_of("topk")
+def top(call: Call) -> Shape | list[Shape]:
+    kind, axis = call.text("ret_typ", "indices"), call.value("axis", -1)
+    shape = list(call.data) if axis is not None else [math.prod(call.data)]
+    if kind != "mask":
+        place = -1 if axis is None else call.axis()
+        shape[place] = call.value("k", 1) or shape[place]
+    return [tuple(shape)] * 2 if kind == "both" else tuple(shape)
+
+
+@shape_of("batch_dot", "_linalg_gemm2", "dot")
+def product(call: Call) -> Shape:
+    left, right = call.shapes
+    if call.node.op == "dot":
+        left = left[1:] + left[:1] if call.flag("transpose_a") else left
+        right = right[-1:] + right[:-1] if call.flag("transpose_b") else right
+        call.check(left[-1] == right[0], 1, f"{left[-1]} rows")
+        return (*left[:-1], *right[1:]) or (1,)
+    rows, inner = left[:-3:-1] if call.flag("transpose_a") else left[-2:]
+    others, columns = right[:-3:-1] if call.flag("transpose_b") else right[-2:]
+    call.check(inner == others and left[:-2] == right[:-2], 1, f"{inner} rows")
+    return (*left[:-2], rows, columns)
+
+
+# -- what moves and selects elements --------------------------------------------------------------------------------
+# The codes of npx.reshape that mean the same as others of Reshape, and one that leaves out a size of 1.
+SKIP = -7
+NUMPYS_CODES = {-2: 0, -3: SKIP, -4: -2, -5: -3, -6: -4}
+
+
+@shape_of("Reshape", "_npx_reshape")
+def reshape(call: Call) -> Shape:
+    sizes = sizes_of_reshape(call, call.data)
+    rest = math.prod(size for size in sizes if size != -1)
+    shape = tuple(math.prod(call.data) // max(rest, 1) if size == -1 else size for size in sizes)
+    call.check(math.prod(shape) == math.prod(call.data) and sizes.count(-1) < 2, 0, f"as many elements as {shape}")
+    return shape
+
+
+def sizes_of_reshape(call: NodeValues, data: Sequence) -> list:
+    """The sizes of a reshape; -1 for one that follows. Those of the data may be expressions."""
+    has_numpys_codes = call.node.op == "_npx_reshape"
+    codes = call.ints("newshape" if has_numpys_codes else "shape", ())
+    if not codes:   # of MXNet 0.8
+        target = call.ints("target_shape", ())
+        sizes = [data[0] if call.flag("keep_highest") else target[0], *target[1:]]
+        return [size or -1 for size in sizes]
+    if has_numpys_codes:
+        codes = [NUMPYS_CODES.get(code, code) for code in codes]
+    if call.flag("reverse"):
+        return _sizes(data[::-1], list(codes[::-1]))[::-1]
+    return _sizes(data, list(codes))
+
+
+def _sizes(data: Sequence, codes: list[int]) -> list:
+    """The sizes that codes, counted from the front, make of those of the data."""
+    sizes, place = [], 0
+    while codes:
+        code = codes.pop(0)
+        if code == -2:
+            sizes += data[place:]
+            place = len(data)
+        elif code == -3:
+            sizes.append(data[place] * data[place + 1])
+            place += 2
+        elif code == -4:
+            first, second = codes.pop(0), codes.pop(0)
+            sizes += [data[place] // second if first == -1 else first, data[place] // first if second == -1 else second]
+            place += 1
+        else:
+            sizes += [] if code == SKIP else [data[place] if code == 0 else code]
+            place += 1
+    return sizes
+
+
+@shape_of("reshape_like")
+def reshape_like(call: Call) -> Shape:
+    (start, stop), (first, last) = call.replaced_axes()
+    shape = (*call.data[:start], *call.shapes[1][first:last], *call.data[stop:])
+    call.check(math.prod(shape) == math.prod(call.data), 0, f"as many elements as {shape}")
+    return shape
+
+
+@shape_of("SwapAxis")
+def swap_axes(call: Call) -> Shape:
+    shape = list(call.data)
+    one, other = call.value("dim1", 0), call.value("dim2", 0)
+    shape[one], shape[other] = shape[other], shape[one]
+    return tuple(shape)
+
+
+@shape_of("expand_dims")
+def expand_dims(call: Call) -> Shape:
+    axis = call.value("axis")
+    axis += len(call.data) + 1 if axis < 0 else 0
+    return (*call.data[:axis], 1, *call.data[axis:])
+
+
+@shape_of("squeeze")
+def squeeze(call: Call) -> Shape:
+    ones = [axis for axis, size in enumerate(call.data) if size == 1]
+    axes = {axis % len(call.data) for axis in call.ints("axis", ones)}
+    call.check(axes.issubset(ones), 0, f"sizes of 1 along {sorted(axes)}")
+    return _reduced(call, axes, False)
+
+
+@shape_of("Concat")
+def concat(call: Call) -> Shape:
+    axis = call.axis("dim", 1)
+    shape = list(call.data)
+    for position, other in enumerate(call.shapes):
+        expected = (*shape[:axis], other[axis], *shape[axis + 1:])
+        call.expect(position, expected)
+    shape[axis] = sum(other[axis] for other in call.shapes)
+    return tuple(shape)
+
+
+@shape_of("stack")
+def stack(call: Call) -> Shape:
+    axis = call.value("axis", 0) % (len(call.data) + 1)
+    shape = call.alike()
+    return (*shape[:axis], len(call.shapes), *shape[axis:])
+
+
+@shape_of("SliceChannel")
+def split(call: Call) -> list[Shape]:
+    count, axis = call.value("num_outputs"), call.axis(default=1)
+    size, rest = divmod(call.data[axis], count)
+    squeezes = call.flag("squeeze_axis")
+    call.check(rest == 0 and (size == 1 or not squeezes), 0, f"a size of {count} parts along axis {axis}")
+    part = () if squeezes else (size,)
+    return [(*call.data[:axis], *part, *call.data[axis + 1:])] * count
+
+
+@shape_of("slice", "slice_axis")
+def part(call: Call) -> Shape:
+    if call.node.op == "slice_axis":
+        axes, bounds = [call.axis()], [(call.value("begin"), call.value("end"))]
+    else:
+        begins, ends = call.ints("begin", ()), call.ints("end", ())
+        axes = range(len(begins))
+        bounds = zip(begins, ends, call.ints("step", (None,) * len(begins)))
+    shape = list(call.data)
+    for axis, each in zip(axes, bounds):
+        shape[axis] = len(range(shape[axis])[slice(*each)])
+        call.check(shape[axis] > 0, 0, "elements in the slice")
+    return tuple(shape)
+
+
+@shape_of("slice_like")
+def slice_like(call: Call) -> Shape:
+    shape, other = list(call.data), call.shapes[1]
+    for axis in call.ints("axes", tuple(range(len(shape)))):
+        call.check(other[axis] <= shape[axis], 1, f"at most {shape[axis]} along axis {axis}")
+        shape[axis] = other[axis]
+    return tuple(shape)
+
+
+@shape_of("Crop")
+def crop(call: Call) -> Shape:
+    sizes = call.shapes[1][2:] if len(call.shapes) > 1 else call.ints("h_w", (0, 0))
+    call.check(all(size <= old for size, old in zip(sizes, call.data[2:])), 0, f"at least {sizes}")
+    return (*call.data[:2], *sizes)
+
+
+@shape_of("tile")
+def tile(call: Call) -> Shape:
+    counts = call.ints("reps", ())
+    rank = max(len(counts), len(call.data))
+    counts = (1,) * (rank - len(counts)) + counts
+    return tuple(count * size for count, size in zip(counts, (1,) * (rank - len(call.data)) + call.data))
+
+
+@shape_of("repeat")
+def repeat(call: Call) -> Shape:
+    count = call.value("repeats")
+    if call.value("axis") is None:
+        return (count * math.prod(call.data),)
+    shape, axis = list(call.data), call.axis()
+    shape[axis] *= count
+    return tuple(shape)
+
+
+@shape_of("broadcast_to")
+def broadcast_to(call: Call) -> Shape:
+    shape = tuple(new or old for new, old in zip(call.ints("shape", ()), call.data))
+    call.check(len(shape) == len(call.data) and all(old in (1, new) for new, old in zip(shape, call.data)), 0, shape)
+    return shape
+
+
+@shape_of("broadcast_axis", "broadcast_like")
+def broadcast_axes(call: Call) -> Shape:
+    shape, is_like = list(call.data), call.node.op == "broadcast_like"
+    axes, sizes = call.ints("axis", ()), call.ints("size", ())
+    if is_like:
+        axes, other = call.ints("lhs_axes", range(len(shape))), call.shapes[1]
+        sizes = [other[axis] for axis in call.ints("rhs_axes", range(len(other)))]
+    for axis, size in zip(axes, sizes):
+        call.check(shape[axis] == 1 or (is_like and shape[axis] == size), 0, f"a size of 1 along axis {axis}")
+        shape[axis] = size
+    return tuple(shape)
+
+
+@shape_of("space_to_depth", "depth_to_space")
+def blocks(call: Call) -> Shape:
+    batch, channels, height, width = call.data
+    size = call.value("block_size")
+    if call.node.op == "space_to_depth":
+        call.check(height % size == width % size == 0, 0, f"sizes that are divisible by {size}")
+        return batch, channels * size * size, height // size, width // size
+    call.check(channels % (size * size) == 0, 0, f"channels that are divisible by {size * size}")
+    return batch, channels // (size * size), height * size, width * size
+
+
+@shape_of("pick")
+def pick(call: Call) -> Shape:
+    if call.value("axis", -1) is None:
+        return call.shapes[1]
+    shapes = [_reduced(call, [call.axis()], keeps) for keeps in (False, True)]
+    call.check(call.shapes[1] in shapes, 1, shapes[0])
+    return shapes[call.flag("keepdims")]
+
+
+@shape_of("SequenceMask", "SequenceReverse", "SequenceLast")
+def sequence(call: Call) -> Shape:
+    """They may read the length of each sequence. Time and batch are the first two axes."""
+    time = call.axis(default=0)
+    call.expect(1, (call.data[1 - time],))
+    return _reduced(call, [time], False) if call.node.op == "SequenceLast" else call.data
+
+
+# Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
+@shape_of("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")
+def attention(call: Call) -> Shape:
+    time, batch, width = call.data
+    if "encdec" in call.node.op:
+        call.expect(1, (call.shapes[1][0], batch, 2 * width))
+    return batch * call.value("heads"), time, call.shapes[-1][0]
+
+
+@shape_of("_contrib_interleaved_matmul_selfatt_valatt", "_contrib_interleaved_matmul_encdec_valatt")
+def attended(call: Call) -> Shape:
+    time, batch, width = call.data
+    call.expect(1, (batch * call.value("heads"), call.shapes[1][1], time))
+    return call.shapes[1][1], batch, width // (3 if "selfatt" in call.node.op else 2)
+
+
+def arange_values(call: Call) -> np.ndarray:
+    """The values of an ``_arange``, which computes in float64."""
+    start, stop, step = (call.value(name, default) for name, default in (("start", 0), ("stop", None), ("step", 1.0)))
+    if call.flag("infer_range"):
+        raise Misfit(f"{call.node.name!r} (_arange) has a length that follows from its readers")
+    start, stop = (0, start) if stop is None else (start, stop)
+    count = math.ceil((stop - start) / step)
+    values = np.float64(start) + np.arange(count) * np.float64(step)
+    return np.repeat(values, call.value("repeat", 1)).astype(call.text("dtype", "float32"))
+
+
+@shape_of("Pad")
+def pad(call: Call) -> Shape:
+    widths = call.ints("pad_width", ())
+    return tuple(size + widths[2 * axis] + widths[2 * axis + 1] for axis, size in enumerate(call.data))
+
+
+@shape_of("take")
+def take(call: Call) -> Shape:
+    axis = call.axis(default=0)
+    return (*call.data[:axis], *call.shapes[1], *call.data[axis + 1:])
+
+
+RULES.update({
+    "amp_multicast": lambda call: list(call.shapes),
+    "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
+    "transpose": lambda call: tuple(call.data[axis] for axis in call.ints("axes", range(len(call.data))[::-1])),
+    "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
+    "one_hot": lambda call: (*call.data, call.value("depth")),
+    "shape_array": lambda call: (len(call.data),),
+    "size_array": lambda call: (1,),
+    "_rnn_param_concat": lambda call: (sum(shape[0] for shape in call.shapes),),
+    "_np_cumsum": lambda call: (math.prod(call.data),) if call.value("axis") is None else call.data,
+    "_contrib_index_array": lambda call: (*call.data, len(call.ints("axes", call.data))),
+    "_contrib_arange_like": lambda call: call.data if call.value("axis") is None else (call.data[call.axis()],),
+    "_arange": lambda call: (len(arange_values(call)),),
+    **dict.fromkeys(("_zeros", "_ones", "_full"), lambda call: call.ints("shape", ())),
+})

@@ -1,0 +1,153 @@
+"""Applies the rules to a graph."""
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ...core import registry
+from ...core.errors import OpError
+from ..graph import Entry, Graph, Node, is_ours, kind, our_name
+from ..parameters import LAYERS
+from .call import OPEN, RULES, Call, Misfit, Rule, Shape
+
+TYPES: dict[str, Callable] = {}   # operator -> a function of node and types of inputs; others have that of the first
+
+
+def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | None]:
+    """The shape of every output, as far as it follows from shapes of variables; None for others.
+
+    A Misfit if the shapes do not fit, or a node has no rule.
+    """
+    found = {}
+    for node in graph.nodes():
+        if node.is_variable:
+            found[node, 0] = shapes.get(node.name)
+            continue
+        rule = _known(node)
+        call = Call(node, found)
+        try:
+            outputs = rule(call)
+            outputs = outputs if isinstance(outputs, list) else [outputs]
+            if any(not isinstance(size, int) or size < 0 for shape in outputs for size in shape):
+                raise ValueError(f"it would make {outputs}")
+        except Misfit:
+            raise
+        except OpError as error:
+            raise Misfit(f"{node.name!r}: {error.what}") from error
+        except Exception as error:   # of an attribute that is none of the operator's, whatever it is
+            if None not in call.shapes:
+                raise Misfit(f"{node.name!r} ({node.op}) does not take {call.shapes}: {error}") from error
+            outputs = [None]
+        found.update({(node, index): shape for index, shape in enumerate(outputs)})
+    for node in reversed(graph.nodes()):   # the first state of a recurrent cell has the rows of a dense layer's output
+        rows = found[node, 0] if node.op == "FullyConnected" else None
+        if rows and OPEN in (found[node.inputs[0]] or ()):
+            call = Call(node, found)
+            call.expect(0, (rows[0], *call.data[1:]))
+    return found
+
+
+def infer_types(graph: Graph, types: dict[str, np.dtype],
+                outputs: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
+    """The types of outputs, from those of the variables, which are float32 if they are not known.
+
+    A Misfit if a node has no rule, or a layer has parameters of another type.
+    """
+    counts = collections.Counter(node for node, _ in outputs)
+    found = {}
+    for node in graph.nodes():
+        if node.is_variable:
+            found[node, 0] = np.dtype(types.get(node.name, "float32"))
+            continue
+        read = [found.get(entry, found[entry[0], 0]) for entry in node.inputs]
+        _known(node)
+        try:
+            returned = _types_of(node, read)
+        except Misfit:
+            raise
+        except OpError as error:
+            raise Misfit(f"{node.name!r}: {error.what}") from error
+        except Exception as error:   # as above
+            raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
+        returned = returned if isinstance(returned, list) else [returned] * max(counts[node], 1)
+        found.update({(node, index): dtype for index, dtype in enumerate(returned)})
+    return found
+
+
+def _known(node: Node) -> Rule:
+    rule = rule_of(node)
+    if rule is None:
+        raise Misfit(f"{node.name!r} is the operator {kind(node)}, whose shapes only MXNet knows")
+    return rule
+
+
+def rule_of(node: Node) -> Rule | None:
+    """The rule of a node; None if there is none."""
+    return of_contract if is_ours(node) else RULES.get(node.op)
+
+
+def of_contract(call: Call) -> list[Shape]:
+    """An operator of gluonops, by its contract."""
+    op = registry.get(our_name(call.node)).op
+    attrs = _attributes(call.node)
+    known = {arg.name: shape for arg, shape in zip(op.inputs, call.shapes) if shape is not None}
+    shapes = op.infer_shape(attrs, known)
+    for position, arg in enumerate(op.inputs):
+        call.expect(position, shapes[arg.name])
+    return [shapes[out.name] for out in op.outputs]
+
+
+def _attributes(node: Node) -> tuple:
+    """The attributes of an operator of gluonops."""
+    op = registry.get(our_name(node)).op
+    return op.parse({name: value for name, value in node.attrs.items() if name != "op_type"})
+
+
+# -- types --------------------------------------------------------------------------------------------------------
+def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
+    """The type of what a node returns; a list if its outputs have several."""
+    if is_ours(node):
+        op = registry.get(our_name(node)).op
+        found = op.infer_type(_attributes(node), {arg.name: dtype.name for arg, dtype in zip(op.inputs, types)})
+        return [np.dtype(found[out.name]) for out in op.outputs]
+    if node.op in TYPES:
+        return TYPES[node.op](node, types)
+    if node.op in LAYERS:
+        half = "BatchNorm" in node.op and types[0] == np.float16   # its parameters are float32
+        parameters = np.dtype("float32") if half else types[0]
+        if set(types[1:]) - {parameters}:
+            raise Misfit(f"{node.name!r} ({node.op}) has parameters of {types[1]}; expected {parameters}")
+    return types[0]
+
+
+def _chosen(node: Node, types: list[np.dtype]) -> np.dtype:
+    """The type that an attribute chooses."""
+    return np.dtype(_given(node) or "float32")
+
+
+def _given(node: Node) -> str | None:
+    name = node.attrs.get("dtype", "None")
+    return None if name == "None" else name
+
+
+def _of_top(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
+    kind, indices = node.attrs.get("ret_typ", "indices"), _chosen(node, types)
+    return {"indices": indices, "both": [types[0], indices]}.get(kind, types[0])
+
+
+def _of_several(node: Node, types: list[np.dtype]) -> np.dtype:
+    choose = min if node.flag("cast_narrow") else max
+    return choose(types, key=lambda dtype: dtype.itemsize)
+
+
+TYPES.update({
+    **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast", "amp_cast"), _chosen),
+    **dict.fromkeys(("softmax", "log_softmax", "softmin", "_np_cumsum"),
+                    lambda node, types: np.dtype(_given(node) or types[0])),
+    **dict.fromkeys(("_contrib_index_array", "shape_array", "size_array"), lambda node, types: np.dtype("int64")),
+    **dict.fromkeys(("where", "Embedding"), lambda node, types: types[1]),
+    "topk": _of_top,
+    "amp_multicast": _of_several,
+})

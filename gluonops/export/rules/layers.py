@@ -1,0 +1,239 @@
+"""Rules of layers, losses, and what detectors compute."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .call import Call, Shape, shape_of
+
+
+def _places(call: Call) -> tuple[int, list[int]]:
+    """The axis of the channels, and those of the pixels."""
+    rank = len(call.data)
+    is_last = (call.text("layout") or "None").endswith("C")
+    return (rank - 1, [*range(1, rank - 1)]) if is_last else (1, [*range(2, rank)])
+
+
+def _with(call: Call, channels: int, sizes: Sequence[int]) -> Shape:
+    """The shape of the data with other channels and pixels."""
+    axis, places = _places(call)
+    shape = list(call.data)
+    shape[axis] = channels
+    for place, size in zip(places, sizes):
+        call.check(size > 0, 0, "more pixels")
+        shape[place] = int(size)
+    return tuple(shape)
+
+
+def _pixels(call: Call, kernel: Shape) -> list[int]:
+    """The sizes of the data along the axes of the pixels."""
+    pixels = [call.data[place] for place in _places(call)[1]]
+    call.check(len(pixels) == len(kernel), 0, f"{len(kernel) + 2} dimensions")
+    return pixels
+
+
+@shape_of("Convolution", "Convolution_v1", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+def convolution(call: Call) -> Shape:
+    kernel, strides, pads, dilations = call.window()
+    filters, groups = call.value("num_filter"), call.value("num_group", 1)
+    channels, _ = _places(call)
+    sizes = [(size + 2 * pad - dilation * (length - 1) - 1) // stride + 1 for size, length, stride, pad, dilation
+             in zip(_pixels(call, kernel), kernel, strides, pads, dilations)]
+    weight = call.data[channels] // groups
+    call.check(weight * groups == call.data[channels], 0, f"channels in {groups} groups")
+    first = {"_contrib_DeformableConvolution": 2, "_contrib_ModulatedDeformableConvolution": 3}.get(call.node.op, 1)
+    points = call.value("num_deformable_group", 1) * math.prod(kernel)
+    for position, count in zip(range(1, first), (2 * points, points)):   # offsets, and weights of the points
+        call.expect(position, (call.data[0], count, *sizes))
+    call.expect(first, (filters, *kernel, weight) if channels > 1 else (filters, weight, *kernel))
+    call.expect(first + 1, (filters,))
+    return _with(call, filters, sizes)
+
+
+@shape_of("Deconvolution")
+def deconvolution(call: Call) -> Shape:
+    kernel, strides, pads, dilations = call.window()
+    filters, groups = call.value("num_filter"), call.value("num_group", 1)
+    channels, _ = _places(call)
+    adjustments, targets = call.ints("adj", (0,) * len(kernel)), call.ints("target_shape", (0,) * len(kernel))
+    sizes = [stride * (size - 1) + dilation * (length - 1) + 1 - 2 * pad + more for size, length, stride, pad, dilation,
+             more in zip(_pixels(call, kernel), kernel, strides, pads, dilations, adjustments)]
+    sizes = targets if all(targets) else sizes
+    call.expect(1, (call.data[channels], *kernel, filters // groups) if channels > 1
+                else (call.data[channels], filters // groups, *kernel))
+    call.expect(2, (filters,))
+    return _with(call, filters, sizes)
+
+
+@shape_of("FullyConnected")
+def fully_connected(call: Call) -> Shape:
+    count = call.value("num_hidden")
+    flattens = call.flag("flatten", True)
+    rows = call.data[:1] if flattens else call.data[:-1]
+    call.expect(1, (count, math.prod(call.data[1:]) if flattens else call.data[-1]))
+    call.expect(2, (count,))
+    return (*rows, count)
+
+
+@shape_of("Pooling", "Pooling_v1")
+def pooling(call: Call) -> Shape:
+    channels, places = _places(call)
+    if call.flag("global_pool"):
+        return _with(call, call.data[channels], [1] * len(places))
+    kernel, strides, pads, _ = call.window()
+    convention = call.text("pooling_convention", "valid")
+    sizes = []
+    for size, length, stride, pad in zip(_pixels(call, kernel), kernel, strides, pads):
+        call.check(length <= size + 2 * pad, 0, f"pixels for a kernel of {kernel}")
+        if convention == "same":
+            sizes.append(-(-size // stride))
+        else:
+            rest = size + 2 * pad - length
+            sizes.append((-(-rest // stride) if convention == "full" else rest // stride) + 1)
+    return _with(call, call.data[channels], sizes)
+
+
+@shape_of("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm")
+def normalization(call: Call) -> Shape:
+    if call.node.op == "GroupNorm":
+        count = call.value("num_groups", 1)
+    else:
+        count = call.data[call.axis(default=-1 if call.node.op == "LayerNorm" else 1)]
+    for position in range(1, len(call.shapes)):
+        call.expect(position, (count,))
+    return call.data
+
+
+@shape_of("Embedding")
+def embedding(call: Call) -> Shape:
+    call.expect(1, (call.value("input_dim"), call.value("output_dim")))
+    return (*call.data, call.value("output_dim"))
+
+
+@shape_of("RNN")
+def recurrent(call: Call) -> list[Shape]:
+    time, batch, inputs = call.data
+    size, layers = call.value("state_size"), call.value("num_layers")
+    ends = 2 if call.flag("bidirectional") else 1
+    shown = call.value("projection_size") or size
+    gates = {"lstm": 4, "gru": 3}.get(call.text("mode"), 1)
+    if shown == size:   # a projection has weights of its own
+        widths = [inputs, *[size * ends] * (layers - 1)]
+        call.expect(1, (sum(ends * gates * size * (width + size + 2) for width in widths),))
+    states = [(layers * ends, batch, shown), (layers * ends, batch, size)]
+    for position, state in enumerate(states[:2 if call.text("mode") == "lstm" else 1]):
+        call.expect(2 + position, state)
+    returned = states[:2 if call.text("mode") == "lstm" else 1] if call.flag("state_outputs") else []
+    return [(time, batch, shown * ends), *returned]
+
+
+@shape_of("UpSampling")
+def up_sampling(call: Call) -> Shape:
+    batch, channels, height, width = call.data
+    scale = call.value("scale")
+    if call.text("sample_type") == "nearest" and len(call.shapes) > 1:
+        channels = sum(shape[1] for shape in call.shapes) if call.text("multi_input_mode") != "sum" else channels
+    return batch, channels, height * scale, width * scale
+
+
+@shape_of("_contrib_BilinearResize2D")
+def bilinear_resize(call: Call) -> Shape:
+    mode = call.text("mode", "size")
+    sizes = []
+    for axis, name in ((2, "height"), (3, "width")):
+        old, scale = call.data[axis], call.value(f"scale_{name}")
+        if mode == "like":
+            new = call.shapes[1][axis]
+        elif mode == "size":
+            new = call.value(name, 1) if scale is None else int(np.float32(scale) * old)
+        elif mode == "odd_scale":
+            new = int(np.float32(old) * scale) if old % 2 == 0 else int(np.float32(old - 1) * scale) + 1
+        else:
+            parity = {"to_even_down": old % 2 == 1 and -1, "to_even_up": old % 2 == 1 and 1,
+                      "to_odd_down": old % 2 == 0 and -1, "to_odd_up": old % 2 == 0 and 1}
+            new = old + int(parity[mode])
+        sizes.append(new)
+    return (*call.data[:2], *sizes)
+
+
+@shape_of("_contrib_AdaptiveAvgPooling2D")
+def adaptive_average(call: Call) -> Shape:
+    sizes = call.ints("output_size", (1,))
+    return (*call.data[:2], *(sizes * 2)[:2])
+
+
+# -- losses -------------------------------------------------------------------------------------------------------
+@shape_of("SoftmaxOutput")
+def softmax_output(call: Call) -> Shape:
+    label, (batch, _, *rest) = call.shapes[1], call.data
+    if call.flag("multi_output"):
+        taken = [(batch, math.prod(rest)), (batch, *rest), (batch, 1, *rest), call.data]
+        call.expect(1, label if label in taken else taken[0])
+    elif label != call.data:
+        call.expect(1, call.data[:-1])
+    return call.data
+
+
+@shape_of("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
+def regression_output(call: Call) -> Shape:
+    label = call.shapes[1]
+    if label is None:
+        call.expect(1, call.data[:1] if call.data[1:] == (1,) else call.data)
+    else:
+        call.check(math.prod(label) == math.prod(call.data), 1, call.data)
+    return call.data
+
+
+@shape_of("SVMOutput", "softmax_cross_entropy", "batch_take")
+def of_rows(call: Call) -> Shape:
+    """They read a number for each row."""
+    call.expect(1, call.data[:1])
+    return {"SVMOutput": call.data, "softmax_cross_entropy": (1,)}.get(call.node.op, call.data[:1])
+
+
+# -- boxes --------------------------------------------------------------------------------------------------------
+@shape_of("_contrib_box_nms")
+def box_nms(call: Call) -> Shape:
+    call.check(len(call.data) > 1, 0, "rows of boxes")
+    return call.data
+
+
+@shape_of("_contrib_box_decode")
+def box_decode(call: Call) -> Shape:
+    call.check(len(call.data) == 3 and call.data[2] == 4, 0, "(batch, boxes, 4)")
+    call.check(call.shapes[1][1:] == call.data[1:], 1, f"(1, {call.data[1]}, 4)")
+    return call.data
+
+
+@shape_of("_contrib_ROIAlign", "ROIPooling", "_contrib_PSROIPooling")
+def of_regions(call: Call) -> Shape:
+    regions, sizes = call.shapes[1], (call.ints("pooled_size", ()) * 2)[:2]
+    call.check(len(regions) == 2 and regions[1] == 5, 1, "rows of an image and a box")
+    channels = call.value("output_dim", call.data[1])
+    if call.flag("position_sensitive"):
+        channels //= math.prod(sizes)
+    return (regions[0], channels, *sizes)
+
+
+@shape_of("_contrib_MultiBoxPrior")
+def multi_box_prior(call: Call) -> Shape:
+    each_pixel = len(call.ints("sizes", (1.0,))) + len(call.ints("ratios", (1.0,))) - 1
+    return 1, call.data[2] * call.data[3] * each_pixel, 4
+
+
+@shape_of("_contrib_MultiBoxTarget")
+def multi_box_target(call: Call) -> list[Shape]:
+    count, batch = call.data[1], call.shapes[1][0]
+    call.expect(0, (1, count, 4))
+    call.expect(2, (batch, call.shapes[2][1], count))
+    return [(batch, 4 * count), (batch, 4 * count), (batch, count)]
+
+
+@shape_of("_contrib_MultiBoxDetection")
+def multi_box_detection(call: Call) -> Shape:
+    batch, _, count = call.data
+    call.expect(1, (batch, 4 * count))
+    call.expect(2, (1, count, 4))
+    return batch, count, 6
