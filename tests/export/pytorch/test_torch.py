@@ -218,10 +218,11 @@ def test_recurrent_cells(kind, tmp_path):
     assert ".new_zeros(" in source and source.count(f"class {kind}(") == 1 and source.count("self.cell(") == 6
 
 
-def test_a_comparison_that_needs_more_memory_than_there_is(tmp_path, monkeypatch):
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_gradients_that_need_more_memory_than_there_is(tmp_path, monkeypatch):
     from gluonops.export.torch import verify
     monkeypatch.setattr(verify, "usable_memory", lambda: 10 ** 6)
-    with pytest.raises(gops.OpError, match="needs about 0 GB of memory; there are 0. Build the net for smaller images"):
+    with pytest.warns(gops.export.ExportWarning, match="only the outputs in evaluation mode were compared"):
         export(sequence(nn.Dense(1000)), tmp_path, (2, 100))
 
 
@@ -480,7 +481,11 @@ def test_from_files_and_the_command(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_the_written_test_passes_with_torch_alone(tmp_path):
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("memory, modes", [(10 ** 12, 2), (10 ** 3, 1)])
+def test_the_written_test_passes_with_torch_alone(memory, modes, tmp_path, monkeypatch):
+    from gluonops.export.torch import verify
+    monkeypatch.setattr(verify, "usable_memory", lambda: memory)
     export(residual(), tmp_path)
     code = ("import sys\n"
             "sys.modules.update(dict.fromkeys(('gluonops', 'mxnet', 'numpy', 'safetensors')))\n"
@@ -493,10 +498,10 @@ def test_the_written_test_passes_with_torch_alone(tmp_path):
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     ran = run()
-    assert ran.returncode == 0 and "2 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.returncode == 0 and f"{modes} passed" in ran.stdout, ran.stdout + ran.stderr
     source = (tmp_path / "net.py").read_text()
     (tmp_path / "net.py").write_text(source.replace("return F.relu(", "return F.leaky_relu("))
-    assert "2 failed" in run().stdout
+    assert f"{modes} failed" in run().stdout
 
 
 def test_float32(tmp_path):
