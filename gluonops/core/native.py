@@ -33,7 +33,7 @@ FUNCTIONS = ("gluonops_build_info", "gluonops_prepare_call", "gluonops_forget_ca
              "gluonops_call_error", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
              "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
 
-COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.h's
+COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
 
 _lock = threading.Lock()
 _state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}

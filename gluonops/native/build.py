@@ -189,43 +189,34 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
                  sources: list[pathlib.Path], extra: list[str]) -> Iterator[tuple[list[str], pathlib.Path]]:
     """(command, object file) for every translation unit. ``extra`` are options after the usual ones."""
     include = ["-I", str(mxnet / "include")]
-    targets = TARGETS if supports(compiler, AVX2) else {}
     fused = FUSED_CHAINS if supports(compiler, ["-Werror", *FUSED_CHAINS]) else []
     common = [*compiler, *FLAGS, *fused, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
-    # What runs anywhere chooses among the sets. Beside others, it is for old processors: it need not be fast.
-    entry = ["-DGLUONOPS_ENTRY", *(["-DGLUONOPS_ALL_TARGETS", *SMALL] if targets else [])]
+    exact = [*hidden, *SEPARATE_ROUNDING]
+    targets = {"base": ["-DGLUONOPS_ENTRY"]}   # what runs anywhere chooses among the sets
+    if supports(compiler, AVX2):
+        targets["base"] += ["-DGLUONOPS_ALL_TARGETS", *SMALL]   # it is for old processors, and need not be fast
+        targets.update((name, [*flags, f"-DGLUONOPS_TARGET={name}"]) for name, flags in TARGETS.items())
 
-    def unit(name: str, source: pathlib.Path, flags: list[str]) -> tuple[list[str], pathlib.Path]:
-        output = folder / f"{name}.o"
+    def unit(source: pathlib.Path, flags: list[str], suffix: str = "") -> tuple[list[str], pathlib.Path]:
+        output = folder / f"{source.stem}{suffix}.o"
         return [*flags, "-c", str(source), "-o", str(output)], output
 
     # The baseline comes first: if several units define a function, the linker keeps the first one, which runs anywhere.
-    yield unit("lib_api", mxnet / "src" / "lib_api.cc", [*common, *include, *SMALL, "-w"])
-    yield unit("library", MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
-    yield unit("runtime", MXNET / "runtime.cc", hidden)
-    yield unit("old_systems", MXNET / "old_systems.cc", hidden)
-    yield unit("pool", HERE / "pool.cc", hidden)
-    yield unit("neighbours", HERE / "neighbours.cc", hidden)
-    yield unit("blocks", PATCHES / "blocks.cc", hidden)
+    yield unit(mxnet / "src" / "lib_api.cc", [*common, *include, *SMALL, "-w"])
+    yield unit(MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
+    yield unit(MXNET / "place.cc", exact)
+    for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", HERE / "neighbours.cc",
+                   PATCHES / "blocks.cc"):
+        yield unit(source, hidden)
     # It calls what takes the time.
-    yield unit("inside_mxnet", MXNET / "inside.cc",
-               [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])
-    sgd = PATCHES / "sgd.cc"
-    exact = [*hidden, *SEPARATE_ROUNDING]
-    yield unit("sgd_base", sgd, [*exact, *entry])
-    yield unit("place", MXNET / "place.cc", exact)
-    norm = PATCHES / "batch_norm.cc"
-    yield unit("batch_norm_base", norm, [*hidden, *entry])
-    yield unit("operators", sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
-    for source in sources:
-        yield unit(f"{source.stem}_base", source, [*hidden, *entry, *includes(source)])
+    yield unit(MXNET / "inside.cc", [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])
+    yield unit(sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
     for target, flags in targets.items():
-        yield unit(f"sgd_{target}", sgd, [*exact, *flags, f"-DGLUONOPS_TARGET={target}"])
-        yield unit(f"batch_norm_{target}", norm, [*hidden, *flags, f"-DGLUONOPS_TARGET={target}"])
+        yield unit(PATCHES / "sgd.cc", [*exact, *flags], f"_{target}")
+        yield unit(PATCHES / "batch_norm.cc", [*hidden, *flags], f"_{target}")
         for source in sources:
-            yield unit(f"{source.stem}_{target}", source,
-                       [*hidden, *flags, f"-DGLUONOPS_TARGET={target}", *includes(source)])
+            yield unit(source, [*hidden, *flags, *includes(source)], f"_{target}")
 
 
 def versions(mxnet: pathlib.Path) -> list[str]:

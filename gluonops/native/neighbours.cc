@@ -2,17 +2,15 @@
 // how many threads want to run.
 #include "neighbours.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
 #include <sstream>
 #include <string>
-#ifdef __linux__
-#include <sched.h>
-#include <unistd.h>
-#endif
 
 namespace gluonops {
 namespace {
@@ -35,7 +33,6 @@ struct Load {
     int running;      // threads that have a processor or wait for one, on the whole machine
 };
 
-#ifdef __linux__
 // Seconds of work on one processor, from its line of /proc/stat after the name: user, nice, system, idle, waiting for
 // input and output, interrupts, soft interrupts, and what the hypervisor took.
 double seconds_of_work(std::istringstream &fields)
@@ -81,9 +78,6 @@ Load load_now()
         return {};
     return load_of(stat, allowed);
 }
-#else
-Load load_now() { return {}; }
-#endif
 
 double seconds_of_this_process()
 {

@@ -21,6 +21,7 @@
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -31,11 +32,9 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#ifdef __linux__
-#include <sched.h>
-#endif
 
 #include "neighbours.h"
+#include "target.h"
 
 namespace gluonops {
 namespace {
@@ -104,22 +103,11 @@ Clock::duration time_run()
     return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-const int NOWHERE = -1;
-
-// The processor that the calling thread has now, or NOWHERE where the system does not tell.
-int processor()
-{
-#ifdef __linux__
-    return sched_getcpu();
-#else
-    return NOWHERE;
-#endif
-}
+const int NOWHERE = -1;   // what sched_getcpu() says if it does not know
 
 // Moves the calling thread to another processor, if it may use one.
 void leave_processor()
 {
-#ifdef __linux__
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed))
         return;
@@ -127,7 +115,6 @@ void leave_processor()
     CPU_CLR(sched_getcpu(), &others);
     if (!sched_setaffinity(0, sizeof(others), &others))   // it fails if there is no other one
         sched_setaffinity(0, sizeof(allowed), &allowed);
-#endif
 }
 
 // Which helpers may enter the loop, and how many are inside. Both are in one word, so that a helper enters an open loop
@@ -169,7 +156,7 @@ public:
             return;
         }
         start_helpers(threads - 1);
-        callers_processor_.store(processor());
+        callers_processor_.store(sched_getcpu());
         loop_ = loop;
         next_chunk_.store(0);
         gate_.open(std::min(threads - 1, helpers_));
@@ -235,7 +222,7 @@ private:
     // Whether the calling helper has the processor on which the last loop began.
     bool is_beside_caller() const
     {
-        const int own = processor();
+        const int own = sched_getcpu();
         return own != NOWHERE && own == callers_processor_.load();
     }
 
@@ -329,11 +316,9 @@ int default_threads()
         if (wanted > 0)
             return wanted;
     }
-#ifdef __linux__
     cpu_set_t allowed;
     if (!sched_getaffinity(0, sizeof(allowed), &allowed))
         return CPU_COUNT(&allowed);
-#endif
     return std::max(1, int(std::thread::hardware_concurrency()));
 }
 
@@ -345,9 +330,12 @@ std::atomic<int> &thread_limit()
 
 }  // namespace
 
-void set_most_threads(int threads) { thread_limit() = std::max(1, threads); }
-
 int most_threads() { return thread_limit(); }
+
+GLUONOPS_PUBLIC int gluonops_threads() { return most_threads(); }
+
+// Helpers that run already stay.
+GLUONOPS_PUBLIC void gluonops_set_threads(int threads) { thread_limit() = std::max(1, threads); }
 
 int team_size(int64_t items, int64_t bytes)
 {

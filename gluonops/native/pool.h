@@ -31,8 +31,7 @@ class DirectCall {
 // Runs the loop in the calling thread and in up to `threads - 1` helpers. Returns when all items are computed.
 void run_loop(const Loop &loop, int threads);
 
-// Sets how many threads a loop may have, the caller included. Helpers that run already stay.
-void set_most_threads(int threads);
+// How many threads a loop may have, the caller included.
 int most_threads();
 
 }  // namespace gluonops

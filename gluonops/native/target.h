@@ -15,6 +15,8 @@
 #define GLUONOPS_OUTLINE GLUONOPS_INLINE
 #endif
 #define GLUONOPS_LAMBDA __attribute__((always_inline))
+// Of a function that Python calls by its name. All others are hidden in the library.
+#define GLUONOPS_PUBLIC extern "C" __attribute__((visibility("default")))
 
 namespace gluonops {
 
@@ -23,5 +25,15 @@ enum Target { BASE, AVX2, AVX512 };
 // The best of this processor, or what the environment variable GLUONOPS_NATIVE_TARGET (base, avx2, avx512) limits
 // it to. Asked once.
 Target target();
+
+// Declares functions that every instruction set has; and calls the best one.
+#define GLUONOPS_OF_EVERY_TARGET(functions) \
+    namespace base { functions } namespace avx2 { functions } namespace avx512 { functions }
+#ifdef GLUONOPS_ALL_TARGETS
+#define GLUONOPS_BEST(call) \
+    (target() == AVX512 ? avx512::call : target() == AVX2 ? avx2::call : base::call)
+#else
+#define GLUONOPS_BEST(call) base::call
+#endif
 
 }  // namespace gluonops

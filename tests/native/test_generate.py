@@ -109,15 +109,14 @@ def test_an_attribute_is_declared_once(package, tmp_path):
     for line in ("int64_t times = 2;", "double slope = 0.5;",
                  "struct ScratchKind { enum Value { A, BC }; };",
                  "ScratchKind::Value kind = ScratchKind::BC;", "std::optional<int64_t> skip;",
-                 "std::optional<double> least = 1.5;"):
+                 "std::optional<double> least = {1.5};"):
         assert line in header
     text = source.with_name("operators.cc").read_text()
-    for line in ('attrs.times = given.integer("times", attrs.times, 1);',
-                 '"slope", attrs.slope, {"a finite number above 0", -INFINITY, 0.0, INFINITY});',
-                 'attrs.kind = ScratchKind::Value(given.choice("kind", int(attrs.kind), {"a", "b_c"}));',
-                 'attrs.skip = given.optional_integer("skip", attrs.skip);',
-                 'attrs.least = given.optional_number("least", attrs.least,',
-                 '{"None or a finite number of at least 0", 0.0, -INFINITY, INFINITY}',
+    for line in ('attrs.times = given.get("times", attrs.times, "an integer of at least 1", Integer{1});',
+                 'attrs.slope, "a finite number above 0", Number{-INFINITY, 0.0, INFINITY});',
+                 'attrs.kind = given.get("kind", attrs.kind, "\'a\' or \'b_c\'", Word{{"a", "b_c"}});',
+                 'attrs.skip = given.get("skip", attrs.skip, "None or an integer", OrNone{Integer{}});',
+                 '"None or a finite number of at least 0", OrNone{Number{0.0, -INFINITY, INFINITY}});',
                  'named("n", "n * times", factor(NAME, "times", Wide(attrs.times)), {})'):
         assert line in text
 
@@ -194,8 +193,9 @@ def test_a_number_that_cannot_be_derived_is_refused(package, tmp_path, record, m
         load().generate(tmp_path / "generated", package)
 
 
-@pytest.mark.parametrize("more", ['Attr("names", type("Names", (), {"takes_tuples": False})(), 1)',
-                                  'Attr("x", Optional(Bool()), None)'])
+@pytest.mark.parametrize("more", [
+    'Attr("names", type("Names", (), {"takes_tuples": False})(), 1)',
+    'Attr("x", Optional(type("Names", (), {"expected": "", "type": "", "takes_tuples": False})()), None)'])
 def test_a_kind_without_a_form_in_cpp_is_refused(package, tmp_path, more):
     declare(package, more)
     with pytest.raises(ValueError, match="C\\+\\+"):

@@ -92,10 +92,10 @@ void loops_in_loops()
 void changing_numbers()
 {
     for (int round = 0; round < ROUNDS; ++round) {
-        set_most_threads(1 + round % 4);
+        gluonops_set_threads(1 + round % 4);
         std::this_thread::yield();
     }
-    set_most_threads(4);
+    gluonops_set_threads(4);
 }
 
 void race()
@@ -114,7 +114,7 @@ void race()
 
 int main(int count, char **arguments)
 {
-    set_most_threads(4);
+    gluonops_set_threads(4);
     if (count > 1 && !strcmp(arguments[1], "race")) {
         race();
         return 0;

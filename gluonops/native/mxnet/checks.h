@@ -25,13 +25,13 @@ inline bool checking_values()
 // One number of a tensor of any type.
 inline double number_at(const View &tensor, int64_t i) { return base::value_at({tensor.data, tensor.type}, i); }
 
-// An element's place in a shape: "1, 0".
-inline std::string position_text(int64_t i, const std::vector<int64_t> &shape)
+// An element's place in a shape, along each axis.
+inline std::vector<int64_t> position_of(int64_t i, const std::vector<int64_t> &shape)
 {
-    std::string text;
+    std::vector<int64_t> position(shape.size());
     for (size_t axis = shape.size(); axis-- > 0; i /= shape[axis])
-        text = std::to_string(i % shape[axis]) + (text.empty() ? "" : ", ") + text;
-    return text;
+        position[axis] = i % shape[axis];
+    return position;
 }
 
 inline std::string more_text(int64_t count)
@@ -55,7 +55,7 @@ inline void check_indices(const char *where, const char *name, const View &tenso
     if (!wrong)
         return;
     const std::string skip = ignore_name ? std::string(", or name the value to skip with ") + ignore_name : "";
-    refuse(where, std::string(name) + "[" + position_text(first, tensor.shape()) + "] is " +
+    refuse(where, std::string(name) + "[" + listed(position_of(first, tensor.shape()), integer_text) + "] is " +
            number_text(number_at(tensor, first)) + more_text(wrong) + "; expected a whole number from 0 to " +
            std::to_string(size - 1), "Correct the labels" + skip);
 }
@@ -92,14 +92,12 @@ void check_rows(const char *where, const char *name, const View &tensor, const V
     read(first);
     std::vector<int64_t> outer = tensor.shape();
     outer.pop_back();
-    std::string place, numbers = number_text(row[0]);
-    int64_t rest = first;
-    for (size_t axis = outer.size(); axis-- > 0; rest /= outer[axis])
-        place += (place.empty() ? "" : " of ") + texts.axes[axis] + " " + std::to_string(rest % outer[axis]);
-    for (size_t c = 1; c < columns; ++c)
-        numbers += ", " + number_text(row[c]);
-    refuse(where, std::string(name) + "[" + position_text(first, outer) + "], " + place + ", is (" + numbers + ")" +
-           more_text(wrong) + "; expected " + texts.expected, texts.remedy);
+    const std::vector<int64_t> position = position_of(first, outer);
+    std::string place;
+    for (size_t axis = outer.size(); axis-- > 0;)
+        place += (place.empty() ? "" : " of ") + texts.axes[axis] + " " + std::to_string(position[axis]);
+    refuse(where, std::string(name) + "[" + listed(position, integer_text) + "], " + place + ", is (" +
+           listed(row, number_text) + ")" + more_text(wrong) + "; expected " + texts.expected, texts.remedy);
 }
 
 }  // namespace gluonops

@@ -13,21 +13,19 @@
 #include <vector>
 
 #include "refusal.h"
-#include "sizes.h"
+#include "registration.h"
 #include "wide.h"
 
 namespace gluonops {
 
 typedef std::vector<int64_t> Shape;
 
-const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
+const int64_t UNKNOWN = -1;   // a size
 
-// How many pairs a flat list of pairs holds.
-template <typename Values>
-Wide pairs_in(const Values &values)
-{
-    return Wide(int64_t(values.size() / 2));
-}
+// A tensor of float64 of so many elements fills the address space.
+const int64_t MOST_ELEMENTS = int64_t(1) << 60;
+
+const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
 
 // A factor from attributes, and what the user calls it; without a label there is none, and it is 1.
 struct Size {
@@ -180,6 +178,15 @@ struct Shapes {
     std::vector<Count> counts;
 };
 
+// Whether a tensor with these sizes, of which some may be UNKNOWN, has more elements than any can have.
+inline bool too_many_elements(const Shape &shape)
+{
+    Wide elements = 1;
+    for (const int64_t size : shape)
+        elements = elements * (size == UNKNOWN ? 1 : size);
+    return elements > MOST_ELEMENTS;
+}
+
 // What is known of a tensor's shape.
 struct Known {
     const char *name;
@@ -189,10 +196,7 @@ struct Known {
 
 inline std::string pattern_text(const Pattern &dims)
 {
-    std::string text = "(";
-    for (size_t i = 0; i < dims.size(); ++i)
-        text += (i ? ", " : "") + dims[i].text;
-    return text + (dims.size() == 1 ? ",)" : ")");
+    return tuple_text(dims, [](const Dim &dim) { return dim.text; });
 }
 
 // Works out the shapes of one operator's tensors. The work of gluonops/core/dims.py, with its messages.
@@ -233,8 +237,6 @@ class Solver {
         Wide size;
         const Known *source;
     };
-
-    const Base *find(const Dim &dim) const { return find(dim.name); }
 
     const Base *find(const std::string &name) const
     {
@@ -285,7 +287,7 @@ class Solver {
     void take(size_t t, const Dim &dim, int64_t size)
     {
         const Dim::Scaled base = dim.base(size);
-        const Base *before = find(dim);
+        const Base *before = find(dim.name);
         if (base.whole && before && before->size == base.value)
             return;
         if (base.whole && !before) {
@@ -316,7 +318,7 @@ class Solver {
     // Refuses a dimension that does not divide.
     void check_value(const Dim &dim) const
     {
-        const Base *base = dim.fixed() ? nullptr : find(dim);
+        const Base *base = find(dim.name);   // a fixed size has none
         if (!base)
             return;
         const Dim::Scaled value = dim.value(base->size);
@@ -353,7 +355,7 @@ class Solver {
     // The size of a tensor's dimension; refuses one that no tensor has.
     int64_t size_of(size_t t, const Dim &dim) const
     {
-        const Base *base = dim.fixed() ? nullptr : find(dim);
+        const Base *base = find(dim.name);
         if (!dim.fixed() && !base)
             return UNKNOWN;
         const Wide size = base ? dim.value(base->size).value : dim.fixed_size.value;

@@ -1,10 +1,11 @@
-// See direct.h. Compiled by inside.cc.
+// Small calls outside of graphs, computed by the thread that asks for them. Compiled by inside.cc.
+//
+// MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far longer
+// where other processes want the processors. torch and onnxruntime compute in the calling thread.
 //
 // What MXNet has in public is enough. An asynchronous function that is pushed to the engine runs in the thread that pushes
 // it, if the variables that it reads are ready. So it is pushed with the inputs as variables, and computes at once if it
 // runs in that thread. If it runs later, in another one, it does nothing.
-#include "direct.h"
-
 #include <mxnet/c_api.h>
 #include <mxnet/engine.h>
 #include <mxnet/ndarray.h>
@@ -23,6 +24,7 @@
 
 #include "../kernel.h"
 #include "../pool.h"
+#include "../target.h"
 #include "registration.h"
 #include "symbols.h"
 
@@ -148,6 +150,10 @@ class Outputs {
 
 }  // namespace
 
+// NOT_NOW: the engine has to do it. The inputs are not computed yet, are large, or lie elsewhere; or the call is recorded.
+enum Answer { COMPUTED, NOT_NOW, REFUSED };
+
+// An operator with its attributes.
 class PreparedCall {
  public:
     PreparedCall(const Registration &operation, int attributes, const char *const *names, const char *const *texts)
@@ -318,7 +324,10 @@ void find_engine(void *library)
                  resolve(library, "_ZNK5mxnet7NDArray5Chunk9IsDefaultEv", &is_plain);
 }
 
-PreparedCall *prepare_call(const char *graph_name, int attributes, const char *const *names, const char *const *texts)
+// The operator of this library with that name in graphs, and its attributes' names and values; nullptr if there is no
+// such operator. gluonops_forget_call() ends it.
+GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int attributes, const char *const *names,
+                                                    const char *const *texts)
 {
     for (const Registration *each = Registration::first; each; each = each->next)
         if (!strcmp(each->graph_name, graph_name))
@@ -326,9 +335,11 @@ PreparedCall *prepare_call(const char *graph_name, int attributes, const char *c
     return nullptr;
 }
 
-void forget_call(PreparedCall *call) { delete call; }
+GLUONOPS_PUBLIC void gluonops_forget_call(PreparedCall *call) { delete call; }
 
-Answer call_directly(PreparedCall *call, void **tensors)
+// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `tensors` are handles: the inputs,
+// and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
+GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
 {
     const Registration &operation = call->operation;
     try {
@@ -347,6 +358,7 @@ Answer call_directly(PreparedCall *call, void **tensors)
     }
 }
 
-const char *error_of_direct_call() { return error_text.c_str(); }
+// Why the answer to the thread's last gluonops_call() was REFUSED.
+GLUONOPS_PUBLIC const char *gluonops_call_error() { return error_text.c_str(); }
 
 }  // namespace gluonops

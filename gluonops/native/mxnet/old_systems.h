@@ -4,19 +4,14 @@
 // does not load. The versions below are the first ones, and compute the same.
 #pragma once
 
-#include <limits.h>   // for __GLIBC__
-
-#ifdef __GLIBC__
-#if defined(__x86_64__)
-#define GLUONOPS_FIRST "GLIBC_2.2.5"
-#define GLUONOPS_FIRST_OF_DLADDR1 "GLIBC_2.3.3"
-#elif defined(__aarch64__)
+#if defined(__aarch64__)
 #define GLUONOPS_FIRST "GLIBC_2.17"
 #define GLUONOPS_FIRST_OF_DLADDR1 "GLIBC_2.17"
-#endif
+#else
+#define GLUONOPS_FIRST "GLIBC_2.2.5"
+#define GLUONOPS_FIRST_OF_DLADDR1 "GLIBC_2.3.3"
 #endif
 
-#ifdef GLUONOPS_FIRST
 #define GLUONOPS_VERSION_OF(function, version) GLUONOPS_OLDER(function, function, version)
 #define GLUONOPS_OLDER(function, older, version) asm(".symver " #function ", " #older "@" version)
 // Since glibc 2.29 they do not look at _LIB_VERSION.
@@ -35,4 +30,3 @@ GLUONOPS_OLDER(__isoc23_sscanf, sscanf, GLUONOPS_FIRST);
 GLUONOPS_OLDER(__isoc23_strtol, strtol, GLUONOPS_FIRST);
 // std::condition_variable::wait; since GCC 12 it is noexcept.
 GLUONOPS_VERSION_OF(_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE, "GLIBCXX_3.4.11");
-#endif

@@ -42,23 +42,14 @@ inline std::vector<View> views(const std::vector<MXTensor> &arrays)
 inline void clear(const View &array) { memset(array.data, 0, size_t(array.size() * size_of(array.type))); }
 
 // A copy of a node's attributes, to compare the next node's with. MXNet lists the same ones in the same order.
-class KeptTexts {
- public:
-    void set(const Texts &texts) { kept_.assign(texts.begin(), texts.end()); }
+typedef std::vector<std::pair<std::string, std::string>> KeptTexts;
 
-    bool operator==(const Texts &texts) const
-    {
-        if (kept_.size() != texts.size())
-            return false;
-        for (size_t i = 0; i < texts.size(); ++i)
-            if (kept_[i].first != texts[i].first || kept_[i].second != texts[i].second)
-                return false;
-        return true;
-    }
-
- private:
-    std::vector<std::pair<std::string, std::string>> kept_;
-};
+inline bool are_equal(const KeptTexts &kept, const Texts &texts)
+{
+    return std::equal(kept.begin(), kept.end(), texts.begin(), texts.end(), [](const auto &one, const auto &other) {
+        return one.first == other.first && one.second == other.second;
+    });
+}
 
 // An operator's attributes, whose type its own functions know.
 typedef std::shared_ptr<const void> AnyAttrs;
@@ -107,9 +98,9 @@ class Registered {
     // The same for the functions of registration.h.
     const void *parse(const Texts &texts)
     {
-        if (!parsed || !(parsed_texts == texts)) {
+        if (!parsed || !are_equal(parsed_texts, texts)) {
             parsed.reset();
-            parsed_texts.set(texts);
+            parsed_texts.assign(texts.begin(), texts.end());
             parsed = parse(Strings(texts.begin(), texts.end()));
         }
         return parsed.get();
@@ -163,11 +154,11 @@ class Registered {
     // Every tensor's shape from those that are known, forwards and backwards.
     void infer_shape(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
     {
-        const bool asked = found_inputs.size() && inferred_texts == texts && known_inputs == *inputs &&
+        const bool asked = found_inputs.size() && are_equal(inferred_texts, texts) && known_inputs == *inputs &&
                            known_outputs == *outputs;
         if (!asked) {
             found_inputs.clear();
-            inferred_texts.set(texts);
+            inferred_texts.assign(texts.begin(), texts.end());
             known_inputs = *inputs;
             known_outputs = *outputs;
             reported(op.name, [&] { complete(parse(texts), inputs, outputs); });
@@ -320,19 +311,12 @@ class Registered {
     {
         if (!inputs[first].shape().empty())
             return;
-        const Tensors tensors = op.tensors(attrs);
-        std::vector<int> ndims;
-        std::vector<Known> known;
-        for (size_t i = 0; i < tensors.size(); ++i) {
-            const bool input = i < op.inputs;
-            known.push_back({tensors[i].name, input || !outputs.empty(),
-                             input              ? inputs[first + i].shape()
-                             : outputs.empty() ? Shape()
-                                                : outputs[i - op.inputs].shape()});
-            if (input)
-                ndims.push_back(int(known[i].shape.size()));
-        }
-        solve(op.name, op.shapes(attrs, ndims), known);
+        PartialShapes of_inputs, of_outputs(op.outputs);
+        for (size_t i = 0; i < op.inputs; ++i)
+            of_inputs.push_back({true, inputs[first + i].shape()});
+        for (size_t i = 0; i < outputs.size(); ++i)
+            of_outputs[i] = {true, outputs[i].shape()};
+        complete(attrs, &of_inputs, &of_outputs);
     }
 
  private:

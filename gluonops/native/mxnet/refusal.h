@@ -22,14 +22,26 @@ struct Refusal {
     throw Refusal{"gluonops." + where + ": " + what + ". " + remedy + "."};
 }
 
-// A tuple as Python writes it.
-inline std::string shape_text(const std::vector<int64_t> &shape)
+// Items with commas between, as text(item) writes each of them.
+template <typename Items, typename Text>
+std::string listed(const Items &items, const Text &text)
 {
-    std::string text = "(";
-    for (size_t i = 0; i < shape.size(); ++i)
-        text += (i ? ", " : "") + std::to_string(shape[i]);
-    return text + (shape.size() == 1 ? ",)" : ")");
+    std::string all;
+    for (const auto &item : items)
+        all += (all.empty() ? "" : ", ") + std::string(text(item));
+    return all;
 }
+
+// A tuple as Python writes it.
+template <typename Items, typename Text>
+std::string tuple_text(const Items &items, const Text &text)
+{
+    return "(" + listed(items, text) + (items.size() == 1 ? ",)" : ")");
+}
+
+inline std::string integer_text(int64_t value) { return std::to_string(value); }
+
+inline std::string shape_text(const std::vector<int64_t> &shape) { return tuple_text(shape, integer_text); }
 
 inline std::string value_text(bool value) { return value ? "True" : "False"; }
 inline std::string value_text(int value) { return std::to_string(value); }

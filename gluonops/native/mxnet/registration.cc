@@ -18,11 +18,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "direct.h"
 #include "functions.h"
 #include "../kernel.h"
 #include "../patches/mxnet_batch_norm.h"
-#include "sizes.h"
+#include "../target.h"
 #include "symbols.h"
 
 namespace gluonops {
@@ -160,25 +159,16 @@ class Views {
 };
 
 template <typename T>
-T sum(T left, T right)
-{
-    return T(left + right);
-}
-
-template <>
-Half sum(Half left, Half right)
-{
-    return base::narrow(base::widen(left) + base::widen(right));
-}
-
-template <typename T>
 void add_values(const View &target, const void *values)
 {
     T *const to = static_cast<T *>(target.data);
     const T *const from = static_cast<const T *>(values);
     base::parallel_for(target.size(), 3 * sizeof(T), [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-            to[i] = sum(to[i], from[i]);
+            if constexpr (std::is_same<T, Half>::value)
+                to[i] = base::narrow(base::widen(to[i]) + base::widen(from[i]));
+            else
+                to[i] = T(to[i] + from[i]);
     });
 }
 
@@ -354,7 +344,8 @@ bool find_mxnet(const void *inside)
 
 nnvm::Op *find_op(const std::string &name) { return const_cast<nnvm::Op *>(get_op(name)); }
 
-bool honours_requests() { return update_attributes != nullptr; }
+// Whether the operators honour MXNet's request to add to a gradient.
+GLUONOPS_PUBLIC bool gluonops_honours_requests() { return update_attributes != nullptr; }
 
 void install_operators()
 {

@@ -21,6 +21,9 @@ namespace gluonops {
 // Of what is set here, over what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
 const int PRIORITY = 100;
 
+// What MXNet takes as a size: 2**63 - 1 where it is built for large tensors, else 2**31 - 1.
+extern int64_t largest_size;
+
 // What is known of a tensor's shape; a size that is unknown is -1.
 struct PartialShape {
     bool has_ndim;
@@ -71,11 +74,11 @@ struct Registration {
 // shape inference from now on.
 bool find_mxnet(const void *inside);
 
-// Whether find_mxnet succeeded: then our operators honour the request.
-bool honours_requests();
-
 // An operator of MXNet's by name. find_mxnet has to have succeeded.
 nnvm::Op *find_op(const std::string &name);
+
+// Finds what gluonops_call() needs of MXNet's library, which dlopen has returned: see direct.cc.
+void find_engine(void *library);
 
 // Gives MXNet every operator's functions, once; it has to know the operators by then. Without find_mxnet it does
 // nothing.

@@ -37,4 +37,10 @@ Target target()
     return found;
 }
 
+GLUONOPS_PUBLIC const char *gluonops_target()
+{
+    static const char *const names[] = {"base", "avx2", "avx512"};
+    return names[target()];
+}
+
 }  // namespace gluonops

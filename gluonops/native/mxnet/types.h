@@ -57,12 +57,9 @@ inline std::vector<int> inferred_types(const char *where, const TypeVariables &v
         const std::vector<int> &allowed = variables[variable].types;
         const auto has = [&] { return std::string(tensor.name) + " has dtype " + type_name(type) + "; expected "; };
         if (std::find(allowed.begin(), allowed.end(), type) == allowed.end()) {
-            std::string expected = type_name(allowed[0]);
-            for (size_t a = 1; a < allowed.size(); ++a)
-                expected += std::string(", ") + type_name(allowed[a]);
             const char *other = type_name(allowed[std::min(size_t(1), allowed.size() - 1)]);
-            refuse(where, has() + expected, std::string("Cast it, for instance ") + tensor.name + ".astype('" + other +
-                   "')");
+            refuse(where, has() + listed(allowed, type_name),
+                   std::string("Cast it, for instance ") + tensor.name + ".astype('" + other + "')");
         }
         Bound &bound = bounds[variable];
         if (bound.type == -1)

@@ -28,7 +28,6 @@ class Wide {
     friend Wide operator/(Wide a, Wide b) { return Wide(a.value_ / b.value_, 0); }
     friend Wide operator%(Wide a, Wide b) { return Wide(a.value_ % b.value_, 0); }
     friend bool operator==(Wide a, Wide b) { return a.value_ == b.value_; }
-    friend bool operator!=(Wide a, Wide b) { return a.value_ != b.value_; }
     friend bool operator<(Wide a, Wide b) { return a.value_ < b.value_; }
     friend bool operator>(Wide a, Wide b) { return a.value_ > b.value_; }
 

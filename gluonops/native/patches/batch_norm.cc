@@ -7,26 +7,17 @@
 
 namespace gluonops {
 
-#ifndef GLUONOPS_ENTRY
+GLUONOPS_OF_EVERY_TARGET(void run_norm(const NormForward &call, const NormMemory &memory);
+                         void run_norm(const NormBackward &call, const NormMemory &memory);)
+
 namespace GLUONOPS_TARGET {
 
 void run_norm(const NormForward &call, const NormMemory &memory) { run(call, memory); }
 void run_norm(const NormBackward &call, const NormMemory &memory) { run(call, memory); }
 
 }  // namespace GLUONOPS_TARGET
-#else
 
-#ifdef GLUONOPS_ALL_TARGETS
-namespace avx2 {
-void run_norm(const NormForward &call, const NormMemory &memory);
-void run_norm(const NormBackward &call, const NormMemory &memory);
-}
-namespace avx512 {
-void run_norm(const NormForward &call, const NormMemory &memory);
-void run_norm(const NormBackward &call, const NormMemory &memory);
-}
-#endif
-
+#ifdef GLUONOPS_ENTRY
 namespace {
 
 template <typename Call>
@@ -37,18 +28,12 @@ void run_best(const Call &call)
     std::vector<float> factors(size_t(size.planes * FACTORS));
     const NormMemory memory = {sums.data(), factors.data()};
 #ifdef GLUONOPS_ALL_TARGETS
-    switch (target()) {
-    case AVX512:
-        // With AVX-512, GCC 12's code for these blocks is less accurate where the mean is far from zero. Why is not
-        // known. oneDNN has such blocks here only if it is told to leave AVX-512 alone (DNNL_MAX_CPU_ISA).
-        if (size.lanes != 8)
-            return avx512::run_norm(call, memory);
+    // With AVX-512, GCC 12's code for these blocks is less accurate where the mean is far from zero. Why is not known.
+    // oneDNN has such blocks here only if it is told to leave AVX-512 alone (DNNL_MAX_CPU_ISA).
+    if (target() == AVX512 && size.lanes == 8)
         return avx2::run_norm(call, memory);
-    case AVX2: return avx2::run_norm(call, memory);
-    default: break;
-    }
 #endif
-    base::run(call, memory);
+    GLUONOPS_BEST(run_norm(call, memory));
 }
 
 }  // namespace
@@ -58,7 +43,6 @@ void norm_backward(const NormBackward &call) { run_best(call); }
 
 // No instruction set has much that helps.
 void copy_to_blocks(const Planes &size, const float *plain, float *blocked) { base::to_blocks(size, plain, blocked); }
-
 #endif
 
 }  // namespace gluonops

@@ -7,11 +7,10 @@
 // So MXNet's calls of posix_memalign and free are led here. Only MXNet's are: nothing changes for the rest of the
 // process. A freed block goes to the end of a list, and the next tensor of about its size gets it. When the blocks in
 // the lists exceed a bound, the one that was freed first goes back to the system.
-#include "blocks.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,6 +22,8 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+
+#include "../target.h"
 
 namespace gluonops {
 namespace {
@@ -84,10 +85,8 @@ char *map_pages(size_t size)
     if (size < LARGE_PAGE)
         return map_aligned(mapped, whole_pages(1));
     char *const pages = map_aligned(mapped, LARGE_PAGE);
-#ifdef MADV_HUGEPAGE
     if (pages)
         madvise(pages, mapped, MADV_HUGEPAGE);
-#endif
     return pages;
 }
 
@@ -207,12 +206,11 @@ private:
     // The block that was freed last: it may still be in the processor's caches.
     void *take_kept(size_t size)
     {
-        const auto found = kept_.find(size);
-        if (found == kept_.end())
+        std::deque<Kept> &blocks = kept_[size];
+        if (blocks.empty())
             return nullptr;
-        void *const block = found->second.back().block;
-        found->second.pop_back();
-        remove_if_empty(found);
+        void *const block = blocks.back().block;
+        blocks.pop_back();
         kept_bytes_ -= size;
         in_use_[block] = size;
         return block;
@@ -238,24 +236,18 @@ private:
         const auto oldest = find_oldest();
         const Mapping mapping{oldest->second.front().block, oldest->first};
         oldest->second.pop_front();
-        remove_if_empty(oldest);
         kept_bytes_ -= mapping.size;
         return mapping;
     }
 
     BySize::iterator find_oldest()
     {
-        auto oldest = kept_.begin();
+        auto oldest = kept_.end();
         for (auto each = kept_.begin(); each != kept_.end(); ++each)
-            if (each->second.front().freed < oldest->second.front().freed)
+            if (!each->second.empty() &&
+                (oldest == kept_.end() || each->second.front().freed < oldest->second.front().freed))
                 oldest = each;
         return oldest;
-    }
-
-    void remove_if_empty(BySize::iterator blocks)
-    {
-        if (blocks->second.empty())
-            kept_.erase(blocks);
     }
 
     Lock lock_;
@@ -373,7 +365,9 @@ bool take_over(const void *inside)
 
 }  // namespace
 
-bool keep_blocks(const void *inside, int64_t bytes)
+// Keeps at most `bytes` of freed blocks from now on, and gives what is above it back to the system. 0 keeps nothing.
+// `inside` is an address of any function of MXNet's library. Returns whether MXNet takes its blocks from here.
+GLUONOPS_PUBLIC int gluonops_keep_blocks(const void *inside, int64_t bytes)
 {
     static const bool taken_over = take_over(inside);
     if (taken_over)
@@ -381,6 +375,7 @@ bool keep_blocks(const void *inside, int64_t bytes)
     return taken_over;
 }
 
-int64_t kept_bytes() { return int64_t(blocks().kept_bytes()); }
+// Bytes in the blocks that are kept now.
+GLUONOPS_PUBLIC int64_t gluonops_kept_bytes() { return int64_t(blocks().kept_bytes()); }
 
 }  // namespace gluonops

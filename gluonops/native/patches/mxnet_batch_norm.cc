@@ -4,6 +4,8 @@
 // read where MXNet 1.9.1 stores it, after a check with an NDArray whose layout is known.
 #include "mxnet_batch_norm.h"
 
+#include "../target.h"
+
 #if __has_include(<mkldnn/oneapi/dnnl/dnnl_types.h>)   // MXNet has oneDNN, in the version of 1.9.1
 
 #include <dmlc/strtonum.h>
@@ -45,7 +47,7 @@ void *(*get_stream)();
 void (*submit)(void *stream, bool clean_up);
 mxnet::FComputeEx forward_of_mxnet, backward_of_mxnet;
 
-std::atomic<int64_t> calls{0};
+std::atomic<int64_t> calls{0};   // forward or backward, that were computed here
 
 // The beginning of MXNet's NDArray::Chunk, the first member of an NDArray, and of its MKLDNNMemory.
 struct Memory {
@@ -363,7 +365,7 @@ void replace_batch_norm(void *library)
     replace<backward, &backward_of_mxnet>("_backward_BatchNorm");
 }
 
-int64_t batch_norm_calls() { return calls; }
+GLUONOPS_PUBLIC int64_t gluonops_batch_norm_calls() { return calls; }
 
 }  // namespace gluonops
 
@@ -372,7 +374,7 @@ int64_t batch_norm_calls() { return calls; }
 namespace gluonops {
 
 void replace_batch_norm(void *) {}
-int64_t batch_norm_calls() { return 0; }
+GLUONOPS_PUBLIC int64_t gluonops_batch_norm_calls() { return 0; }
 
 }  // namespace gluonops
 

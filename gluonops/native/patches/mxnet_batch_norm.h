@@ -4,16 +4,11 @@
 // process per core that was more than half of a training step. The threads of pool.h wait for nobody.
 #pragma once
 
-#include <stdint.h>
-
 namespace gluonops {
 
 // Replaces MXNet's functions for float32 images on the CPU in training; other calls still go to them. It is for MXNet
 // 1.9.1 alone, and find_mxnet has to have succeeded. `library` is MXNet's, which dlopen has returned. Where that lacks
 // something, or GLUONOPS_BATCH_NORM is 0, nothing changes.
 void replace_batch_norm(void *library);
-
-// How many calls, forward or backward, were computed here.
-int64_t batch_norm_calls();
 
 }  // namespace gluonops

@@ -20,6 +20,14 @@ GLUONOPS_INLINE double power(double base, double exponent) { return __builtin_po
 GLUONOPS_INLINE float arctangent(float x) { return __builtin_atanf(x); }
 GLUONOPS_INLINE double arctangent(double x) { return __builtin_atan(x); }
 
+// A polynomial of x, from its highest coefficients.
+template <typename V, typename... A>
+GLUONOPS_INLINE V polynomial(V x, V sum, A... coefficients)
+{
+    ((sum = sum * x + coefficients), ...);
+    return sum;
+}
+
 // exp(x) for x up to 40, to about one unit in the last place; subnormal results and NaN are right too.
 #if defined(__AVX512F__)
 // The method: x = k ln 2 + r, where k is a multiple of 1/16. Two registers hold 2^0, 2^(1/16), ...: the numbers, and
@@ -55,11 +63,8 @@ GLUONOPS_INLINE Floats exponential(Floats x)
     const Floats shifted = x * 1.44269504088896341f + magic;
     const Floats k = shifted - magic;
     const Floats r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
-    Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
+    Floats p = polynomial(r, broadcast(1.9875691500e-4f), 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                          1.6666665459e-1f, 5.0000001201e-1f);
     p = p * (r * r) + r + 1.0f;
     return p * Floats((Words(shifted) + (127u + 64u)) << 23) * 5.42101086242752217e-20f;   // 2^(k + 64) 2^-64
 }
@@ -73,17 +78,9 @@ GLUONOPS_INLINE Doubles exponential(Doubles x)
     const Doubles shifted = x * 1.4426950408889634074 + magic;
     const Doubles k = shifted - magic;
     const Doubles r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;
-    Doubles p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
+    Doubles p = polynomial(r, broadcast(1.0 / 6227020800.0), 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
+                           1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0,
+                           1.0 / 6.0, 0.5);
     p = p * (r * r) + r + 1.0;
     return p * Doubles((LongWords(shifted) + (1023u + 128u)) << 52) * 2.93873587705571877e-39;   // 2^(k + 128) 2^-128
 }
@@ -99,9 +96,8 @@ GLUONOPS_INLINE Floats arctangent(Floats x)
     const Floats offset = is_middle ? broadcast(0.7853981633974483f) : zero;
     const Floats start = is_large ? broadcast(1.570796326794897f) : offset;
     const Floats z = r * r;
-    Floats p = z * 8.05374449538e-2f - 1.38776856032e-1f;
-    p = p * z + 1.99777106478e-1f;
-    p = p * z - 3.33329491539e-1f;
+    const Floats p = polynomial(z, broadcast(8.05374449538e-2f), -1.38776856032e-1f, 1.99777106478e-1f,
+                                -3.33329491539e-1f);
     const Floats angle = start + (p * z * r + r);
     return x < 0 ? -angle : angle;
 }
@@ -115,15 +111,10 @@ GLUONOPS_INLINE Doubles arctangent(Doubles x)
     const Doubles offset = is_middle ? broadcast(0.78539816339744830962) : zero;
     const Doubles start = is_large ? broadcast(1.57079632679489661923) : offset;
     const Doubles z = r * r;
-    Doubles p = z * -8.750608600031904122785e-1 - 1.615753718733365076637e1;
-    p = p * z - 7.500855792314704667340e1;
-    p = p * z - 1.228866684490136173410e2;
-    p = p * z - 6.485021904942025371773e1;
-    Doubles q = z + 2.485846490142306297962e1;
-    q = q * z + 1.650270098316988542046e2;
-    q = q * z + 4.328810604912902668951e2;
-    q = q * z + 4.853903996359136964868e2;
-    q = q * z + 1.945506571482613964425e2;
+    const Doubles p = polynomial(z, broadcast(-8.750608600031904122785e-1), -1.615753718733365076637e1,
+                                 -7.500855792314704667340e1, -1.228866684490136173410e2, -6.485021904942025371773e1);
+    const Doubles q = polynomial(z, z + 2.485846490142306297962e1, 1.650270098316988542046e2,
+                                 4.328810604912902668951e2, 4.853903996359136964868e2, 1.945506571482613964425e2);
     const Doubles angle = start + (r * (z * p / q) + r);
     return x < 0 ? -angle : angle;
 }
@@ -176,12 +167,8 @@ GLUONOPS_INLINE Doubles log_of(Doubles x)
 // 2e-12 of it.
 GLUONOPS_INLINE float logarithm_of_normal(float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    const uint32_t above = bits - 0x3f330000;   // the bits of 0.7
-    const uint32_t z_bits = bits - (above & 0xff800000);
-    float z;
-    memcpy(&z, &z_bits, sizeof(z));
+    const uint32_t above = bits_of(x) - 0x3f330000;   // the bits of 0.7
+    const float z = float_of(bits_of(x) - (above & 0xff800000));
     const double k = int32_t(above) >> 23;
     const double s = (double(z) - 1) / (double(z) + 1);
     const double square = s * s;
@@ -191,12 +178,7 @@ GLUONOPS_INLINE float logarithm_of_normal(float x)
     return float(k * 0.6931471805599453 + 2 * s * series);
 }
 
-GLUONOPS_INLINE bool is_positive_normal(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    return bits - 0x00800000 < 0x7f000000;
-}
+GLUONOPS_INLINE bool is_positive_normal(float x) { return bits_of(x) - 0x00800000 < 0x7f000000; }
 
 // Many of them in place. A call of logf for each takes several times as long.
 GLUONOPS_OUTLINE void logarithms(float *values, int64_t count)

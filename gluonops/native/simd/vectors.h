@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 #include <string.h>
+
+#include <type_traits>
 #if defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__x86_64__)
@@ -75,22 +77,16 @@ GLUONOPS_INLINE typename Simd<T>::Indices lane_numbers()
     return numbers;
 }
 
-GLUONOPS_INLINE Floats load(const float *from, FullMask)
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask)
 {
-    Floats v;
+    typename Simd<T>::Vector v;
     memcpy(&v, from, WIDTH);
     return v;
 }
 
-GLUONOPS_INLINE Doubles load(const double *from, FullMask)
-{
-    Doubles v;
-    memcpy(&v, from, WIDTH);
-    return v;
-}
-
-GLUONOPS_INLINE void store(float *to, Floats v, FullMask) { memcpy(to, &v, WIDTH); }
-GLUONOPS_INLINE void store(double *to, Doubles v, FullMask) { memcpy(to, &v, WIDTH); }
+template <typename T>
+GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, FullMask) { memcpy(to, &v, WIDTH); }
 
 #if defined(__AVX512F__)
 GLUONOPS_INLINE Floats load(const Half *from, FullMask)
@@ -245,32 +241,25 @@ GLUONOPS_INLINE Doubles maximum(Doubles a, Doubles b)
 }
 
 // All lanes combined: one half with the other, then the quarters of what is left, and so on.
-template <typename T, typename Combine>
-GLUONOPS_INLINE T fold_lanes(typename Simd<T>::Vector v, const Combine &combine)
+template <typename V, typename Combine>
+GLUONOPS_INLINE auto fold_lanes(V v, const Combine &combine)
 {
+    typedef std::decay_t<decltype(v[0])> T;
     for (int step = Simd<T>::LANES / 2; step; step /= 2)
         v = combine(v, __builtin_shuffle(v, lane_numbers<T>() + step));
-    return v[0];
+    return T(v[0]);
 }
 
-GLUONOPS_INLINE float reduce_max(Floats v)
+template <typename V>
+GLUONOPS_INLINE auto reduce_max(V v)
 {
-    return fold_lanes<float>(v, [](Floats a, Floats b) GLUONOPS_LAMBDA { return maximum(a, b); });
+    return fold_lanes(v, [](V a, V b) GLUONOPS_LAMBDA { return maximum(a, b); });
 }
 
-GLUONOPS_INLINE double reduce_max(Doubles v)
+template <typename V>
+GLUONOPS_INLINE auto reduce_sum(V v)
 {
-    return fold_lanes<double>(v, [](Doubles a, Doubles b) GLUONOPS_LAMBDA { return maximum(a, b); });
-}
-
-GLUONOPS_INLINE float reduce_sum(Floats v)
-{
-    return fold_lanes<float>(v, [](Floats a, Floats b) GLUONOPS_LAMBDA { return a + b; });
-}
-
-GLUONOPS_INLINE double reduce_sum(Doubles v)
-{
-    return fold_lanes<double>(v, [](Doubles a, Doubles b) GLUONOPS_LAMBDA { return a + b; });
+    return fold_lanes(v, [](V a, V b) GLUONOPS_LAMBDA { return a + b; });
 }
 
 template <typename A> GLUONOPS_INLINE A not_a_number() { return A(__builtin_nanf("")); }

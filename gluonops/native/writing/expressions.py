@@ -108,7 +108,7 @@ class SizeTranslator(Translator):
 
     def visit_Name(self, node: ast.Name) -> str:
         if self.is_a(node, Pairs):
-            return f"pairs_in(attrs.{node.id})"
+            return f"Wide(int64_t(attrs.{node.id}.size() / 2))"
         values = ".values[0]" if self.is_a(node, IntOrTuple) else ""
         return f"Wide(attrs.{node.id}{values})"
 

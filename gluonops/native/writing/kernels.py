@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from ...core.arguments import Arguments, attribute_type, camel, dtypes_of_derived, enumerations, expression_of
 from ...core.attributes import Attr, IntOrTuple
 from ...core.contract import Op
-from ...core.shapes import At
-from .attributes import attribute
+from .attributes import declaration
 from .expressions import NumberTranslator, Translator
-from .registration import TYPES
 from .shapes import size_of
 from .text import INDENT, function, indented, listed
 
@@ -33,8 +31,9 @@ class Kernels:
         self.camel = camel(op.name)
         self.record = Arguments(op)
         self.args = f"{self.record.name}<T>"
+        self._accumulator = f"using A [[maybe_unused]] = typename {self.args}::A;"
         self.number = NumberTranslator(op)
-        self.avx512 = [TYPES[dtype][1] for dtype in op.avx512]
+        self.avx512 = [self.record.c_type(dtype) for dtype in op.avx512]
         self.derived = {}   # name -> C++ or None
         for name, dtype in dtypes_of_derived(op, op.derived).items():
             text = expression_of(op.derived[name])
@@ -52,7 +51,7 @@ class Kernels:
             '#include "native/mxnet/call.h"', '#include "native/kernel.h"', "", "namespace gluonops {", "",
             *[line for enumeration in enumerations(self.op) for line in (enumeration, "")],
             "// The attributes of a node, with their defaults.", f"struct {self.camel}Attrs {{",
-            *indented([attribute(self.op.name, attr).declaration for attr in self.op.attrs]), "};", "",
+            *indented([declaration(self.op.name, attr) for attr in self.op.attrs]), "};", "",
             *structs, *self.record.declaration(), "", *[f"{self._entry(direction)};" for direction in DIRECTIONS],
             "", "}  // namespace gluonops"])
 
@@ -74,12 +73,7 @@ class Kernels:
             name = f"{self.op.name}_{direction}"
             lines += ["template <typename T>", f"void {name}(const {self.args} &args) {{ {direction}<T>(args); }}",
                       *self._per_type(f"template void {name}(const {self.record.name}<{{}}> &);"), ""]
-        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY", "#ifdef GLUONOPS_ALL_TARGETS"]
-        for target in ("avx2", "avx512"):
-            for direction in DIRECTIONS:
-                signature = f"void {self.op.name}_{direction}(const {self.args} &)"
-                lines.append(f"namespace {target} {{ template <typename T> {signature}; }}")
-        lines += ["#endif", "", *self._filling(), ""]
+        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY", *self._filling(), ""]
         for direction in DIRECTIONS:
             lines += [*self._target_dispatch(direction), "", *self._call(direction), "",
                       *self._type_dispatch(direction), ""]
@@ -92,13 +86,14 @@ class Kernels:
 
     def _c_types(self) -> list[tuple[str, str]]:
         """(MXNet's label, C++ type) of each dtype of the data."""
-        return [TYPES[dtype] for dtype in self.op.types["T"]]
+        return [(dtype.upper(), self.record.c_type(dtype)) for dtype in self.op.types["T"]]
 
     def _target_dispatch(self, direction: str) -> list[str]:
         """The function that calls the kernel of the best instruction set that this processor has."""
         name = f"{self.op.name}_{direction}"
         has_kernel = " || ".join(f"std::is_same<T, {c_type}>::value" for c_type in self.avx512)
-        return ["template <typename T>", f"inline void {name}(const {self.args} &args)", "{",
+        return [f"GLUONOPS_OF_EVERY_TARGET(template <typename T> void {name}(const {self.args} &);)", "",
+                "template <typename T>", f"inline void {name}(const {self.args} &args)", "{",
                 "#ifdef GLUONOPS_ALL_TARGETS",
                 *indented([f"if constexpr ({has_kernel})", f"{INDENT}if (target() == AVX512)",
                            f"{INDENT * 2}return avx512::{name}(args);",
@@ -120,26 +115,18 @@ class Kernels:
         body += [f"args.{name} = {value};" for name, value in self.derived.items() if value]
         if not all(self.derived.values()):
             body.append("derive(attrs, inputs, args);")
-        body = self._with_accumulator([*body, *self._allocated(None)])
+        body = [self._accumulator, *body, *self._allocated(None)]
         signature = f"{self.args} {self.op.name}_args(const {self.camel}Attrs &attrs, Arrays inputs, Workspace &memory)"
         return ["template <typename T>", *function(signature, [*body, "return args;"])]
 
-    def _with_accumulator(self, body: list[str]) -> list[str]:
-        """The lines, behind a declaration of A if they use it."""
-        uses_it = any(text in line for line in body for text in ("A(", "<A>", "<const A>"))
-        return [f"typedef typename {self.args}::A A;", *body] if uses_it else body
-
     def _sizes(self) -> list[str]:
         """The lines that set the sizes. They depend on the declaration of the shapes that holds, or not."""
-        op, lines = self.op, []
+        op = self.op
         per_rule = [[f"args.{name} = {size_of(op, rule, name)};" for name in op.dims] for rule in op.rules]
-        if any("(0, axis)" in line or "(axis + 1" in line for rule in per_rule for line in rule):
-            axis = next(term.axis for term in op.rules[0].first if isinstance(term, At))
-            lines.append(f"const int64_t axis = inputs[0].axis(attrs.{axis});")
         if all(rule == per_rule[0] for rule in per_rule):
-            return lines + per_rule[0]
-        lines += [f"const int {arg.name}_ndim = int(inputs[{i}].ndim());" for i, arg in enumerate(op.inputs)
-                  if any(rule.when and f"{arg.name}.ndim" in rule.when.text for rule in op.rules)]
+            return per_rule[0]
+        lines = [f"const int {arg.name}_ndim = int(inputs[{i}].ndim());" for i, arg in enumerate(op.inputs)
+                 if any(rule.when and f"{arg.name}.ndim" in rule.when.text for rule in op.rules)]
         condition = Translator(op)
         for i, (rule, sizes) in enumerate(zip(op.rules, per_rule)):
             when = f"if ({condition(rule.when)}) " if rule.when else ""
@@ -168,7 +155,7 @@ class Kernels:
                 *[f"args.{name} = {value};" for name, value in self._tensors_of(direction)],
                 *self._allocated(direction)]
         return ["template <typename T>", *function(self._entry(direction), [
-            "Workspace memory;", *self._with_accumulator(body), f"{self.op.name}_{direction}(args);"])]
+            "Workspace memory;", self._accumulator, *body, f"{self.op.name}_{direction}(args);"])]
 
     def _tensors_of(self, direction: str) -> Iterator[tuple[str, str]]:
         """(member, value) of the tensors of a pass."""

@@ -7,15 +7,10 @@ from ...core.arguments import camel
 from ...core.contract import Op
 from ...core.declarations import Arg, Indices, Rows
 from ...core.expressions import expression
-from .attributes import attribute
+from .attributes import parsing
 from .expressions import Translator, input_of
 from .shapes import Patterns, size_of
-from .text import INDENT, function, indented, listed, quoted, wrapped
-
-# dtype -> MXNet's label of it, and the C++ type.
-TYPES = {"float16": ("FLOAT16", "Half"), "float32": ("FLOAT32", "float"), "float64": ("FLOAT64", "double"),
-         "uint8": ("UINT8", "uint8_t"), "int8": ("INT8", "int8_t"), "int32": ("INT32", "int32_t"),
-         "int64": ("INT64", "int64_t")}
+from .text import INDENT, function, indented, itemized, listed, quoted
 
 
 class Registration:
@@ -38,12 +33,12 @@ class Registration:
             ]), "};", "", f"GLUONOPS_REGISTER_OP({op.graph_name}, {name}Operator)"]
 
     def _attributes(self) -> list[str]:
-        names = listed([quoted(attr.name) for attr in self.op.attrs])
-        return function("static std::vector<const char *> attributes()", wrapped("return {", [names], "};"))
+        names = [quoted(attr.name) for attr in self.op.attrs]
+        return function("static std::vector<const char *> attributes()", itemized("return {", names, "};"))
 
     def _parse(self) -> list[str]:
         body = ["Attrs attrs;"]
-        body += [f"attrs.{attr.name} = {attribute(self.op.name, attr).parsing};" for attr in self.op.attrs]
+        body += [f"attrs.{attr.name} = {parsing(self.op.name, attr)};" for attr in self.op.attrs]
         for refused in self.op.refused:
             if not refused.reads_ndim:
                 body += self.condition.refusal(refused)
@@ -51,7 +46,7 @@ class Registration:
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
-        return function("static Tensors tensors(const Attrs &attrs)", wrapped("return {", pairs, "};"))
+        return function("static Tensors tensors(const Attrs &attrs)", itemized("return {", pairs, "};"))
 
     def _variable(self, text: str) -> str:
         tree = expression(text).tree
@@ -60,9 +55,9 @@ class Registration:
         return f"{self.condition.visit(tree.test)} ? '{tree.body.id}' : '{tree.orelse.id}'"
 
     def _types(self) -> list[str]:
-        variables = [f"{{'{variable}', {{{listed([TYPES[dtype][0] for dtype in dtypes])}}}}}"
+        variables = [f"{{'{variable}', {{{listed(map(str.upper, dtypes))}}}}}"
                      for variable, dtypes in self.op.types.items()]
-        body = wrapped("static const TypeVariables variables = {", variables, "};")
+        body = itemized("static const TypeVariables variables = {", variables, "};")
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
     def _forward(self) -> list[str]:

@@ -122,7 +122,8 @@ def _size_at(terms: tuple[Term, ...], place: int) -> str:
     if isinstance(term, At):
         return f"along(attrs.{term.axis})"
     if len(groups) == 2:
-        return "product(0, axis)" if place == groups[0] else "product(axis + 1, inputs[0].ndim())"
+        axis = f"inputs[0].axis(attrs.{next(term.axis for term in terms if isinstance(term, At))})"
+        return f"product(0, {axis})" if place == groups[0] else f"product({axis} + 1, inputs[0].ndim())"
     if isinstance(term, Group):
         return f"product({place}, inputs[0].ndim() - {behind})"
     is_in_front = not groups or place < groups[0]

@@ -1,7 +1,6 @@
 """Lines of C++: literals, lists and functions."""
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 INDENT = "    "
@@ -28,17 +27,8 @@ def function(signature: str, body: Iterable[str]) -> list[str]:
     return [signature, "{", *indented(body), "}"]
 
 
-def wrapped(opening: str, items: Iterable[str], closing: str) -> list[str]:
-    """``opening item, item, ... closing``, on several lines if it does not fit on one."""
-    line = opening + listed(items) + closing
-    if len(line) <= WIDTH:
-        return [line]
-    body = textwrap.wrap(listed(items), WIDTH - 8, break_long_words=False, break_on_hyphens=False)
-    return [opening, *indented(body, 2), closing]
-
-
 def itemized(opening: str, items: Iterable[str], closing: str) -> list[str]:
-    """The text of :func:`wrapped`, but with one item per line if they do not fit on one line."""
+    """``opening item, item, ... closing``, with one item per line if they do not fit on one line."""
     line = opening + listed(items) + closing
     if len(line) <= WIDTH:
         return [line]

@@ -47,27 +47,21 @@ struct Rows {
     __device__ int width() const { return packed ? GROUP : 1; }
 
     // The first element of a row.
-    __device__ int64_t start(int64_t row) const { return inner == 1 ? row * length : strided_start(row); }
+    __device__ int64_t start(int64_t row) const
+    {
+        if (inner == 1)
+            return row * length;
+        const int64_t before = quotient(row, inner);
+        return before * length * inner + (row - before * inner);
+    }
 
     // Without `reads` the part has no elements.
     __device__ RowPart part(int64_t row, int number, bool reads = true) const
     {
-        return part_from(start(row), number, reads);
-    }
-
-    // The same of the row that begins there.
-    __device__ RowPart part_from(int64_t row_start, int number, bool reads = true) const
-    {
         const int64_t position = number * part_length;
-        const RowPart part = {row_start + position * inner, position,
+        const RowPart part = {start(row) + position * inner, position,
                               reads && position < length ? minimum(part_length, length - position) : 0};
         return part;
-    }
-
-    __device__ int64_t strided_start(int64_t row) const
-    {
-        const int64_t before = quotient(row, inner);
-        return before * length * inner + (row - before * inner);
     }
 
     // The number of this thread's elements among `left` ones.
@@ -145,18 +139,12 @@ struct RowChunk {
     // The number of elements that the threads of a row hold.
     __device__ static int length() { return blockDim.x * SIZE; }
 
-    // How many elements a chunk has that begins at the i-th element of the part.
-    __device__ void set_size(const Rows<T> &rows, const RowPart &part, int64_t i)
+    // The chunk begins at the i-th element of the part. Behind the end is `empty`.
+    __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
     {
         const int left = int(minimum(part.length - i, length()));
         count = rows.count(left);
         most = rows.most(left);
-    }
-
-    // The chunk begins at the i-th element of the part. Behind the end is `empty`.
-    __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
-    {
-        set_size(rows, part, i);
         const T filler(empty);
         if (rows.packed)
             read_packs(tensor + (part.start + i + rows.first), opaque(rows.step), filler);
@@ -243,15 +231,7 @@ struct RowChunk {
 
     // Turns each element into formula(element, its number).
     template <typename Formula>
-    __device__ void apply(const Formula &formula)
-    {
-#pragma unroll
-        for (int k = 0; k < SIZE; k += AT_ONCE)
-            if (k < most)
-#pragma unroll
-                for (int j = k; j < k + AT_ONCE; ++j)
-                    values[j] = formula(values[j], j);
-    }
+    __device__ void apply(const Formula &formula) { apply_and_sum(formula, 0); }
 
     // The element with this number, and another one in its place.
     __device__ A value(int number) const
