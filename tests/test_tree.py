@@ -63,7 +63,7 @@ class TestOperator:
         kernels = re.findall(r"__device__ void (forward|backward)\(const (\w+)<[TL, ]+> &args\)", source)
         args = f"{arguments.camel(name)}Args"
         assert kernels == [("forward", args), ("backward", args)] and "__global__" not in source
-        included = re.findall(r'(?m)^#include "\.\./(_\w+)/\w+\.(?:cuh|inl)"$', source)
+        included = re.findall(r'(?m)^#include "(?:\.\./(_\w+)/\w+\.(?:cuh|inl)|record\.inl)"$', source)
         assert source.count("#include") == len(included)
         assert all((folder.parent / family).is_dir() for family in included)
 

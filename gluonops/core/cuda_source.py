@@ -1,6 +1,7 @@
 """The CUDA source of an operator: the prelude, its family's files, its record, and ``kernel.cu``.
 
-A kernel includes only files of its family (``#include "../_softmax/softmax.cuh"``); C++ shares those named ``.inl``.
+A kernel includes files of its family (``#include "../_softmax/softmax.cuh"``) and its own ``record.inl`` alone; C++
+shares those named ``.inl``.
 """
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ def sources(op: Op) -> dict[str, str]:
     In front of the family's files are the ``constants`` of the contract, in front of ``kernel.cu`` the ``record`` of
     the arguments, and behind it the ``kernels`` that fill the record.
 
-    NVRTC cannot include files, so each ``#include "../_family/name.cuh"`` is resolved here. A file comes once, in front
-    of the files that include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty
-    line, so that line numbers do not change.
+    NVRTC cannot include files, so each ``#include`` is resolved here. A file comes once, in front of the files that
+    include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty line, so that line
+    numbers do not change.
     """
     from . import registry
     kernel = registry.get(op.name).folder / "kernel.cu"

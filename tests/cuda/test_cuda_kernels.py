@@ -4,7 +4,6 @@ Expected is what the suites' oracles say, in NumPy from the definitions. An oper
 cases of its suite.
 """
 import collections
-import dataclasses
 import math
 import pathlib
 import sys
@@ -265,17 +264,6 @@ def test_the_counts_of_shared_rows_are_ready_for_the_next_launch(name, rng):
         run.check()
     launched = collections.Counter(launched for launched, _, _ in cuda_emulator.launches)
     assert max(launched.values()) == 2 * LAUNCHES.get(name, 1)
-
-
-@pytest.mark.parametrize("case", EXTRA["tile"], ids=lambda case: case.id)
-def test_tile_with_numbers_of_64_bits(case, rng):
-    """As for an output of 2^31 elements, which takes too long here."""
-    run = Run("tile", case, "float32", "write", rng)
-    op = run.entry.op
-    derive = lambda attrs, known: {**op.cuda.derive(attrs, known), "small": False}   # noqa: E731
-    wide = dataclasses.replace(op, cuda=dataclasses.replace(op.cuda, derive=derive))
-    run.operator = custom.Operator(dataclasses.replace(run.entry, op=wide), run.attrs)
-    run.check()
 
 
 @pytest.mark.parametrize("name, case", cases(extra=False))

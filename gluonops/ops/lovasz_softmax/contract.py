@@ -26,9 +26,7 @@ OP = Op(
              "threads": Number("int64")},
     scratch=(
         Array("class_ids", "int32", "batch * inner", "forward"),
-        Array("places_of_class", "int64", "batch * classes", "forward"),   # per sample
-        # Places of each sample: those that are not ignored, and those whose label is no class.
-        Array("counted", "int64", "batch", "forward"), Array("invalid", "int64", "batch", "forward"),
+        Array("counts", "int64", "batch * (classes + 2)", "forward"),   # of places per sample and class id
         # How the softmax of each place is computed.
         Array("maxima", "A", "batch * inner", "forward"), Array("inverse_sums", "A", "batch * inner", "forward"),
         # Of each selection and class.

@@ -37,12 +37,10 @@ template <typename A>
 ErrorItem<A> *sorted(ErrorItem<A> *items, ErrorItem<A> *others, int64_t count)
 {
     typedef ErrorItem<A> Item;
-    typedef typename Item::Bits Bits;
-    enum { PASSES = (8 * sizeof(Bits) + DIGIT_BITS - 1) / DIGIT_BITS };
+    enum { PASSES = (8 * sizeof(A) + DIGIT_BITS - 1) / DIGIT_BITS };
     if (count < FEW_ITEMS) {
-        const Bits place_bits = Bits(~Bits(0)) >> 1;
-        std::sort(items, items + count, [=](const Item &a, const Item &b) {
-            return a.key != b.key ? a.key < b.key : (a.place & place_bits) < (b.place & place_bits);
+        std::sort(items, items + count, [](const Item &a, const Item &b) {
+            return a.key != b.key ? a.key < b.key : a.offset() < b.offset();
         });
         return items;
     }
@@ -74,25 +72,18 @@ template <typename T>
 using ItemOf = ErrorItem<typename Simd<T>::Scalar>;
 
 template <typename T>
-void read_labels_of(const LovaszSoftmaxArgs<T> &args, int64_t sample)
-{
-    for (int64_t place = sample * args.inner; place < (sample + 1) * args.inner; ++place) {
-        const int64_t id = class_of(labels_of(args), place, args.classes);
-        args.class_ids[place] = int32_t(id);
-        args.counted[sample] += id != IGNORED;
-        args.invalid[sample] += id == NO_CLASS;
-        if (id >= 0)
-            ++args.places_of_class[sample * args.classes + id];
-    }
-}
-
-template <typename T>
 void read_labels(const LovaszSoftmaxArgs<T> &given)
 {
     const LovaszSoftmaxArgs<T> args = given;
     parallel_for(args.batch, args.inner * 16, [=](int64_t begin, int64_t end) {
-        for (int64_t sample = begin; sample < end; ++sample)
-            read_labels_of(args, sample);
+        for (int64_t sample = begin; sample < end; ++sample) {
+            const int64_t first = sample * args.inner;
+            int32_t *class_ids = args.class_ids + first;
+            int64_t *counts = args.counts + sample * (args.classes + 2);
+            classes_of(labels_of(args), first, args.inner, args.classes, class_ids);
+            for (int64_t j = 0; j < args.inner; ++j)
+                ++counts[class_ids[j] - IGNORED];
+        }
     });
 }
 
@@ -122,51 +113,32 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &given)
     });
 }
 
-// How many places of a selection have a class.
+// How many places of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
 template <typename T>
-int64_t positives(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
+int64_t places_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
 {
     const int64_t samples = args.samples;
     int64_t found = 0;
     for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample)
-        found += args.places_of_class[sample * args.classes + class_id];
+        found += args.counts[sample * (args.classes + 2) + class_id - IGNORED];
     return found;
 }
 
-template <typename T>
-int64_t sum_of_selection(const LovaszSoftmaxArgs<T> &args, const int64_t *of_samples, int64_t selection)
-{
-    const int64_t samples = args.samples;
-    int64_t sum = 0;
-    for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample)
-        sum += of_samples[sample];
-    return sum;
-}
-
-// The weight of each class in the mean, which is 0 for one that does not count.
+// The weight of each class in the mean: 0 for one that does not count, and NaN if a label is invalid.
 template <typename T>
 void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
 {
     double *share = args.shares + selection * args.classes;
-    const bool any = sum_of_selection(args, args.counted, selection) > 0;
+    const bool any = places_of(args, selection, IGNORED) < args.samples * args.inner;
+    const double one = places_of(args, selection, NO_CLASS) > 0 ? not_a_number<double>() : 1.0;
     double total = 0;
     for (int64_t c = 0; c < args.classes; ++c) {
-        const bool counts = args.present_only ? positives(args, selection, c) > 0 : any;
-        share[c] = counts ? double(args.class_weight.of(c)) : 0.0;
+        const bool counts = args.present_only ? places_of(args, selection, c) > 0 : any;
+        share[c] = one * (counts ? double(args.class_weight.of(c)) : 0.0);
         total += share[c];
     }
     for (int64_t c = 0; c < args.classes && total > 0; ++c)
         share[c] /= total;
-}
-
-template <typename T, typename A>
-void fill_class(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id, A value)
-{
-    const int64_t samples = args.samples;
-    for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample) {
-        A *line = args.derivative + (sample * args.classes + class_id) * args.inner;
-        std::fill(line, line + args.inner, value);
-    }
 }
 
 // The errors of a class. Their places are offsets from the class's first element.
@@ -176,7 +148,6 @@ int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t 
     typedef typename Simd<T>::Scalar A;
     typedef typename ItemOf<T>::Bits Bits;
     const int64_t samples = args.samples;
-    const Bits has_class = Bits(1) << (8 * sizeof(Bits) - 1);
     ItemOf<T> *next = to;
     for (int64_t sample = 0; sample < samples; ++sample) {
         const int64_t offset = sample * args.classes * args.inner;
@@ -189,7 +160,7 @@ int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t 
             Bits bits;
             memcpy(&bits, &error, sizeof(bits));
             next->key = Bits(~bits);
-            next->place = Bits(offset + j) | (own ? has_class : Bits(0));
+            next->place = Bits(offset + j) | (own ? ItemOf<T>::HAS_CLASS : Bits(0));
             next += id != IGNORED;
         }
     }
@@ -209,22 +180,21 @@ void write_steps(const LovaszSoftmaxArgs<T> &args, int64_t i, const ItemOf<T> *i
     typedef typename Simd<T>::Scalar A;
     typedef typename ItemOf<T>::Bits Bits;
     const int64_t selection = i / args.classes, class_id = i % args.classes;
-    const int64_t in_class = positives(args, selection, class_id);
-    const Bits has_class = Bits(1) << (8 * sizeof(Bits) - 1);
+    const int64_t in_class = places_of(args, selection, class_id);
     A *to = args.derivative + (selection * args.samples * args.classes + class_id) * args.inner;
     const double share = args.shares[i];
     double loss = 0;
     int64_t found = 0;
     for (int64_t r = 0; r < count; ++r) {
-        const Bits bits = Bits(~items[r].key), place = items[r].place;
+        const Bits bits = Bits(~items[r].key);
         A error;
         memcpy(&error, &bits, sizeof(error));
-        const bool own = place & has_class;
+        const bool own = items[r].place != items[r].offset();
         found += own;
         const double joined = double(in_class + r + 1 - found);   // the size of the union
         const double step = own ? 1 / joined : step_of_others(double(in_class - found), joined);
         loss += double(error) * step;
-        to[place & ~has_class] = A(share * (own ? -step : step));
+        to[items[r].offset()] = A(share * (own ? -step : step));
     }
     args.losses[i] = loss;
 }
@@ -233,15 +203,13 @@ template <typename T>
 void sort_class(const LovaszSoftmaxArgs<T> &args, int64_t i, ItemOf<T> *memory, int64_t most)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t selection = i / args.classes, class_id = i % args.classes;
-    if (sum_of_selection(args, args.invalid, selection) > 0)
-        fill_class(args, selection, class_id, not_a_number<A>());
-    else if (args.shares[i] == 0)
-        fill_class(args, selection, class_id, A(0));
-    else {
+    const int64_t samples = args.samples, selection = i / args.classes, class_id = i % args.classes;
+    if (args.shares[i] != 0) {
         const int64_t count = read_items(args, selection, class_id, memory);
-        write_steps(args, i, sorted(memory, memory + most, count), count);
+        return write_steps(args, i, sorted(memory, memory + most, count), count);
     }
+    for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample)
+        std::fill_n(args.derivative + (sample * args.classes + class_id) * args.inner, args.inner, A(0));
 }
 
 // Sorts every class that counts. Each of the threads has arrays of its own.
@@ -263,11 +231,10 @@ void write_losses(const LovaszSoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     for (int64_t selection = 0; selection < args.selections; ++selection) {
-        double loss = sum_of_selection(args, args.invalid, selection) > 0 ? not_a_number<double>() : 0.0;
+        double loss = 0;
         for (int64_t i = selection * args.classes; i < (selection + 1) * args.classes; ++i)
             loss += args.shares[i] * args.losses[i];
-        const int64_t samples = args.samples;
-        for (int64_t sample = selection * samples; sample < (selection + 1) * samples; ++sample)
+        for (int64_t sample = selection * args.samples; sample < (selection + 1) * args.samples; ++sample)
             store_scalar(args.output + sample, A(loss));
     }
 }

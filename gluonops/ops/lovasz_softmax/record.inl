@@ -6,5 +6,8 @@ template <> struct BitsOf<double> { typedef uint64_t Bits; };
 template <typename A>
 struct ErrorItem {
     typedef typename BitsOf<A>::Bits Bits;
-    Bits key, place;   // the highest bit of the place: whether it has the class
+    static const Bits HAS_CLASS = Bits(1) << (8 * sizeof(Bits) - 1);
+    Bits key, place;   // HAS_CLASS is added to a place that has the class
+
+    GLUONOPS_INLINE Bits offset() const { return place & ~HAS_CLASS; }
 };

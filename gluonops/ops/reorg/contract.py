@@ -9,8 +9,6 @@ SMALL = "batch, channels * stride * stride, height / stride, width / stride"
 LARGE = "batch, channels / (stride * stride), height * stride, width * stride"
 
 
-BOUNDS = "256, sizeof(T) == 8 ? 4 : BLOCKS"
-
 OP = Op(
     name="reorg",
     summary="space to depth or depth to space, in Darknet's, DCR or CRD order",
@@ -30,7 +28,7 @@ OP = Op(
     ),
     remedies={"channels": "Change the number of channels or choose another stride"},
     backward=("output_grad",),
-    cuda=Cuda(forward=each_element, backward=each_element, forward_bounds=BOUNDS, backward_bounds=BOUNDS),
+    cuda=Cuda(forward=each_element, backward=each_element),
     # Of the larger of the two images, as the kernels address it in every mode. Darknet's mode is DCR of the same
     # memory, read as channels of a larger image, and CRD is DCR of each channel. A line is ``stride`` rows of pixels,
     # and a cell is ``stride`` x ``stride`` elements.

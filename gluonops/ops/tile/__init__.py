@@ -10,9 +10,8 @@ Sources
 
 Notes
 -----
-Work: forward writes the output once and reads the data. On a GPU it reads the data once for every 8 copies if the
-innermost run is a multiple of 16 bytes. Otherwise it reads the data once per copy, from the cache if the data fits.
-Backward reads the gradient of the output and writes that of the data, once each.
+Work: forward writes the output once and reads the data. On a GPU it reads the data once per copy, from the cache if the
+data fits. Backward reads the gradient of the output and writes that of the data, once each.
 """
 from __future__ import annotations
 

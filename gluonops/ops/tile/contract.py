@@ -21,15 +21,11 @@ from ...core.contract import (
 )
 from ...core.shapes import normalized_axis
 
-MAX_COUNTS = 8           # repeat counts in a tuple
-LOOPS = MAX_COUNTS + 1   # loops of the kernels: one per repeat count, and one for the axes in front of them
-COPIES = 8               # that a thread writes of a pack, in forward
-ELEMENTS = 2048          # each of the 256 threads of a block has two packs of float32
-PACK = 4                 # float32 elements of 16 bytes
-MAX_SLICES = 64          # threads of a block that share the copies of an element
-BLOCKS = 384             # blocks that a large GPU runs at a time
-SHARE = 16               # copies that each thread sums at least, if several blocks share them
-MAX_INT = 2 ** 31        # smaller sizes are computed in 32 bits
+MAX_COUNTS = 8     # repeat counts in a tuple
+ELEMENTS = 2048    # each of the 256 threads of a block has two packs of float32
+MAX_SLICES = 64    # threads of a block that share the copies of an element
+BLOCKS = 384       # blocks that a large GPU runs at a time
+SHARE = 16         # copies that each thread sums at least, if several blocks share them
 
 
 def counts(attrs, ndim: int) -> tuple[int, ...]:
@@ -47,53 +43,37 @@ def sizes_and_repeats(attrs, shape: tuple) -> list[tuple[int, int]]:
     return list(zip(sizes, repeats))
 
 
-def loops(attrs, shape: tuple) -> list[tuple[int, int]]:
-    """(size, repeats) per loop, outermost first. Axes that are repeated as one block are merged into one loop."""
-    merged = []
-    for size, repeats in sizes_and_repeats(attrs, shape):
-        if merged and repeats == 1:
-            outer_size, outer_repeats = merged[-1]
-            merged[-1] = outer_size * size, outer_repeats
-        elif size != 1 or repeats != 1:
-            merged.append((size, repeats))
-    return merged
-
-
 def derive(attrs, known: dict) -> dict:
-    """The loops of the kernels, with loops of size 1 first, and what follows from them."""
+    """What record.inl has, but for numbers of loops that do not exist, which are 1."""
     shape = known["data"]
-    found = loops(attrs, shape)
-    sizes, repeats = zip(*[(1, 1)] * (LOOPS - len(found)), *found)
-    elements, copies = math.prod(shape), math.prod(repeats)
-    return {"small": elements * copies < MAX_INT, "copies": copies, "slices": slices(elements, copies), "sizes": sizes,
-            "repeats": repeats}
-
-
-def slices(elements: int, copies: int) -> int:
-    """The number of threads of a block that share the copies of an element in backward. It is 1 if there are enough
-    elements for the threads of a block."""
-    threads = 1
-    while threads < MAX_SLICES and threads * elements < ELEMENTS and 8 * threads <= copies:
-        threads *= 2
-    return threads
+    blocks, repeats, block = [], [], 1
+    for size, count in reversed(sizes_and_repeats(attrs, shape)):
+        block *= size
+        if count > 1:
+            blocks.append(block)
+            repeats.append(count)
+            block = 1
+    run, *sizes = blocks or [block]
+    ones = [1] * MAX_COUNTS
+    return {"run": run, "copies": math.prod(repeats), "outermost": len(sizes),
+            "repeats": (*repeats, *ones)[:MAX_COUNTS], "sizes": (*sizes, *ones)[:MAX_COUNTS]}
 
 
 def forward(args) -> Launch:
-    """One block per 512 packs: of the data for every COPIES copies, or of the output if runs are odd."""
-    in_packs = args.sizes[-1] % PACK == 0
-    groups = math.ceil(args.copies / COPIES) if in_packs else args.copies
-    return Launch(math.ceil(args.elements * groups / ELEMENTS))
+    """One block per ELEMENTS elements of the output."""
+    return Launch(math.ceil(args.elements * args.copies / ELEMENTS))
 
 
 def backward(args) -> Launch:
-    """One block per ELEMENTS elements, or per fewer if threads share the copies.
-
-    If several blocks share the copies of an element, each writes a sum per element.
+    """One block per ELEMENTS elements. If elements are few, threads of a block, and several blocks, share the copies of
+    each. Each of these blocks writes a sum per element.
     """
-    blocks = max(1, math.ceil(args.elements * args.slices / ELEMENTS))
-    most = args.copies // (SHARE * args.slices)
-    parts = max(1, min(BLOCKS // blocks, most))
-    return Launch(blocks, parts=parts, steps=("SUM", "COMBINE") if parts > 1 else ("SUM",))
+    slices = 1
+    while slices < MAX_SLICES and slices * args.elements < ELEMENTS and 8 * slices <= args.copies:
+        slices *= 2
+    blocks = max(1, math.ceil(args.elements * slices / ELEMENTS))
+    parts = max(1, min(BLOCKS // blocks, args.copies // (SHARE * slices)))
+    return Launch(blocks, (256 // slices, slices), parts, ("SUM", "COMBINE") if parts > 1 else ("SUM",))
 
 
 OP = Op(
@@ -117,18 +97,17 @@ OP = Op(
         forward=forward,
         backward=backward,
         steps=("SUM", "COMBINE"),
-        constants={"LOOPS": LOOPS, "COPIES": COPIES},
         derived={
             "elements": "data.size",
-            "small": Number("bool"),   # whether 32 bits hold every index
-            "copies": Number("int64"),   # per element
-            "slices": Number("int64"),
-            "sizes": Number("int64", count=LOOPS),
-            "repeats": Number("int64", count=LOOPS),
+            "run": Number("int64"),
+            "copies": Number("int64"),
+            "outermost": Number("int64"),
+            "repeats": Number("int64", count=MAX_COUNTS),
+            "sizes": Number("int64", count=MAX_COUNTS),
         },
         derive=derive,
         scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
-        backward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
+        backward_bounds="THREADS, 6",
     ),
-    derived={"loops": Number("TileLoops")},   # loops() says what it has
+    derived={"elements": "data.size", "loops": Number("TileLoops")},
 )

@@ -1,7 +1,40 @@
-enum { TILE_LOOPS = 8 + 1 };   // a loop for every count that the contract allows, and one in front of them
+// How tile repeats its data. C++ and CUDA share this text.
+//
+// A run is neighbours that are repeated as one block, which is the innermost one. So many copies of a block lie side by
+// side, and so many blocks with their copies make up the block of the next loop.
+enum { TILE_LOOPS = 8 };   // as many as there are counts at most
 
 struct TileLoops {
-    int count;   // at least one; the last one is the innermost
-    int64_t size[TILE_LOOPS];
+    int64_t run;         // elements
+    int64_t copies;      // of each element
+    int64_t outermost;   // number of the last loop; blocks of it make up the data
     int64_t repeats[TILE_LOOPS];
+    int64_t sizes[TILE_LOOPS];
+
+    // Where the run of data starts that run number `i` of the output repeats.
+    GLUONOPS_INLINE int64_t source_of(int64_t i) const
+    {
+        int64_t source = 0, stride = run;
+        for (int l = 0; l < outermost; ++l) {
+            const int64_t block = quotient(i, repeats[l]);
+            i = quotient(block, sizes[l]);
+            source += (block - i * sizes[l]) * stride;
+            stride *= sizes[l];
+        }
+        return source + quotient(i, repeats[outermost]) * stride;
+    }
+
+    // Where in the output copy `c` of run number `i` of data starts.
+    GLUONOPS_INLINE int64_t copy_of(int64_t i, int64_t c) const
+    {
+        int64_t copy = 0, stride = run;
+        for (int l = 0; l < outermost; ++l) {
+            const int64_t outer = quotient(i, sizes[l]), outer_copy = quotient(c, repeats[l]);
+            copy += ((i - outer * sizes[l]) * repeats[l] + c - outer_copy * repeats[l]) * stride;
+            stride *= sizes[l] * repeats[l];
+            i = outer;
+            c = outer_copy;
+        }
+        return copy + (i * repeats[outermost] + c) * stride;
+    }
 };
