@@ -67,6 +67,16 @@ class Module:
         """The values of all arguments."""
         return [owner.args[name] for owner, name in self.slots()]
 
+    def variables(self, prefix: str = "") -> Iterator[tuple[str, str]]:
+        """The name in torch and the name in MXNet of each parameter and buffer in it."""
+        for name, variable in self.state.items():
+            yield f"{prefix}.{name}".strip("."), variable
+        inner = {str(number): child for number, child in enumerate(self.children)}
+        if self.block:
+            inner.update({item.attribute: item.own for item in self.block.items if item.own})
+        for name, module in inner.items():
+            yield from module.variables(f"{prefix}.{name}")
+
     def blocks(self) -> Iterator[Block]:
         """The blocks of which it is an instance, or its children are."""
         if self.block:
@@ -150,9 +160,6 @@ class Block:
     def is_complete(self) -> bool:
         """Whether it has all items of its class."""
         return not any(item.is_missing for item in self.items)
-
-    def height(self) -> int:
-        return 1 + max((block.height() for block in self.inner()), default=0)
 
     def become_sequential(self) -> None:
         """Make its module an ``nn.Sequential``, in place."""

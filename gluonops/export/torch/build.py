@@ -193,16 +193,20 @@ def classes_of(net: Block) -> list[Class]:
 def _heights(blocks: list[Block]) -> dict[Block, int]:
     """Block -> a number above those of the blocks in it, and the same for blocks of a kind where that is possible."""
     nested = {block.kind for block in blocks if any(inner.kind == block.kind for inner in block.inner())}
-    heights = {block: block.height() for block in blocks}
+    heights = dict.fromkeys(blocks[::-1], 1)   # inner ones first
+    _lift(heights)
     for _ in range(max(heights.values())):
-        for block in blocks[::-1]:
-            heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
         for kind in {block.kind for block in blocks if "Sequential" not in block.kind} - nested:
             alike = [block for block in blocks if block.kind == kind]
             heights.update(dict.fromkeys(alike, max(heights[block] for block in alike)))
-    for block in blocks[::-1]:
-        heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
+        _lift(heights)
     return heights
+
+
+def _lift(heights: dict[Block, int]) -> None:
+    """Lift each block above those in it, in place."""
+    for block in heights:
+        heights[block] = max([heights[block], *(1 + heights[inner] for inner in block.inner())])
 
 
 def _with_optional(groups: dict[tuple, list[Block]]) -> list[list[Block]]:

@@ -27,7 +27,6 @@ from ..shapes import DataShape, Shapes
 from ..sizes import Sizes, known_shapes
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
-from .blocks import Block, Module
 from .build import Builder, classes_of
 from .images import images_source
 from .layers import COUNTER, DARKNET
@@ -104,7 +103,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     frozen, multipliers = _training(net, drawn.graph, parameters)
     block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).block(tree, is_net=True)
     classes = classes_of(block)
-    keys = _keys(block)
+    keys = dict(block.module.variables())   # name in torch -> name in MXNet
     groups = groups_source([key for key, name in keys.items() if name in frozen],
                            {key: multipliers[name] for key, name in keys.items()
                             if multipliers.get(name, (1, 1)) != (1, 1)})
@@ -272,27 +271,6 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
                  and not node.attrs.get("__init__", "").lower().startswith('["constant_')}   # one of Gluon's constants
     known = parameters.keys() - states - _fixed_gammas(graph)
     return known - found.keys(), {name: tuple(map(float, found[name])) for name in known & found.keys()}
-
-
-def _keys(net: Block) -> dict[str, str]:
-    """The name of each parameter and buffer in torch -> its name in MXNet."""
-    keys = {}
-
-    def add(module: Module, prefix: str) -> None:
-        for name, variable in module.state.items():
-            keys[f"{prefix}.{name}" if name else prefix] = variable
-        for number, child in enumerate(module.children):
-            add(child, f"{prefix}.{number}")
-        if module.block:
-            add_block(module.block, f"{prefix}.")
-
-    def add_block(block: Block, prefix: str) -> None:
-        for item in block.items:
-            if item.own:
-                add(item.own, prefix + item.attribute)
-
-    add_block(net, "")
-    return keys
 
 
 def _argument(name: str) -> str:
