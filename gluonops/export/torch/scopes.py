@@ -165,8 +165,8 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:
     """The scopes of a graph. ``parameters``: the names of its parameters and states."""
     root = Scope("net", "Net")
-    known = {(): root}
-    paths = _paths(graph, recorder)
+    known, readers = {(): root}, graph.readers()
+    paths = _paths(graph, recorder, readers)
     for node in graph.nodes():
         if node.is_variable:
             continue
@@ -178,22 +178,21 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms
                 known[path[:depth - 1]].items.append(known[path[:depth]])
         known[path].items.append(node)
     _join_calls(root, parameters, forms)
-    _dissolve_impossible(root, graph, parameters)
+    _dissolve_impossible(root, readers, parameters)
     _simplify(root)
-    readers = graph.readers()
     for scope in list(root.scopes()):
         _group_layers(scope, readers, parameters)
     return root
 
 
-def _paths(graph: Graph, recorder: Recorder | None) -> dict[Node, tuple]:
+def _paths(graph: Graph, recorder: Recorder | None, readers: dict) -> dict[Node, tuple]:
     """The scopes that each node is in: calls, or names and kinds.
 
     A node that the export has put in front of a layer is beside the layer.
     """
     if recorder is None:
         return {node: _path_of_name(node.name) for node in graph.nodes()}
-    readers, paths = graph.readers(), {}
+    paths = {}
     for node in reversed(graph.nodes()):
         call = recorder.call_of(node)
         reader = next(filter(None, readers[node]), None)
@@ -243,9 +242,8 @@ def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
     return tuple((word, re.sub(r"\d+$", "", word)) for word in words[:-1])
 
 
-def _dissolve_impossible(root: Scope, graph: Graph, parameters: set[str]) -> None:
+def _dissolve_impossible(root: Scope, readers: dict, parameters: set[str]) -> None:
     """Dissolve the scopes that cannot be modules."""
-    readers = graph.readers()
     impossible = [scope for scope in root.scopes() if not _can_be_a_module(scope, readers, parameters)]
     while impossible:
         _dissolve(root, {call for scope in impossible for call in scope.calls})
@@ -312,25 +310,17 @@ def _in_order(scope: Scope) -> tuple[list, list]:
 
 
 def _simplify(scope: Scope) -> None:
-    """Replace scopes of one item by the item, and order the items."""
-    for item in scope.items:
+    """Replace scopes of one item by the item, and order the items. A node gets the name of the outermost scope."""
+    for place, item in enumerate(scope.items):
         if isinstance(item, Scope):
             _simplify(item)
-    scope.items = [_only(item) for item in scope.items]
+            if len(item.items) == 1:
+                only, = item.items   # a node
+                only.attrs["__scope__"] = item.name or only.attrs.get("__scope__", "")
+                scope.items[place] = only
     while len(scope.items) == 1 and isinstance(scope.items[0], Scope):
         scope.items = scope.items[0].items
     scope.items, _ = _in_order(scope)
-
-
-def _only(item: Scope | Node) -> Scope | Node:
-    """A scope without the scopes that have nothing but one item. A node gets the name of the outermost one."""
-    if isinstance(item, Scope) and len(item.items) == 1:
-        inner = item.items[0]
-        if isinstance(inner, Scope):
-            return inner
-        inner.attrs["__scope__"] = item.name or inner.attrs.get("__scope__", "")
-        return inner
-    return item
 
 
 def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
