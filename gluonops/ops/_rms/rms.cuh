@@ -186,19 +186,6 @@ struct ScaleSums {
     }
 };
 
-// The gradient of the data: head * own - x * dot. `head` has the scale in it.
-template <typename T, typename A>
-__device__ void turn_into_gradient(RowChunk<T> &x, const RowChunk<T> &head, A own, A dot)
-{
-    enum { GROUP = RowChunk<T>::GROUP, SIZE = RowChunk<T>::SIZE };
-#pragma unroll
-    for (int k = 0; k < SIZE; k += GROUP)
-        if (k < x.count)
-#pragma unroll
-            for (int j = k; j < k + GROUP; ++j)
-                x.values[j] = fma(-x.values[j], dot, head.values[j] * own);
-}
-
 // This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
 // float64, and where there are no blocks for more parts.
 template <typename T>
@@ -286,7 +273,9 @@ __device__ void scale_rows_backward(const Args &args, typename ScaleSums<typenam
             const bool is_single = args.channels == 1;
             const A own = is_single ? A(args.eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
             dot = is_single ? 0 : dot * by_root * by_root * args.share;
-            turn_into_gradient<T>(x, head, own * by_root, dot * by_root);
+#pragma unroll
+            for (int k = 0; k < RowChunk<T>::SIZE; ++k)   // the scale is in the head gradient
+                x.values[k] = fma(-x.values[k], dot * by_root, head.values[k] * (own * by_root));
             x.write(args.data_grad, rows, part, i, args.data_grad_request);
         }
         if (args.step == args.DOTS)

@@ -14,27 +14,23 @@ GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, ar
 
 namespace GLUONOPS_TARGET {
 
-template <typename A>
-GLUONOPS_INLINE A rstd_of(A squares, A share, A eps) { return 1 / square_root(squares * share + eps); }
+template <template <typename> class Args, typename T, typename A>
+GLUONOPS_INLINE A rstd_of(const Args<T> &args, A squares) { return 1 / square_root(squares * args.share + A(args.eps)); }
 
 template <template <typename> class Args, typename T>
 inline void rms_rows(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t length = args.channels;
-    const T *data = args.data, *scale = args.scale;
-    T *output = args.output;
-    A *rstd = args.rstd;
-    const A share = args.share, eps = A(args.eps);
     parallel_rows(row_sizes(args), 2 * sizeof(T), [=](int64_t row) {
-        const T *x = data + row * length;
+        const int64_t length = args.channels;
+        const T *x = args.data + row * length, *scale = args.scale;
         const A squares = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto values = load(x + i, mask, A(0));
             return values * values;
         });
-        const A by_root = rstd_of(squares, share, eps);
-        rstd[row] = by_root;
-        write_row(output + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        const A by_root = rstd_of(args, squares);
+        args.rstd[row] = by_root;
+        write_row(args.output + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(x + i, mask, A(0)) * by_root * load(scale + i, mask, A(0));
         });
     });
@@ -44,29 +40,25 @@ template <template <typename> class Args, typename T>
 inline void rms_columns(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
-    const RowSizes sizes = row_sizes(args);
-    const T *data = args.data, *scale = args.scale;
-    T *output = args.output;
-    A *rstds = args.rstd;
-    const A share = args.share, eps = A(args.eps);
-    parallel_column_blocks<T>(sizes, 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
+    parallel_column_blocks<T>(row_sizes(args), 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
         alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
         A *by_root = buffer;
-        for (int64_t c = 0; c < sizes.length; ++c) {
-            const T *x = data + start + c * sizes.inner;
+        for (int64_t c = 0; c < args.channels; ++c) {
+            const T *x = args.data + start + c * args.inner;
             for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto values = load(x + j, mask, A(0));
                 store(by_root + j, load(by_root + j, FullMask()) + values * values, FullMask());
             });
         }
         for (int64_t j = 0; j < columns; ++j) {
-            by_root[j] = rstd_of(by_root[j], share, eps);
-            rstds[first_row + j] = by_root[j];
+            by_root[j] = rstd_of(args, by_root[j]);
+            args.rstd[first_row + j] = by_root[j];
         }
-        for (int64_t c = 0; c < sizes.length; ++c) {
-            const T *x = data + start + c * sizes.inner;
-            const A factor = load_scalar(scale + c);
-            write_row(output + start + c * sizes.inner, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        for (int64_t c = 0; c < args.channels; ++c) {
+            const int64_t place = start + c * args.inner;
+            const T *x = args.data + place;
+            const A factor = load_scalar(args.scale + c);
+            write_row(args.output + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return load(x + j, mask, A(0)) * load(by_root + j, mask, A(0)) * factor;
             });
         }
@@ -85,24 +77,17 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t outer = args.batch, length = args.channels, blocks = args.blocks;
-    const T *data = args.data, *scale = args.scale;
-    const T *output_grad = args.output_grad;
-    T *data_grad = args.data_grad;
-    const A *rstd = args.rstd;
-    A *partial = args.partial;
-    const A share = args.share;
-    const int64_t bytes = blocks ? 3 * int64_t(sizeof(T)) * length * (outer / blocks) : 0;
-    parallel_for(blocks, bytes, [=](int64_t begin, int64_t end) {
+    parallel_for(blocks, 3 * int64_t(sizeof(T)) * length * (outer / blocks), [=](int64_t begin, int64_t end) {
         for (int64_t block = begin; block < end; ++block) {
-            A *sums = partial + block * length;
+            A *sums = args.partial + block * length;
             for (int64_t row = block * outer / blocks; row < (block + 1) * outer / blocks; ++row) {
-                const T *x = data + row * length, *head = output_grad + row * length;
-                const A by_root = rstd[row];
+                const T *x = args.data + row * length, *head = args.output_grad + row * length, *scale = args.scale;
+                const A by_root = args.rstd[row];
                 const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                     return load(head + i, mask, A(0)) * load(scale + i, mask, A(0)) * load(x + i, mask, A(0));
                 });
-                const A factor = dot * by_root * by_root * share;
-                write_row(data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const A factor = dot * by_root * by_root * args.share;
+                write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                     const auto h = load(head + i, mask, A(0)), values = load(x + i, mask, A(0));
                     store(sums + i, load(sums + i, mask, A(0)) + h * values * by_root, mask);
                     return (h * load(scale + i, mask, A(0)) - values * factor) * by_root;
@@ -113,58 +98,56 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
     });
 }
 
+// Of a block of neighbouring columns, which begins at the element `start` of the tensor; the columns of a sample add their
+// sums to `sums`.
 template <template <typename> class Args, typename T>
-inline void rms_columns_backward(const Args<T> &args, bool streaming)
+inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t columns, const typename Args<T>::A *by_root,
+                               typename Args<T>::A *sums, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    const RowSizes sizes = row_sizes(args);
-    const T *data = args.data, *scale = args.scale;
-    const T *output_grad = args.output_grad;
-    T *data_grad = args.data_grad;
-    const A *rstds = args.rstd;
-    A *partial = args.partial;
     const A share = args.share;
-    const int64_t most_columns = block_columns<T>(sizes);
-    parallel_for(sizes.outer, 3 * sizes.length * sizes.inner * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        alignas(64) A dot_buffer[MAX_BLOCK_COLUMNS];
-        A *dot = dot_buffer;
-        for (int64_t sample = begin; sample < end; ++sample) {
-            A *sums = partial + sample * sizes.length;
+    alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
+    A *dot = buffer;
+    for (int64_t c = 0; c < args.channels; ++c) {
+        const T *x = args.data + start + c * args.inner, *head = args.output_grad + start + c * args.inner;
+        const A factor = load_scalar(args.scale + c);
+        V sum = broadcast(A(0));
+        V *channel = &sum;
+        for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const V product = load(x + j, mask, A(0)) * load(head + j, mask, A(0));
+            store(dot + j, load(dot + j, FullMask()) + product * factor, FullMask());
+            *channel += product * load(by_root + j, mask, A(0));
+        });
+        sums[c] += reduce_sum(sum);
+    }
+    for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        const V root = load(by_root + j, mask, A(0));
+        store(dot + j, load(dot + j, FullMask()) * root * root * share, FullMask());
+    });
+    for (int64_t c = 0; c < args.channels; ++c) {
+        const int64_t place = start + c * args.inner;
+        const T *x = args.data + place, *head = args.output_grad + place;
+        const A factor = load_scalar(args.scale + c);
+        write_row(args.data_grad + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const V shift = load(x + j, mask, A(0)) * load(dot + j, mask, A(0));
+            return (load(head + j, mask, A(0)) * factor - shift) * load(by_root + j, mask, A(0));
+        });
+    }
+}
+
+template <template <typename> class Args, typename T>
+inline void rms_columns_backward(const Args<T> &args, bool streaming)
+{
+    const RowSizes sizes = row_sizes(args);
+    const int64_t most_columns = block_columns<T>(sizes), of_sample = sizes.length * sizes.inner;
+    parallel_for(sizes.outer, 3 * of_sample * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        for (int64_t sample = begin; sample < end; ++sample)
             for (int64_t column = 0; column < sizes.inner; column += most_columns) {
                 const int64_t rest = sizes.inner - column, columns = rest < most_columns ? rest : most_columns;
-                const int64_t start = sample * sizes.length * sizes.inner + column;
-                const A *by_root = rstds + sample * sizes.inner + column;
-                for_each_vector<T>(columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
-                    store(dot + j, broadcast(A(0)), FullMask());
-                });
-                for (int64_t c = 0; c < sizes.length; ++c) {
-                    const T *x = data + start + c * sizes.inner, *head = output_grad + start + c * sizes.inner;
-                    const A factor = load_scalar(scale + c);
-                    V sum = broadcast(A(0));
-                    V *channel = &sum;
-                    for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                        const V product = load(x + j, mask, A(0)) * load(head + j, mask, A(0));
-                        store(dot + j, load(dot + j, FullMask()) + product * factor, FullMask());
-                        *channel += product * load(by_root + j, mask, A(0));
-                    });
-                    sums[c] += reduce_sum(sum);
-                }
-                for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const V root = load(by_root + j, mask, A(0));
-                    store(dot + j, load(dot + j, FullMask()) * root * root * share, FullMask());
-                });
-                for (int64_t c = 0; c < sizes.length; ++c) {
-                    const T *x = data + start + c * sizes.inner, *head = output_grad + start + c * sizes.inner;
-                    const A factor = load_scalar(scale + c);
-                    T *to = data_grad + start + c * sizes.inner;
-                    write_row(to, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                        const V shift = load(x + j, mask, A(0)) * load(dot + j, mask, A(0));
-                        return (load(head + j, mask, A(0)) * factor - shift) * load(by_root + j, mask, A(0));
-                    });
-                }
+                rms_block_backward(args, sample * of_sample + column, columns, args.rstd + sample * sizes.inner + column,
+                                   args.partial + sample * sizes.length, streaming);
             }
-        }
         store_fence();
     });
 }
@@ -174,13 +157,10 @@ template <template <typename> class Args, typename T>
 inline void rms_single_gradient(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t rows = row_sizes(args).rows();
-    const T *output_grad = args.output_grad;
-    const A *rstd = args.rstd;
     const A scale = load_scalar(args.scale), eps = A(args.eps);
-    write_row(args.data_grad, rows, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto by_root = load(rstd + i, mask, A(0));
-        return load(output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
+    write_row(args.data_grad, row_sizes(args).rows(), false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        const auto by_root = load(args.rstd + i, mask, A(0));
+        return load(args.output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
     });
 }
 
@@ -189,13 +169,10 @@ template <template <typename> class Args, typename T>
 inline void rms_scale_gradient(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t length = args.channels, blocks = args.blocks;
-    const A *partial = args.partial;
-    T *scale_grad = args.scale_grad;
-    write_row(scale_grad, length, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(args.scale_grad, args.channels, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         auto sum = broadcast(A(0));
-        for (int64_t block = 0; block < blocks; ++block)
-            sum += load(partial + block * length + i, mask, A(0));
+        for (int64_t block = 0; block < args.blocks; ++block)
+            sum += load(args.partial + block * args.channels + i, mask, A(0));
         return sum;
     });
 }

@@ -33,7 +33,7 @@ OP = Op(
     attrs=(FORMAT,),
     types={"T": FLOATS},
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
-    scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
+    scratch=(Array("planes", "A", "sets * 8 * rhs_boxes"),),
     backward=("output_grad", "lhs", "rhs"),
     cuda=Cuda(
         forward=forward,
@@ -43,8 +43,8 @@ OP = Op(
         # The last of the blocks that have the same boxes adds up the sums of all.
         scratch=(Array("lhs_counts", "uint32", "lhs_blocks", "backward", kept=True),
                  Array("rhs_counts", "uint32", "rhs_blocks", "backward", kept=True),
-                 Array("lhs_sums", "A", "4 * sets * lhs_boxes * lhs_bands if lhs_bands > 1 else 0", "backward"),
-                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * rhs_bands if rhs_bands > 1 else 0", "backward")),
+                 Array("lhs_sums", "A", "4 * sets * lhs_boxes * lhs_bands", "backward"),
+                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * rhs_bands", "backward")),
         backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
 )

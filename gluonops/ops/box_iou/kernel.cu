@@ -4,37 +4,27 @@
 
 enum { NUMBERS = 4 };   // of a box
 
-template <bool CENTER, typename T>
-__device__ Sides<typename Accumulator<T>::type> sides_at(const T *boxes, int64_t i)
+template <typename T>
+__device__ Sides<typename Accumulator<T>::type> sides_at(const BoxIouArgs<T> &args, const T *boxes, int64_t i)
 {
     BoxRow<typename Accumulator<T>::type> row;
 #pragma unroll
     for (int n = 0; n < NUMBERS; ++n)
         row.numbers[n] = load(boxes, NUMBERS * i + n);
-    return sides_of(row, CENTER);
+    return sides_of(row, args.format == BoxIouFormat::Center);
 }
 
-// CENTER: the format of the boxes.
-template <bool CENTER, typename T>
-__device__ void write_ious(const BoxIouArgs<T> &args)
+template <typename T>
+__device__ void forward(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t rows = args.sets * args.lhs_boxes;
     for (int64_t i = first_item(); i < rows * args.rhs_boxes; i += item_step()) {
         const int64_t row = quotient(i, args.rhs_boxes), set = quotient(row, args.lhs_boxes);
         const int64_t other = i - (row - set) * args.rhs_boxes;
-        const BoxPair<A> pair(sides_at<CENTER>(args.lhs, row), sides_at<CENTER>(args.rhs, other), A(TINY_AREA));
+        const BoxPair<A> pair(sides_at(args, args.lhs, row), sides_at(args, args.rhs, other), A(TINY_AREA));
         store(args.output, i, pair.iou, args.output_request);
     }
-}
-
-template <typename T>
-__device__ void forward(const BoxIouArgs<T> &args)
-{
-    if (args.format == BoxIouFormat::Center)
-        write_ious<true>(args);
-    else
-        write_ious<false>(args);
 }
 
 // Sums over the pairs of a box of the derivatives of head * IoU: by the ends of the overlap that are the box's own, and
@@ -87,7 +77,7 @@ struct Input {
 
 // A thread has a box and a band of the other input's boxes. The last of the blocks that have the same boxes adds up the
 // derivatives of all bands.
-template <bool CENTER, bool IS_LHS, typename T>
+template <bool IS_LHS, typename T>
 __device__ void sum_band(const BoxIouArgs<T> &args, const Input<T> &input, int64_t number)
 {
     typedef typename Accumulator<T>::type A;
@@ -96,29 +86,26 @@ __device__ void sum_band(const BoxIouArgs<T> &args, const Input<T> &input, int64
     const int64_t existing = minimum(i, boxes - 1), set = quotient(existing, input.count);
     const int64_t in_band = quotient(input.other_count + input.bands - 1, input.bands);
     const int64_t first = band * in_band, end = minimum(first + in_band, input.other_count);
-    const Sides<A> box = sides_at<CENTER>(input.boxes, existing);
+    const Sides<A> box = sides_at(args, input.boxes, existing);
     const T *other = input.others + NUMBERS * (set * input.other_count + first);
     const T *head = args.output_grad + set * args.lhs_boxes * args.rhs_boxes
                     + (existing - set * input.count) * input.step + first * input.other_step;
     Slopes<A> slopes;
 #pragma unroll 2
     for (int64_t more = end - first; more > 0; --more, other += NUMBERS, head += input.other_step)
-        slopes.template add<IS_LHS>(box, sides_at<CENTER>(other, 0), load(head, 0));
-    const BoxRow<A> gradient = slopes.gradient(box, CENTER);
+        slopes.template add<IS_LHS>(box, sides_at(args, other, 0), load(head, 0));
+    const BoxRow<A> gradient = slopes.gradient(box, args.format == BoxIouFormat::Center);
     for (int n = 0; n < NUMBERS && i < boxes; ++n)
-        if (input.bands == 1)
-            store(input.grad, NUMBERS * i + n, gradient.numbers[n], input.request);
-        else
-            input.scratch.partial[NUMBERS * (band * boxes + i) + n] = gradient.numbers[n];
-    if (input.bands == 1 || !input.scratch.is_last_block(block, input.bands))
+        input.scratch.partial[NUMBERS * (band * boxes + i) + n] = gradient.numbers[n];
+    if (!input.scratch.is_last_block(block, input.bands))
         return;
     const int64_t end_of_block = NUMBERS * minimum((block + 1) * THREADS, boxes);
     for (int64_t place = NUMBERS * block * THREADS + threadIdx.x; place < end_of_block; place += THREADS)
         store(input.grad, place, input.scratch.sum(place, input.bands, NUMBERS * boxes), input.request);
 }
 
-template <bool CENTER, typename T>
-__device__ void write_gradients(const BoxIouArgs<T> &args)
+template <typename T>
+__device__ void backward(const BoxIouArgs<T> &args)
 {
     typedef Scratch<typename Accumulator<T>::type> Sums;
     const Input<T> lhs = {args.lhs, args.rhs, args.lhs_boxes, args.rhs_boxes, args.rhs_boxes, 1, args.lhs_bands,
@@ -128,17 +115,8 @@ __device__ void write_gradients(const BoxIouArgs<T> &args)
     const int64_t of_lhs = args.lhs_blocks * args.lhs_bands, all = of_lhs + args.rhs_blocks * args.rhs_bands;
     for (int64_t number = blockIdx.x; number < all; number += gridDim.x) {
         if (number < of_lhs && lhs.request != NOTHING)
-            sum_band<CENTER, true>(args, lhs, number);
+            sum_band<true>(args, lhs, number);
         else if (number >= of_lhs && rhs.request != NOTHING)
-            sum_band<CENTER, false>(args, rhs, number - of_lhs);
+            sum_band<false>(args, rhs, number - of_lhs);
     }
-}
-
-template <typename T>
-__device__ void backward(const BoxIouArgs<T> &args)
-{
-    if (args.format == BoxIouFormat::Center)
-        write_gradients<true>(args);
-    else
-        write_gradients<false>(args);
 }

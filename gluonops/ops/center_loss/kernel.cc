@@ -14,29 +14,33 @@ const int64_t LAST_SAMPLE = -1;
 namespace GLUONOPS_TARGET {
 namespace {
 
+// Calls body(sample, valid, x, center) for every sample, on several threads: whether it has a class, its features, and the
+// centre of its class. The kernel reads and writes `rows` rows of features for each sample.
+template <typename T, typename Body>
+void for_each_sample(const CenterLossArgs<T> &args, int64_t rows, const Body &body)
+{
+    const Labels labels = {args.label, {}};
+    parallel_for(args.batch, rows * args.features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+        for (int64_t sample = begin; sample < end; ++sample) {
+            const int64_t class_id = class_of(labels, sample, args.classes);
+            const bool valid = class_id != NO_CLASS;
+            body(sample, valid, args.data + sample * args.features,
+                 args.centers + (valid ? class_id : 0) * args.features);
+        }
+    });
+}
+
 template <typename T>
 void forward(const CenterLossArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const CenterLossArgs<T> args = given;
-    const Labels labels = {args.label, {}};
-    const int64_t features = args.features;
-    const T *data = args.data, *centers = args.centers;
-    T *output = args.output;
-    parallel_for(args.batch, 2 * features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t sample = begin; sample < end; ++sample) {
-            const int64_t class_id = class_of(labels, sample, args.classes);
-            if (class_id == NO_CLASS) {
-                store_scalar(output + sample, not_a_number<A>());
-                continue;
-            }
-            const T *x = data + sample * features, *center = centers + class_id * features;
-            const A squared_distance = row_sum<T>(features, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto difference = load(x + i, mask, A(0)) - load(center + i, mask, A(0));
-                return difference * difference;
-            });
-            store_scalar(output + sample, squared_distance / 2);
-        }
+    for_each_sample(args, 2, [=](int64_t sample, bool valid, const T *x, const T *center) {
+        const A squared_distance = row_sum<T>(valid ? args.features : 0, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto difference = load(x + i, mask, A(0)) - load(center + i, mask, A(0));
+            return difference * difference;
+        });
+        store_scalar(args.output + sample, valid ? squared_distance / 2 : not_a_number<A>());
     });
 }
 
@@ -45,20 +49,12 @@ void data_gradient(const CenterLossArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const CenterLossArgs<T> args = given;
-    const Labels labels = {args.label, {}};
-    const int64_t features = args.features;
-    const T *data = args.data, *centers = args.centers, *heads = args.output_grad;
-    T *grads = args.data_grad;
-    parallel_for(args.batch, 3 * features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t sample = begin; sample < end; ++sample) {
-            const int64_t class_id = class_of(labels, sample, args.classes);
-            const bool valid = class_id != NO_CLASS;
-            const A head = valid ? load_scalar(heads + sample) : not_a_number<A>();
-            const T *x = data + sample * features, *center = centers + (valid ? class_id : 0) * features;
-            write_row(grads + sample * features, features, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return valid ? head * (load(x + i, mask, A(0)) - load(center + i, mask, A(0))) : broadcast(head);
-            });
-        }
+    for_each_sample(args, 3, [=](int64_t sample, bool valid, const T *x, const T *center) {
+        const A head = valid ? load_scalar(args.output_grad + sample) : not_a_number<A>();
+        T *to = args.data_grad + sample * args.features;
+        write_row(to, args.features, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return valid ? head * (load(x + i, mask, A(0)) - load(center + i, mask, A(0))) : broadcast(head);
+        });
     });
 }
 
@@ -83,31 +79,27 @@ void centers_gradient(const CenterLossArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const CenterLossArgs<T> args = given;
-    const int64_t features = args.features;
-    const T *data = args.data, *centers = args.centers, *heads = args.output_grad;
-    T *grads = args.centers_grad;
-    const bool streaming = use_streaming_stores<T>(RowSizes{args.classes, features, 1});
+    const RowSizes centers = {args.classes, args.features, 1};
+    const bool streaming = use_streaming_stores<T>(centers);
     link_samples(args);
-    parallel_for(args.classes, features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t class_id = begin; class_id < end; ++class_id) {
-            const int64_t first = args.first[class_id];
-            const T *center_row = centers + class_id * features;
-            T *grad = grads + class_id * features;
-            if (first == LAST_SAMPLE) {
-                write_row(grad, features, streaming, [](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(A(0)); });
-                continue;
-            }
-            write_row(grad, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                auto sum = broadcast(A(0));
-                const auto center = load(center_row + i, mask, A(0));
-                for (int64_t sample = first; sample != LAST_SAMPLE; sample = args.next[sample]) {
-                    const auto x = load(data + sample * features + i, mask, A(0));
-                    sum += load_scalar(heads + sample) * (center - x);
-                }
-                return sum;
-            });
+    parallel_rows(centers, sizeof(T), [=](int64_t class_id) {
+        const int64_t first = args.first[class_id], features = args.features;
+        const T *data = args.data, *center_row = args.centers + class_id * features, *heads = args.output_grad;
+        T *to = args.centers_grad + class_id * features;
+        if (first == LAST_SAMPLE) {
+            write_row(to, features, streaming, [](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(A(0)); });
+            return;
         }
-        store_fence();
+        const int64_t *next = args.next;
+        write_row(to, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            auto sum = broadcast(A(0));
+            const auto center = load(center_row + i, mask, A(0));
+            for (int64_t sample = first; sample != LAST_SAMPLE; sample = next[sample]) {
+                const auto x = load(data + sample * features + i, mask, A(0));
+                sum += load_scalar(heads + sample) * (center - x);
+            }
+            return sum;
+        });
     });
 }
 

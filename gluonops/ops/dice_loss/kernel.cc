@@ -35,8 +35,7 @@ struct BlockClasses {
 
     BlockClasses(const DiceLossArgs<T> &args, int64_t first, int64_t places)
     {
-        for (int64_t j = 0; j < places; ++j)
-            ids[j] = Index(class_of(labels_of(args), first + j, args.classes));
+        classes_of(labels_of(args), first, places, args.classes, ids);
         for (int64_t j = places; j < MAX_BLOCK_COLUMNS && j < places + Simd<T>::LANES; ++j)
             ids[j] = Index(IGNORED);
     }

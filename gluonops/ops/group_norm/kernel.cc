@@ -9,21 +9,13 @@ namespace gluonops {
 namespace GLUONOPS_TARGET {
 namespace {
 
-// Calls body(group) for the groups of all samples, on several threads.
-template <typename T, typename Body>
-void for_each_group(const GroupNormArgs<T> &args, int64_t bytes_per_element, const Body &body)
-{
-    parallel_for(args.batch * args.num_groups, args.length * bytes_per_element, [=](int64_t begin, int64_t end) {
-        for (int64_t group = begin; group < end; ++group)
-            body(group);
-        store_fence();
-    });
-}
+template <typename T>
+RowSizes groups_of(const GroupNormArgs<T> &args) { return {args.batch * args.num_groups, args.length, 1}; }
 
 template <typename T>
 bool uses_streaming_stores(const GroupNormArgs<T> &args)
 {
-    return streams<T>(args.batch * args.channels * args.inner) && args.inner * int64_t(sizeof(T)) >= 512;
+    return use_streaming_stores<T>({args.batch * args.channels, args.inner, 1});
 }
 
 // The mean of a group's elements, and of their squared distances from it.
@@ -68,10 +60,8 @@ void forward(const GroupNormArgs<T> &given)
 {
     typedef typename Simd<T>::Scalar A;
     const GroupNormArgs<T> args = given;
-    if (!args.length)
-        return;
     const bool streaming = uses_streaming_stores(args);
-    for_each_group(args, 2 * sizeof(T), [=](int64_t group) {
+    parallel_rows(groups_of(args), 2 * sizeof(T), [=](int64_t group) {
         const T *x = args.data + group * args.length;
         const Moments<A> moments = moments_of(x, args.length);
         const A mean = moments.mean, rstd = 1 / square_root(moments.variance + A(args.eps));
@@ -131,13 +121,12 @@ template <typename T>
 GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t group, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
-    const int64_t inner = args.inner, sample = group / args.num_groups;
-    const int64_t first_channel = group % args.num_groups * args.group_channels;
+    const int64_t inner = args.inner, first_channel = group % args.num_groups * args.group_channels;
     const T *x = args.data + group * args.length, *head = args.output_grad + group * args.length;
     const T *gamma = args.gamma + first_channel;
     const A mean = args.mean[group], rstd = args.rstd[group];
-    double *head_sums = args.head_sums + sample * args.channels + first_channel;
-    double *x_hat_sums = args.x_hat_sums + sample * args.channels + first_channel;
+    double *head_sums = args.head_sums + group * args.group_channels;
+    double *x_hat_sums = args.x_hat_sums + group * args.group_channels;
     A head_mean = 0, x_hat_mean = 0;
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_head = head + c * inner;
@@ -185,21 +174,6 @@ GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t grou
         store_scalar(args.data_grad + group * args.length + last, -gradient);
 }
 
-template <typename T>
-void data_gradient(const GroupNormArgs<T> &given)
-{
-    const GroupNormArgs<T> args = given;
-    const bool streaming = uses_streaming_stores(args);
-    for_each_group(args, 3 * sizeof(T), [=](int64_t group) {
-        if (args.inner == 1)
-            group_of_elements(args, group, streaming);
-        else
-            group_of_channels(args, group, streaming);
-        if (args.length <= 2)
-            gradient_of_pair(args, group);
-    });
-}
-
 // The sum over the samples of each channel's sums.
 template <typename T>
 void sum_of_samples(const GroupNormArgs<T> &args, const double *sums, T *gradient)
@@ -214,10 +188,18 @@ void sum_of_samples(const GroupNormArgs<T> &args, const double *sums, T *gradien
 }
 
 template <typename T>
-void backward(const GroupNormArgs<T> &args)
+void backward(const GroupNormArgs<T> &given)
 {
-    if (args.length)
-        data_gradient(args);
+    const GroupNormArgs<T> args = given;
+    const bool streaming = uses_streaming_stores(args);
+    parallel_rows(groups_of(args), 3 * sizeof(T), [=](int64_t group) {
+        if (args.inner == 1)
+            group_of_elements(args, group, streaming);
+        else
+            group_of_channels(args, group, streaming);
+        if (args.length <= 2)
+            gradient_of_pair(args, group);
+    });
     sum_of_samples(args, args.x_hat_sums, args.gamma_grad);
     sum_of_samples(args, args.head_sums, args.beta_grad);
 }

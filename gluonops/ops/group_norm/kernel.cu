@@ -149,44 +149,39 @@ __device__ void sum_channels(const GroupNormArgs<T> &args)
     }
 }
 
-// GROUPS: the sums over a group of gamma times the sums of its channels.
+// The sum of `count` channels' sums, `step` channels apart, each times its factor if there are any.
+template <typename T>
+__device__ Sums sum_of(const Sums *sums, int64_t count, int64_t step, const T *factors)
+{
+    double head = 0, x_hat = 0;
+    for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
+        const double factor = factors ? double(load(factors, i)) : 1;
+        head += factor * sums[i * step].head;
+        x_hat += factor * sums[i * step].x_hat;
+    }
+    const Sums sum = {reduce_row(head, Sum()), reduce_row(x_hat, Sum())};
+    return sum;
+}
+
+// GROUPS: the sums over a group of gamma times the sums of its channels, and the gradients of gamma and beta, which are
+// sums over the samples. A row of threads takes a group or a channel.
 template <typename T>
 __device__ void sum_groups(const GroupNormArgs<T> &args)
 {
+    typedef typename Accumulator<T>::type A;
     const int64_t group_channels = args.group_channels;
     for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
         const int64_t first_channel = (group - quotient(group, args.num_groups) * args.num_groups) * group_channels;
-        double head = 0, x_hat = 0;
-        for (int64_t c = threadIdx.x; c < group_channels; c += blockDim.x) {
-            const double factor = load(args.gamma, first_channel + c);
-            head += factor * args.channel_sums[group * group_channels + c].head;
-            x_hat += factor * args.channel_sums[group * group_channels + c].x_hat;
-        }
-        head = reduce_row(head, Sum());
-        x_hat = reduce_row(x_hat, Sum());
-        if (threadIdx.x == 0) {
-            args.group_sums[group].head = head;
-            args.group_sums[group].x_hat = x_hat;
-        }
+        const Sums sum = sum_of(args.channel_sums + group * group_channels, group_channels, 1,
+                                args.gamma + first_channel);
+        if (threadIdx.x == 0)
+            args.group_sums[group] = sum;
     }
-}
-
-// GROUPS: the gradients of gamma and beta, the sums over the samples. A row of threads takes a channel.
-template <typename T>
-__device__ void sum_samples(const GroupNormArgs<T> &args)
-{
-    typedef typename Accumulator<T>::type A;
     for (int64_t c = first_row(); c < args.channels; c += row_step()) {
-        double head = 0, x_hat = 0;
-        for (int64_t sample = threadIdx.x; sample < args.batch; sample += blockDim.x) {
-            head += args.channel_sums[sample * args.channels + c].head;
-            x_hat += args.channel_sums[sample * args.channels + c].x_hat;
-        }
-        head = reduce_row(head, Sum());
-        x_hat = reduce_row(x_hat, Sum());
+        const Sums sum = sum_of<T>(args.channel_sums + c, args.batch, args.channels, 0);
         if (threadIdx.x == 0) {
-            store(args.gamma_grad, c, A(x_hat), args.gamma_grad_request);
-            store(args.beta_grad, c, A(head), args.beta_grad_request);
+            store(args.gamma_grad, c, A(sum.x_hat), args.gamma_grad_request);
+            store(args.beta_grad, c, A(sum.head), args.beta_grad_request);
         }
     }
 }
@@ -227,12 +222,10 @@ __device__ void data_gradient(const GroupNormArgs<T> &args)
 template <typename T>
 __device__ void backward(const GroupNormArgs<T> &args)
 {
-    if (args.step == args.CHANNELS) {
+    if (args.step == args.CHANNELS)
         sum_channels(args);
-    } else if (args.step == args.GROUPS) {
+    else if (args.step == args.GROUPS)
         sum_groups(args);
-        sum_samples(args);
-    } else if (args.data_grad_request != NOTHING) {
+    else if (args.data_grad_request != NOTHING)
         data_gradient(args);
-    }
 }

@@ -21,9 +21,8 @@ THREADS = 512                # of a block of forward
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
-# A step for each digit of a loss's bits, and for the output.
+# A step for each digit of a loss's key, and for the output.
 STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
-DIGITS = {"float16": 2, "float32": 3, "float64": 6}
 
 
 def forward(args) -> Launch:
@@ -31,7 +30,8 @@ def forward(args) -> Launch:
     parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or parts < 2:
         return Launch(args.selections, (THREADS, 1))
-    return Launch(args.selections, (THREADS, 1), parts, (*STEPS[:DIGITS[args.dtype]], "KEEP"))
+    digits = 6 if args.dtype == "float64" else 3
+    return Launch(args.selections, (THREADS, 1), parts, (*STEPS[:digits], "KEEP"))
 
 
 OP = Op(

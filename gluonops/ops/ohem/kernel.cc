@@ -1,6 +1,6 @@
 // ohem on the CPU. A selection is divided into blocks, which threads share. The highest bits of all losses are counted;
-// the losses that have those of the lowest one that is kept are gathered, and counted by their next bits until it is
-// found. Bytes moved: forward twice the losses' and the result's, backward three times.
+// the losses that have those of the lowest one that is kept are gathered, and halved bit by bit until it is found. Bytes
+// moved: forward twice the losses' and the result's, backward three times.
 #include "generated/ohem.h"
 #include "../../native/kernel.h"
 
@@ -19,28 +19,11 @@ const int OHEM_DIGITS = 1 << OHEM_DIGIT_BITS;
 namespace GLUONOPS_TARGET {
 namespace {
 
-// Unsigned integers that compare like the numbers that they are made of.
-template <typename A> struct KeyOf;
-template <> struct KeyOf<float> { typedef uint32_t Key; };
-template <> struct KeyOf<double> { typedef uint64_t Key; };
+#include "../_order/keys.inl"
 
-// The key of a loss: 0 if it does not count, and that of infinity for NaN.
-template <typename A>
-GLUONOPS_INLINE typename KeyOf<A>::Key key_of(A loss)
-{
-    typedef typename KeyOf<A>::Key Key;
-    const Key sign = Key(1) << (8 * sizeof(Key) - 1);
-    const A ordered = loss == loss ? loss : A(INFINITY);
-    Key bits;
-    memcpy(&bits, &ordered, sizeof(bits));
-    const Key key = bits & sign ? ~bits : bits | sign;
-    return loss == 0 ? Key(0) : key;
-}
-
-// What a block of losses says of their selection.
+// The number of keys that count in a block of losses, by their highest bits.
 struct BlockCounts {
-    int32_t of_digit[OHEM_DIGITS];   // of the keys that count, by their highest bits
-    int64_t above;                   // the threshold
+    int32_t of_digit[OHEM_DIGITS];
 };
 
 // The losses of one selection, and those of them that are kept.
@@ -57,40 +40,28 @@ class Selection {
 
     void write() const
     {
-        std::vector<BlockCounts> counts(static_cast<size_t>(blocks));
-        BlockCounts *of_blocks = counts.data();
-        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
-            self.count(begin, end, of_blocks + block);
+        Lowest lowest = find_lowest();
+        const Key above = least_key_above<A>(args.threshold);
+        if (above <= lowest.key)
+            lowest = {above, args.length};
+        for_each_block([=](const Selection &self, int64_t, int64_t begin, int64_t end) {
+            const int64_t middle = std::max(begin, std::min(end, lowest.end));
+            self.write_from(lowest.key, begin, middle);
+            self.write_from(lowest.key + 1, middle, end);
         });
-        int64_t of_digit[OHEM_DIGITS] = {}, count = 0, above = 0;
-        for (const BlockCounts &of_block : counts) {
-            above += of_block.above;
-            for (int digit = 0; digit < OHEM_DIGITS; ++digit)
-                of_digit[digit] += of_block.of_digit[digit];
-        }
-        for (const int64_t of_one : of_digit)
-            count += of_one;
-        const int64_t number = kept_number(count, above);
-        if (number == 0)
-            std::fill(output, output + args.length, T());
-        else if (number == count)
-            write_from(Key(1));
-        else
-            write_largest(number, of_digit, of_blocks);
     }
 
  private:
+    // The key of the lowest loss that is kept. Of those that are equal to it, the ones in front of `end` are kept.
+    struct Lowest {
+        Key key;
+        int64_t end;
+    };
+
     OhemArgs<T> args;
     const T *data;
     T *output;
     int64_t blocks;
-
-    // How many of `count` losses are kept, `above` of which are above the threshold.
-    int64_t kept_number(int64_t count, int64_t above) const
-    {
-        const int64_t wanted = args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(count)));
-        return std::min(count, std::max(wanted, above));
-    }
 
     GLUONOPS_INLINE Key key(int64_t i) const { return key_of(load_scalar(data + i)); }
 
@@ -118,9 +89,32 @@ class Selection {
         }
     }
 
-    void count(int64_t begin, int64_t end, BlockCounts *counts) const
+    // Without the threshold's.
+    Lowest find_lowest() const
     {
-        int32_t not_counted = 0, *of_digit = counts->of_digit;
+        std::vector<BlockCounts> counts(static_cast<size_t>(blocks));
+        BlockCounts *of_blocks = counts.data();
+        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
+            self.count(begin, end, of_blocks[block].of_digit);
+        });
+        int64_t of_digit[OHEM_DIGITS] = {}, all = 0;
+        for (const BlockCounts &of_block : counts)
+            for (int digit = 0; digit < OHEM_DIGITS; ++digit)
+                of_digit[digit] += of_block.of_digit[digit];
+        for (const int64_t of_one : of_digit)
+            all += of_one;
+        int64_t number = std::min(all, args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all))));
+        if (number == 0)
+            return {~Key(0), args.length};
+        int digit = OHEM_DIGITS - 1;
+        for (; of_digit[digit] < number; --digit)
+            number -= of_digit[digit];
+        return lowest_of(gather(digit, of_digit[digit], of_blocks), number);
+    }
+
+    void count(int64_t begin, int64_t end, int32_t *of_digit) const
+    {
+        int32_t not_counted = 0;
         each_tile(begin, end, [&](const Key *keys, int64_t losses) GLUONOPS_LAMBDA {
             for (int64_t i = 0; i < losses; ++i)
                 not_counted += keys[i] == 0;
@@ -128,35 +122,6 @@ class Selection {
                 ++of_digit[keys[i] >> SHIFT];
         });
         of_digit[0] -= not_counted;
-        for (int64_t i = begin; args.threshold.given && i < end; ++i) {
-            const double loss = double(load_scalar(data + i));
-            counts->above += key(i) != 0 && !(loss <= args.threshold.value);   // NaN is above
-        }
-    }
-
-    // The digit of the `number`-th largest key, by the numbers of keys that have each digit. `number` becomes its number
-    // among those that have it.
-    static int digit_of(const int64_t *of_digit, int64_t &number)
-    {
-        int digit = OHEM_DIGITS - 1;
-        for (; of_digit[digit] < number; --digit)
-            number -= of_digit[digit];
-        return digit;
-    }
-
-    void write_largest(int64_t number, const int64_t *of_digit, const BlockCounts *of_blocks) const
-    {
-        const int digit = digit_of(of_digit, number);
-        std::vector<Key> keys = gather(digit, of_digit[digit], of_blocks);
-        int64_t left = int64_t(keys.size());
-        for (int shift = SHIFT; shift > 0;) {
-            shift = std::max(shift - OHEM_DIGIT_BITS, 0);   // the last digit has bits of the one before
-            left = narrow_down(keys.data(), left, shift, number);
-        }
-        if (left == number)
-            write_from(keys[0]);
-        else
-            write_some(keys[0], number);
     }
 
     // The keys that count and have a digit. Their order does not matter.
@@ -174,12 +139,9 @@ class Selection {
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             Key *next = to + first[block];
             self.each_tile(begin, end, [&](Key *keys, int64_t losses) GLUONOPS_LAMBDA {
-                int64_t found = 0;
-                for (int64_t i = 0; i < losses; ++i) {
-                    const Key one = keys[i];
-                    keys[found] = one;
-                    found += one != 0 && int(one >> SHIFT) == digit;
-                }
+                const int64_t found = leave(keys, losses, [=](Key key) GLUONOPS_LAMBDA {
+                    return key != 0 && int(key >> SHIFT) == digit;
+                });
                 memcpy(next, keys, size_t(found) * sizeof(Key));
                 next += found;
             });
@@ -187,56 +149,49 @@ class Selection {
         return keys;
     }
 
-    // Leaves the keys that have the digit of the `number`-th largest one at a shift. Returns how many.
-    static int64_t narrow_down(Key *keys, int64_t size, int shift, int64_t &number)
+    // Leaves the keys that are wanted. Returns how many.
+    template <typename IsWanted>
+    GLUONOPS_INLINE static int64_t leave(Key *keys, int64_t size, const IsWanted &is_wanted)
     {
-        int64_t of_digit[OHEM_DIGITS] = {};
-        for (int64_t i = 0; i < size; ++i)
-            ++of_digit[(keys[i] >> shift) & (OHEM_DIGITS - 1)];
-        const Key digit = Key(digit_of(of_digit, number));
         int64_t left = 0;
         for (int64_t i = 0; i < size; ++i) {
-            const Key found = keys[i];
-            keys[left] = found;
-            left += ((found >> shift) & (OHEM_DIGITS - 1)) == digit;
+            const Key key = keys[i];
+            keys[left] = key;
+            left += is_wanted(key);
         }
         return left;
     }
 
-    // Keeps the losses whose keys are at least `lowest`.
-    void write_from(Key lowest) const
+    // The `number`-th largest of the keys that have the digit of the lowest one.
+    Lowest lowest_of(std::vector<Key> keys, int64_t number) const
     {
-        for_each_block([=](const Selection &self, int64_t, int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i)
-                self.output[i] = self.key(i) >= lowest ? self.data[i] : T();
-        });
+        int64_t size = int64_t(keys.size());
+        for (Key bit = Key(1) << (SHIFT - 1); bit; bit >>= 1) {
+            int64_t ones = 0;
+            for (int64_t i = 0; i < size; ++i)
+                ones += (keys[size_t(i)] & bit) != 0;
+            const Key wanted = number <= ones ? bit : 0;
+            number -= wanted ? 0 : ones;
+            if (ones > 0 && ones < size)
+                size = leave(keys.data(), size, [=](Key key) GLUONOPS_LAMBDA { return (key & bit) == wanted; });
+        }
+        return {keys[0], number == size ? args.length : end_of(keys[0], number)};
     }
 
-    // Keeps the losses whose keys are above `lowest`, and the first `number` of those that are equal to it.
-    void write_some(Key lowest, int64_t number) const
+    // Where the first `number` losses with a key end.
+    int64_t end_of(Key equal, int64_t number) const
     {
-        std::vector<int64_t> equal(static_cast<size_t>(blocks));
-        int64_t *of_blocks = equal.data();
-        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
-            int64_t found = 0;
-            for (int64_t i = begin; i < end; ++i)
-                found += self.key(i) == lowest;
-            of_blocks[block] = found;
-        });
-        for (int64_t block = 0; block < blocks; ++block) {   // from how many there are to how many are left to keep
-            const int64_t found = of_blocks[block];
-            of_blocks[block] = number;
-            number -= std::min(number, found);
-        }
-        for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
-            int64_t left = of_blocks[block];
-            for (int64_t i = begin; i < end; ++i) {
-                const Key found = self.key(i);
-                const bool is_kept = found > lowest || (found == lowest && left > 0);
-                left -= found == lowest;
-                self.output[i] = is_kept ? self.data[i] : T();
-            }
-        });
+        int64_t end = 0;
+        for (; number > 0; ++end)
+            number -= key(end) == equal;
+        return end;
+    }
+
+    // Writes the losses from `begin` to `end` whose keys are at least `least`, and 0 for the others.
+    void write_from(Key least, int64_t begin, int64_t end) const
+    {
+        for (int64_t i = begin; i < end; ++i)
+            output[i] = key(i) >= least ? data[i] : T();
     }
 };
 
@@ -258,9 +213,7 @@ void backward(const OhemArgs<T> &args)
     T *data_grad = args.data_grad;
     const int64_t size = args.selections * args.length;
     const bool streaming = streams<T>(size);
-    parallel_for((size + OHEM_BLOCK - 1) / OHEM_BLOCK, OHEM_BLOCK * int64_t(3 * sizeof(T)),
-                 [=](int64_t first, int64_t last) {
-        const int64_t begin = first * OHEM_BLOCK, end = std::min(size, last * OHEM_BLOCK);
+    parallel_for(size, 3 * sizeof(T), [=](int64_t begin, int64_t end) {
         write_row(data_grad + begin, end - begin, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto kept = load(output + begin + i, mask, A(0)), zero = broadcast(A(0));
             return kept != 0 ? load(output_grad + begin + i, mask, A(0)) : zero;

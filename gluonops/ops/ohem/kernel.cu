@@ -1,47 +1,13 @@
-// ohem. Forward finds the lowest loss that is kept, digit by digit of its bits from the highest: it counts the losses
-// by their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to
-// the lowest and not all of them are kept, the first ones are. A selection has gridDim.y blocks. One block does it all
-// at once. Several have a launch for each digit, whose last block finds the digit, and one for the output. Backward: a
+// ohem. Forward finds the lowest loss that is kept, digit by digit of its key from the highest: it counts the losses by
+// their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to the
+// lowest and not all of them are kept, the first ones are. A selection has gridDim.y blocks. One block does it all at
+// once. Several have a launch for each digit, whose last block finds the digit, and one for the output. Backward: a
 // thread per element.
 #include "../_blocks/blocks.cuh"
+#include "../_order/keys.inl"
 
 enum { WARPS = THREADS / 32, OWN = 8 };   // OWN: losses that a thread reads at a time
 enum { DIGIT_BITS = 11 };                 // BINS are 2^11
-
-template <typename T> struct Bits;
-template <> struct Bits<__half> { typedef unsigned short Key; enum { SIZE = 16, INFINITE = 0x7c00 }; };
-template <> struct Bits<float> { typedef unsigned Key; enum { SIZE = 32, INFINITE = 0x7f800000 }; };
-template <> struct Bits<double>
-{
-    typedef unsigned long long Key;
-    enum { SIZE = 64 };
-    static const Key INFINITE = 0x7ff0000000000000ull;
-};
-
-// A number in the order of the losses, in which a NaN is infinity. It is 0 only for a loss that does not count.
-template <typename T>
-__device__ typename Bits<T>::Key key_of(const T &loss)
-{
-    typedef typename Bits<T>::Key Key;
-    const Key bits = reinterpret_cast<const Key &>(loss), sign = Key(1) << (Bits<T>::SIZE - 1);
-    const Key magnitude = bits & Key(~sign), infinite = Bits<T>::INFINITE;
-    const Key ordered = bits & sign ? Key(~bits) : Key(bits | sign);
-    const Key key = magnitude > infinite ? Key(infinite | sign) : ordered;
-    return magnitude == 0 ? Key(0) : key;
-}
-
-// The bits of a digit of a key.
-template <typename T>
-struct Digit {
-    int width, shift;
-
-    __device__ explicit Digit(int number)
-        : width(int(minimum(DIGIT_BITS, Bits<T>::SIZE - DIGIT_BITS * number))),
-          shift(Bits<T>::SIZE - DIGIT_BITS * number - width) {}
-
-    __device__ static int count() { return (Bits<T>::SIZE + DIGIT_BITS - 1) / DIGIT_BITS; }
-    __device__ int of(unsigned long long key) const { return int(key >> shift) & ((1 << width) - 1); }
-};
 
 // The lowest loss that is kept, as far as its digits are known, and how many are kept of those that have these digits.
 // Where all of them are, no other digit has to be found.
@@ -53,7 +19,9 @@ struct Lowest {
 // A selection, and the part of it that a block has.
 template <typename T>
 struct Selection {
-    typedef typename Bits<T>::Key Key;
+    typedef typename Accumulator<T>::type A;
+    typedef typename KeyOf<A>::Key Key;
+    enum { DIGITS = (8 * sizeof(Key) + DIGIT_BITS - 1) / DIGIT_BITS };
     const OhemArgs<T> &args;
     const T *data;
     T *output;
@@ -67,11 +35,8 @@ struct Selection {
         end = minimum(start + part_length, args.length);
     }
 
-    // Whether a loss is above the threshold, if there is one. A NaN is above every threshold.
-    __device__ bool exceeds(const T &loss) const
-    {
-        return args.threshold.given && !(double(load(&loss, 0)) <= args.threshold.value);
-    }
+    // The lowest bit of a digit. The first digit has fewer bits than the others.
+    __device__ static int shift_of(int place) { return (DIGITS - 1 - place) * DIGIT_BITS; }
 
     // Reads losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
     __device__ void read_losses(int64_t first, T *losses) const
@@ -88,7 +53,6 @@ struct Selection {
     // Counts losses by a digit, those whose higher digits are the lowest one's.
     __device__ void count_digits(unsigned *bins, const Lowest &lowest, int place) const
     {
-        const Digit<T> digit(place);
         const Key higher = Key(lowest.key);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
             bins[bin] = 0;
@@ -98,10 +62,9 @@ struct Selection {
             read_losses(first, losses);
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
-                const Key key = key_of(losses[k]);
-                const bool has_higher = place == 0 || Key(key ^ higher) >> digit.shift >> digit.width == 0;
-                if (key != 0 && has_higher)
-                    atomicAdd(&bins[digit.of(key)], 1u);
+                const Key key = key_of(load(losses, k)), digit = (key ^ higher) >> shift_of(place);
+                if (key != 0 && digit < BINS)
+                    atomicAdd(&bins[digit], 1u);
             }
         }
         __syncthreads();   // the losses are counted
@@ -128,7 +91,7 @@ struct Selection {
             int bin = top;
             for (; before + bins[bin] < kept; --bin)
                 before += bins[bin];
-            found.key = lowest.key | static_cast<unsigned long long>(bin) << Digit<T>(place).shift;
+            found.key = lowest.key | static_cast<unsigned long long>(bin) << shift_of(place);
             found.left = kept - before;
             found.is_found = found.left == int64_t(bins[bin]);
         }
@@ -146,7 +109,7 @@ struct Selection {
             const unsigned long long count = own_bins[bin];
             if (count > 0)
                 atomicAdd(args.bins + number * BINS + bin, count);
-            if (place == Digit<T>::count() - 1)
+            if (place == DIGITS - 1)
                 part_bins(blockIdx.y)[bin] = unsigned(count);
         }
         if (!scratch.is_last_block(number, gridDim.y))
@@ -160,15 +123,31 @@ struct Selection {
 
     __device__ unsigned *part_bins(int64_t part) const { return args.part_bins + (number * gridDim.y + part) * BINS; }
 
-    // The end of those losses of the part that are equal to the lowest one and kept. `left`: how many these are.
-    __device__ int64_t end_of_equal(const Lowest &lowest, int64_t left) const
+    // What a block keeps of the losses that are equal to the lowest one: what the parts before it leave.
+    __device__ Lowest lowest_of_part() const
+    {
+        Lowest lowest = args.lowest[number];
+        if (lowest.is_found)
+            return lowest;
+        const int digit = int(lowest.key % BINS);
+        int64_t before = 0;
+        for (int other = threadIdx.x; other < blockIdx.y; other += THREADS)
+            before += part_bins(other)[digit];
+        lowest.left -= reduce_block(before, Sum());
+        lowest.is_found = lowest.left >= part_bins(blockIdx.y)[digit];
+        return lowest;
+    }
+
+    // The end of those losses of the part that are equal to the lowest one and kept.
+    __device__ int64_t end_of_equal(const Lowest &lowest) const
     {
         __shared__ int64_t found;
+        int64_t left = lowest.left;
         if (threadIdx.x == 0)
             found = start;
         for (int64_t first = start; first < end && left > 0; first += THREADS) {
             const int64_t i = first + threadIdx.x;
-            const bool is_equal = i < end && key_of(data[i]) == Key(lowest.key);
+            const bool is_equal = i < end && key_of(load(data, i)) == Key(lowest.key);
             int equal;
             __syncthreads();   // the sums of the losses before are read
             if (sum_before<WARPS>(int(is_equal), equal) == left - 1 && is_equal)
@@ -180,18 +159,19 @@ struct Selection {
     }
 
     // Writes the part.
-    __device__ void keep_losses(const Lowest &lowest, int64_t equal_end) const
+    __device__ void keep_losses(const Lowest &lowest) const
     {
-        const Key least = Key(lowest.key);
+        const Key above = least_key_above<A>(args.threshold), least = Key(lowest.key);
+        const Key exceeding = above <= least ? above : least + 1;   // all losses from this key on are kept
+        const int64_t equal_end = lowest.is_found ? end : end_of_equal(lowest);
         for (int64_t first = start; first < end; first += OWN * THREADS) {
             T losses[OWN];
             read_losses(first, losses);
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
                 const int64_t i = first + k * THREADS + threadIdx.x;
-                const Key key = key_of(losses[k]);
-                const bool is_kept = key > least || key == least && i < equal_end || key != 0 && exceeds(losses[k]);
-                losses[k] = is_kept ? losses[k] : T(0);
+                const Key key = key_of(load(losses, k));
+                losses[k] = key >= exceeding || key == least && i < equal_end ? losses[k] : T(0);
                 if (i < end)
                     copy(output, i, losses, k, args.output_request);
             }
@@ -199,51 +179,27 @@ struct Selection {
     }
 };
 
-// A selection that has one block.
-template <typename T>
-__device__ void select_at_once(const Selection<T> &selection, unsigned *bins)
-{
-    Lowest lowest = {0, 0, false};
-    for (int place = 0; place < Digit<T>::count() && !lowest.is_found; ++place) {
-        selection.count_digits(bins, lowest, place);
-        lowest = selection.with_digit(lowest, place, bins);
-    }
-    selection.keep_losses(lowest, lowest.is_found ? selection.end : selection.end_of_equal(lowest, lowest.left));
-}
-
-// A step of a selection that has several blocks.
-template <typename T>
-__device__ void select_in_steps(const OhemArgs<T> &args, const Selection<T> &selection, unsigned *bins)
-{
-    const Lowest unknown = {0, 0, false}, lowest = args.step == args.DIGIT0 ? unknown : args.lowest[selection.number];
-    int64_t equal_end = selection.end;
-    if (args.step < args.KEEP) {
-        if (!lowest.is_found)
-            selection.find_digit(bins, lowest, int(args.step));
-        return;
-    }
-    if (!lowest.is_found) {
-        const int digit = Digit<T>(Digit<T>::count() - 1).of(lowest.key);
-        int64_t before = 0;   // losses that are equal to the lowest one, in the parts before
-        for (int other = threadIdx.x; other < blockIdx.y; other += THREADS)
-            before += selection.part_bins(other)[digit];
-        const int64_t left = lowest.left - reduce_block(before, Sum());
-        if (left < selection.part_bins(blockIdx.y)[digit])
-            equal_end = selection.end_of_equal(lowest, left);
-    }
-    selection.keep_losses(lowest, equal_end);
-}
-
 template <typename T>
 __device__ void forward(const OhemArgs<T> &args)
 {
     __shared__ unsigned bins[BINS];
     for (int64_t number = blockIdx.x; number < args.selections; number += gridDim.x) {
         const Selection<T> selection(args, number);
-        if (gridDim.y == 1)
-            select_at_once(selection, bins);
-        else
-            select_in_steps(args, selection, bins);
+        Lowest lowest = {0, 0, false};
+        if (gridDim.y == 1) {
+            for (int place = 0; place < Selection<T>::DIGITS && !lowest.is_found; ++place) {
+                selection.count_digits(bins, lowest, place);
+                lowest = selection.with_digit(lowest, place, bins);
+            }
+            selection.keep_losses(lowest);
+        } else if (args.step == args.KEEP) {
+            selection.keep_losses(selection.lowest_of_part());
+        } else {
+            if (args.step > args.DIGIT0)
+                lowest = args.lowest[number];
+            if (!lowest.is_found)
+                selection.find_digit(bins, lowest, int(args.step));
+        }
     }
 }
 
