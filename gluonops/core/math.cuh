@@ -3,6 +3,8 @@ struct __half;
 
 __device__ inline float exponential(float x) { return expf(x); }
 __device__ inline double exponential(double x) { return exp(x); }
+template <typename A>
+__device__ A full_range_exponential(A x) { return exponential(x); }   // that of C++'s vectors is another one
 __device__ inline float exponential_minus_one(float x) { return expm1f(x); }
 __device__ inline double exponential_minus_one(double x) { return expm1(x); }
 __device__ inline float logarithm(float x) { return logf(x); }

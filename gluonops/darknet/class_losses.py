@@ -14,11 +14,11 @@ from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
 from ..ops import region_loss, softmax_cross_entropy
-from ..ops._region.assignment import indices, match
-from ..ops._region.boxes import is_box
+from ..ops._region import yolo_reference as yolo
 from ..ops._region.counting import CountingLoss
-from ..ops._region.reference import CLASSES, decode_boxes, grid
+from ..ops._region.reference import CLASSES
 from ..ops.region_loss.contract import OP
+from ..ops.yolo_loss.contract import OP as YOLO
 from .constants import constant
 from .tree import OUT_OF_GROUP, Tree
 
@@ -203,10 +203,13 @@ class TreeRegionLoss(CountingLoss):
         truth = F.cast(truth, dtype="float32")
         anchors = len(self._attrs.anchors) // 2
         maps = F.reshape(F.cast(pred, dtype="float32"), shape=(0, -4, anchors, -1, 0, 0))           # B, A, 5+K, H, W
-        boxes = F.slice_axis(maps, axis=2, begin=0, end=CLASSES + 1)
-        loss, parts = region_loss(F.reshape(boxes, shape=(0, -3, 0, 0)), self._of_one_class(F, truth), seen,
-                                  **self._attrs._asdict())
-        classes, squares, probability = self._classes_loss(F, maps, truth)
+        boxes = F.reshape(F.slice_axis(maps, axis=2, begin=0, end=CLASSES + 1), shape=(0, -3, 0, 0))
+        of_one_class = self._of_one_class(F, truth)
+        loss, parts = region_loss(boxes, of_one_class, seen, **self._attrs._asdict())
+        valid, place = self._places(F, boxes, of_one_class)
+        class_id = F.reshape(F.slice_axis(truth, axis=2, begin=4, end=5), shape=(0, 0))             # B, T
+        class_id = F.where(valid, class_id, F.zeros_like(class_id))
+        classes, squares, probability = self._classes_loss(F, maps, valid, place, class_id)
         zero = F.zeros_like(loss)
         own_parts = F.stack(zero, zero, zero, classes, squares, zero, zero, probability, zero, axis=1)
         # The operator has found the probability 1 of its only class.
@@ -220,14 +223,20 @@ class TreeRegionLoss(CountingLoss):
         is_class = (class_id >= 0) * (class_id < self._classes) * (F.floor(class_id) == class_id)
         return F.concat(F.slice_axis(truth, axis=2, begin=0, end=4), is_class - 1, dim=2)
 
-    def _classes_loss(self, F, maps: Array, truth: Array) -> tuple[Array, Array, Array]:
+    def _places(self, F, boxes: Array, truth: Array) -> tuple[Array, list]:
+        """Which ground truths are boxes, and the anchor, row and column of each, (B, T) each."""
+        options = YOLO.parse({"anchors": self._attrs.anchors, "classes": 1})
+        head, truths = yolo.head_of(F, options, F.BlockGrad(boxes)), yolo.truths_of(F, options, truth)
+        matches = yolo.matches_of(F, options, head, truths, by_prediction=not self._attrs.bias_match)
+        anchors = F.reshape(F.contrib.arange_like(head.anchor_w, axis=2), shape=(1, 1, -1, 1, 1))
+        place = [F.sum(F.broadcast_mul(matches.by_cell, index), axis=(2, 3, 4))
+                 for index in (anchors, head.rows, head.columns)]
+        return F.reshape(truths.valid, shape=(0, 0)), place
+
+    def _classes_loss(self, F, maps: Array, valid: Array, place: list, class_id: Array) -> tuple[Array, Array, Array]:
         """The loss of the classes, the squares of its deltas, and the sum of the probabilities of the classes, (B,)."""
-        fields = [F.reshape(F.slice_axis(truth, axis=2, begin=i, end=i + 1), shape=(0, 0, 1, 1, 1)) for i in range(5)]
-        valid = is_box(*fields, self._classes, F.floor)
-        fields = [F.where(valid, field, F.zeros_like(field)) for field in fields]
-        valid, class_id = (F.reshape(value, shape=(0, 0)) for value in (valid, fields[4]))          # B, T
-        image, order = indices(F, truth, class_id)
-        place = self._places(F, maps, image, fields[:4])
+        image = F.reshape(F.contrib.arange_like(valid, axis=0), shape=(-1, 1))
+        order = F.reshape(F.contrib.arange_like(valid, axis=1), shape=(1, -1))
 
         def read(members):
             where = [F.broadcast_like(F.reshape(index, shape=(0, 0, 1, 1)), members) for index in (image, *place)]
@@ -241,15 +250,6 @@ class TreeRegionLoss(CountingLoss):
         probability = F.exp(-F.sum(F.BlockGrad(terms.nll) * counts, axis=2)) * valid
         return (F.sum(terms.nll * last, axis=(1, 2)) * self._class_scale,
                 F.sum(terms.squares * last, axis=(1, 2)) * self._class_scale**2, F.sum(probability, axis=1))
-
-    def _places(self, F, maps: Array, image: Array, boxes: list) -> list:
-        """The anchor, row and column of each ground truth, (B, T) each."""
-        constants = grid(F, self._attrs, maps)
-        channels = [F.slice_axis(F.BlockGrad(maps), axis=2, begin=i, end=i + 1) for i in range(4)]
-        predicted = decode_boxes(F, constants, F.sigmoid(channels[0]), F.sigmoid(channels[1]), *channels[2:])
-        predicted = [F.swapaxes(value, dim1=1, dim2=2) for value in predicted]
-        found = match(F, self._attrs, constants, predicted, image, boxes)
-        return [F.reshape(index, shape=(0, 0)) for index in found]
 
     def _replaced(self, F, terms: _Terms, valid: Array, order: Array, place: list) -> Array:
         """Whether a later ground truth with the same prediction has the group on its way, too, (B, T, D)."""

@@ -119,7 +119,10 @@ GLUONOPS_INLINE Doubles arctangent(Doubles x)
     return x < 0 ? -angle : angle;
 }
 
-// exp(x) for any x, as the square of exp(x / 2): infinite where the result is too large, 0 where it is too small.
+// exp(x) for any x: infinite where the result is too large, 0 where it is too small. For vectors, the square of
+// exp(x / 2).
+GLUONOPS_INLINE float full_range_exponential(float x) { return exponential(x); }
+GLUONOPS_INLINE double full_range_exponential(double x) { return exponential(x); }
 GLUONOPS_INLINE Floats full_range_exponential(Floats x)
 {
     const Floats half = x * 0.5f, root = exponential(half > 44.5f ? broadcast(44.5f) : half);

@@ -1,11 +1,7 @@
-"""Rows of ground truth, (x, y, w, h, class), and the IoU of boxes.
-
-A row is a box, padding (zeros), or invalid. :func:`is_box` and :func:`is_padding` tell them apart. Both take NumPy
-arrays, NDArrays and Symbols. The product of comparisons is their logical and.
-"""
+"""Rows of ground truth, (x, y, w, h, class), and the IoU of boxes."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import mxnet as mx
 
@@ -19,35 +15,22 @@ def with_rows(truth: Array) -> Array:
     return truth
 
 
-def is_padding(x: Array, y: Array, w: Array, h: Array, class_id: Array) -> Array:
-    """Whether rows consist of zeros: 1 or 0, in the shape of the arguments."""
-    return (x == 0) * (y == 0) * (w == 0) * (h == 0) * (class_id == 0)
-
-
-def is_box(x: Array, y: Array, w: Array, h: Array, class_id: Array, classes: int, floor: Callable) -> Array:
-    """Whether rows are boxes: 1 or 0, in the shape of the arguments.
-
-    A box has its centre in the image, w and h above 0, ``w * h`` below 2, and a class from 0 to ``classes - 1``. A row
-    with a NaN is not a box.
-
-    - ``x``, ``y``, ``w``, ``h``, ``class_id``: columns of the rows, in one shape.
-    - ``classes``: number of classes.
-    - ``floor``: ``numpy.floor``, ``mx.nd.floor`` or ``mx.sym.floor``.
-    """
-    centre_inside = (x >= 0) * (x <= 1) * (y >= 0) * (y <= 1)
-    has_area = (w > 0) * (h > 0) * (w * h < 2)
-    is_class = (class_id >= 0) * (class_id < classes) * (floor(class_id) == class_id)
-    return centre_inside * has_area * is_class
-
-
 def valid_mask(F, attrs, fields: Sequence[Array]) -> tuple[Array, Array]:
     """Which rows are boxes, and which images have an invalid row.
+
+    A row is a box, padding (zeros), or invalid. A box has its centre in the image, w and h above 0, ``w * h`` below 2,
+    and a class from 0 to ``classes - 1``. The product of comparisons is their logical and, and a NaN makes it 0.
 
     ``fields``: x, y, w, h and the class id, each (B, T, 1, 1, 1). Returns ``valid``, (B, T, 1, 1, 1), 1 or 0;
     ``nan_if_invalid``, (B,), NaN for an image with an invalid row, else 1.
     """
-    valid = is_box(*fields, attrs.classes, F.floor)
-    invalid = F.max((1 - valid) * (1 - is_padding(*fields)), axis=(1, 2, 3, 4))
+    x, y, w, h, class_id = fields
+    centre_inside = (x >= 0) * (x <= 1) * (y >= 0) * (y <= 1)
+    has_area = (w > 0) * (h > 0) * (w * h < 2)
+    is_class = (class_id >= 0) * (class_id < attrs.classes) * (F.floor(class_id) == class_id)
+    is_padding = (x == 0) * (y == 0) * (w == 0) * (h == 0) * (class_id == 0)
+    valid = centre_inside * has_area * is_class
+    invalid = F.max((1 - valid) * (1 - is_padding), axis=(1, 2, 3, 4))
     zero = F.zeros_like(invalid)
     return valid, F.where(invalid, zero * float("nan"), zero + 1)
 

@@ -1,7 +1,8 @@
-// The class logits of a prediction. C++ and CUDA share this text.
+// The numbers of a prediction that are logits. C++ and CUDA share this text.
 
-template <typename A>
-GLUONOPS_INLINE A scalar_sigmoid(A x) { return A(1) / (A(1) + exponential(-x)); }
+// V is a number or, in C++, a vector.
+template <typename V>
+GLUONOPS_INLINE V sigmoid(V x) { return 1 / (1 + full_range_exponential(-x)); }
 
 // The logits, `stride` apart: of a softmax, or of a sigmoid each.
 template <typename T>
@@ -29,7 +30,7 @@ struct ClassLogits {
 
     GLUONOPS_INLINE A probability(int64_t k) const
     {
-        return softmax ? exponential(logit(k) - max - log_sum) : scalar_sigmoid(logit(k));
+        return softmax ? exponential(logit(k) - max - log_sum) : sigmoid(logit(k));
     }
 
     // The negative log-likelihood of class k, given its target of 0 or 1.

@@ -18,6 +18,17 @@ template <typename A> struct GaussianLoss : YoloLoss<A> {
     GLUONOPS_INLINE bool is_averaged(A) const { return true; }
 };
 
+template <typename A, typename Args>
+GLUONOPS_INLINE void set_loss(GaussianLoss<A> &loss, const Args &args)
+{
+    set_shared(loss, args);
+    loss.alexeyab = true;
+    loss.new_coords = false;
+    loss.focal_loss = false;
+    loss.uc_normalizer = A(args.uc_normalizer);
+    loss.shift = args.shift;
+}
+
 // The negative log-likelihood of a number, half of it as in Darknet, and its decrease by the mean and the deviation.
 template <typename A> struct GaussianNll {
     A loss, by_mean, by_deviation;

@@ -59,3 +59,12 @@ CUDA = Cuda(
              Array("sums", "A", f"batch * parts * {len(PARTS)}", "forward")),
     forward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
 )
+SHARED = {   # by all contracts
+    "family": "boxes and detection",
+    "role": "loss",
+    "outputs": OUTPUTS,
+    "backward": ("output_grad", "gradient"),
+    "cuda": CUDA,
+    "scratch": SCRATCH,
+    "returned": "2 if parts else 1",
+}

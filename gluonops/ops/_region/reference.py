@@ -69,28 +69,3 @@ def class_probabilities(F, attrs, maps: Array) -> Array:
     if attrs.softmax:
         return probabilities(F, logits, 2)
     return F.sigmoid(logits)
-
-
-def class_nll(F, attrs, maps: Array, targets: Array) -> Array:
-    """The class nll per anchor and cell, (batch, anchors, 1, height, width).
-
-    - ``maps``: the result of :func:`split`.
-    - ``targets``: target probabilities, (batch, anchors, classes, height, width).
-    """
-    logits = class_channels(F, attrs, maps)
-    if attrs.softmax:
-        return _softmax_nll(F, logits, targets)
-    return _sigmoid_nll(F, logits, targets)
-
-
-def _softmax_nll(F, logits, targets):
-    largest = F.BlockGrad(F.max(logits, axis=2, keepdims=True))
-    sum_of_exponentials = F.sum(F.exp(F.broadcast_sub(logits, largest)), axis=2, keepdims=True)
-    log_sum = F.log(sum_of_exponentials) + largest
-    return F.sum(F.broadcast_sub(log_sum, logits) * targets, axis=2, keepdims=True)
-
-
-def _sigmoid_nll(F, logits, targets):
-    positive_part = F.BlockGrad(F.relu(logits))
-    log_sum = F.log(F.exp(-positive_part) + F.exp(logits - positive_part)) + positive_part   # log(exp(0) + exp(logit))
-    return F.sum(log_sum - logits * targets, axis=2, keepdims=True)

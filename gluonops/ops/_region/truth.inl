@@ -6,7 +6,6 @@
 struct MatchedBox {
     double x, y, w, h;
     int64_t class_id, anchor, cell;
-    bool last;   // region_loss: no later box has the same anchor and cell
 };
 
 #endif  // GLUONOPS_OPS_REGION_TRUTH_INL_

@@ -3,22 +3,21 @@
 // data. gaussian.inl has what differs for Gaussian YOLOv3: `Loss` is a YoloLoss or a GaussianLoss.
 #include "../_region/yolo_box.inl"
 
-// The ground truth that a predicted box overlaps most, of several the first. Lanes share the ground truths.
+// The ground truth that a predicted box overlaps most, of several the first.
 template <typename A> struct BestMatch {
     int truth;   // -1: none
     A iou;
 
-    template <typename Truths, typename Prediction>
-    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths, const Prediction &prediction) : truth(-1), iou(0)
+    template <typename Truths>
+    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths) : truth(-1), iou(0)
     {
-        for (int t = prediction.lane(); t < truths.count; t += Prediction::LANES) {
+        for (int t = 0; t < truths.count; ++t) {
             if (!truths.is_box(t))
                 continue;
             const A found = iou_of(box, truths.box(t));
             truth = found > iou ? t : truth;
             iou = found > iou ? found : iou;
         }
-        prediction.keep_best(*this);
     }
 };
 
@@ -27,10 +26,10 @@ template <typename Loss, typename Prediction>
 GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Prediction &prediction)
 {
     typedef typename Loss::Scalar A;
-    int likely = 0;
-    for (int k = prediction.lane(); k < prediction.classes; k += Prediction::LANES)
-        likely += loss.activation(prediction.number(Loss::FIRST_CLASS + k)) > A(0.25);
-    return prediction.sum(likely) > 0;
+    for (int k = 0; k < prediction.classes; ++k)
+        if (loss.activation(prediction.number(Loss::FIRST_CLASS + k)) > A(0.25))
+            return true;
+    return false;
 }
 
 // A target, and the weight of the error.
@@ -82,15 +81,14 @@ template <typename A> struct YoloMatches {
     }
 };
 
-// Computes one prediction, as lanes that share the classes: stores its gradient, and the first lane adds to the sums.
+// Computes one prediction: stores its gradient, and adds to the sums.
 template <typename Loss, typename Prediction, typename Truths, typename S>
 GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &prediction, const Truths &truths, S *sums)
 {
     typedef typename Loss::Scalar A;
     enum { OBJECT = Loss::OBJECT, FIRST_CLASS = Loss::FIRST_CLASS };
     const YoloBox<A> predicted(loss, prediction);
-    const BestMatch<A> best(predicted.box, truths, prediction);
-    const bool is_first_lane = prediction.lane() == 0;
+    const BestMatch<A> best(predicted.box, truths);
     const bool is_match = best.iou > loss.truth_thresh;
     // pjreddie's program ignores a prediction whatever its classes are.
     const bool overlaps = best.iou > loss.ignore_thresh;
@@ -127,13 +125,8 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
         matches.end = t + 1;
         matches.count += 1;
         is_assigned = true;
-        if (is_first_lane) {
-            const A iou = iou_of(predicted.box, truth);
-            sums[IOU] += S(iou);
-            sums[RECALL] += S(iou > A(0.5));
-            sums[PROBABILITY] += S(loss.activation(prediction.number(FIRST_CLASS + int(truths.class_id(t)))));
-            sums[TRUTHS] += 1;
-        }
+        count_match(iou_of(predicted.box, truth),
+                    loss.activation(prediction.number(FIRST_CLASS + int(truths.class_id(t)))), sums);
     }
 
     if (matches.count) {
@@ -153,7 +146,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
     }
     int positive = 0;
     S class_part = 0, cost_of_classes = 0;
-    for (int k = prediction.lane(); k < prediction.classes; k += Prediction::LANES) {
+    for (int k = 0; k < prediction.classes; ++k) {
         if (!matches.count) {
             prediction.put(FIRST_CLASS + k, A(0));
             continue;
@@ -166,16 +159,11 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
         cost_of_classes += S(delta * delta);
         prediction.put(FIRST_CLASS + k, -delta);
     }
-    positive = prediction.sum(positive);
-    class_part = prediction.sum(class_part);
-    cost_of_classes = prediction.sum(cost_of_classes);
 
     const A number = prediction.number(OBJECT), objectness = loss.activation(number);
     const YoloTarget<A> to = objectness_target(loss, objectness, best.iou, is_ignored, is_assigned);
     const A delta = to.weight * (to.target - objectness);
     const A share = loss.is_averaged(delta) && positive > 0 ? 1 / A(positive) : A(1);
-    if (!is_first_lane)
-        return;
     sums[CLASS_PART] += class_part;
     sums[COST] += cost_of_classes;
     for (int c = 0; c < OBJECT; ++c) {

@@ -1,24 +1,28 @@
-// The heads of YOLOv3 to YOLOv7: a box that they predict, and what it costs beside the ground truth, with the deltas.
-// C++ and CUDA share this text. Whoever includes it has boxes.inl and parts.inl.
+// The heads of YOLOv3 to YOLOv7: what a box that they predict costs beside the ground truth, with the deltas. C++ and
+// CUDA share this text. Whoever includes it has boxes.inl, head.inl and class_logits.inl.
 
 const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in box_loss
+const int ALEXEYAB = 1;               // the index of "alexeyab" in dialect
 
 // The attributes. `truth_thresh` is infinite if no prediction is matched by it, `max_delta` if there is no limit.
 template <typename A> struct YoloLoss {
     typedef A Scalar;
     enum { STEP = 1, OBJECT = 4, FIRST_CLASS = 5 };   // channels: from x to y, the objectness, and the first class
+    enum { WRITTEN = 0 };                             // see loss.h
     bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
     int box_loss;
+    List<double> other_anchors;
     A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;
 
-    GLUONOPS_INLINE A activation(A number) const
+    // V is a number or a vector.
+    template <typename V>
+    GLUONOPS_INLINE V activation(V number) const { return new_coords ? number : sigmoid(number); }
+    template <typename V>
+    GLUONOPS_INLINE V offset(V number) const { return scale_x_y * activation(number) - (scale_x_y - 1) / 2; }
+    template <typename V>
+    GLUONOPS_INLINE V factor(V number) const
     {
-        return new_coords ? number : 1 / (1 + exponential(-number));
-    }
-    GLUONOPS_INLINE A offset(A number) const { return scale_x_y * activation(number) - (scale_x_y - 1) / 2; }
-    GLUONOPS_INLINE A factor(A number) const
-    {
-        return new_coords ? 4 * number * number : exponential(number);
+        return new_coords ? 4 * number * number : full_range_exponential(number);
     }
 
     // The loss whose derivative by the number is `activation(number) - target`.
@@ -37,7 +41,10 @@ template <typename A> struct YoloLoss {
         return several_anchors && iou_of(size, other) > iou_thresh;
     }
 
-    // The centre of a box along an axis, from the point that the head predicts. V is a number or a vector.
+    // Whether the best anchor is the one whose predicted size fits best.
+    GLUONOPS_INLINE bool compares_predictions() const { return false; }
+
+    // The centre of a box along an axis, from the point that the head predicts.
     template <typename V>
     GLUONOPS_INLINE V center(V point, V) const { return point; }
 
@@ -54,10 +61,11 @@ template <typename A> struct YoloLoss {
     GLUONOPS_INLINE bool is_averaged(A delta) const { return several_anchors && delta != 0; }
 };
 
-// Sets the attributes that all heads have.
+// Sets the attributes that Gaussian YOLOv3 has, too.
 template <typename A, typename Args>
-GLUONOPS_INLINE void set_loss(YoloLoss<A> &loss, const Args &args)
+GLUONOPS_INLINE void set_shared(YoloLoss<A> &loss, const Args &args)
 {
+    loss.other_anchors = args.other_anchors;
     loss.objectness_smooth = args.objectness_smooth;
     loss.several_anchors = args.iou_thresh < 1;
     loss.box_loss = int(args.box_loss);
@@ -71,31 +79,22 @@ GLUONOPS_INLINE void set_loss(YoloLoss<A> &loss, const Args &args)
     loss.label_smooth_eps = A(args.label_smooth_eps);
 }
 
-// What a head predicts of a box. Anchor sizes are in cells.
-template <typename A> struct YoloBox {
-    A numbers[4];
-    A offsets[2];   // of the centre, from the corner of its cell
-    A factors[2];   // of the anchor's size
-    A column, row, width, height, anchor_w, anchor_h;
-    Box<A> box;
+template <typename A, typename Args>
+GLUONOPS_INLINE void set_loss(YoloLoss<A> &loss, const Args &args)
+{
+    set_shared(loss, args);
+    loss.alexeyab = int(args.dialect) == ALEXEYAB;
+    loss.new_coords = args.new_coords;
+    loss.focal_loss = args.focal_loss;
+}
 
-    template <typename Loss, typename Prediction>
-    GLUONOPS_INLINE YoloBox(const Loss &loss, const Prediction &prediction)
-        : column(A(prediction.column)), row(A(prediction.row)), width(A(prediction.width)),
-          height(A(prediction.height)), anchor_w(prediction.anchor_w()), anchor_h(prediction.anchor_h())
-    {
-        for (int c = 0; c < 4; ++c)
-            numbers[c] = prediction.number(c * Loss::STEP);
-        for (int c = 0; c < 2; ++c) {
-            offsets[c] = loss.offset(numbers[c]);
-            factors[c] = loss.factor(numbers[2 + c]);
-        }
-        box.w = factors[0] * (anchor_w / width);
-        box.h = factors[1] * (anchor_h / height);
-        box.x = loss.center((column + offsets[0]) / width, box.w);
-        box.y = loss.center((row + offsets[1]) / height, box.h);
-    }
-};
+template <template <typename> class Loss, typename Args>
+GLUONOPS_INLINE Loss<typename Args::A> loss_of(const Args &args)
+{
+    Loss<typename Args::A> loss;
+    set_loss(loss, args);
+    return loss;
+}
 
 // The deltas of the channels of a box, and the loss; that of an overlap is not in it.
 template <typename A, int CHANNELS> struct BoxDelta { A delta[CHANNELS], loss; };

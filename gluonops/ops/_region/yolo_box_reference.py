@@ -1,4 +1,4 @@
-"""The errors of the boxes of YOLOv3's to YOLOv7's heads, computed with MXNet's own operators.
+"""The errors of the boxes of YOLO's heads, computed with MXNet's own operators.
 
 The shapes are those of yolo_reference.py.
 """
@@ -19,14 +19,14 @@ def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Arr
     """The sums of values, (B, T, A, H, W) each, over the matches of each prediction, (B, A, 1, H, W)."""
     counts = matches.by_cell + matches.by_overlap
     if attrs.dialect == "pjreddie":
-        counts = _last(F, truths, matches)
+        counts = last_matches(F, truths, matches)
     zero = F.zeros_like(counts)
     sums = [F.sum(counts * F.where(counts, value, zero), axis=1, keepdims=True) for value in values]
     return [by_anchor(F, value) for value in sums]
 
 
-def _last(F, truths, matches):
-    """The last match by cell, or else that by overlap."""
+def last_matches(F, truths: Truths, matches: Matches) -> Array:
+    """The last match by cell, or else that by overlap, of each prediction, (B, T, A, H, W)."""
     numbers = F.broadcast_mul(matches.by_cell, truths.order + 1)
     last = F.max(numbers, axis=1, keepdims=True)
     is_last = F.broadcast_equal(numbers, last) * matches.by_cell

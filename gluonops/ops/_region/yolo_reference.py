@@ -1,4 +1,4 @@
-"""The losses of YOLOv3's to YOLOv7's heads and their gradients, computed with MXNet's own operators.
+"""The losses of YOLO's heads and their gradients, computed with MXNet's own operators.
 
 ``attrs`` are those of ``yolo_loss``. ``shift`` is that of ``gaussian_yolo_loss``: a box's centre lies so many boxes
 down and to the right of the point that the head predicts.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...core.concat import constants
 from ...core.emitter import Array
+from .._softmax.reference import probabilities
 from .boxes import iou, valid_mask
 from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
 
@@ -86,11 +87,17 @@ def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, 
     share = F.where(is_divided, 1 / F.maximum(positive, F.ones_like(positive)), F.ones_like(positive))
 
     delta = F.concat(*[share * delta for delta in box_deltas], objectness_delta, class_delta, dim=2)
-    terms = [_image_sum(F, share * box_loss), _image_sum(F, has_match * objectness_loss),
-             _image_sum(F, (1 - has_match) * objectness_loss), _image_sum(F, class_loss)]
-    parts = F.stack(*terms, _image_sum(F, F.square(delta)), *_statistics(F, head, truths, matches), axis=1)
+    terms = [image_sum(F, share * box_loss), image_sum(F, has_match * objectness_loss),
+             image_sum(F, (1 - has_match) * objectness_loss), image_sum(F, class_loss)]
+    return outputs(F, data, head, truths, matches, terms, image_sum(F, F.square(delta)), -delta)
+
+
+def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms: list[Array], cost: Array,
+            gradient: Array) -> tuple[Array, ...]:
+    """The outputs from the terms of the loss and the sum of squared deltas, (B,) each, and (B, A, 5+K, H, W)."""
+    parts = F.stack(*terms, cost, *_statistics(F, head, truths, matches), axis=1)
     parts = F.broadcast_mul(parts, F.expand_dims(truths.nan_if_invalid, axis=1))
-    gradient = F.broadcast_mul(-delta, F.reshape(truths.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
+    gradient = F.broadcast_mul(gradient, F.reshape(truths.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
     gradient = F.BlockGrad(F.reshape_like(gradient, data))
 
     # Darknet's deltas are not always a derivative: the loss is a constant, and a 0 with their derivative.
@@ -99,7 +106,7 @@ def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, 
     return loss + (linear - F.BlockGrad(linear)), F.BlockGrad(parts), gradient
 
 
-def _image_sum(F, values):
+def image_sum(F, values):
     """The sum over each image, (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
@@ -123,7 +130,8 @@ def entropy(F, attrs, numbers: Array, target: Array) -> Array:
 
 
 # -- predictions and ground truths -------------------------------------------------------------------------------------
-def head_of(F, attrs, data: Array, shift: float = 0) -> Head:
+def head_of(F, attrs, data: Array, shift: float = 0, softmax: bool = False) -> Head:
+    """What a head predicts. ``softmax``: whether the classes have one, else a sigmoid each."""
     maps = split(F, attrs, data)
     columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
     anchor_w, anchor_h = (F.swapaxes(size, dim1=1, dim2=2) for size in (anchor_w, anchor_h))
@@ -139,8 +147,8 @@ def head_of(F, attrs, data: Array, shift: float = 0) -> Head:
     box = centers + sizes
     logits = class_channels(F, attrs, maps)
     objectness = _activation(F, attrs, channel(F, maps, OBJECT))
-    return Head(numbers, offsets, factors, box, objectness, logits, _activation(F, attrs, logits), columns, rows, width,
-                height, anchor_w, anchor_h)
+    p = probabilities(F, logits, 2) if softmax else _activation(F, attrs, logits)
+    return Head(numbers, offsets, factors, box, objectness, logits, p, columns, rows, width, height, anchor_w, anchor_h)
 
 
 def truths_of(F, attrs, truth: Array) -> Truths:
@@ -151,7 +159,8 @@ def truths_of(F, attrs, truth: Array) -> Truths:
     return Truths(*fields, order, valid, nan_if_invalid)
 
 
-def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0) -> Matches:
+def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_prediction: bool = False) -> Matches:
+    """The matches. ``by_prediction``: whether predicted sizes, not those of anchors, decide which anchor fits best."""
     ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
     best_iou = F.max(ious, axis=1, keepdims=True)
     by_overlap = F.zeros_like(ious)
@@ -162,7 +171,7 @@ def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0) -> Matche
     row = _cell(F, truths.y - shift * truths.h, head.height)
     here = F.broadcast_mul(F.broadcast_equal(row, head.rows), F.broadcast_equal(column, head.columns))
     here = F.broadcast_mul(here, truths.valid)                                      # B, T, 1, H, W
-    by_cell = F.broadcast_mul(here, _fitting_anchors(F, attrs, head, truths))
+    by_cell = F.broadcast_mul(here, _fitting_anchors(F, attrs, head, truths, by_prediction))
     has_cell, has_overlap = (F.expand_dims(F.max(pairs, axis=1), axis=2) for pairs in (by_cell, by_overlap))
     return Matches(by_cell, by_overlap, ious, by_anchor(F, best_iou), has_cell, has_overlap)
 
@@ -177,14 +186,15 @@ def _cell(F, place, cells):
     return F.broadcast_minimum(F.relu(F.floor(F.broadcast_mul(place, cells))), cells - 1)
 
 
-def _fitting_anchors(F, attrs, head, truths):
-    """Which of the head's anchors have a size that fits the ground truth, (B, T, A, 1, 1)."""
-    sizes = attrs.anchors + (attrs.other_anchors or ())
-    zero = F.zeros_like(head.width)
-    all_w = constants(F, zero, sizes[0::2], 2)                                      # 1, 1, anchors of all heads, 1, 1
-    all_h = constants(F, zero, sizes[1::2], 2)
-    sizes = F.broadcast_div(all_w, head.width), F.broadcast_div(all_h, head.height)
-    origin, nothing = F.zeros_like(all_w), F.zeros_like(truths.w)
+def _fitting_anchors(F, attrs, head, truths, by_prediction):
+    """Which of the head's anchors have a size that fits the ground truth; it broadcasts to (B, T, A, H, W)."""
+    if by_prediction:
+        sizes = head.box[2:]
+    else:
+        anchors, zero = attrs.anchors + (attrs.other_anchors or ()), F.zeros_like(head.width)
+        sizes = [F.broadcast_div(constants(F, zero, anchors[i::2], 2), cells)       # 1, 1, anchors of all heads, 1, 1
+                 for i, cells in ((0, head.width), (1, head.height))]
+    origin, nothing = F.zeros_like(sizes[0]), F.zeros_like(truths.w)
     ious = iou(F, (origin, origin, *sizes), (nothing, nothing, truths.w, truths.h))
     own = F.reshape(F.contrib.arange_like(head.anchor_w, axis=2), shape=(1, 1, -1, 1, 1))
     fitting = F.broadcast_equal(own, F.argmax(ious, axis=2, keepdims=True))
@@ -225,8 +235,8 @@ def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: A
     has_best = F.expand_dims(F.max(best, axis=1), axis=2)
     is_first = matches.by_cell * F.broadcast_equal(F.argmax(matches.by_cell, axis=1, keepdims=True), truths.order)
     is_first = F.broadcast_mul(is_first, 1 - by_anchor(F, has_best)) + best
-    first = _classes_of(F, head, truths, is_first)
-    further = _classes_of(F, head, truths, matches.by_cell + best - is_first)
+    first = classes_of(F, head, truths, is_first)
+    further = classes_of(F, head, truths, matches.by_cell + best - is_first)
 
     zero = F.zeros_like(head.p)
     if attrs.focal_loss:
@@ -245,7 +255,7 @@ def class_target(F, attrs, head: Head, truths: Truths, matches: Matches, best: A
     return F.where(further, zero + positive, target), F.broadcast_mul(has_class, F.where(further, zero + 1, weight))
 
 
-def _classes_of(F, head, truths, pairs):
+def classes_of(F, head: Head, truths: Truths, pairs: Array) -> Array:
     """Which classes the ground truths of each prediction have, (B, A, K, H, W)."""
     return _class_counts(F, head, truths, pairs) > 0
 
@@ -267,7 +277,7 @@ def _statistics(F, head, truths, matches):
     by_cell = matches.by_cell
     ious = F.where(by_cell, matches.iou, F.zeros_like(by_cell))
     probability = head.p * _class_counts(F, head, truths, by_cell)
-    return [_image_sum(F, ious), _image_sum(F, ious > RECALL_IOU), _image_sum(F, probability), _image_sum(F, by_cell)]
+    return [image_sum(F, ious), image_sum(F, ious > RECALL_IOU), image_sum(F, probability), image_sum(F, by_cell)]
 
 
 def backward(nd, attrs, shapes: dict, output_grad: Array, gradient: Array) -> dict:

@@ -1,7 +1,7 @@
 """The contract of ``gaussian_yolo_loss``."""
 from ...core.contract import FLOATS, Attr, Choice, Float, Op, Shapes
 from .._region import yolo
-from .._region.loss import CUDA, DATA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, shapes_of
+from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 
 CHANNELS = "9 + classes"   # per anchor
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
@@ -11,10 +11,7 @@ SHIFT = "".join(f"{shift} if point == '{point}' else " for point, shift in SHIFT
 OP = Op(
     name="gaussian_yolo_loss",
     summary="loss of a head of Gaussian YOLOv3, per image",
-    family="boxes and detection",
-    role="loss",
     inputs=(DATA, TRUTH),
-    outputs=OUTPUTS,
     attrs=(*yolo.ANCHORS,
            *yolo.THRESHOLDS,
            yolo.box_loss("nll"),
@@ -29,9 +26,6 @@ OP = Op(
            WITH_PARTS),
     types={"T": FLOATS},
     shapes=Shapes(**shapes_of(MAP)),
-    backward=("output_grad", "gradient"),
-    cuda=CUDA,
     derived={"channels": CHANNELS, "shift": SHIFT},
-    scratch=SCRATCH,
-    returned="2 if parts else 1",
+    **SHARED,
 )

@@ -55,14 +55,12 @@ def _channel(F, maps, i):
 
 def _objectness_target(F, attrs, head, matches, ignored):
     """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
-    zero = F.zeros_like(head.objectness)
-    weight = zero + attrs.obj_normalizer
-    is_match = F.maximum(matches.has_overlap, matches.has_cell)
     if not attrs.objectness_smooth:
-        return is_match, F.where(is_match, weight, F.where(ignored, zero, weight))
+        return yolo.objectness_target(F, attrs, head, matches, ignored)
+    zero = F.zeros_like(head.objectness)
     overlaps = F.maximum(matches.has_overlap, ignored)
     target = F.where(overlaps, F.square(matches.best_iou), zero)
-    return F.where(matches.has_cell, F.ones_like(zero), target), weight
+    return F.where(matches.has_cell, F.ones_like(zero), target), zero + attrs.obj_normalizer
 
 
 def _box_errors(F, attrs, options, head, deviations, truths, matches):

@@ -8,6 +8,24 @@ namespace gluonops {
 namespace GLUONOPS_TARGET {
 namespace {
 
+// For each lane: the largest class logit, and the sum of exp(logit - max).
+template <typename T>
+struct ClassMaxAndSum {
+    typename Simd<T>::Vector max, sum;
+
+    template <typename Mask>
+    GLUONOPS_INLINE ClassMaxAndSum(const T *logits, int64_t classes, int64_t stride, Mask mask)
+    {
+        typedef typename Simd<T>::Scalar A;
+        max = broadcast(lowest<A>());
+        sum = broadcast(A(0));
+        for (int64_t k = 0; k < classes; ++k)
+            max = maximum(load(logits + k * stride, mask, A(0)), max);
+        for (int64_t k = 0; k < classes; ++k)
+            sum += exponential(load(logits + k * stride, mask, A(0)) - max);
+    }
+};
+
 // Reads and writes one channel of one anchor, from a cell on, in either layout: a plane of the map, or a column of the
 // rows of boxes.
 template <typename T>
@@ -19,44 +37,23 @@ struct ChannelAccess {
 
     ChannelAccess(const MapSizes &sizes, bool boxes) : stride(boxes ? 0 : sizes.cells()), channels(sizes.channels) {}
 
-    GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, FullMask mask) const
-    {
-        if (stride)
-            return load(anchor + channel * stride + cell, mask);
-        return read_column(anchor, channel, cell, Simd<T>::LANES);
-    }
-    GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, PartialMask mask) const
+    template <typename Mask>
+    GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, Mask mask) const
     {
         if (stride)
             return load(anchor + channel * stride + cell, mask, A(0));
-        return read_column(anchor, channel, cell, mask.lanes);
-    }
-    GLUONOPS_INLINE void write(T *anchor, int64_t channel, int64_t cell, V v, FullMask mask) const
-    {
-        if (stride)
-            store(anchor + channel * stride + cell, v, mask);
-        else
-            write_column(anchor, channel, cell, v, Simd<T>::LANES);
-    }
-    GLUONOPS_INLINE void write(T *anchor, int64_t channel, int64_t cell, V v, PartialMask mask) const
-    {
-        if (stride)
-            store(anchor + channel * stride + cell, v, mask);
-        else
-            write_column(anchor, channel, cell, v, mask.lanes);
-    }
-
- private:
-    GLUONOPS_INLINE V read_column(const T *anchor, int64_t channel, int64_t cell, int64_t lanes) const
-    {
         V v = broadcast(A(0));
-        for (int64_t lane = 0; lane < lanes; ++lane)
+        for (int64_t lane = 0; lane < lane_count(mask, Simd<T>::LANES); ++lane)
             v[lane] = load_scalar(anchor + (cell + lane) * channels + channel);
         return v;
     }
-    GLUONOPS_INLINE void write_column(T *anchor, int64_t channel, int64_t cell, V v, int64_t lanes) const
+
+    template <typename Mask>
+    GLUONOPS_INLINE void write(T *anchor, int64_t channel, int64_t cell, V v, Mask mask) const
     {
-        for (int64_t lane = 0; lane < lanes; ++lane)
+        if (stride)
+            return store(anchor + channel * stride + cell, v, mask);
+        for (int64_t lane = 0; lane < lane_count(mask, Simd<T>::LANES); ++lane)
             store_scalar(anchor + (cell + lane) * channels + channel, v[lane]);
     }
 };

@@ -31,9 +31,9 @@ struct Prediction {
     // x, y, w, h and objectness from the numbers of the map, in place.
     __device__ void decode_box(A *numbers, const Sizes &sizes) const
     {
-        numbers[0] = scalar_sigmoid(numbers[0]);
-        numbers[1] = scalar_sigmoid(numbers[1]);
-        numbers[4] = scalar_sigmoid(numbers[4]);
+        numbers[0] = sigmoid(numbers[0]);
+        numbers[1] = sigmoid(numbers[1]);
+        numbers[4] = sigmoid(numbers[4]);
         if (!sizes.boxes)
             return;
         numbers[0] = (A(column) + numbers[0]) / A(sizes.width);
@@ -47,7 +47,7 @@ struct Prediction {
     {
         if (c == 2 || c == 3)
             return sizes.boxes ? exponential(x) * (c == 2 ? prior_w : prior_h) : A(1);
-        const A activated = scalar_sigmoid(x), slope = activated * (1 - activated);
+        const A activated = sigmoid(x), slope = activated * (1 - activated);
         return !sizes.boxes || c == 4 ? slope : slope / A(c == 0 ? sizes.width : sizes.height);
     }
 };

@@ -1,17 +1,14 @@
 """The contract of ``region_loss``."""
 from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
 from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
-from .._region.loss import CUDA, DATA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, shapes_of
+from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 
 OP = Op(
     name="region_loss",
     summary="loss of YOLOv2's region layer, per image",
-    family="boxes and detection",
-    role="loss",
     inputs=(DATA,
             TRUTH,
             Arg("seen", "L", gradient=False)),
-    outputs=OUTPUTS,
     attrs=(ANCHORS,
            CLASSES,
            Attr("object_scale", Float(low=0), 5.0),
@@ -27,10 +24,7 @@ OP = Op(
            WITH_PARTS),
     types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(**shapes_of(MAP), seen="1"),
-    backward=("output_grad", "gradient"),
-    cuda=CUDA,
     derived={"channels": CHANNELS},
-    scratch=SCRATCH,
-    returned="2 if parts else 1",
     avx512=("float32", "float64"),
+    **SHARED,
 )

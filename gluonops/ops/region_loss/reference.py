@@ -1,110 +1,115 @@
 """``region_loss`` and its gradient, computed with MXNet's own operators.
 
-Sizes in shapes: B images, A anchors, H rows, W columns, K classes. The targets are constants: only the loss has a
-gradient.
+``yolo_reference.py`` has what it shares with ``yolo_loss``, and the sizes in shapes.
 """
 from __future__ import annotations
 
 from ...core.emitter import Array
 from .._boxes.reference import BoxPair, GiouLoss, sides
-from .._region.assignment import assign
-from .._region.reference import (
-    CLASSES,
-    HEIGHT,
-    OBJECT,
-    WIDTH,
-    X,
-    Y,
-    channel,
-    class_nll,
-    class_probabilities,
-    decode_boxes,
-    grid,
-    split,
-)
+from .._region import yolo_box_reference as boxes
+from .._region import yolo_reference as yolo
+from .._region.yolo_reference import backward as backward
+from .._softmax.reference import statistics
+from ..yolo_loss.contract import OP as YOLO
 
 WARMUP_SCALE = 0.01   # Darknet's weight of the regression toward the priors
-BOX = (X, Y, WIDTH, HEIGHT)
-LOGISTIC = (X, Y, OBJECT)   # channels with a sigmoid
+PRIORS = (0.5, 0.5, 0, 0)
 
 
 def forward(F, attrs, data: Array, truth: Array, seen: Array) -> tuple[Array, ...]:
-    maps = split(F, attrs, data)                                            # B, A, 5+K, H, W
-    predicted = [channel(F, maps, i) for i in range(CLASSES)]               # B, A, 1, H, W each
-    predicted = [F.sigmoid(value) if i in LOGISTIC else value for i, value in enumerate(predicted)]
-    p = class_probabilities(F, attrs, maps)                                 # B, A, K, H, W
-    grid_constants = grid(F, attrs, maps)
-    boxes = [F.BlockGrad(predicted[i]) for i in BOX]
-    assignment = assign(F, attrs, grid_constants, boxes, F.BlockGrad(p), F.BlockGrad(truth))
-    assigned = assignment.assigned
-
-    targets, weights = _targets(F, attrs, assignment, seen)
-    error = {i: predicted[i] - targets[i] for i in targets}
-    weighted_error = {i: weights[i] * error[i] for i in targets}            # minus Darknet's delta
-    class_targets = F.broadcast_mul(assigned, assignment.classes)
-    class_error = (F.broadcast_mul(assigned, p) - class_targets) * attrs.class_scale
-
-    coordinates = _image_sum(F, sum(weighted_error[i] * error[i] for i in BOX)) * 0.5
+    options = YOLO.parse({"anchors": attrs.anchors, "classes": attrs.classes})
+    head = yolo.head_of(F, options, F.BlockGrad(data), softmax=attrs.softmax)
+    truths = yolo.truths_of(F, options, F.BlockGrad(truth))
+    matches = yolo.matches_of(F, options, head, truths, by_prediction=not attrs.bias_match)
+    predicted = [yolo.by_anchor(F, value) for value in head.offsets + head.numbers[2:4]]   # B, A, 1, H, W
+    targets, weight = _box_targets(F, attrs, options, head, truths, matches, seen)
+    errors = [value - target for value, target in zip(predicted, targets)]
+    deltas = [weight * error for error in errors]                                          # minus Darknet's
+    coordinates = sum(delta * error for delta, error in zip(deltas, errors)) / 2
     if attrs.box_loss == "giou":
-        giou_terms, derivatives = _giou(F, attrs, grid_constants, [predicted[i] for i in BOX], assignment)
-        coordinates = coordinates + _image_sum(F, giou_terms)
-        for i in BOX:
-            weighted_error[i] = weighted_error[i] + derivatives[i]
-    objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * assigned) * 0.5
-    no_objectness = _image_sum(F, weighted_error[OBJECT] * error[OBJECT] * (1 - assigned)) * 0.5
-    classes = _image_sum(F, assigned * class_nll(F, attrs, maps, class_targets)) * attrs.class_scale
-    loss = (coordinates + objectness + no_objectness + classes) * assignment.nan_if_invalid
+        giou, derivatives = _giou(F, attrs, options, head, truths, matches)
+        coordinates = coordinates + giou
+        deltas = [delta + derivative for delta, derivative in zip(deltas, derivatives)]
 
-    cost = _image_sum(F, sum(value * value for value in weighted_error.values()))
-    cost = cost + _image_sum(F, class_error * class_error)
-    parts = F.stack(coordinates, objectness, no_objectness, classes, cost, assignment.total_iou,
-                    assignment.total_recall, assignment.total_probability, assignment.count, axis=1)
-    parts = F.broadcast_mul(parts, F.expand_dims(assignment.nan_if_invalid, axis=1))
+    target, weight = _objectness_target(F, attrs, options, head, truths, matches)
+    error = head.objectness - target
+    deltas.append(weight * error)
+    objectness = deltas[-1] * error / 2
 
-    for i in LOGISTIC:
-        weighted_error[i] = weighted_error[i] * predicted[i] * (1 - predicted[i])
-    gradient = F.concat(*[weighted_error[i] for i in range(CLASSES)], class_error, dim=2)
-    gradient = F.broadcast_mul(gradient, F.reshape(assignment.nan_if_invalid, shape=(-1, 1, 1, 1, 1)))
-    return loss, F.BlockGrad(parts), F.BlockGrad(F.reshape_like(gradient, data))
+    class_targets = yolo.classes_of(F, head, truths, _class_pairs(F, attrs, head, truths, matches))
+    class_deltas = (F.broadcast_mul(matches.has_cell, head.p) - class_targets) * attrs.class_scale
+    classes = F.broadcast_mul(matches.has_cell, _class_nll(F, attrs, options, head, class_targets)) * attrs.class_scale
+
+    terms = [coordinates, matches.has_cell * objectness, (1 - matches.has_cell) * objectness, classes]
+    terms = [yolo.image_sum(F, term) for term in terms]
+    cost = yolo.image_sum(F, F.square(F.concat(*deltas, class_deltas, dim=2)))
+    slopes = [value * (1 - value) for value in (*predicted[:2], head.objectness)]
+    by_x, by_y, by_w, by_h, by_objectness = deltas
+    gradient = F.concat(by_x * slopes[0], by_y * slopes[1], by_w, by_h, by_objectness * slopes[2], class_deltas, dim=2)
+    return yolo.outputs(F, data, head, truths, matches, terms, cost, gradient)
 
 
-def _targets(F, attrs, assignment, seen):
-    """Targets of the five channels, and weights of their errors: two dicts by channel of (B, A, 1, H, W)."""
-    assigned = assignment.assigned
-    zero = F.zeros_like(assigned)
+def _box_targets(F, attrs, options, head, truths, matches, seen):
+    """The targets of x, y, w and h, and the weight of their errors, (B, A, 1, H, W) each."""
+    zero, like = F.zeros_like(matches.has_cell), F.zeros_like(matches.by_cell)
+    values = [*boxes.number_targets(F, options, head, truths), attrs.coord_scale * (2 - truths.w * truths.h)]
+    values = [F.broadcast_add(like, value) for value in values]
+    *targets, weight = boxes.sum_matches(F, options, truths, matches, values)
+    targets = [F.where(matches.has_cell, target, zero + prior) for target, prior in zip(targets, PRIORS)]
     warmup = F.cast(seen, dtype="float64") < attrs.warmup_images            # 1
     warmup = F.broadcast_like(F.reshape(warmup, shape=(1, 1, 1, 1, 1)), zero)
-
-    assigned_weight = zero if attrs.box_loss == "giou" else assignment.scale
-    box_weight = F.where(assigned, assigned_weight, F.where(warmup, zero + WARMUP_SCALE, zero))
-    unassigned_weight = F.where(assignment.max_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
-    weights = dict.fromkeys(BOX, box_weight)
-    weights[OBJECT] = F.where(assigned, zero + attrs.object_scale, unassigned_weight)
-
-    targets = {X: F.where(assigned, assignment.x, zero + 0.5),
-               Y: F.where(assigned, assignment.y, zero + 0.5),
-               WIDTH: F.where(assigned, assignment.w, zero),
-               HEIGHT: F.where(assigned, assignment.h, zero),
-               OBJECT: assigned * assignment.iou if attrs.rescore else assigned}
-    return targets, weights
+    unassigned_weight = F.where(warmup, zero + WARMUP_SCALE, zero)
+    return targets, F.where(matches.has_cell, zero if attrs.box_loss == "giou" else weight, unassigned_weight)
 
 
-def _giou(F, attrs, grid_constants, activations, assignment):
-    """The loss of the assigned boxes, (B, A, 1, H, W), and its derivatives with respect to x, y, w and h."""
-    _, _, width, height, _, _ = grid_constants
-    box = decode_boxes(F, grid_constants, *activations)
-    truth = decode_boxes(F, grid_constants, assignment.x, assignment.y, assignment.w, assignment.h)
+def _giou(F, attrs, options, head, truths, matches):
+    """The loss of the matched boxes, (B, A, 1, H, W), and its derivatives with respect to x, y, w and h."""
+    like = F.zeros_like(matches.by_cell)
+    values = [F.broadcast_add(like, value) for value in truths[:4]]
+    x, y, w, h = boxes.sum_matches(F, options, truths, matches, values)
+    nothing = 1 - matches.has_cell   # a size of 1 keeps the loss finite
+    truth = x, y, w + nothing, h + nothing
+    box = [yolo.by_anchor(F, value) for value in head.box]
     giou = GiouLoss(BoxPair(F, sides(box, "center"), sides(truth, "center"), eps=0))
-    by_x, by_y, by_w, by_h = [F.BlockGrad(value) for value in giou.gradient()]
-    derivatives = F.broadcast_div(by_x, width), F.broadcast_div(by_y, height), by_w * box[2], by_h * box[3]
-    scale = assignment.assigned * attrs.coord_scale
+    by_x, by_y, by_w, by_h = giou.gradient()
+    derivatives = F.broadcast_div(by_x, head.width), F.broadcast_div(by_y, head.height), by_w * box[2], by_h * box[3]
+    scale = matches.has_cell * attrs.coord_scale
     return scale * giou.value(), [scale * value for value in derivatives]
 
 
-def _image_sum(F, values):
-    """The sum over each image, (B,)."""
-    return F.sum(values, axis=(1, 2, 3, 4))
+def _objectness_target(F, attrs, options, head, truths, matches):
+    """The target of the objectness and the weight of its error, (B, A, 1, H, W)."""
+    zero = F.zeros_like(head.objectness)
+    target = matches.has_cell
+    if attrs.rescore:
+        target, = boxes.sum_matches(F, options, truths, matches, [matches.iou])
+    unassigned_weight = F.where(matches.best_iou > attrs.thresh, zero, zero + attrs.noobject_scale)
+    return target, F.where(matches.has_cell, zero + attrs.object_scale, unassigned_weight)
 
 
-def backward(nd, attrs, shapes, output_grad, gradient) -> dict:
-    return {"data": nd.broadcast_mul(gradient, output_grad.reshape((-1, 1, 1, 1)))}
+def _class_pairs(F, attrs, head, truths, matches):
+    """Which ground truths have a class that is a target of each prediction, (B, T, A, H, W).
+
+    With a softmax it is the last one. With sigmoids the ground truths of a prediction add up their classes. Darknet
+    clears them if the error of class 0 is exactly 0, which happens if the sigmoid is equal to the target so far.
+    """
+    if attrs.softmax:
+        return boxes.last_matches(F, truths, matches)
+    number = F.broadcast_mul(matches.by_cell, truths.order + 1)
+    last = F.max(number, axis=1, keepdims=True)
+    of_class_0 = F.broadcast_mul(number, truths.class_id == 0)
+    has_class_0 = F.max(of_class_0, axis=1, keepdims=True) > 0
+    before_last = of_class_0 * F.broadcast_lesser(number, last)
+    cleared_at_1 = F.max(before_last, axis=1, keepdims=True) + 1                          # the first one since
+    cleared_at_0 = F.where(has_class_0, F.argmax(of_class_0 > 0, axis=1, keepdims=True) + 1, last)
+    p = F.swapaxes(F.slice_axis(head.p, axis=2, begin=0, end=1), dim1=1, dim2=2)          # of class 0
+    first = F.where(p == 1, cleared_at_1, F.where(p == 0, cleared_at_0, F.ones_like(p)))
+    return matches.by_cell * F.broadcast_greater_equal(number, first)
+
+
+def _class_nll(F, attrs, options, head, targets):
+    """The terms of the cross-entropy of the classes, (B, A, K, H, W)."""
+    if not attrs.softmax:
+        return yolo.entropy(F, options, head.logits, targets)
+    _, logits, log_sum = statistics(F, head.logits, 2)
+    return F.broadcast_sub(log_sum, logits) * targets

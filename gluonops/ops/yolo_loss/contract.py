@@ -2,7 +2,7 @@
 from ...core.contract import FLOATS, Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
-from .._region.loss import CUDA, DATA, OUTPUTS, SCRATCH, TRUTH, WITH_PARTS, shapes_of
+from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 
 OF_ALEXEYAB = ("box_loss != 'mse' or iou_normalizer != 1 or obj_normalizer != 1 or iou_thresh < 1 or max_delta > 0"
                " or scale_x_y != 1 or new_coords or label_smooth_eps > 0 or objectness_smooth or focal_loss")
@@ -10,10 +10,7 @@ OF_ALEXEYAB = ("box_loss != 'mse' or iou_normalizer != 1 or obj_normalizer != 1 
 OP = Op(
     name="yolo_loss",
     summary="loss of a head of YOLOv3, YOLOv4 or YOLOv7, per image",
-    family="boxes and detection",
-    role="loss",
     inputs=(DATA, TRUTH),
-    outputs=OUTPUTS,
     attrs=(*yolo.ANCHORS,
            Attr("dialect", Choice("pjreddie", "alexeyab"), "pjreddie"),
            *yolo.THRESHOLDS,
@@ -33,9 +30,6 @@ OP = Op(
                      "dialect is 'pjreddie', whose Darknet has squared errors of boxes, ignore_thresh and truth_thresh "
                      "only; another option is set",
                      "Pass dialect='alexeyab', or leave the option out"),),
-    backward=("output_grad", "gradient"),
-    cuda=CUDA,
     derived={"channels": CHANNELS},
-    scratch=SCRATCH,
-    returned="2 if parts else 1",
+    **SHARED,
 )
