@@ -33,7 +33,7 @@ OP = Op(
     attrs=(FORMAT,),
     types={"T": FLOATS},
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
-    scratch=(Array("planes", "A", "sets * 8 * rhs_boxes"),),
+    scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
     backward=("output_grad", "lhs", "rhs"),
     cuda=Cuda(
         forward=forward,

@@ -1,4 +1,4 @@
-// box_iou on the CPU. Vectors run along the boxes of rhs, whose sides are first gathered into a plane for each number.
+// box_iou on the CPU. Vectors run along the boxes of rhs, whose four numbers are first gathered into four planes each.
 // Bytes moved: forward the output, backward twice the head gradient.
 //
 // Backward sums over rhs for every box of lhs, then over lhs for every vector of boxes of rhs; so the result does not
@@ -13,52 +13,41 @@ namespace {
 
 const int64_t PAIR_BYTES = 16;   // moving so many bytes takes as long as the gradient of a pair
 
-template <typename T>
+template <bool CENTER, typename T>
 struct Boxes {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    enum { PLANES = sizeof(Sides<A>) / sizeof(A) };
     const BoxIouArgs<T> &args;
 
-    bool is_center() const { return args.format == BoxIouFormat::Center; }
-    A *planes(int64_t set) const { return args.planes + set * PLANES * args.rhs_boxes; }
-
-    GLUONOPS_INLINE Sides<A> sides_at(const T *boxes, int64_t i) const
-    {
-        BoxRow<A> row;
-        for (int n = 0; n < 4; ++n)
-            row.numbers[n] = load_scalar(boxes + 4 * i + n);
-        return sides_of(row, is_center());
-    }
+    A *planes(int64_t set) const { return args.planes + set * 4 * args.rhs_boxes; }
 
     void gather_planes() const
     {
-        const int64_t count = args.rhs_boxes;
-        for (int64_t i = 0; i < args.sets * count; ++i) {
-            const Sides<A> sides = sides_at(args.rhs, i);
-            for (int n = 0; n < PLANES; ++n)
-                planes(i / count)[n * count + i % count] = reinterpret_cast<const A *>(&sides)[n];
-        }
+        const T *from = args.rhs;
+        for (int64_t set = 0; set < args.sets; ++set)
+            for (int64_t i = 0; i < args.rhs_boxes; ++i)
+                for (int n = 0; n < 4; ++n)
+                    planes(set)[n * args.rhs_boxes + i] = load_scalar(from + (set * args.rhs_boxes + i) * 4 + n);
     }
 
     // One box of lhs, in every lane.
     GLUONOPS_INLINE Sides<V> lhs_box(int64_t row) const
     {
-        const Sides<A> sides = sides_at(args.lhs, row);
-        Sides<V> box;
-        for (int n = 0; n < PLANES; ++n)
-            reinterpret_cast<V *>(&box)[n] = broadcast(reinterpret_cast<const A *>(&sides)[n]);
-        return box;
+        const T *from = args.lhs + 4 * row;
+        BoxRow<V> box;
+        for (int n = 0; n < 4; ++n)
+            box.numbers[n] = broadcast(load_scalar(from + n));
+        return sides_of(box, CENTER);
     }
 
     // The boxes of rhs from `first` on, one per lane.
     template <typename Mask>
     GLUONOPS_INLINE Sides<V> rhs_boxes(int64_t set, int64_t first, Mask mask) const
     {
-        Sides<V> boxes;
-        for (int n = 0; n < PLANES; ++n)
-            reinterpret_cast<V *>(&boxes)[n] = load(planes(set) + n * args.rhs_boxes + first, mask, A(0));
-        return boxes;
+        BoxRow<V> boxes;
+        for (int n = 0; n < 4; ++n)
+            boxes.numbers[n] = load(planes(set) + n * args.rhs_boxes + first, mask, A(0));
+        return sides_of(boxes, CENTER);
     }
 
     void iou_rows(int64_t begin, int64_t end, bool streaming) const
@@ -96,7 +85,7 @@ struct Boxes {
             add_gradient(sum, pair, load(heads + first, mask, A(0)));
         });
         const Box<A> total = {reduce_sum(sum.x), reduce_sum(sum.y), reduce_sum(sum.w), reduce_sum(sum.h)};
-        const BoxRow<A> gradient = row_gradient(total, is_center());
+        const BoxRow<A> gradient = row_gradient(total, CENTER);
         for (int n = 0; n < 4; ++n)
             store_scalar(args.lhs_grad + 4 * row + n, gradient.numbers[n]);
     }
@@ -113,40 +102,64 @@ struct Boxes {
             add_gradient(sum, pair.exchanged(), load(heads + first, mask, A(0)));
         }
         T *grad = args.rhs_grad + (set * args.rhs_boxes + first) * 4;
-        store_boxes(grad, row_gradient(sum, is_center()), mask);
+        store_boxes(grad, row_gradient(sum, CENTER), mask);
+    }
+
+    void rhs_gradients(int64_t begin, int64_t end, int64_t vectors) const
+    {
+        enum { LANES = Simd<T>::LANES };
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t set = i / vectors, first = i % vectors * LANES, rest = args.rhs_boxes - first;
+            if (rest >= LANES)
+                rhs_gradient(set, first, FullMask());
+            else
+                rhs_gradient(set, first, PartialMask{rest});
+        }
+    }
+
+    void forward() const
+    {
+        gather_planes();
+        const int64_t rows = args.sets * args.lhs_boxes, row_bytes = args.rhs_boxes * int64_t(sizeof(T));
+        const bool streaming = streams<T>(rows * args.rhs_boxes) && row_bytes >= 512;
+        const Boxes boxes = *this;
+        parallel_for(rows, row_bytes, [=](int64_t begin, int64_t end) {
+            boxes.iou_rows(begin, end, streaming);
+        });
+    }
+
+    void backward() const
+    {
+        enum { LANES = Simd<T>::LANES };
+        gather_planes();
+        const Boxes boxes = *this;
+        parallel_for(args.sets * args.lhs_boxes, args.rhs_boxes * PAIR_BYTES, [=](int64_t begin, int64_t end) {
+            for (int64_t row = begin; row < end; ++row)
+                boxes.lhs_gradient(row);
+        });
+        const int64_t vectors = (args.rhs_boxes + LANES - 1) / LANES;
+        parallel_for(args.sets * vectors, args.lhs_boxes * LANES * PAIR_BYTES, [=](int64_t begin, int64_t end) {
+            boxes.rhs_gradients(begin, end, vectors);
+        });
     }
 };
 
 template <typename T>
 void forward(const BoxIouArgs<T> &args)
 {
-    const Boxes<T> boxes = {args};
-    const int64_t rows = args.sets * args.lhs_boxes, row_bytes = args.rhs_boxes * int64_t(sizeof(T));
-    const bool streaming = streams<T>(rows * args.rhs_boxes) && row_bytes >= 512;
-    boxes.gather_planes();
-    parallel_for(rows, row_bytes, [=](int64_t begin, int64_t end) {
-        boxes.iou_rows(begin, end, streaming);
-    });
+    if (args.format == BoxIouFormat::Center)
+        Boxes<true, T>{args}.forward();
+    else
+        Boxes<false, T>{args}.forward();
 }
 
 template <typename T>
 void backward(const BoxIouArgs<T> &args)
 {
-    const Boxes<T> boxes = {args};
-    const int64_t lanes = Simd<T>::LANES, vectors = (args.rhs_boxes + lanes - 1) / lanes;
-    boxes.gather_planes();
-    parallel_for(args.sets * args.lhs_boxes, args.rhs_boxes * PAIR_BYTES, [=](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-            boxes.lhs_gradient(row);
-    });
-    parallel_for(args.sets * vectors, args.lhs_boxes * lanes * PAIR_BYTES, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t set = i / vectors, first = i % vectors * lanes, left = boxes.args.rhs_boxes - first;
-            for_each_vector<T>(left < lanes ? left : lanes, [=](int64_t, auto mask) {
-                boxes.rhs_gradient(set, first, mask);
-            });
-        }
-    });
+    if (args.format == BoxIouFormat::Center)
+        Boxes<true, T>{args}.backward();
+    else
+        Boxes<false, T>{args}.backward();
 }
 
 }  // namespace
