@@ -106,7 +106,7 @@ def outputs(F, data: Array, head: Head, truths: Truths, matches: Matches, terms:
     return loss + (linear - F.BlockGrad(linear)), F.BlockGrad(parts), gradient
 
 
-def image_sum(F, values):
+def image_sum(F, values: Array) -> Array:
     """The sum over each image, (B,)."""
     return F.sum(values, axis=(1, 2, 3, 4))
 
