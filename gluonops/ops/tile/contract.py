@@ -107,7 +107,7 @@ OP = Op(
         },
         derive=derive,
         scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
-        backward_bounds="THREADS, 6",
+        backward_bounds="THREADS, sizeof(T) < 4 ? 2 : 3",
     ),
     derived={"elements": "data.size", "loops": Number("TileLoops")},
 )
