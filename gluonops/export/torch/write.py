@@ -59,10 +59,9 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
-    all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD, 4 if it takes only
-    images above 300 x 300. Where gradients need more memory than there is, a warning says that only the outputs in
-    evaluation mode were compared. Where MXNet is not installed, files are written without it, and the test runs the net
-    only.
+    all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD. Where gradients need more
+    memory than there is, a warning says that only the outputs in evaluation mode were compared. Where MXNet is not
+    installed, files are written without it, and the test runs the net only.
 
     Parameters
     ----------

@@ -226,13 +226,13 @@ def test_gradients_that_need_more_memory_than_there_is(tmp_path, monkeypatch):
         export(sequence(nn.Dense(1000)), tmp_path, (2, 100))
 
 
-@pytest.mark.parametrize("function, growth", [(lambda x: 3 * x, 1), (lambda x: torch.sin(1e4 * x), 10),
-                                              (lambda x: torch.sin(1e12 * x), 1000)])
+@pytest.mark.parametrize("function, growth", [(lambda x: 3 * x, 1), (lambda x: torch.sin(1e4 * x), 3),
+                                              (lambda x: torch.sin(1e12 * x), 10)])
 def test_tolerances_grow_where_rounding_errors_do(function, growth):
     from gluonops.export.torch import verify
     x = torch.rand(100, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = verify._growth(function, [x], [function(x)])
-    assert growth / 10 <= found <= growth * 10 and 1 <= found <= verify.MOST_GROWTH
+    assert growth / 5 <= found <= growth * 5 and 1 <= found <= verify.MOST_GROWTH
 
 
 def test_poolings_of_clips_get_data_as_large_as_their_windows(tmp_path):

@@ -7,7 +7,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.export.graph import Graph
-from gluonops.export.torch import reference
+from gluonops.export.torch import double
 from mxnet.gluon import nn, rnn
 
 torch = pytest.importorskip("torch")
@@ -128,7 +128,7 @@ def test_the_formula_of_detections(options):
         return mx.sym.softmax(scores, axis=1), offsets, priors
 
     found = results(lambda *inputs: mx.sym.contrib.MultiBoxDetection(*given(*inputs), **options),
-                    lambda inputs, node: reference._detections(mx.sym, *given(*inputs), node),
+                    lambda inputs, node: double._detections(mx.sym, *given(*inputs), node),
                     {"scores": (2, 4, COUNT), "offsets": (2, 4 * COUNT), "data": (2, 3, 4, 3)})
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
 
@@ -136,7 +136,7 @@ def test_the_formula_of_detections(options):
 @pytest.mark.parametrize("options", PRIORS, ids=str)
 def test_the_formula_of_anchors(options):
     found = results(lambda x: mx.sym.contrib.MultiBoxPrior(x, **options),
-                    lambda given, node: reference._anchors(mx.sym, *given, node), {"x": (2, 3, 4, 7)})
+                    lambda given, node: double._anchors(mx.sym, *given, node), {"x": (2, 3, 4, 7)})
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
 
 
@@ -147,7 +147,7 @@ def test_the_formula_of_deformable_convolutions(options, size, groups):
               **dict(zip("wb", parameters_of(options)))}
     found = results(lambda *given: mx.sym.contrib.ModulatedDeformableConvolution(*given, kernel=(3, 3), num_filter=6,
                                                                                  **options),
-                    lambda given, node: reference._deformed(mx.sym, *given, node=node), shapes)
+                    lambda given, node: double._deformed(mx.sym, *given, node=node), shapes)
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
 
 
