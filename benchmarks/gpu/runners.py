@@ -31,6 +31,12 @@ def zeros(case: dict) -> dict[str, np.ndarray]:
     return {name: np.zeros(*case["arrays"][name]) for name in case["zeros"]}
 
 
+def offset(case: dict, name: str) -> int:
+    """How many elements of its memory are in front of an array; 0 for scratch memory, which is never a view."""
+    is_scratch = any(name in planned["scratch"] for planned in case["passes"].values())
+    return 0 if is_scratch else case["offset"]
+
+
 class Runner:
     """Places the arrays of a case on a GPU, by ``to_gpu(array)`` and ``to_cpu(array)``."""
 
@@ -42,15 +48,14 @@ class Runner:
             self.place(name, initial.get(name, np.full(shape, filler(dtype), dtype)))
 
     def place(self, name: str, array: np.ndarray) -> None:
-        """Copy an array to the GPU, at the offset in elements that the case gives."""
-        front = np.full(self.case["offset"], filler(array.dtype), array.dtype)
+        """Copy an array to the GPU, behind what is in front of it."""
+        front = np.full(offset(self.case, name), filler(array.dtype), array.dtype)
         self.whole[name] = self.to_gpu(np.concatenate([front, array.ravel()]))
         self.arrays[name] = self.whole[name][len(front):].reshape(array.shape)
 
     def spilled(self) -> list[str]:
         """The arrays in front of whose first element something was written."""
-        offset = self.case["offset"]
-        fronts = {name: self.to_cpu(whole[:offset]) for name, whole in self.whole.items() if offset}
+        fronts = {name: self.to_cpu(whole[:offset(self.case, name)]) for name, whole in self.whole.items()}
         return [name for name, front in fronts.items()
                 if not (np.isnan(front) | (front == filler(front.dtype))).all()]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from benchmarks.gpu.runners import filler, zeros
+from benchmarks.gpu.runners import filler, offset, zeros
 
 from . import memory as spaces
 from .counter import Counter
@@ -46,13 +46,14 @@ class Interpreter:
         With an offset, what is in front may be written.
         """
         self.case, self.before = case, before
-        sizes = [(math.prod(shape) + case["offset"]) * np.dtype(dtype).itemsize
-                 for shape, dtype in case["arrays"].values()]
+        offsets = {name: offset(case, name) * np.dtype(dtype).itemsize for name, (_, dtype) in case["arrays"].items()}
+        sizes = [math.prod(shape) * np.dtype(dtype).itemsize + offsets[name]
+                 for name, (shape, dtype) in case["arrays"].items()]
         self.memory = Memory(sum(sizes), len(sizes))
         initial = {**given, **before, **zeros(case)}
         for name, (shape, dtype) in case["arrays"].items():
             values = initial.get(name, np.full(shape, filler(dtype), dtype))
-            self.memory.add(name, values.reshape(shape), case["offset"] * np.dtype(dtype).itemsize)
+            self.memory.add(name, values.reshape(shape), offsets[name])
 
     def run(self, outputs: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Results by name, and what was in those that are added to; backward gets NumPy's outputs."""
