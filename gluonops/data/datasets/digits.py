@@ -16,11 +16,10 @@ import numpy as np
 
 from ...core.attributes import Attr, Float, Int
 from ...core.errors import OpError
-from ..base import SPLITS
+from ..base import SPLITS, ClassificationDataset
 from .idx import read_idx
-from .image_folder import ImageArray
 
-__all__ = ["Split", "digit_images", "digits", "mnist_images"]
+__all__ = ["DigitImages", "Split", "digits"]
 
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
          "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
@@ -78,25 +77,30 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     return tuple(_prepare(*split, chosen, size) for split in splits)
 
 
-def digit_images(split: str = "train", **options) -> ImageArray:
-    """scikit-learn's digits, as :func:`gluonops.data.classification` returns them.
-
-    - ``split``: "train", "val".
-    - ``options``: options of :func:`digits`.
-    """
-    return mnist_images(None, split, **options)
-
-
-def mnist_images(root: str | None, split: str = "train", **options) -> ImageArray:
-    """MNIST's digits, as :func:`gluonops.data.classification` returns them.
+class DigitImages(ClassificationDataset):
+    """MNIST's digits or scikit-learn's, as :func:`gluonops.data.classification` returns them.
 
     - ``root``: folder with MNIST's four files. None: scikit-learn's digits.
     - ``split``: "train", "val".
     - ``options``: options of :func:`digits`.
     """
-    images, labels = digits(root, **options)[SPLITS.index(split)]
-    images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
-    return ImageArray(images, labels, [str(digit) for digit in range(10)])
+
+    def __init__(self, root: str | None = None, split: str = "train", **options):
+        images, labels = digits(root, **options)[SPLITS.index(split)]
+        super().__init__("data.digits", [str(digit) for digit in range(10)], labels)
+        self._images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
+
+    def image(self, index: int) -> np.ndarray:
+        """The image without its label, uint8 (height, width, 1)."""
+        return self._images[index]
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image."""
+        return self._images.shape[2:0:-1]
+
+    def name(self, index: int) -> str:
+        """The name of the image in errors."""
+        return f"image {index}"
 
 
 def _checked(classes):
