@@ -122,6 +122,8 @@ class Letterboxed(gluon.data.Dataset):
         Input size, or (width, height), in pixels.
     """
 
+    _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
+
     def __init__(self, dataset: gluon.data.Dataset, size: Size):
         self._dataset, self._size = dataset, _pair(size, "data.Letterboxed")
 
@@ -131,27 +133,17 @@ class Letterboxed(gluon.data.Dataset):
     def __getitem__(self, index):
         image, label = _item(self._dataset, index)
         with about_image(self._dataset, index):
-            out = self._fitted(image)
+            out = self._fit(image, *self._size)
         if np.ndim(label) != 2:
             return out, label
-        moved = self._moved(label, image.shape[1::-1])
+        moved = self._move(label, image.shape[1::-1], self._size)
         return out, ground_truth(moved, self._size), label, np.array(image.shape[1::-1], "int32")
-
-    def _fitted(self, image):
-        return letterbox(image, *self._size)
-
-    def _moved(self, boxes, image_size):
-        return letterbox_boxes(boxes, image_size, self._size)
 
 
 class Stretched(Letterboxed):
     """The same with images that are stretched to the input, as AlexeyAB's Darknet does. See :class:`Letterboxed`."""
 
-    def _fitted(self, image):
-        return resize(image, *self._size)
-
-    def _moved(self, boxes, image_size):
-        return place_boxes(boxes, image_size, self._size, (0, 0))
+    _fit, _move = staticmethod(resize), staticmethod(place_boxes)
 
 
 class Batches:
