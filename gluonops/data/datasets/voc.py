@@ -23,7 +23,7 @@ from ..images import progress
 __all__ = ["VOC"]
 
 WHERE = "data.voc"
-YEARS = {"train": ((2007, "trainval"), (2012, "trainval")), "val": ((2007, "test"),)}
+YEARS = {"train": (("VOC2007", "trainval"), ("VOC2012", "trainval")), "val": (("VOC2007", "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
 LINE = "line"   # the attribute of an element that has its line
 REMEDY = "Correct the file, or remove the image from the list"
@@ -65,20 +65,16 @@ def _by_lower_case(names):
 
 
 def _splits(root, split):
-    """(year or folder, list) for each existing list of a split; an OpError if there is none."""
-    lists = os.path.join(root, "ImageSets", "Main")
-    if os.path.isdir(lists):
-        existing = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))]
-        existing = existing[:1]
-        expected = " or ".join(f"{name}.txt" for name in LISTS[split])
-        folder = lists
-    else:
-        existing = [(year, name) for year, name in YEARS[split] if os.path.isfile(_list(root, f"VOC{year}", name))]
-        expected = " or ".join(f"VOC{year}/ImageSets/Main/{name}.txt" for year, name in YEARS[split])
-        folder = root
+    """(folder, list) for each existing list of a split; an OpError if there is none."""
+    lists = os.path.dirname(_list(root, "", split))
+    is_one = os.path.isdir(lists)
+    candidates = [("", name) for name in LISTS[split]] if is_one else YEARS[split]
+    existing = tuple(candidate for candidate in candidates if os.path.isfile(_list(root, *candidate)))
     if not existing:
+        folder = lists if is_one else root
+        expected = " or ".join(os.path.relpath(_list(root, *candidate), folder) for candidate in candidates)
         raise OpError(WHERE, f"{folder} has no {expected}", "Pass the folder that has VOC2007 or ImageSets, or splits")
-    return tuple(existing)
+    return existing[:1] if is_one else existing
 
 
 def _list(root, folder, name):
