@@ -133,7 +133,7 @@ def _add_scripts(add: Callable, debug: argparse.ArgumentParser) -> None:
 
 
 def _add_anchors(add: Callable) -> None:
-    formats = runpy.run_path(str(FORMATS))["names"]("detection")
+    formats = runpy.run_path(str(FORMATS))["format_names"]("detection")
     anchors = add("anchors", "anchors for a data set, by k-means on 1 - IoU",
                   "Print anchors for a data set as Darknet's cfg files have them: widths and heights in grid cells.")
     anchors.add_argument("data", nargs="?", help="folder of the data set (default: the scenes of digits)")

@@ -12,8 +12,9 @@ from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
 from .datasets.scenes import DigitScenes
 from .datasets.shapes import ShapeScenes
+from .formats import format_names
 from .images import image_files
-from .load import classification, detection, format_names, recognize
+from .load import classification, detection, recognize
 from .transforms.augment import Augment
 from .transforms.cropping import Crop, Turn
 from .transforms.letterbox import Letterbox, Resize, letterbox, letterbox_boxes, resize, unletterbox_boxes

@@ -15,7 +15,6 @@ from .transforms.letterbox import letterbox_boxes
 __all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
 
 Size = Union[int, tuple[int, int]]
-RESTARTS = 10
 MAX_STEPS = 300   # one restart takes no more
 CHUNK = 100_000   # boxes that are compared with all centres at a time
 
@@ -115,7 +114,7 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
     """
     where = "data.kmeans"
     k = Attr("k", Int(1), 5).parse(where, k)
-    restarts = Attr("restarts", Int(1), RESTARTS).parse(where, restarts)
+    restarts = Attr("restarts", Int(1), 10).parse(where, restarts)
     seed = Attr("seed", Int(0), 0).parse(where, seed)
     if seed >= 2**32:
         raise OpError(where, f"seed is {seed}; expected an integer below {2**32}", "Pass another seed")

@@ -1,4 +1,4 @@
-"""The base class of data sets for detection: items, errors, and class names. It does not depend on a format."""
+"""The base classes of data sets: items, errors, and class names. They do not depend on a format."""
 import contextlib
 import hashlib
 import os
@@ -12,17 +12,57 @@ from ..core.errors import OpError
 from ..core.files import read_lines
 from .images import image_size, read_image
 
-__all__ = ["COLUMNS", "MIN_BOX_SIZE", "SPLITS", "Classes", "DetectionDataset", "about_image", "class_names",
-           "class_words"]
+__all__ = ["COLUMNS", "MIN_BOX_SIZE", "PLACES", "SPLITS", "ClassificationDataset", "Classes", "DetectionDataset",
+           "FractionDataset", "about_image", "class_names", "class_words"]
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 NAMED = 8   # classes in a line
 SPLITS = ("train", "val")
+PLACES = {"train": ("train",), "val": ("val", "valid", "test")}   # what the list or folder of a split may be called
 
 
-class DetectionDataset(gluon.data.Dataset):
+class LabelledImages(gluon.data.Dataset):
+    """Images in files, and what data sets of both kinds share. A subclass has ``classes``, and items with labels.
+
+    - ``where``: name of the caller, for errors.
+    - ``paths``: the files.
+    - ``expected_sizes``: see :class:`DetectionDataset`.
+    """
+
+    def __init__(self, where: str, paths: Sequence[str] = (), expected_sizes: Optional[Sequence[tuple]] = None):
+        self.where, self._paths, self._expected_sizes = where, paths, expected_sizes
+
+    def __repr__(self) -> str:
+        return described(self)
+
+    def image(self, index: int) -> np.ndarray:
+        """The image without its label, uint8 (height, width, 3)."""
+        image = read_image(self._paths[index], self.where)
+        self._check_size(index, image.shape[1::-1])
+        return image
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image. Only the header of its file is decoded."""
+        size = image_size(self._paths[index], self.where)
+        self._check_size(index, size)
+        return size
+
+    def name(self, index: int) -> str:
+        """The name of the image in errors."""
+        return self._paths[index]
+
+    def _check_size(self, index, size):
+        if self._expected_sizes is None:
+            return
+        (width, height), label = self._expected_sizes[index]
+        if (width, height) != tuple(size):
+            raise OpError(self.where, f"{self._paths[index]} is {size[0]} x {size[1]}; expected {width:g} x "
+                          f"{height:g}, as {label} says", "Correct the label, or replace the image by the labelled one")
+
+
+class DetectionDataset(LabelledImages):
     """Images with boxes, in gluoncv's convention. Index it, or pass it to :class:`gluonops.data.Augmented`.
 
     An item is (image, label), two NumPy arrays. The image is uint8 (height, width, 3), RGB, upright as EXIF says. The
@@ -51,14 +91,11 @@ class DetectionDataset(gluon.data.Dataset):
 
     def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (),
                  labels: Sequence[np.ndarray] = (), expected_sizes: Optional[Sequence[tuple]] = None):
-        self.where, self.classes = where, tuple(classes)
-        self._paths, self._labels, self._expected_sizes = paths, labels, expected_sizes
+        super().__init__(where, paths, expected_sizes)
+        self.classes, self._labels = tuple(classes), labels
 
     def __len__(self) -> int:
         return len(self._labels)
-
-    def __repr__(self) -> str:
-        return described(self)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         label = self.label(index)
@@ -67,30 +104,6 @@ class DetectionDataset(gluon.data.Dataset):
     def label(self, index: int) -> np.ndarray:
         """The boxes of an image, float32 (objects, 6). The image is not decoded."""
         return np.array(self._labels[index], "float32").reshape(-1, COLUMNS)
-
-    def image(self, index: int) -> np.ndarray:
-        """The image without its label, uint8 (height, width, 3)."""
-        image = read_image(self._paths[index], self.where)
-        self._check_size(index, image.shape[1::-1])
-        return image
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image. Only the header of its file is decoded."""
-        size = image_size(self._paths[index], self.where)
-        self._check_size(index, size)
-        return size
-
-    def name(self, index: int) -> str:
-        """The name of the image in errors."""
-        return self._paths[index]
-
-    def _check_size(self, index, size):
-        if self._expected_sizes is None:
-            return
-        (width, height), label = self._expected_sizes[index]
-        if (width, height) != tuple(size):
-            raise OpError(self.where, f"{self._paths[index]} is {size[0]} x {size[1]}; expected {width:g} x "
-                          f"{height:g}, as {label} says", "Correct the label, or replace the image by the labelled one")
 
     def fingerprint(self) -> str:
         """A hexadecimal hash of the labels and of the images' file names. It changes if the data set changes."""
@@ -101,6 +114,52 @@ class DetectionDataset(gluon.data.Dataset):
             numbers = np.asarray(label, "float64").ravel()
             digest.update(np.int64(len(numbers)).tobytes() + numbers.tobytes())
         return digest.hexdigest()[:16]
+
+
+class FractionDataset(DetectionDataset):
+    """A data set whose labels hold fractions of the image's width and height. Boxes are clipped to the image.
+
+    A label is (objects, 5 or more): class id, xmin, ymin, xmax, ymax.
+    """
+
+    def __getitem__(self, index):
+        image = self.image(index)
+        return image, self._in_pixels(index, image.shape[1::-1])
+
+    def label(self, index: int) -> np.ndarray:
+        """The boxes of an image, float32 (objects, 6). Only the header of the image is decoded, for its size."""
+        return self._in_pixels(index, self.size(index))
+
+    def _in_pixels(self, index, size):
+        label = self._labels[index]
+        out = np.zeros((len(label), COLUMNS), "float32")
+        out[:, :4] = np.clip(self._corners(label), 0, 1) * np.tile(size, 2)
+        out[:, 4] = label[:, 0]
+        return out
+
+    def _corners(self, label):
+        """xmin, ymin, xmax, ymax of the rows of a label."""
+        return label[:, 1:5]
+
+
+class ClassificationDataset(LabelledImages):
+    """Images with one class each, with the items of :func:`gluonops.data.classification`.
+
+    - ``where``: name of the caller, for errors.
+    - ``classes``: names of the classes.
+    - ``labels``: class ids.
+    - ``paths``: the image files.
+    """
+
+    def __init__(self, where: str, classes: Sequence[str], labels: Sequence[int], paths: Sequence[str] = ()):
+        super().__init__(where, paths)
+        self.classes, self.labels = tuple(classes), np.asarray(labels, "int32")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
+        return self.image(index), int(self.labels[index])
 
 
 def described(dataset: gluon.data.Dataset) -> str:

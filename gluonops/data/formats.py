@@ -1,12 +1,12 @@
 """The registry of formats: the data sets by name and task, and the class that reads each of them.
 
-:func:`gluonops.data.detection`, :func:`gluonops.data.classification`, the choices of the command and of the scripts,
-and the tables of the documentation use it. A new format needs a row here and a module in ``datasets``. This file
-imports nothing from the package, because the command loads it before MXNet.
+:func:`gluonops.data.detection`, :func:`gluonops.data.classification`, and the choices of the command and of the scripts
+follow it, and a test compares the tables of the documentation with it. A new format needs a row here and a module in
+``datasets``. This file imports nothing from the package, because the command loads it before MXNet.
 """
 from typing import NamedTuple
 
-__all__ = ["FORMATS", "Format", "find", "names", "table"]
+__all__ = ["FORMATS", "Format", "format_names"]
 
 
 class Format(NamedTuple):
@@ -19,7 +19,6 @@ class Format(NamedTuple):
     - ``root``: description of the root, for the documentation.
     - ``rooted``: whether the user passes a root. If not, the data is part of a package.
     - ``classes``: whether the option ``classes`` is allowed. If not, the classes are fixed.
-    - ``options``: names of further options.
     - ``marks``: what of it tells that a folder has this layout: patterns of paths in the folder.
     - ``ending``: how the name of a file ends that may be in the place of the folder.
     """
@@ -29,7 +28,6 @@ class Format(NamedTuple):
     root: str
     rooted: bool = True
     classes: bool = True
-    options: tuple = ()
     marks: tuple = ()
     ending: str = ""
 
@@ -38,42 +36,30 @@ RECORD_FILES = "a folder with `train.rec` and `val.rec` in MXNet's RecordIO form
 RECORDS = ("train.rec", "val.rec", "valid.rec", "test.rec")
 FORMATS = (
     Format("digits", "detection", "scenes:DigitScenes", "not used: the scenes are composed of scikit-learn's digits",
-           rooted=False, classes=False, options=("size", "count", "objects", "seed")),
-    Format("voc", "detection", "voc:VOC", "a folder in the layout of Pascal VOC", options=("splits",),
+           rooted=False, classes=False),
+    Format("voc", "detection", "voc:VOC", "a folder in the layout of Pascal VOC",
            marks=("ImageSets/Main", "VOC2007/ImageSets/Main", "VOC2012/ImageSets/Main")),
     Format("coco", "detection", "coco:COCO", "a folder in the layout of COCO, with `annotations/`",
            marks=("annotations/*.json",)),
     Format("yolo", "detection", "yolo:Yolo", "a folder in the layout of Darknet: per image one `.txt` file, with a "
            "line `class x y w h` per object", marks=("labels", "train/labels", "train.txt", "*.names"), ending=".data"),
     Format("rec", "detection", "records:DetectionRecords", RECORD_FILES, marks=RECORDS, ending=".rec"),
-    Format("digits", "classification", "digits:digit_images", "not used: the digits are part of scikit-learn",
-           rooted=False, options=("size", "seed")),
-    Format("mnist", "classification", "digits:mnist_images", "a folder with the four files of MNIST",
-           options=("size", "seed"), marks=("train-images-idx3-ubyte*",)),
+    Format("digits", "classification", "digits:DigitImages", "not used: the digits are part of scikit-learn",
+           rooted=False),
+    Format("mnist", "classification", "digits:DigitImages", "a folder with the four files of MNIST",
+           marks=("train-images-idx3-ubyte*",)),
     Format("folder", "classification", "image_folder:ImageFolder", "a folder with `train` and `val`, which have one "
            "folder of images per class", marks=("train/*/", "val/*/", "valid/*/", "test/*/"), ending=".data"),
     Format("rec", "classification", "records:ClassificationRecords", RECORD_FILES, marks=RECORDS, ending=".rec"),
 )
 
 
-def names(task: str) -> tuple:
-    """The names of a task's formats. The first is the default."""
+def format_names(task: str) -> tuple:
+    """The names that :func:`gluonops.data.detection` or ``classification`` takes. The scripts' default is the first.
+
+    Parameters
+    ----------
+    task : {"detection", "classification"}
+        What the data sets are for.
+    """
     return tuple(entry.name for entry in FORMATS if entry.task == task)
-
-
-def find(task: str, name: str) -> Format:
-    """The format with a name. KeyError if the task has no such format."""
-    for entry in FORMATS:
-        if (entry.task, entry.name) == (task, name):
-            return entry
-    raise KeyError(name)
-
-
-def table(task: str) -> str:
-    """The formats of a task as a Markdown table, for the documentation."""
-    lines = ["| `--dataset` | `--data` |", "|---|---|"]
-    entries = [entry for entry in FORMATS if entry.task == task]
-    for entry in entries:
-        default = " (default)" if entry is entries[0] else ""
-        lines.append(f"| `{entry.name}`{default} | {entry.root} |")
-    return "\n".join(lines)

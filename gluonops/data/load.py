@@ -10,22 +10,12 @@ from ..core.errors import OpError
 from . import formats
 from .base import SPLITS, DetectionDataset
 from .datasets.records import Records
+from .formats import format_names
 from .images import EXTENSIONS
 
-__all__ = ["classification", "detection", "format_names", "recognize"]
+__all__ = ["classification", "detection", "recognize"]
 
 Path = Union[str, os.PathLike]
-
-
-def format_names(task: str) -> tuple[str, ...]:
-    """The names that :func:`detection` or :func:`classification` takes. The first is the default of the scripts.
-
-    Parameters
-    ----------
-    task : {"detection", "classification"}
-        What the data sets are for.
-    """
-    return formats.names(task)
 
 
 def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> DetectionDataset:
@@ -57,8 +47,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         line), or a package is not installed.
     """
     where = "data.detection"
-    entry = _find("detection", name, where)
-    _check_split(split, where)
+    entry = _find("detection", name, split, where)
     if not entry.rooted and root is not None:
         raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
                       "Leave root out, or choose another data set")
@@ -103,8 +92,7 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         There is no such data set, a folder or file is missing or malformed, or a package is not installed.
     """
     where = "data.classification"
-    entry = _find("classification", name, where)
-    _check_split(split, where)
+    entry = _find("classification", name, split, where)
     if entry.rooted and root is None:
         raise OpError(where, f"{name} got no root", "Pass the folder of the data set")
     if not entry.rooted and root is not None:
@@ -147,7 +135,7 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
         raise OpError(where, f"{path} has the layout {found[0].name}, which is for {found[0].task}; expected one for "
                       f"{task}", f"Run: gluonops train {path}")
     if len(fitting) > 1 and fitting[0].name == fitting[-1].name:   # RecordIO has both kinds of labels
-        has_boxes = len(Records(path, "train", where).labels[0]) > 1
+        has_boxes = len(Records(path, "train", where).packed[0]) > 1
         return fitting[0 if has_boxes else -1]
     return fitting[0]
 
@@ -158,17 +146,15 @@ def _has_layout(entry: formats.Format, path: str) -> bool:
     return any(glob.glob(os.path.join(glob.escape(path), mark)) for mark in entry.marks)
 
 
-def _find(task: str, name: str, where: str) -> formats.Format:
-    try:
-        return formats.find(task, name)
-    except KeyError:
-        raise OpError(where, f"there is no data set {name!r}; there are {', '.join(formats.names(task))}",
-                      "Choose one of them") from None
-
-
-def _check_split(split: str, where: str) -> None:
+def _find(task: str, name: str, split: str, where: str) -> formats.Format:
+    """The format with a name; an OpError if the task has no such format, or data sets have no such split."""
+    found = [entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)]
+    if not found:
+        raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
+                      "Choose one of them")
     if split not in SPLITS:
         raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
+    return found[0]
 
 
 def _read(entry: formats.Format, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:

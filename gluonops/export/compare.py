@@ -221,14 +221,11 @@ def _differences(model, theirs, ours, path, in_front):
             obstacle = f"MXNet does not run the net: {last_line(error)}"
             continue
         for difference in found:
-            largest[difference.output] = max(difference, largest.get(difference.output, difference), key=_relative)
+            known = largest.get(difference.output, difference)
+            largest[difference.output] = max(difference, known, key=lambda one: one.relative)
     if not largest:
         raise _Obstacle(obstacle, in_front)
     return list(largest.values())
-
-
-def _relative(difference: Difference) -> float:
-    return difference.relative
 
 
 def _shapes(inputs: Shapes, *sides: Any) -> list[Shapes]:

@@ -33,7 +33,7 @@ from .quantization import (
     steady,
 )
 from .quantization.batches import as_arrays, named, split
-from .quantization.targets import ForMXNet, ForONNX
+from .quantization.targets import for_mxnet, for_onnx
 from .warning import ExportWarning
 
 __all__ = ["Quantized", "QuantizedLayer", "quantize"]
@@ -128,11 +128,11 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
 
     targets = {}
     if prefix is not None:
-        targets[MXNET] = ForMXNet(os.fspath(prefix), model, measured, quantization, storage)
+        targets[MXNET] = for_mxnet(os.fspath(prefix), model, measured, quantization, storage)
     if onnx is not None:
-        targets[ONNX] = ForONNX(os.fspath(onnx), model, measured, quantization, opset)
+        targets[ONNX] = for_onnx(os.fspath(onnx), model, measured, quantization, opset)
     runnable = {name: target for name, target in targets.items() if target.is_runnable}
-    errors = {name: relative_error(target.outputs(held), expected) for name, target in runnable.items()}
+    errors = {name: relative_error([*map(target.measured(), held)], expected) for name, target in runnable.items()}
     scores = {} if score is None else _scores(score, model, runnable)
     _check(errors, scores, limit, layers)
     paths = [path for target in targets.values() for path in target.write()]
@@ -228,7 +228,7 @@ def _check_some_layer(layers):
 
 def _scores(score, model, targets):
     """The user's score of the float net and of the results."""
-    runners = {"float": Runner(model.graph.symbol(), model.parameters)}
+    runners = {"float": Runner.of(model)}
     for name, target in targets.items():
         runners[name] = target.runner()
     return {name: float(score(_predict(runner, model))) for name, runner in runners.items()}

@@ -167,16 +167,18 @@ def _check_items(path, key, items, types):
         if missing:
             raise _bad(path, place, f"no {', no '.join(missing)}", f"{', '.join(types)}")
         for field, type_ in types.items():
-            _check_field(path, place, field, item[field], type_)
+            if not _is(item[field], type_):
+                expected = {str: "text", list: "a list"}.get(type_, "a number")
+                raise _bad(path, place, f"{field} is {repr(item[field])[:SHOWN]}", expected)
     if len({item["id"] for item in items}) < len(items):
         raise _bad(path, key, "two have the same id", "another for each")
 
 
-def _check_field(path, place, field, value, type_):
-    is_large = isinstance(value, NUMBER) and not abs(value) <= MAX_NUMBER   # NaN is as well
-    if not isinstance(value, type_) or is_large:
-        expected = {str: "text", list: "a list"}.get(type_, "a number")
-        raise _bad(path, place, f"{field} is {repr(value)[:SHOWN]}", expected)
+def _is(value, type_):
+    """Whether a value has a type. A number is no bool, and not NaN or larger than float64 represents exactly."""
+    if isinstance(value, NUMBER) and (isinstance(value, bool) or not abs(value) <= MAX_NUMBER):
+        return False
+    return isinstance(value, type_)
 
 
 def _check_image(path, item):
@@ -194,7 +196,7 @@ def _check_annotation(path, item, images, categories):
         raise _bad(path, place, f"category_id is {item['category_id']!r}", "the id of a category")
 
     box = item["bbox"]
-    if len(box) != 4 or not all(_is_number(value) for value in box) or min(box[2:]) < 0:
+    if len(box) != 4 or not all(_is(value, NUMBER) for value in box) or min(box[2:]) < 0:
         raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
     image = images[item["image_id"]]
     width, height = image["width"], image["height"]
@@ -220,7 +222,3 @@ def _is_tiny(item, image):
 def _edges(box):
     left, top, width, height = box
     return left, top, left + width, top + height
-
-
-def _is_number(value):
-    return isinstance(value, NUMBER) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER

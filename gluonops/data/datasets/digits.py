@@ -1,5 +1,8 @@
 """Handwritten digits: the 1,797 digits of scikit-learn, or MNIST from a folder. Nothing is downloaded.
 
+MNIST's files are in idx format: two bytes 0, a byte for the type, a byte for the number of dimensions, the sizes as
+big-endian uint32, and the values. Gluon's MNIST data set reads it as well, but downloads files whose checksum differs.
+
 Sources: Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), 8x8 pixels in 17 levels of grey,
 from ``sklearn.datasets.load_digits``; LeCun, Cortes and Burges, "The MNIST database of handwritten digits", 28x28
 pixels in 256 levels of grey.
@@ -7,8 +10,11 @@ pixels in 256 levels of grey.
 from __future__ import annotations
 
 import collections
+import gzip
+import math
 import operator
 import os
+import zlib
 from collections.abc import Sequence
 
 import mxnet as mx
@@ -16,12 +22,13 @@ import numpy as np
 
 from ...core.attributes import Attr, Float, Int
 from ...core.errors import OpError
-from ..base import SPLITS
-from .idx import read_idx
-from .image_folder import ImageArray
+from ..base import SPLITS, ClassificationDataset
+from ..limits import check_size, max_bytes
 
-__all__ = ["Split", "digit_images", "digits", "mnist_images"]
+__all__ = ["DigitImages", "Split", "digits", "read_idx"]
 
+WHERE = "data.digits"
+UINT8 = 8   # code of the type
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
          "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
 
@@ -69,34 +76,38 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     OpError
         A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
-    where = "data.digits"
-    size = Attr("size", Int(1), 28).parse(where, size)
-    seed = Attr("seed", Int(0), 0).parse(where, seed)
-    held_out = Attr("held_out", Float(above=0, below=1), 0.2).parse(where, held_out)
+    size = Attr("size", Int(1), 28).parse(WHERE, size)
+    seed = Attr("seed", Int(0), 0).parse(WHERE, seed)
+    held_out = Attr("held_out", Float(above=0, below=1), 0.2).parse(WHERE, held_out)
     splits = _scikit_learn(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)
 
 
-def digit_images(split: str = "train", **options) -> ImageArray:
-    """scikit-learn's digits, as :func:`gluonops.data.classification` returns them.
-
-    - ``split``: "train", "val".
-    - ``options``: options of :func:`digits`.
-    """
-    return mnist_images(None, split, **options)
-
-
-def mnist_images(root: str | None, split: str = "train", **options) -> ImageArray:
-    """MNIST's digits, as :func:`gluonops.data.classification` returns them.
+class DigitImages(ClassificationDataset):
+    """MNIST's digits or scikit-learn's, as :func:`gluonops.data.classification` returns them.
 
     - ``root``: folder with MNIST's four files. None: scikit-learn's digits.
     - ``split``: "train", "val".
     - ``options``: options of :func:`digits`.
     """
-    images, labels = digits(root, **options)[SPLITS.index(split)]
-    images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
-    return ImageArray(images, labels, [str(digit) for digit in range(10)])
+
+    def __init__(self, root: str | None = None, split: str = "train", **options):
+        images, labels = digits(root, **options)[SPLITS.index(split)]
+        super().__init__(WHERE, [str(digit) for digit in range(10)], labels)
+        self._images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
+
+    def image(self, index: int) -> np.ndarray:
+        """The image without its label, uint8 (height, width, 1)."""
+        return self._images[index]
+
+    def size(self, index: int) -> tuple[int, int]:
+        """(width, height) of the image."""
+        return self._images.shape[2:0:-1]
+
+    def name(self, index: int) -> str:
+        """The name of the image in errors."""
+        return f"image {index}"
 
 
 def _checked(classes):
@@ -105,7 +116,7 @@ def _checked(classes):
     except TypeError:
         chosen = []
     if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(range(10)):
-        raise OpError("data.digits", f"classes is {classes!r}; expected different digits from 0 to 9",
+        raise OpError(WHERE, f"classes is {classes!r}; expected different digits from 0 to 9",
                       "Pass a sequence such as range(5)")
     return chosen
 
@@ -127,7 +138,7 @@ def _scikit_learn(seed, held_out):
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise OpError("data.digits", "scikit-learn, which has the digits, is not installed",
+        raise OpError(WHERE, "scikit-learn, which has the digits, is not installed",
                       "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's "
                       "files") from error
     source = load_digits()
@@ -149,29 +160,68 @@ def _mnist(folder):
     missing = [name for name, path in paths.items() if path is None]
     if missing:
         problem = f"has no {', no '.join(missing)} (nor with .gz)" if os.path.isdir(folder) else "does not exist"
-        raise OpError("data.digits", f"the folder {folder} {problem}",
+        raise OpError(WHERE, f"the folder {folder} {problem}",
                       f"Put MNIST's files there ({', '.join(paths)}), or leave data_dir out")
     for images, labels in MNIST.values():
         yield (*_read(paths[images], paths[labels]), 255)
 
 
 def _find(folder, name):
-    for ending in ("", ".gz"):
-        path = os.path.join(folder, name + ending)
-        if os.path.isfile(path):
-            return path
-    return None
+    """The file of this name, gzipped or not; None if there is none."""
+    return next(filter(os.path.isfile, (os.path.join(folder, name + ending) for ending in ("", ".gz"))), None)
 
 
 def _read(images_path, labels_path):
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
-        raise OpError("data.digits", f"{images_path} has {len(images)} images; expected {len(labels)}, the number of "
+        raise OpError(WHERE, f"{images_path} has {len(images)} images; expected {len(labels)}, the number of "
                       f"labels in {labels_path}", "Download both files again, from one source")
     if not len(labels) or labels.max() > 9:
-        got = f"the label {labels.max()}" if len(labels) else "no labels"
-        raise OpError("data.digits", f"{labels_path} has {got}; expected digits from 0 to 9", "Download the file again")
+        raise _bad(labels_path, f"the label {labels.max()}" if len(labels) else "no labels", "digits from 0 to 9")
     if 0 in images.shape:
-        raise OpError("data.digits", f"{images_path} has images of {images.shape[1]} x {images.shape[2]}; expected "
-                      "some pixels", "Download the file again")
+        raise _bad(images_path, f"images of {images.shape[1]} x {images.shape[2]}", "some pixels")
     return images, labels
+
+
+def read_idx(path: str, ndim: int) -> np.ndarray:
+    """Read an idx file of unsigned bytes.
+
+    - ``path``: the file. It is gzipped if its name ends in ``.gz``.
+    - ``ndim``: expected number of dimensions.
+
+    The result is uint8, read-only. An OpError if the file cannot be read, is not gzip although its name ends in .gz,
+    has another type or number of dimensions, or a length that does not match its header, or would take more memory than
+    ``GLUONOPS_MAX_DECODED_MIB``.
+    """
+    content = _content(path)
+    header = 4 + 4 * ndim
+    magic = bytes((0, 0, UINT8, ndim))
+    if len(content) < header or content[:4] != magic:
+        dimensions = "1 dimension" if ndim == 1 else f"{ndim} dimensions"
+        raise _bad(path, f"{len(content)} bytes that start with {content[:4].hex() or 'nothing'}",
+                   f"at least {header} bytes that start with {magic.hex()} (unsigned bytes, {dimensions})")
+    shape = tuple(int(size) for size in np.frombuffer(content, ">u4", ndim, offset=4))
+    if len(content) != header + math.prod(shape):
+        raise _bad(path, f"{len(content)} bytes", f"{header + math.prod(shape)} for the shape {shape} in its header")
+    try:
+        return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
+    except ValueError as error:   # a size of 0 beside others whose product is beyond NumPy
+        raise _bad(path, f"the shape {shape} in its header", "a shape that an array can have") from error
+
+
+def _content(path):
+    open_file = gzip.open if path.endswith(".gz") else open
+    try:
+        check_size(WHERE, path, os.path.getsize(path))
+        with open_file(path, "rb") as file:
+            content = file.read(max_bytes() + 1)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _bad(path, f"something that does not unpack ({error})", "a whole gzip file") from error
+    except OSError as error:
+        raise OpError(WHERE, f"{path} cannot be read: {error.strerror}", "Pass another folder") from error
+    check_size(WHERE, path, len(content))
+    return content
+
+
+def _bad(path, got, expected):
+    return OpError(WHERE, f"{path} has {got}; expected {expected}", "Download the file again")

@@ -11,28 +11,29 @@ import contextlib
 import os
 
 import numpy as np
-from mxnet import gluon
 
 from ...core.errors import OpError
 from ...core.records import HEAD, LABEL, content, index, parts, unpack
-from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names, described
+from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 
 __all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
 
 WHERE = "data.rec"
-LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
 SLACK = 1e-3   # rounding lets a box exceed the image by so much
 
 
 class Records:
-    """A .rec file that several threads and processes may read. ``labels``: the label of each record, float32."""
+    """A .rec file that several threads and processes may read. ``packed``: the label of each record, float32.
+
+    A data set that derives from it as well takes its images from the file.
+    """
 
     def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
         self._places = index(where, f"{os.path.splitext(self.path)[0]}.idx")
-        self.labels = self._heads()
+        self.packed = self._heads()
 
     def name(self, place: int) -> str:
         """The name of a record in errors."""
@@ -77,7 +78,7 @@ class Records:
         return labels
 
 
-class DetectionRecords(DetectionDataset):
+class DetectionRecords(Records, FractionDataset):
     """Boxes from RecordIO; see this module, and :class:`gluonops.data.DetectionDataset` for its items.
 
     - ``root``: the .rec file, or its folder.
@@ -86,41 +87,13 @@ class DetectionRecords(DetectionDataset):
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        self._records = Records(root, split, WHERE)
-        labels = [_objects(self._records.name(place), label, WHERE)
-                  for place, label in enumerate(self._records.labels)]
+        Records.__init__(self, root, split, WHERE)
+        labels = [_objects(self.name(place), label) for place, label in enumerate(self.packed)]
         largest = [label[:, 0].max(initial=-1) for label in labels]
-        super().__init__(WHERE, _names(classes, largest, self._records), labels=labels)
-
-    def __getitem__(self, index):
-        image = self.image(index)
-        return image, self._in_pixels(index, *image.shape[1::-1])
-
-    def label(self, index: int) -> np.ndarray:
-        """Only the boxes, float32 (objects, 6); of the image only the header is decoded, for its size."""
-        return self._in_pixels(index, *self.size(index))
-
-    def image(self, index: int) -> np.ndarray:
-        """Only the image, uint8 (height, width, 3)."""
-        return self._records.image(index)
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image; only its header is decoded."""
-        return self._records.size(index)
-
-    def name(self, index: int) -> str:
-        """The name of the image in errors."""
-        return self._records.name(index)
-
-    def _in_pixels(self, index, width, height):
-        label = self._labels[index]
-        out = np.zeros((len(label), COLUMNS), "float32")
-        out[:, :4] = np.clip(label[:, 1:5], 0, 1) * [width, height, width, height]
-        out[:, 4] = label[:, 0]
-        return out
+        FractionDataset.__init__(self, WHERE, _names(classes, largest, self), labels=labels)
 
 
-class ClassificationRecords(gluon.data.Dataset):
+class ClassificationRecords(Records, ClassificationDataset):
     """Images with a class each, from RecordIO; items as :func:`gluonops.data.classification` says.
 
     - ``root``: the .rec file, or its folder.
@@ -129,58 +102,40 @@ class ClassificationRecords(gluon.data.Dataset):
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        self._records = Records(root, split, WHERE)
-        for place, label in enumerate(self._records.labels):
+        Records.__init__(self, root, split, WHERE)
+        for place, label in enumerate(self.packed):
             if len(label) != 1 or not np.isfinite(label[0]) or label[0] < 0 or label[0] != int(label[0]):
-                raise OpError(WHERE, f"{self._records.name(place)}: the label is {label.tolist()}; expected the number "
-                              "of a class", "Create the file again, or read it as one for detection")
-        labels = [int(label[0]) for label in self._records.labels]
-        self.classes = _names(classes, labels, self._records)
-        self.labels = np.array(labels, "int32")
-
-    def __len__(self):
-        return len(self.labels)
-
-    def __repr__(self) -> str:
-        return described(self)
-
-    def __getitem__(self, index):
-        return self._records.image(index), int(self.labels[index])
-
-    def size(self, index: int) -> tuple[int, int]:
-        """(width, height) of the image; only its header is decoded."""
-        return self._records.size(index)
-
-    def name(self, index: int) -> str:
-        """The name of the image in errors."""
-        return self._records.name(index)
+                raise OpError(WHERE, f"{self.name(place)}: the label is {label.tolist()}; expected the number of a "
+                              "class", "Create the file again, or read it as one for detection")
+        labels = [int(label[0]) for label in self.packed]
+        ClassificationDataset.__init__(self, WHERE, _names(classes, labels, self), labels)
 
 
 def _find(root, split, where):
     places = [root] if os.path.splitext(root)[1] == ".rec" else [
-        os.path.join(root, f"{name}.rec") for name in LISTS[split]]
+        os.path.join(root, f"{name}.rec") for name in PLACES[split]]
     for place in places:
         if os.path.isfile(place):
             return place
     raise OpError(where, f"there is no {' and no '.join(places)}", "Pass another root")
 
 
-def _objects(name, label, where):
+def _objects(name, label):
     """A packed label as rows of class, xmin, ymin, xmax, ymax."""
     head, width = (int(value) if np.isfinite(value) else 0 for value in np.append(label[:2], [0, 0])[:2])
     if head < 2 or width < 5 or len(label) < head or (len(label) - head) % width:
-        raise OpError(where, f"{name}: a label of {len(label)} numbers that starts with {label[:2].tolist()}; expected "
+        raise OpError(WHERE, f"{name}: a label of {len(label)} numbers that starts with {label[:2].tolist()}; expected "
                       "the length of its head, the length of an object (at least 5), and objects of that length",
                       "Pack it as im2rec --pack-label does")
     rows = label[head:].reshape(-1, width)[:, :5]
     for row in rows:
         if not (row[0] >= 0 and row[0] == np.floor(row[0]) and np.isfinite(row[0])):
-            raise OpError(where, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
+            raise OpError(WHERE, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
                           "Create the file again")
         left, top, right, bottom = row[1:]
         if not all(-SLACK <= low and high <= 1 + SLACK and min(high, 1) - max(low, 0) >= MIN_BOX_SIZE
                    for low, high in ((left, right), (top, bottom))):
-            raise OpError(where, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
+            raise OpError(WHERE, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
                           "image's size, 0 <= xmin < xmax <= 1, and so for y", "Create the file again")
     return rows
 

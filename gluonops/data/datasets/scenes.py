@@ -30,6 +30,7 @@ SHORT_SIDE = (0.75, 1.0)   # range of the shorter side, as a fraction of the lon
 MAX_OVERLAP = 0.15         # largest fraction of the smaller of two boxes that the other may cover
 MIN_CONTRAST = 0.35        # smallest difference of luma between a digit and its background
 TRIES = 30                 # positions or colours that are tried for a digit
+VISIBLE = 0.5              # opacity above which a box has a pixel
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
@@ -52,31 +53,10 @@ HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_objects=True)
 class Scenes(DetectionDataset):
     """Scenes with painted objects. A subclass supplies :meth:`_object` and :meth:`_draw_clutter`.
 
-    A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
-
-    Parameters
-    ----------
-    where : str
-        Name of the data set, for errors.
-    classes : sequence of str
-        Names of the classes.
-    split : {"train", "val"}
-        The split.
-    size : int
-        Longer side of a scene in pixels, at least 48. The shorter side is about 0.75 to 1 times as long.
-    count : int
-        Number of scenes.
-    objects : int
-        Largest number of objects in a scene, at least 1. The smallest number is 1.
-    seed : int
-        Seed of the scenes, at least 0.
-    style : Style
-        Their difficulty.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
+    - ``where``: name of the data set, for errors.
+    - ``classes``: names of the classes.
+    - ``style``: their difficulty.
+    - the others, and what a scene depends on: see :class:`DigitScenes`.
     """
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
@@ -278,11 +258,14 @@ def _render(rng, glyph, height):
     # A smooth step makes the edges of the strokes sharper.
     step = np.clip((ink - 0.35) / 0.3, 0, 1)
     mask = (step * step * (3 - 2 * step)).astype("float32")
-    visible = mask > 0.5
-    if not visible.any():
-        return None
-    columns, lines = np.flatnonzero(visible.any(0)), np.flatnonzero(visible.any(1))
-    return mask[lines[0]:lines[-1] + 1, columns[0]:columns[-1] + 1]
+    return cropped(mask) if mask.max() > VISIBLE else None
+
+
+def cropped(mask: np.ndarray) -> np.ndarray:
+    """The part of an opacity that is visible; some of it has to be."""
+    visible = mask > VISIBLE
+    rows, columns = np.flatnonzero(visible.any(1)), np.flatnonzero(visible.any(0))
+    return mask[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
 
 
 def _sample(image, x, y):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...core.errors import OpError
-from .scenes import Scenes, Style, _blend
+from .scenes import Scenes, Style, _blend, cropped
 
 __all__ = ["OUTLINES", "ShapeScenes", "paint_outline", "regular_polygon"]
 
@@ -58,10 +58,7 @@ def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: fl
     x = x / np.float32(stretch)
     distance = np.hypot(x, y)
     edge = outline(np.arctan2(y, x) + angle) * radius
-    mask = np.clip(edge - distance + 0.5, 0, 1).astype("float32")   # an edge of one pixel is soft
-    visible = mask > 0.5
-    rows, columns = np.flatnonzero(visible.any(1)), np.flatnonzero(visible.any(0))
-    return mask[rows[0]:rows[-1] + 1, columns[0]:columns[-1] + 1]
+    return cropped(np.clip(edge - distance + 0.5, 0, 1).astype("float32"))   # an edge of one pixel is soft
 
 
 class ShapeScenes(Scenes):

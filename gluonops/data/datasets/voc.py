@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from xml.etree.ElementTree import TreeBuilder
 from xml.parsers import expat
 
 from ...core.errors import OpError
@@ -22,9 +23,9 @@ from ..images import progress
 __all__ = ["VOC"]
 
 WHERE = "data.voc"
-YEARS = {"train": ((2007, "trainval"), (2012, "trainval")), "val": ((2007, "test"),)}
+YEARS = {"train": (("VOC2007", "trainval"), ("VOC2012", "trainval")), "val": (("VOC2007", "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
-OBJECT_DEPTH = 2   # elements that are open where an object begins: the top, and the root
+LINE = "line"   # the attribute of an element that has its line
 REMEDY = "Correct the file, or remove the image from the list"
 
 
@@ -64,20 +65,16 @@ def _by_lower_case(names):
 
 
 def _splits(root, split):
-    """(year or folder, list) for each existing list of a split; an OpError if there is none."""
-    lists = os.path.join(root, "ImageSets", "Main")
-    if os.path.isdir(lists):
-        existing = [("", name) for name in LISTS[split] if os.path.isfile(_list(root, "", name))]
-        existing = existing[:1]
-        expected = " or ".join(f"{name}.txt" for name in LISTS[split])
-        folder = lists
-    else:
-        existing = [(year, name) for year, name in YEARS[split] if os.path.isfile(_list(root, f"VOC{year}", name))]
-        expected = " or ".join(f"VOC{year}/ImageSets/Main/{name}.txt" for year, name in YEARS[split])
-        folder = root
+    """(folder, list) for each existing list of a split; an OpError if there is none."""
+    lists = os.path.dirname(_list(root, "", split))
+    is_one = os.path.isdir(lists)
+    candidates = [("", name) for name in LISTS[split]] if is_one else YEARS[split]
+    existing = tuple(candidate for candidate in candidates if os.path.isfile(_list(root, *candidate)))
     if not existing:
+        folder = lists if is_one else root
+        expected = " or ".join(os.path.relpath(_list(root, *candidate), folder) for candidate in candidates)
         raise OpError(WHERE, f"{folder} has no {expected}", "Pass the folder that has VOC2007 or ImageSets, or splits")
-    return tuple(existing)
+    return existing[:1] if is_one else existing
 
 
 def _list(root, folder, name):
@@ -100,48 +97,20 @@ def _check_list(root, folder, name, known, written):
     return expected_sizes
 
 
-class _Element:
-    """An XML element with its line number. ElementTree does not store line numbers."""
-
-    def __init__(self, tag: str, line: int):
-        self.tag, self.line, self.words, self.children = tag, line, [], []
-
-    @property
-    def text(self) -> str:
-        """The text between the tags, without that of children."""
-        return "".join(self.words)
-
-    def child(self, tag: str) -> _Element | None:
-        """The first child with a tag, or None."""
-        return next((child for child in self.children if child.tag == tag), None)
-
-
 def _parse(path):
-    """The root element of an XML file."""
-    parser = expat.ParserCreate()
-    top = _Element("", 1)
-    open_elements = [top]
+    """The root element of an XML file. Each element has its line, which ElementTree does not store, as an attribute."""
+    parser, tree = expat.ParserCreate(), TreeBuilder()
 
     def start(tag, _):
-        if tag == "object" and len(open_elements) != OBJECT_DEPTH:   # gluoncv would read it as one more object
-            raise _bad(path, parser.CurrentLineNumber, "an <object> inside another element", "it inside of the root")
-        element = _Element(tag, parser.CurrentLineNumber)
-        open_elements[-1].children.append(element)
-        open_elements.append(element)
-
-    def text(words):
-        open_elements[-1].words.append(words)
-
-    def end(_):
-        open_elements.pop()
+        tree.start(tag, {LINE: str(parser.CurrentLineNumber)})
 
     def doctype(*_):   # entities could grow to any size
         raise _bad(path, parser.CurrentLineNumber, "a document type", "none: labels have no entities")
 
     parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = start
-    parser.CharacterDataHandler = text
-    parser.EndElementHandler = end
+    parser.CharacterDataHandler = tree.data
+    parser.EndElementHandler = tree.end
     try:
         check_regular(path)
         with open(path, "rb") as file:
@@ -150,7 +119,7 @@ def _parse(path):
         raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}", REMEDY) from error
     except expat.ExpatError as error:
         raise _bad(path, error.lineno, expat.ErrorString(error.code), "XML") from error
-    return top.children[0]
+    return tree.close()
 
 
 def _bad(path, line, got, expected):
@@ -158,21 +127,27 @@ def _bad(path, line, got, expected):
 
 
 def _section(path, parent, tag):
-    element = parent.child(tag)
+    element = parent.find(tag)
     if element is None:
-        raise _bad(path, parent.line, f"<{parent.tag}> has no <{tag}>", "one")
+        raise _bad(path, parent.get(LINE), f"<{parent.tag}> has no <{tag}>", "one")
     return element
 
 
 def _number(path, parent, tag):
-    element = _section(path, parent, tag)
+    text, line = _text(path, parent, tag)
     try:
-        value = float(element.text)
+        value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise _bad(path, element.line, f"<{tag}> is {element.text.strip()!r}", "a number")
+        raise _bad(path, line, f"<{tag}> is {text!r}", "a number")
     return value
+
+
+def _text(path, parent, tag):
+    """(text of a child, its line)"""
+    element = _section(path, parent, tag)
+    return (element.text or "").strip(), element.get(LINE)
 
 
 def _check_annotation(path, known, written):
@@ -184,26 +159,28 @@ def _check_annotation(path, known, written):
     An OpError if gluoncv cannot read an object, or would leave it out without a warning.
     """
     root = _parse(path)
+    objects = root.findall("object")
+    for item in root.iter("object"):
+        if item not in objects:   # gluoncv would read it as one more
+            raise _bad(path, item.get(LINE), "an <object> inside another element", "it inside of the root")
     size = _section(path, root, "size")
     width, height = _number(path, size, "width"), _number(path, size, "height")
-    for item in root.children:
-        if item.tag == "object":
-            _check_object(path, item, known, written, width, height)
+    for item in objects:
+        _check_object(path, item, known, written, width, height)
     return width, height
 
 
 def _check_object(path, item, known, written, width, height):
-    name = _section(path, item, "name")
-    text = name.text.strip()
+    text, line = _text(path, item, "name")
     if not text or known is not None and text.lower() not in known:
         expected = f"one of {', '.join(known.values())}" if known else "a name"
-        raise _bad(path, name.line, f"the class is {text!r}", expected)
+        raise _bad(path, line, f"the class is {text!r}", expected)
     written.setdefault(text.lower(), text)
-    difficult = _section(path, item, "difficult")
-    if difficult.text.strip() not in ("0", "1"):
-        raise _bad(path, difficult.line, f"<difficult> is {difficult.text.strip()!r}", "0 or 1")
+    difficult, line = _text(path, item, "difficult")
+    if difficult not in ("0", "1"):
+        raise _bad(path, line, f"<difficult> is {difficult!r}", "0 or 1")
     box = _section(path, item, "bndbox")
     left, top, right, bottom = (_number(path, box, tag) for tag in ("xmin", "ymin", "xmax", "ymax"))
     if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # gluoncv's condition
-        raise _bad(path, box.line, f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
+        raise _bad(path, box.get(LINE), f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
                    f"{width:g} x {height:g}", "1 <= xmin < xmax <= width + 1, and the same for y and height")

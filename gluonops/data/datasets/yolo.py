@@ -19,18 +19,17 @@ import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import read_lines
-from ..base import COLUMNS, MIN_BOX_SIZE, Classes, DetectionDataset, class_names
+from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
 from .data_file import is_data_file, read_data_file
 
 __all__ = ["Yolo", "names_files", "read_label"]
 
 WHERE = "data.yolo"
-LISTS = {"train": ("train",), "val": ("val", "valid", "test")}
 FIELDS = 5
 
 
-class Yolo(DetectionDataset):
+class Yolo(FractionDataset):
     """A data set in the layout of Darknet. The module describes the folder, and the base class the items.
 
     Boxes are clipped to the image, as in Darknet.
@@ -54,23 +53,9 @@ class Yolo(DetectionDataset):
         labels = [read_label(_label_path(path, root), len(names)) for path in progress(paths, f"checking {split}")]
         super().__init__(WHERE, names, paths, labels)
 
-    def __getitem__(self, index):
-        image = self.image(index)
-        return image, self._in_pixels(index, *image.shape[1::-1])
-
-    def label(self, index: int) -> np.ndarray:
-        """The boxes of an image, float32 (objects, 6). Only the header of the image is decoded, for its size."""
-        return self._in_pixels(index, *self.size(index))
-
-    def _in_pixels(self, index, width, height):
-        label = self._labels[index]
-        out = np.zeros((len(label), COLUMNS), "float32")
-        half = label[:, 3:5] / 2
-        scale = np.array([width, height])
-        out[:, 0:2] = np.clip(label[:, 1:3] - half, 0, 1) * scale
-        out[:, 2:4] = np.clip(label[:, 1:3] + half, 0, 1) * scale
-        out[:, 4] = label[:, 0]
-        return out
+    def _corners(self, label):
+        centre, half = label[:, 1:3], label[:, 3:5] / 2
+        return np.hstack([centre - half, centre + half])
 
 
 def read_label(path: str, classes: int) -> np.ndarray:
@@ -124,11 +109,11 @@ def _names_file(root):
 
 def _images(root, split):
     """The paths of the split's images, each of which exists."""
-    for name in LISTS[split]:
+    for name in PLACES[split]:
         path = os.path.join(root, f"{name}.txt")
         if os.path.isfile(path):
             return _listed(root, path)
-    folders = [os.path.join(root, *parts) for name in LISTS[split] for parts in (("images", name), (name, "images"))]
+    folders = [os.path.join(root, *parts) for name in PLACES[split] for parts in (("images", name), (name, "images"))]
     for folder in folders:
         if os.path.isdir(folder):
             images = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
@@ -137,7 +122,7 @@ def _images(root, split):
             paths = [os.path.join(folder, name) for name in images]
             _warn_of_unused_labels(paths, root)
             return paths
-    raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}, and no folder "
+    raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in PLACES[split])}, and no folder "
                   f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Create one of them")
 
 

@@ -84,12 +84,13 @@ class Augment:
         """
         new, offset = self._placement(image.shape[1::-1], size, rng)
         is_mirrored = rng.rand() < self.flip
+        return self._placed(image, boxes, size, new, offset, is_mirrored, rng)
+
+    def _placed(self, image, boxes, size, new, offset, is_mirrored, rng):
+        """An image on its canvas, with other colours, and its boxes."""
         out = self._coloured(place(image, new, offset, size, self._fill(image)), rng)
-        moved = place_boxes(boxes, image.shape[1::-1], new, offset)
-        moved = self._clipped(moved, size)
-        if is_mirrored:
-            return flip(out, moved)
-        return out, moved
+        moved = self._clipped(place_boxes(boxes, image.shape[1::-1], new, offset), size)
+        return flip(out, moved) if is_mirrored else (out, moved)
 
     def _coloured(self, image, rng):
         rotation = rng.uniform(-self.hue, self.hue)
@@ -204,7 +205,7 @@ def _neighbours(window, start, length, source):
     return first, second, (position - first).astype("float32")
 
 
-def place_boxes(boxes: np.ndarray, old: Size, new: Size, offset: Size) -> np.ndarray:
+def place_boxes(boxes: np.ndarray, old: Size, new: Size, offset: Size = (0, 0)) -> np.ndarray:
     """The boxes of an image after :func:`place`.
 
     - ``boxes``: (objects, columns), the first four xmin, ymin, xmax, ymax in pixels. Other columns do not change.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...core.attributes import Attr, Bool, Float
-from .augment import Augment, Size, flip, place, place_boxes
+from .augment import Augment, Size, flip
 
 __all__ = ["Crop", "Turn"]
 
@@ -90,10 +90,8 @@ class Crop(Augment):
             is_mirrored = rng.rand() < self.flip
             if rng.rand() < 0.5:   # the image begins in its corner of the picture
                 offset = _in_corner(new, size, (is_first[0] != is_mirrored, is_first[1]))
-            part = self._coloured(place(image, new, offset, size, self._fill(image)), rng)
-            boxes = self._clipped(place_boxes(boxes, image.shape[1::-1], new, offset), size)
+            part, boxes = self._placed(image, boxes, size, new, offset, is_mirrored, rng)
             if is_mirrored:
-                part, boxes = flip(part, boxes)
                 offset = size[0] - offset[0] - new[0], offset[1]
             spans = [_span(*of_axis) for of_axis in zip(size, cut, is_first, offset, new)]
             (columns, left), (rows, top) = spans

@@ -129,6 +129,9 @@ class _ToSize:
     def __init__(self, width: int, height: int):
         self._size = _checked(f"data.{type(self).__name__}", width, height)
 
+    def __call__(self, image):
+        return self._fit(image, *self._size)
+
 
 class Resize(_ToSize):
     """:func:`gluonops.data.resize` as a transform, for ``dataset.transform_first``.
@@ -139,8 +142,7 @@ class Resize(_ToSize):
         Width and height of the result.
     """
 
-    def __call__(self, image):
-        return resize(image, *self._size)
+    _fit = staticmethod(resize)
 
 
 class Letterbox(_ToSize):
@@ -152,8 +154,7 @@ class Letterbox(_ToSize):
         Width and height of the result.
     """
 
-    def __call__(self, image):
-        return letterbox(image, *self._size)
+    _fit = staticmethod(letterbox)
 
 
 def _resized(pixels, width, height):

@@ -122,6 +122,8 @@ class Letterboxed(gluon.data.Dataset):
         Input size, or (width, height), in pixels.
     """
 
+    _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
+
     def __init__(self, dataset: gluon.data.Dataset, size: Size):
         self._dataset, self._size = dataset, _pair(size, "data.Letterboxed")
 
@@ -131,27 +133,17 @@ class Letterboxed(gluon.data.Dataset):
     def __getitem__(self, index):
         image, label = _item(self._dataset, index)
         with about_image(self._dataset, index):
-            out = self._fitted(image)
+            out = self._fit(image, *self._size)
         if np.ndim(label) != 2:
             return out, label
-        moved = self._moved(label, image.shape[1::-1])
+        moved = self._move(label, image.shape[1::-1], self._size)
         return out, ground_truth(moved, self._size), label, np.array(image.shape[1::-1], "int32")
-
-    def _fitted(self, image):
-        return letterbox(image, *self._size)
-
-    def _moved(self, boxes, image_size):
-        return letterbox_boxes(boxes, image_size, self._size)
 
 
 class Stretched(Letterboxed):
     """The same with images that are stretched to the input, as AlexeyAB's Darknet does. See :class:`Letterboxed`."""
 
-    def _fitted(self, image):
-        return resize(image, *self._size)
-
-    def _moved(self, boxes, image_size):
-        return place_boxes(boxes, image_size, self._size, (0, 0))
+    _fit, _move = staticmethod(resize), staticmethod(place_boxes)
 
 
 class Batches:
@@ -189,10 +181,7 @@ class Batches:
         self._batches, self.epoch, self.first = batches, epoch, first
         self._seed = Attr("seed", Int(0), 0).parse(where, seed)
         self._every = Attr("every", Int(1), 10).parse(where, every)
-        self._sizes = None if sizes is None else _list_of_sizes(sizes)
-        if self._sizes is not None and not _are_input_sizes(self._sizes):
-            raise OpError(where, f"sizes are {sizes!r}; expected multiples of {STRIDE}", "Pass for instance "
-                          "range(320, 609, 32)")
+        self._sizes = None if sizes is None else _input_sizes(where, sizes)
 
     def __len__(self):
         return len(self._batches)
@@ -221,14 +210,13 @@ class Batches:
         return self._sizes[rng.randint(len(self._sizes))]
 
 
-def _list_of_sizes(sizes):
-    """Numbers and pairs, as Python's own."""
+def _input_sizes(where, sizes):
+    """Numbers and pairs, as Python's own. An OpError unless all are multiples of 32."""
+    sides = np.ravel(sizes).tolist()
+    if not sides or not all(isinstance(side, int) and side > 0 and side % STRIDE == 0 for side in sides):
+        raise OpError(where, f"sizes are {sizes!r}; expected multiples of {STRIDE}", "Pass for instance "
+                      "range(320, 609, 32)")
     return [tuple(size) if isinstance(size, list) else size for size in np.atleast_1d(sizes).tolist()]
-
-
-def _are_input_sizes(sizes):
-    sides = [side for size in sizes for side in (size if isinstance(size, tuple) else (size,))]
-    return bool(sides) and all(isinstance(side, int) and side > 0 and side % STRIDE == 0 for side in sides)
 
 
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -25,6 +25,11 @@ class Runner:
                 self._values[name] = value.astype("float32")
         self._run = mx.nd.CachedOp(symbol, [("static_alloc", True), ("static_shape", True)])
 
+    @classmethod
+    def of(cls, model: ExportedModel) -> Runner:
+        """A model that is called."""
+        return cls(model.graph.symbol(), model.parameters)
+
     def __call__(self, batch: Batch) -> list[np.ndarray]:
         """The outputs."""
         results = self._run(*[batch[name] if name in batch else self._values[name] for name in self._names])
@@ -33,8 +38,7 @@ class Runner:
 
 def run(model: ExportedModel, batches: Sequence[Batch]) -> list[list[np.ndarray]]:
     """The outputs of every batch."""
-    runner = Runner(model.graph.symbol(), model.parameters)
-    return [runner(batch) for batch in batches]
+    return [*map(Runner.of(model), batches)]
 
 
 def relative_error(got: Sequence[Sequence[np.ndarray]], expected: Sequence[Sequence[np.ndarray]]) -> float:

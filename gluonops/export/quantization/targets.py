@@ -1,8 +1,10 @@
 """A quantized net for MXNet and for ONNX: run, and written."""
 from __future__ import annotations
 
+import functools
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,77 +13,59 @@ from ..model import ExportedModel
 from ..onnx.quantize import Quantization
 from ..onnx.registry import opset_of
 from ..onnx.write import save, serialized
-from .running import Batch, Runner, run
+from ..running.onnx_net import session
+from .running import Batch, Runner
+
+Run = Callable[[Batch], list[np.ndarray]]
 
 
-class ForMXNet:
+class Target(NamedTuple):
+    """A net in 8 bits.
+
+    - ``runner``: makes a function from a batch to the net's outputs.
+    - ``measured``: makes the same for the outputs that are compared.
+    - ``write``: writes the files, and returns their paths.
+    - ``is_runnable``: whether it runs here.
+    """
+
+    runner: Callable[[], Run]
+    measured: Callable[[], Run]
+    write: Callable[[], tuple[str, ...]]
+    is_runnable: bool = True
+
+
+def for_mxnet(prefix: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
+              storage: str) -> Target:
     """The net for MXNet's oneDNN operators.
 
     - ``model``: the float net.
     - ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
     - ``storage``: 'int8' or 'float32'; type of the weights in the file.
     """
-
-    is_runnable = True
-
-    def __init__(self, prefix: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
-                 storage: str):
-        self._prefix = prefix
-        self._model = passes.quantize(model, quantization.ranges, quantization.layers)
-        self._model.metadata["quantized"] = sorted(quantization.layers)
-        self._measured = self._model
-        if measured is not model:
-            self._measured = passes.quantize(measured, quantization.ranges, quantization.layers)
-        if storage == "float32":
-            parameters = self._model.parameters
-            self._model.parameters = {name: value.astype("float32") for name, value in parameters.items()}
-
-    def outputs(self, batches: Sequence[Batch]) -> list[list[np.ndarray]]:
-        """The outputs that are compared, of every batch."""
-        return run(self._measured, batches)
-
-    def runner(self) -> Callable[[Batch], list[np.ndarray]]:
-        """A function from a batch to the net's outputs."""
-        return Runner(self._model.graph.symbol(), self._model.parameters)
-
-    def write(self) -> tuple[str, ...]:
-        """Write the files. Return their paths."""
-        return self._model.save(self._prefix)
+    made = passes.quantize(model, quantization.ranges, quantization.layers)
+    made.metadata["quantized"] = sorted(quantization.layers)
+    compared = made if measured is model else passes.quantize(measured, quantization.ranges, quantization.layers)
+    if storage == "float32":
+        made.parameters = {name: value.astype("float32") for name, value in made.parameters.items()}
+    return Target(functools.partial(Runner.of, made), functools.partial(Runner.of, compared),
+                  functools.partial(made.save, prefix))
 
 
-class ForONNX:
-    """The net for ONNX. ``model``, ``measured``, ``quantization``: as for :class:`ForMXNet`."""
+def for_onnx(path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
+             opset: int | None) -> Target:
+    """The net for ONNX. ``model``, ``measured``, ``quantization``: as for :func:`for_mxnet`."""
+    opset = opset_of(model.graph, opset)
+    content = b"".join(serialized(model, True, opset, {}, quantization))
+    compared = content if measured is model else b"".join(serialized(measured, True, opset, {}, quantization))
 
-    def __init__(self, path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
-                 opset: int | None):
-        self._path = path
-        opset = opset_of(model.graph, opset)
-        self._content = b"".join(serialized(model, True, opset, {}, quantization))
-        self._measured = self._content
-        if measured is not model:
-            self._measured = b"".join(serialized(measured, True, opset, {}, quantization))
+    def write() -> tuple[str, ...]:
+        save(path, [content])
+        return path,
 
-    @property
-    def is_runnable(self) -> bool:
-        """Whether onnxruntime is installed."""
-        return importlib.util.find_spec("onnxruntime") is not None
-
-    def outputs(self, batches: Sequence[Batch]) -> list[list[np.ndarray]]:
-        """The outputs that are compared, of every batch."""
-        runner = _onnx_runner(self._measured)
-        return [runner(batch) for batch in batches]
-
-    def runner(self) -> Callable[[Batch], list[np.ndarray]]:
-        """A function from a batch to the net's outputs."""
-        return _onnx_runner(self._content)
-
-    def write(self) -> tuple[str, ...]:
-        """Write the file. Return its path."""
-        save(self._path, [self._content])
-        return self._path,
+    return Target(functools.partial(_in_onnxruntime, content), functools.partial(_in_onnxruntime, compared), write,
+                  is_runnable=importlib.util.find_spec("onnxruntime") is not None)
 
 
-def _onnx_runner(content):
-    import onnxruntime
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    return lambda batch: session.run(None, {name: value.asnumpy() for name, value in batch.items()})
+def _in_onnxruntime(content: bytes) -> Run:
+    opened = session(content, "export.quantize")
+    return lambda batch: opened.run(None, {name: value.asnumpy() for name, value in batch.items()})

@@ -1,6 +1,7 @@
 """A net that is ready to run: it takes pictures, and returns names, scores and boxes."""
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Union
@@ -23,32 +24,23 @@ Picture = Union[str, os.PathLike, np.ndarray, mx.nd.NDArray, "Image"]
 THRESHOLD = 0.25   # Darknet's
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class _LoadedNet:
-    """What detectors and classifiers have in common.
+    """What detectors and classifiers have in common. ``device`` and ``dtype`` are those of the net's input."""
 
-    Parameters
-    ----------
-    net : callable
-        A batch, NDArray (B, C, H, W), to what the net returns.
-    classes : sequence of str
-    size : tuple of int
-    preprocessing : Preprocessing
-    device : mxnet.Context
-    dtype : str
-        Type of the input.
-    """
+    where = "export.load"   # what errors call it
+    source = "the net"      # what was loaded; for errors
 
-    where: str   # what errors call it
-    source = "the net"   # what was loaded; for errors
+    net: Callable
+    classes: Sequence[str]
+    size: tuple[int, int]
+    preprocessing: Preprocessing | None = None
+    device: mx.Context | None = None
+    dtype: str = "float32"
 
-    def __init__(self, net: Callable, classes: Sequence[str], size: tuple[int, int],
-                 preprocessing: Preprocessing | None = None, device: mx.Context | None = None,
-                 dtype: str = "float32"):
-        self.net = net
-        self.classes = tuple(classes)
-        self.size = size
-        self.preprocessing = preprocessing or Preprocessing()
-        self._device, self._dtype = device or mx.cpu(), dtype
+    def __post_init__(self):
+        self.classes = tuple(self.classes)
+        self.preprocessing = self.preprocessing or Preprocessing()
 
     def __repr__(self) -> str:
         width, height = self.size
@@ -56,7 +48,7 @@ class _LoadedNet:
 
     def _run(self, image):
         """What the net returns for one image, without the dimension of the batch."""
-        batch = mx.nd.array(self.preprocessing(image, self.size)[None], ctx=self._device, dtype=self._dtype)
+        batch = mx.nd.array(self.preprocessing(image, self.size)[None], ctx=self.device or mx.cpu(), dtype=self.dtype)
         outputs = self.net(batch)
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         return [output[0].asnumpy().astype("float32") for output in outputs]
@@ -68,6 +60,7 @@ class _LoadedNet:
                           "names", "Pass the net's own names as classes")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class LoadedDetector(_LoadedNet):
     """A detector from a file. :func:`gluonops.export.load` makes it::
 
@@ -92,11 +85,10 @@ class LoadedDetector(_LoadedNet):
 
     where = "export.LoadedDetector.detect"
 
-    def __init__(self, net: Callable, classes: Sequence[str], size: tuple[int, int],
-                 preprocessing: Preprocessing | None = None, device: mx.Context | None = None,
-                 dtype: str = "float32", threshold: float = 0.0):
-        super().__init__(net, classes, size, preprocessing, device, dtype)
-        self.threshold = threshold
+    threshold: float = 0.0
+
+    def __post_init__(self):
+        super().__post_init__()
         if self.preprocessing.resize == "crop":
             raise OpError("export.load", "preprocessing has resize 'crop', and the net is a detector; expected "
                           "letterbox or stretch, which keep all of the image",
@@ -169,6 +161,7 @@ class LoadedDetector(_LoadedNet):
         return threshold
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class LoadedClassifier(_LoadedNet):
     """A classifier from a file. :func:`gluonops.export.load` makes it::
 
@@ -192,11 +185,7 @@ class LoadedClassifier(_LoadedNet):
 
     where = "export.LoadedClassifier.classify"
 
-    def __init__(self, net: Callable, classes: Sequence[str], size: tuple[int, int],
-                 preprocessing: Preprocessing | None = None, device: mx.Context | None = None,
-                 dtype: str = "float32", returns: str = "logits"):
-        super().__init__(net, classes, size, preprocessing, device, dtype)
-        self.returns = returns
+    returns: str = "logits"
 
     def classify(self, image: Picture, top: int = 5) -> list[Prediction]:
         """The most probable classes of an image.

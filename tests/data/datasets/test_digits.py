@@ -8,7 +8,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.data import digits
-from gluonops.data.datasets.idx import read_idx
+from gluonops.data.datasets.digits import read_idx
 from mxnet import gluon
 
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
