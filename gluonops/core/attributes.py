@@ -245,6 +245,11 @@ class Attr:
         return OpError(where, f"{self.name} is {quoted(value)}; expected {expected}", f"Pass another {self.name}")
 
 
+def parsed(where: str, kinds: typing.Mapping[str, Kind], given: typing.Mapping[str, typing.Any]) -> dict:
+    """The arguments of a function or a block as typed values. An OpError names one that is not of its kind."""
+    return {name: Attr(name, kind, None).parse(where, given[name]) for name, kind in kinds.items()}
+
+
 def key_of(values: dict) -> tuple:
     """Attributes as a key of a cache. The types are part of it, because True equals 1."""
     given = tuple(values.values())

@@ -20,7 +20,7 @@ from . import registry
 from .contract import Arg, Attr, Indices, Op
 from .emitter import Array
 from .errors import OpError
-from .text import call_text
+from .text import Printed
 
 __all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]
 
@@ -92,7 +92,7 @@ def _returned(op: Op) -> str:
     return f"{whole[0].upper()}{whole[1:]}."
 
 
-class OperatorPage:
+class OperatorPage(Printed):
     """A block of one operator, whose docstring is completed with that of the operator's function.
 
     A subclass names the operator's function: ``class Mish(OpBlock, function=mish)``. ``_op`` is the operator's
@@ -119,17 +119,6 @@ class OperatorPage:
                 cls.__init__ = _constructor(cls)
             cls.own_page = _page(cls, {})
             cls.__doc__ = _page(cls, sections(function.__doc__))
-
-    def __new__(cls, *args: Any, **kwargs: Any):
-        block = super().__new__(cls)
-        given = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
-        given.apply_defaults()
-        block._given = {name: value for name, value in given.arguments.items() if name not in ("self", "kwargs")}
-        return block
-
-    def __repr__(self):
-        options = {name: value for name, value in self._options.items() if name in self._given}
-        return call_text(self, {**options, **{name: self._given[name] for name in self._given if name not in options}})
 
 
 def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
