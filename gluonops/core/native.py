@@ -28,10 +28,12 @@ __all__ = ["Call", "backward", "forward", "function", "has", "honours_requests",
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
-# What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_prepare_call", "gluonops_forget_call", "gluonops_call",
-             "gluonops_call_error", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
-             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
+# What Python calls in the library, with the types of the results. A library of older sources may lack some.
+FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_void_p, "gluonops_forget_call": None,
+             "gluonops_call": ctypes.c_int, "gluonops_call_error": ctypes.c_char_p,
+             "gluonops_target": ctypes.c_char_p, "gluonops_threads": ctypes.c_int, "gluonops_set_threads": None,
+             "gluonops_keep_blocks": ctypes.c_int, "gluonops_kept_bytes": ctypes.c_int64, "gluonops_place": None,
+             "gluonops_honours_requests": ctypes.c_bool}
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
 
@@ -63,12 +65,24 @@ def _is_registered(graph_name: str) -> bool:
     return hasattr(mx.nd, graph_name)
 
 
+def function(name: str) -> Callable:
+    """A function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
+    return getattr(_opened(_state["path"]), name)
+
+
+@functools.cache
+def _opened(path: str) -> ctypes.CDLL:
+    """The library of a file. An OSError if it is none, and an AttributeError if it lacks a function."""
+    library = ctypes.CDLL(path)   # MXNet gets the same copy
+    for name, result in FUNCTIONS.items():
+        getattr(library, name).restype = result
+    return library
+
+
 @functools.cache
 def honours_requests() -> bool:
     """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
-    ask = ctypes.CDLL(_state["path"]).gluonops_honours_requests
-    ask.restype = ctypes.c_bool
-    return ask()
+    return function("gluonops_honours_requests")()
 
 
 class Call:
@@ -84,14 +98,12 @@ class Call:
     """
 
     def __init__(self, op: Op, attrs: tuple):
-        library = ctypes.CDLL(_state["path"])
-        library.gluonops_prepare_call.restype = c_void_p
         strings = op.strings(attrs)
         texts = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
-        self._prepared = c_void_p(library.gluonops_prepare_call(op.graph_name.encode(), *texts))
-        forget = weakref.finalize(self, library.gluonops_forget_call, self._prepared)
+        self._prepared = c_void_p(function("gluonops_prepare_call")(op.graph_name.encode(), *texts))
+        forget = weakref.finalize(self, function("gluonops_forget_call"), self._prepared)
         forget.atexit = False   # another thread may be in a call when the process ends
-        self._compute = library.gluonops_call
+        self._compute = function("gluonops_call")
         self._for_engine = c_void_p(operator_handle(op.graph_name)), *texts
         self._inputs = len(op.inputs)
         self._outputs = range(len(op.inputs), len(op.tensors))
@@ -104,7 +116,7 @@ class Call:
             tensors[i] = array.handle
         answer = self._compute(self._prepared, tensors)   # this thread computes; the outputs are behind the inputs
         if answer == REFUSED:
-            text = _call_error()
+            text = function("gluonops_call_error")().decode()
             raise errors.from_library(text) or mx.MXNetError(text)
         if answer == NOT_NOW:
             self._run_in_engine(tensors)
@@ -123,13 +135,6 @@ class Call:
         mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
             handle, self._inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *texts))
         tensors[self._inputs:] = outputs[:number.value]
-
-
-def _call_error() -> str:
-    """Why the thread's last call was refused."""
-    error = ctypes.CDLL(_state["path"]).gluonops_call_error
-    error.restype = ctypes.c_char_p
-    return error().decode()
 
 
 def forward(op: Op) -> Callable:
@@ -241,12 +246,10 @@ def mismatch_reason(path: str) -> str | None:
         damaged = stamp.damage(path)
         if damaged:
             return f"{path} is damaged: {damaged}; run: {BUILD}"
-        library = ctypes.CDLL(path)   # MXNet gets the same copy
-        describe, *_ = [getattr(library, name) for name in FUNCTIONS]
+        info = _opened(path).gluonops_build_info().decode()
     except (OSError, AttributeError) as error:
         return f"{path} is not a library of this gluonops: {error}; run: {BUILD}"
-    describe.restype = ctypes.c_char_p
-    built = dict(re.findall(r"(\w+)=(\S+)", describe().decode()))
+    built = dict(re.findall(r"(\w+)=(\S+)", info))
     for name, ours in (("gluonops", __version__), ("mxnet", mx.__version__)):
         if built.get(name) != ours:
             return f"{path} was built for {name} {built.get(name)}, and this is {name} {ours}; run: {BUILD}"
@@ -255,46 +258,26 @@ def mismatch_reason(path: str) -> str | None:
 
 def target() -> str | None:
     """The instruction set that the kernels use: ``base``, ``avx2`` or ``avx512``; None if not loaded."""
-    if not loaded():
-        return None
-    name = ctypes.CDLL(_state["path"]).gluonops_target
-    name.restype = ctypes.c_char_p
-    return name().decode()
+    return function("gluonops_target")().decode() if loaded() else None
 
 
 def threads() -> int | None:
     """How many threads an operator of the library uses at most; None if it is not loaded."""
-    return ctypes.CDLL(_state["path"]).gluonops_threads() if loaded() else None
-
-
-@functools.cache
-def function(name: str) -> Callable:
-    """A function of the loaded library by name. It returns nothing, and other threads of Python run meanwhile."""
-    found = getattr(ctypes.CDLL(_state["path"]), name)
-    found.restype = None
-    return found
+    return function("gluonops_threads")() if loaded() else None
 
 
 def set_threads(count: int) -> None:
     """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
     if loaded():
-        ctypes.CDLL(_state["path"]).gluonops_set_threads(count)
+        function("gluonops_set_threads")(count)
 
 
 def keep_blocks(most: int) -> bool:
     """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
-    if not loaded():
-        return False
-    function = ctypes.CDLL(_state["path"]).gluonops_keep_blocks
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, ctypes.c_void_p)
-    return bool(function(inside_mxnet, most))
+    inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, c_void_p)
+    return loaded() and bool(function("gluonops_keep_blocks")(inside_mxnet, ctypes.c_int64(most)))
 
 
 def kept_bytes() -> int:
     """How many bytes of freed blocks are kept now."""
-    if not loaded():
-        return 0
-    count = ctypes.CDLL(_state["path"]).gluonops_kept_bytes
-    count.restype = ctypes.c_int64
-    return count()
+    return function("gluonops_kept_bytes")() if loaded() else 0
