@@ -64,7 +64,7 @@ def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
     if shape is not None:
         contract.infer_shape(values, {first: shape})
         sizes.update(contract.sizes(values, {first: shape}))
-    patterns = _patterns(contract, values, ndim)
+    patterns, _, _ = contract.expand(values, {first: ndim})
     shapes = {arg.name: tuple(_size(dim, sizes) for dim in patterns[arg.name]) for arg in contract.inputs}
     contract.infer_shape(values, shapes)
     return Case(op, shapes, attrs)
@@ -84,14 +84,6 @@ def _typical_ndim(contract):
     if len(single) == len(pattern):
         return len(pattern)
     return 1 + len(single) if single else IMAGE_NDIM
-
-
-def _patterns(contract, values, ndim):
-    """The pattern of every tensor for a first input of ``ndim`` dimensions."""
-    ndims = {**dict.fromkeys((arg.name for arg in contract.inputs), None), contract.inputs[0].name: ndim}
-    rule = next(rule for rule in contract.rules if rule.holds(values._asdict(), ndims))
-    patterns, _ = rule.expand(contract.name, values._asdict(), ndim)
-    return patterns
 
 
 def _size(dim, sizes):

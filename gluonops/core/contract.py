@@ -11,12 +11,14 @@ dtypes are inferred like shapes. Conditions are strings, see :class:`gluonops.co
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
+import math
 import operator
 import types as _types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, key_of, without_mxnet
 from .declarations import (
@@ -38,7 +40,7 @@ from .dims import bare_sizes, solve
 from .errors import OpError, quoted
 from .expressions import expression, fill_in
 from .launch import Cuda, Launch, each_element, threads_along
-from .shapes import Shapes, bare_name, sizes_of_terms
+from .shapes import Shapes, bare_name
 
 # All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
@@ -140,7 +142,7 @@ class Op:
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # Most imperative calls have the arguments of the call before.
-        for name in ("parse_key", "validate", "strings", "number_returned"):
+        for name in ("parse_key", "shapes_of", "dtypes_of", "strings"):
             method = getattr(self, f"_{name}")
             object.__setattr__(self, name, functools.lru_cache(maxsize=256)(method))
 
@@ -159,8 +161,8 @@ class Op:
     def error(self, what: str, remedy: str) -> OpError:
         return OpError(self.name, what, remedy)
 
-    def _number_returned(self, attrs: tuple) -> int:
-        """How many of the outputs functions and blocks return, from the first on. ``number_returned`` has a cache."""
+    def number_returned(self, attrs: tuple) -> int:
+        """How many of the outputs functions and blocks return, from the first on."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
@@ -201,16 +203,9 @@ class Op:
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:
         """Whether the first output has the shape of the first input, for any number of dimensions."""
-        first, output = self.inputs[0], self.outputs[0].name
-        kept = []
-        for ndim in range(1, MAX_NDIM + 1):
-            ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
-            try:
-                patterns, _, _ = self._expand(attrs, ndims)
-            except OpError:
-                continue
-            if len(patterns[first.name]) == ndim:
-                kept.append([str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]])
+        first, output = self.inputs[0].name, self.outputs[0].name
+        kept = [[str(dim) for dim in patterns[first]] == [str(dim) for dim in patterns[output]]
+                for _, patterns in self._possible(attrs, {})]
         return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
@@ -257,12 +252,10 @@ class Op:
 
     def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
-        rule = next(rule for rule in self.rules if rule.holds(
-            attrs._asdict(), {arg.name: len(shapes[arg.name]) for arg in self.inputs}))
-        found = {}
-        for arg in self.inputs:
-            sizes = sizes_of_terms(rule.patterns[arg.name], attrs, shapes[arg.name])
-            found = {**sizes, **found}
+        ndims = {arg.name: len(shapes[arg.name]) for arg in self.inputs}
+        groups = self.rule(attrs, ndims).groups(self.name, attrs._asdict(), ndims[self.inputs[0].name])
+        found = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
+        found.update({name: math.prod(found[dim.name] for dim in dims) for name, dims in groups.items()})
         return {name: found[name] for name in self.dims}
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
@@ -289,35 +282,39 @@ class Op:
     def _patterns(self, attrs: tuple, known: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
         """(patterns, whole, remedies) for the known shapes; None if the number of dimensions does not follow."""
         first = self.inputs[0].name
-        ndims = {arg.name: len(known[arg.name]) if arg.name in known else None for arg in self.inputs}
-        if ndims[first] is None:
-            ndims[first] = self._only_ndim(attrs, known, ndims)
-        return None if ndims[first] is None else self._expand(attrs, ndims)
+        ndims = {name: len(shape) for name, shape in known.items()}
+        if known and first not in known:
+            fitting = [ndim for ndim, patterns in self._possible(attrs, ndims)
+                       if all(len(patterns[name]) == len(shape) for name, shape in known.items())]
+            if len(fitting) == 1:
+                ndims[first] = fitting[0]
+        return self.expand(attrs, ndims) if first in ndims else None
 
-    def _expand(self, attrs: tuple, ndims: dict[str, int | None]) -> tuple[dict, tuple, dict]:
-        """(patterns, whole, remedies) for these numbers of dimensions."""
-        values = attrs._asdict()
-        rule = next(rule for rule in self.rules if rule.holds(values, ndims))
-        patterns, whole = rule.expand(self.name, values, ndims[self.inputs[0].name])
-        tensors = {name: _types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
-        self._refuse({**values, **tensors}, reads_ndim=True)
+    def _possible(self, attrs: tuple, ndims: dict[str, int]) -> Iterator[tuple[int, dict]]:
+        """Each number of dimensions that the first input may have, with the patterns of every tensor for it."""
+        first = self.inputs[0].name
+        for ndim in range(1, MAX_NDIM + 1):
+            with contextlib.suppress(OpError):
+                patterns, _, _ = self.expand(attrs, {**ndims, first: ndim})
+                if len(patterns[first]) == ndim:
+                    yield ndim, patterns
+
+    def expand(self, attrs: tuple, ndims: Mapping[str, int]) -> tuple[dict, tuple, dict]:
+        """(patterns, whole, remedies) for these numbers of dimensions. That of the first input is among them."""
+        rule = self.rule(attrs, ndims)
+        patterns, whole = rule.expand(self.name, attrs._asdict(), ndims[self.inputs[0].name])
+        self._refuse(self._values(attrs, ndims), reads_ndim=True)
         return patterns, whole, {**self.remedies, **rule.remedies}
 
-    def _only_ndim(self, attrs: tuple, known: dict[str, tuple], ndims: dict[str, int | None]) -> int | None:
-        """The number of dimensions of the first input, if only one fits the known shapes."""
-        if not known:
-            return None
-        first = self.inputs[0].name
-        possible = []
-        for ndim in range(1, MAX_NDIM + 1):
-            try:
-                patterns, _, _ = self._expand(attrs, {**ndims, first: ndim})
-            except OpError:
-                continue
-            fits_known = all(len(patterns[name]) == len(shape) for name, shape in known.items())
-            if len(patterns[first]) == ndim and fits_known:
-                possible.append(ndim)
-        return possible[0] if len(possible) == 1 else None
+    def rule(self, attrs: tuple, ndims: Mapping[str, int]) -> Shapes:
+        """The declaration of the shapes that holds for these attributes and known numbers of dimensions."""
+        values = self._values(attrs, ndims)
+        return next(rule for rule in self.rules if rule.when is None or rule.when(values))
+
+    def _values(self, attrs: tuple, ndims: Mapping[str, int]) -> dict[str, typing.Any]:
+        """What the names in a condition stand for. A number of dimensions that is not known is None."""
+        tensors = {arg.name: _types.SimpleNamespace(ndim=ndims.get(arg.name)) for arg in self.inputs}
+        return {**attrs._asdict(), **tensors}
 
     # -- dtypes ----------------------------------------------------------------------------------------------
     def type_vars(self, attrs: tuple) -> dict[str, str]:
@@ -360,14 +357,18 @@ class Op:
         dtypes_of = {variable: dtype for variable, (dtype, _) in bound.items()}
         return {tensor.name: dtypes_of.get(variables[tensor.name]) for tensor in self.tensors}
 
-    def _validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
-        """The shape of every tensor. An OpError if the inputs are not valid.
+    def _shapes_of(self, attrs: tuple, known: tuple) -> dict[str, tuple]:
+        """:meth:`infer_shape` from the shapes of the inputs, None if unknown. ``shapes_of`` has a cache."""
+        return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, known)})
 
-        ``shapes`` and ``dtypes`` are in the order of the inputs. ``validate`` is this method with a cache.
-        """
-        inputs = [arg.name for arg in self.inputs]
-        inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
-        self.infer_type(attrs, dict(zip(inputs, dtypes)))
+    def _dtypes_of(self, attrs: tuple, known: tuple) -> dict[str, str | None]:
+        """:meth:`infer_type` from the dtypes of the inputs, None if unknown. ``dtypes_of`` has a cache."""
+        return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, known)})
+
+    def validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
+        """The shape of every tensor. An OpError if the inputs, in order, are not valid."""
+        inferred = self.shapes_of(attrs, shapes)
+        self.dtypes_of(attrs, dtypes)
         return inferred
 
 

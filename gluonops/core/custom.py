@@ -197,21 +197,6 @@ class Operator(mx.operator.CustomOp):
                 target[:] = values[name]
 
 
-@functools.lru_cache(maxsize=1024)
-def _inferred_shapes(op: Op, attrs: tuple, known: tuple) -> tuple[tuple[int, ...], ...]:
-    """The shape of every tensor from those of the inputs, None if unknown. A shape that does not follow is ()."""
-    shapes = {arg.name: shape for arg, shape in zip(op.inputs, known) if shape is not None}
-    inferred = op.infer_shape(attrs, shapes)
-    return tuple(inferred.get(tensor.name, ()) for tensor in op.tensors)
-
-
-@functools.lru_cache(maxsize=1024)
-def _inferred_types(op: Op, attrs: tuple, known: tuple) -> tuple[type | None, ...]:
-    """The NumPy type of every tensor from those of the inputs; None if unknown."""
-    inferred = op.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(op.inputs, known)})
-    return tuple(inferred[tensor.name] and np.dtype(inferred[tensor.name]).type for tensor in op.tensors)
-
-
 class _Layout(NamedTuple):
     """Where the CUDA kernels of a node find their tensors, and which shapes they do not take.
 
@@ -228,7 +213,7 @@ class _Layout(NamedTuple):
 @functools.lru_cache(maxsize=1024)
 def _layout(op: Op, attrs: tuple, shapes: tuple) -> _Layout:
     names = [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]
-    inferred = _inferred_shapes(op, attrs, shapes)
+    inferred = op.shapes_of(attrs, shapes).values()
     return _Layout(
         read=tuple(names.index(name) for name in op.backward),
         written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
@@ -303,15 +288,16 @@ class Properties(mx.operator.CustomOpProp):
     @guarded(body=False)
     def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
         known = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
-        shapes = _inferred_shapes(self.op, self.attrs, known)
-        count = len(self.op.inputs)
-        return [list(shape) for shape in shapes[:count]], [list(shape) for shape in shapes[count:]], []
+        shapes = self.op.shapes_of(self.attrs, known)
+        # A shape that does not follow is empty.
+        return *[[list(shapes.get(tensor.name, ())) for tensor in tensors]
+                 for tensors in (self.op.inputs, self.op.outputs)], []
 
     @guarded(body=False)
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        dtypes = _inferred_types(self.op, self.attrs, tuple(in_type))
-        count = len(self.op.inputs)
-        return list(dtypes[:count]), list(dtypes[count:]), []
+        names = self.op.dtypes_of(self.attrs, tuple(in_type))
+        dtypes = {tensor: name and np.dtype(name).type for tensor, name in names.items()}
+        return *[[dtypes[tensor.name] for tensor in tensors] for tensors in (self.op.inputs, self.op.outputs)], []
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
         ids = _named(self.op.inputs, in_data)

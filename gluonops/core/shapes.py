@@ -25,15 +25,13 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import math
-import types
 from typing import Any, Union
 
 from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
 from .expressions import Expression
 
-__all__ = ["Shapes", "bare_name", "normalized_axis", "sizes_of_terms"]
+__all__ = ["Shapes", "bare_name", "normalized_axis"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,24 +156,13 @@ class Shapes:
         """The pattern of the first input."""
         return next(iter(self.patterns.values()))
 
-    def holds(self, values: dict, ndims: dict) -> bool:
-        """Whether the condition holds.
-
-        - ``values``: the attributes.
-        - ``ndims``: every input's number of dimensions.
-        """
-        if self.when is None:
-            return True
-        tensors = {name: types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
-        return self.when({**values, **tensors})
-
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
 
         - ``values``: the attributes.
         - ``ndim``: number of dimensions of the first input.
         """
-        groups = self._groups(where, values, ndim)
+        groups = self.groups(where, values, ndim)
         counted = {name: count(value) for name, value in values.items()}
 
         def expanded(pattern: tuple) -> tuple:
@@ -184,8 +171,8 @@ class Shapes:
         patterns = {tensor: expanded(pattern) for tensor, pattern in self.patterns.items()}
         return patterns, expanded(self.whole)
 
-    def _groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
-        """Group -> its dimensions."""
+    def groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
+        """Group -> its dimensions. Arguments as of :meth:`expand`."""
         groups = [term for term in self.first if isinstance(term, Group)]
         at = [term for term in self.first if isinstance(term, At)]
         if at:
@@ -279,16 +266,3 @@ def bare_name(term: Term) -> str | None:
         return term.name if term.counts is None else None
     is_bare = isinstance(term, At) or isinstance(term, Named) and term.mul is None and term.div is None
     return term.name if is_bare else None
-
-
-def sizes_of_terms(terms: tuple, attrs: tuple, shape: tuple) -> dict[str, int]:
-    """The size of each term that has a name, from the shape of a tensor with this pattern."""
-    at = next((getattr(attrs, term.axis) % len(shape) for term in terms if isinstance(term, At)), None)
-    left = len(shape)   # the dimensions from here on have been given to terms
-    sizes = {}
-    for i in reversed(range(len(terms))):
-        is_group = isinstance(terms[i], Group)
-        begin = (i if at is None or i == 0 else at + 1) if is_group else left - 1
-        sizes[bare_name(terms[i])] = math.prod(shape[begin:left])
-        left = begin
-    return {name: size for name, size in sizes.items() if name}
