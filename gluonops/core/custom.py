@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import mxnet as mx
@@ -27,30 +27,25 @@ class Operator(mx.operator.CustomOp):
     ----------
     entry : Entry
     attrs : Attrs
-    node : rtc.Node, optional
+    node : rtc.Node
         The context, shapes and dtypes that MXNet has created the operator for. MXNet creates another operator for
-        other ones. By default they are those of the arrays of each call.
+        other ones.
     """
 
-    def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node | None = None):
+    def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node):
         super().__init__()
-        self.op = entry.op
+        self.op, self.where = entry.op, entry.op.name
         self.reference = entry.reference
         self.attrs = attrs
         self.node = node
-
-    @property
-    def where(self) -> str:
-        """The operator's name, for errors."""
-        return self.op.name
+        self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
 
     @guarded(body=True)
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
         if labels.checking():
             labels.check(op, self.attrs, _named(op.inputs, _vectors(in_data)))
-        node = self.node or rtc.Node.of(in_data)
-        if rtc.usable(node.context) and self._launch_forward(node, req, in_data, out_data):
+        if rtc.usable(self.node.context) and self._launch("forward", req, in_data, out_data):
             return
 
         in_data, out_data = _vectors(in_data), _vectors(out_data)
@@ -60,28 +55,30 @@ class Operator(mx.operator.CustomOp):
             raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
                            f"because the output has shape {out_data[0].shape}", "Leave such a call out")
         targets = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
-        if native.has(op) and node.context.device_type != "gpu":
-            self._run_native(native.forward(op), in_data, targets)
+        if self.runs_native:
+            self._run_native(op.graph_name, in_data, targets)
             return
         results = self.reference.forward(mx.nd, self.attrs, *self._widened(_named(op.inputs, in_data)).values())
         results = results if isinstance(results, tuple) else (results,)
         self._store(targets, _named(op.outputs, results))
 
-    def _launch_forward(self, node: rtc.Node, requests: list[str], inputs: Arrays, outputs: Arrays) -> bool:
+    def _launch(self, direction: str, requests: Iterable[str], read: Arrays, targets: Arrays) -> bool:
         """Whether the CUDA kernel computes."""
-        layout = _layout(self.op, self.attrs, node.shapes)
-        if layout.has_empty:
+        if self._layout.has_empty:
             return False
-        if layout.may_have_scalars:
-            inputs, outputs = _vectors(inputs), _vectors(outputs)
-        return rtc.launch(self.op, "forward", self.attrs, tuple(requests), node, inputs, outputs)
+        if self._layout.may_have_scalars:
+            read, targets = _vectors(read), _vectors(targets)
+        return rtc.launch(self.op, direction, self.attrs, tuple(requests), self.node, read, targets)
+
+    @property
+    def _layout(self) -> _Layout:
+        return _layout(self.op, self.attrs, self.node.shapes)
 
     @guarded(body=True)
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
         op = self.op
-        node = self.node or rtc.Node.of(in_data)
-        if rtc.usable(node.context) and self._launch_backward(node, req, [*out_grad, *in_data, *out_data], in_grad):
+        if rtc.usable(self.node.context) and self._launch_backward(req, [*out_grad, *in_data, *out_data], in_grad):
             return
 
         targets = self._gradient_targets(req, _vectors(in_grad))
@@ -93,31 +90,24 @@ class Operator(mx.operator.CustomOp):
         for out, grad in zip(op.outputs, _vectors(out_grad)):
             available[f"{out.name}_grad"] = grad
         tensors = {name: available[name] for name in op.backward}
-        if _empty([*tensors.values(), *wanted.values()]):   # a sum over nothing
+        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
             _fill_with_zeros(targets.values())
             return
 
         known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
         shapes = op.infer_shape(self.attrs, known)
-        context = node.context
-        if native.has(op) and context.device_type != "gpu":
-            self._backward_native(shapes, tensors, targets, context)
+        if self.runs_native:
+            self._backward_native(shapes, tensors, targets)
             return
         self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
-    def _launch_backward(self, node: rtc.Node, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
+    def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
         """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
-        layout = _layout(self.op, self.attrs, node.shapes)
-        if layout.has_empty:
-            return False
+        layout = self._layout
         read = [available[place] for place in layout.read]
         targets = [gradients[place] for place in layout.written]
         wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
-        if all(request == "null" for request in wanted):
-            return False
-        if layout.may_have_scalars:
-            read, targets = _vectors(read), _vectors(targets)
-        if not rtc.launch(self.op, "backward", self.attrs, wanted, node, read, targets):
+        if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, targets):
             return False
         _fill_with_zeros((request, gradient) for place, (request, gradient) in enumerate(zip(requests, gradients))
                          if place not in layout.gradients)
@@ -134,22 +124,20 @@ class Operator(mx.operator.CustomOp):
         _fill_with_zeros(without_gradient)
         return targets
 
-    def _run_native(self, function: Callable, arguments: Arrays, targets: Targets) -> None:
-        """Call a function of the library. What is not requested as a write gets memory of its own first.
+    def _run_native(self, name: str, arguments: Arrays, targets: Targets) -> None:
+        """Call an operator of the library. What is not requested as a write gets memory of its own first.
 
         It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
         """
-        strings = self.op.strings(self.attrs)
         results = {}
         for name, (request, array) in targets.items():
             is_write = request in WRITES
             results[name] = array if is_write else mx.nd.empty(array.shape, array.context, array.dtype)
-        function(*arguments, out=list(results.values()), **strings)
+        native.invoke(name, arguments, self.op.strings(self.attrs), list(results.values()))
         others = {name: target for name, target in targets.items() if target[0] not in WRITES}
         self._store(others, results)
 
-    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets,
-                         context: mx.Context) -> None:
+    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets) -> None:
         """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""
         op = self.op
         variables = op.type_vars(self.attrs)
@@ -159,7 +147,7 @@ class Operator(mx.operator.CustomOp):
 
         def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
-            return mx.nd.empty(known, context, dtypes.get(variables[name], dtypes["T"]))
+            return mx.nd.empty(known, self.node.context, dtypes.get(variables[name], dtypes["T"]))
 
         arguments = []
         for name in [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]:
@@ -174,7 +162,7 @@ class Operator(mx.operator.CustomOp):
                 all_targets[arg.name] = wanted[arg.name]
             else:
                 all_targets[arg.name] = "write", placeholder(op.inputs[0].name, shapes[arg.name])
-        self._run_native(native.backward(op), arguments, all_targets)
+        self._run_native(f"_backward_{op.graph_name}", arguments, all_targets)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
         """The tensors, with float16 data cast to float32 if the contract says so."""
@@ -248,14 +236,10 @@ def _fill_with_zeros(targets: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
             mx.nd.zeros(array.shape, mx.cpu(), array.dtype).copyto(array)
 
 
-def _empty(arrays: Arrays) -> bool:
-    return any(0 in array.shape for array in arrays)
-
-
 class Properties(mx.operator.CustomOpProp):
     """Answers MXNet's questions about a node before it runs, from the contract."""
 
-    entry = None   # set by the subclass that `register` makes
+    entry = op = where = None   # set by the subclass that `register` makes: the operator, its contract and its name
 
     def __init__(self, **kwargs: str):
         super().__init__(need_top_grad=self.op.reads_head_gradient)
@@ -265,16 +249,6 @@ class Properties(mx.operator.CustomOpProp):
         except errors.OpError as error:
             # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
             self._error = error
-
-    @property
-    def op(self) -> Op:
-        """The contract."""
-        return self.entry.op
-
-    @property
-    def where(self) -> str:
-        """The operator's name, for errors."""
-        return self.op.name
 
     @guarded(body=False)
     def list_arguments(self) -> list[str]:
@@ -313,5 +287,6 @@ class Properties(mx.operator.CustomOpProp):
 
 def register(entry: Entry) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
-    name = f"{entry.op.name.title().replace('_', '')}Properties"
-    add(entry.op.graph_name, type(name, (Properties,), {"entry": entry}))
+    op = entry.op
+    name = f"{op.name.title().replace('_', '')}Properties"
+    add(op.graph_name, type(name, (Properties,), {"entry": entry, "op": op, "where": op.name}))

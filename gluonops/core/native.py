@@ -8,9 +8,9 @@ import pathlib
 import re
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_void_p
-from typing import Callable
+from typing import Any, Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
@@ -22,8 +22,8 @@ from ..version import __version__
 from . import errors, stamp
 from .contract import Op
 
-__all__ = ["Call", "backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes",
-           "library_path", "load", "loaded", "operator_handle", "reason", "set_threads", "target", "threads"]
+__all__ = ["Call", "function", "has", "honours_requests", "invoke", "keep_blocks", "kept_bytes", "library_path", "load",
+           "loaded", "operator_handle", "reason", "set_threads", "target", "threads"]
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
@@ -137,22 +137,14 @@ class Call:
         tensors[self._inputs:] = outputs[:number.value]
 
 
-def forward(op: Op) -> Callable:
-    """The operator as a function of NDArrays."""
-    return getattr(mx.nd, op.graph_name)
+def invoke(name: str, inputs: list[mx.nd.NDArray], options: Mapping[str, Any],
+           out: list[mx.nd.NDArray] | None = None) -> mx.nd.NDArray | list[mx.nd.NDArray]:
+    """Run an operator of MXNet's or the library's by name, also one whose Python function takes no arrays.
 
-
-def backward(op: Op) -> Callable:
-    """The operator's gradient as a function: from head gradients, inputs and outputs to gradients of the inputs.
-
-    The Python function that MXNet generates for it takes no arrays, so this one calls the level below.
+    The gradient ``_backward_gluonops_<op>`` takes head gradients, inputs and outputs, and returns gradients of the
+    inputs.
     """
-    handle = operator_handle(f"_backward_{op.graph_name}")
-
-    def call(*arguments, out=None, **strings):
-        return _imperative_invoke(handle, list(arguments), list(strings), list(strings.values()), out, False, False)
-
-    return call
+    return _imperative_invoke(operator_handle(name), inputs, list(options), list(options.values()), out, False, False)
 
 
 @functools.cache
