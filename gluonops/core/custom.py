@@ -124,7 +124,7 @@ class Operator(mx.operator.CustomOp):
         _fill_with_zeros(without_gradient)
         return targets
 
-    def _run_native(self, name: str, arguments: Arrays, targets: Targets) -> None:
+    def _run_native(self, graph_name: str, arguments: Arrays, targets: Targets) -> None:
         """Call an operator of the library. What is not requested as a write gets memory of its own first.
 
         It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
@@ -133,7 +133,7 @@ class Operator(mx.operator.CustomOp):
         for name, (request, array) in targets.items():
             is_write = request in WRITES
             results[name] = array if is_write else mx.nd.empty(array.shape, array.context, array.dtype)
-        native.invoke(name, arguments, self.op.strings(self.attrs), list(results.values()))
+        native.invoke(graph_name, arguments, self.op.strings(self.attrs), list(results.values()))
         others = {name: target for name, target in targets.items() if target[0] not in WRITES}
         self._store(others, results)
 
