@@ -120,6 +120,20 @@ class OperatorPage(Printed):
             cls.own_page = _page(cls, {})
             cls.__doc__ = _page(cls, sections(function.__doc__))
 
+    def _take_attributes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Set the operator's attributes. Returns the arguments of every block. An OpError for others."""
+        attributes = self._op.Attrs._fields
+        for name in arguments:
+            if name not in attributes and name not in BLOCK_ARGUMENTS:
+                known = [*inspect.signature(type(self).__init__).parameters, *attributes]
+                known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
+                raise OpError(type(self).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
+                              perhaps(name, known) or "Choose one of these")
+        options = {name: value for name, value in arguments.items() if name in attributes}
+        self._attrs = self._op.parse(options)
+        self._options = {name: getattr(self._attrs, name) for name in options}
+        return {name: value for name, value in arguments.items() if name not in options}
+
 
 def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
     """A block's page from its own docstring, from those of the classes it derives from, and from the function's."""
@@ -185,10 +199,7 @@ class OpBlock(OperatorPage, HybridBlock):
     """
 
     def __init__(self, **kwargs: Any):
-        options, others = _split(self, kwargs)
-        super().__init__(**others)
-        self._attrs = self._op.parse(options)
-        self._options = {name: getattr(self._attrs, name) for name in options}
+        super().__init__(**self._take_attributes(kwargs))
 
     def hybrid_forward(self, F, *inputs: Array) -> Array:
         return self._function(*inputs, **self._options)
@@ -232,10 +243,7 @@ class OpLoss(OperatorPage, Loss):
     """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
-        options, others = _split(self, kwargs)
-        super().__init__(weight, batch_axis, **others)
-        self._attrs = self._op.parse(options)
-        self._options = {name: getattr(self._attrs, name) for name in options}
+        super().__init__(weight, batch_axis, **self._take_attributes(kwargs))
 
     def hybrid_forward(self, F, pred: Array, label: Array, sample_weight: Array | None = None) -> Array:
         loss = _apply_weighting(F, self._losses(F, pred, label), self._weight, sample_weight)
@@ -244,16 +252,3 @@ class OpLoss(OperatorPage, Loss):
     def _losses(self, F, pred: Array, label: Array) -> Array:
         """The losses, in a shape that ``sample_weight`` broadcasts against."""
         return self._function(pred, label, **self._options)
-
-
-def _split(block: OperatorPage, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The operator's attributes, and the arguments of every block. An OpError for others."""
-    attributes = block._op.Attrs._fields
-    for name in arguments:
-        if name not in attributes and name not in BLOCK_ARGUMENTS:
-            known = [*inspect.signature(type(block).__init__).parameters, *attributes]
-            known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
-            raise OpError(type(block).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                          perhaps(name, known) or "Choose one of these")
-    options = {name: value for name, value in arguments.items() if name in attributes}
-    return options, {name: value for name, value in arguments.items() if name not in options}

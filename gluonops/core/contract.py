@@ -20,7 +20,7 @@ import types as _types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
-from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, key_of, without_mxnet
+from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, without_mxnet
 from .declarations import (
     FLOATS,
     INTEGERS,
@@ -142,7 +142,7 @@ class Op:
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
         # Most imperative calls have the arguments of the call before.
-        for name in ("parse_key", "shapes_of", "dtypes_of", "strings"):
+        for name in ("shapes_of", "dtypes_of", "strings"):
             method = getattr(self, f"_{name}")
             object.__setattr__(self, name, functools.lru_cache(maxsize=256)(method))
 
@@ -170,17 +170,6 @@ class Op:
         """Typed attributes from Python values or from the strings in a graph."""
         if self.takes_tuples:
             values = dict(zip(values, without_mxnet(values.values())))
-        try:
-            return self.parse_key(key_of(values))
-        except TypeError:   # a list or an array has no hash
-            return self._parse(values)
-
-    def _parse_key(self, key: tuple) -> tuple:
-        """:meth:`parse` for what :func:`.attributes.key_of` returns. ``parse_key`` is this method with a cache."""
-        names, values, _ = key
-        return self._parse(dict(zip(names, values)))
-
-    def _parse(self, values: dict) -> tuple:
         known = {attr.name for attr in self.attrs}
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")

@@ -245,7 +245,7 @@ class Properties(mx.operator.CustomOpProp):
         super().__init__(need_top_grad=self.op.reads_head_gradient)
         self._error = None
         try:
-            self.attrs = self.op.parse(kwargs)
+            self.attrs = _parsed(self.op, tuple(kwargs.items()))
         except errors.OpError as error:
             # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
             self._error = error
@@ -283,6 +283,12 @@ class Properties(mx.operator.CustomOpProp):
     @guarded(body=False)
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.entry, self.attrs, rtc.Node.created(ctx, in_shapes, in_dtypes))
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
+    """Typed attributes from (name, text) of each. Most imperative calls have those of the call before."""
+    return op.parse(dict(strings))
 
 
 def register(entry: Entry) -> None:

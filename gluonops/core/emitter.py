@@ -9,7 +9,7 @@ import mxnet as mx
 from mxnet.ndarray import NDArray
 
 from . import labels, native, nodes
-from .attributes import value_types, without_mxnet
+from .attributes import without_mxnet
 from .backend import available, note_in_traced_block, requested
 from .contract import Op
 from .pins import Array
@@ -35,7 +35,7 @@ def call(op: Op, arguments: dict) -> Array | tuple:
     item_types = ()
     if op.takes_tuples:
         values = without_mxnet(values)
-        item_types = value_types(values)
+        item_types = tuple(tuple(map(type, value)) for value in values if isinstance(value, tuple))
     try:
         emitter = _emitter(op, requested(), item_types, *values)
     except TypeError:   # a list or an array has no hash
