@@ -6,7 +6,6 @@ import functools
 import os
 import pathlib
 import re
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from ctypes import c_void_p
@@ -37,8 +36,7 @@ FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
 
-_lock = threading.Lock()
-_state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
+_state = {"path": None, "reason": "it has not been loaded yet"}
 
 
 def library_path() -> str:
@@ -185,13 +183,11 @@ def load() -> bool:
     bool
         Whether it is loaded.
     """
-    with _lock:
-        if not _state["tried"]:
-            _state["tried"] = True
-            _load()
+    _load()
     return loaded()
 
 
+@functools.cache
 def _load() -> None:
     path = library_path()
     _state["reason"] = mismatch_reason(path)

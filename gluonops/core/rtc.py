@@ -26,7 +26,7 @@ import mxnet as mx
 import numpy as np
 
 from ..runtime import driver
-from . import cuda_source, record
+from . import cuda_source, record, registry
 from .contract import Op
 from .declarations import accumulator
 from .errors import OpError
@@ -79,7 +79,6 @@ class Node(NamedTuple):
 
 def operators() -> list[str]:
     """The names of the operators that have CUDA kernels."""
-    from . import registry
     return [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
 
 
@@ -141,7 +140,6 @@ def keep_alive(loaded: object) -> object:
 
 @functools.cache
 def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
-    from . import registry
     op = registry.get(op_name).op
     try:
         with same_locale():
@@ -155,7 +153,6 @@ def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
 
 @functools.cache
 def _kernel(op_name: str, direction: str, types: tuple, text: str) -> mx.rtc.CudaKernel:
-    from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
     return keep_alive(_module(op_name, exports).get_kernel(exports[direction == "backward"], text))
