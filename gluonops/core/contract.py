@@ -154,6 +154,11 @@ class Op:
     def tensors(self) -> tuple:
         return self.inputs + self.outputs
 
+    @functools.cached_property
+    def known_in_backward(self) -> list[str]:
+        """The names of what MXNet offers to the gradient, in its order: head gradients, inputs and outputs."""
+        return [*(f"{out.name}_grad" for out in self.outputs), *(tensor.name for tensor in self.tensors)]
+
     @property
     def reads_head_gradient(self) -> bool:
         return any(name.endswith("_grad") for name in self.backward)

@@ -85,10 +85,7 @@ class Operator(mx.operator.CustomOp):
         wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
         if not wanted:
             return
-        available = _named(op.inputs, _vectors(in_data))
-        available.update(_named(op.outputs, _vectors(out_data)))
-        for out, grad in zip(op.outputs, _vectors(out_grad)):
-            available[f"{out.name}_grad"] = grad
+        available = dict(zip(op.known_in_backward, _vectors([*out_grad, *in_data, *out_data])))
         tensors = {name: available[name] for name in op.backward}
         if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
             _fill_with_zeros(targets.values())
@@ -149,19 +146,11 @@ class Operator(mx.operator.CustomOp):
             known = [1 if size == UNKNOWN else size for size in shape]
             return mx.nd.empty(known, self.node.context, dtypes.get(variables[name], dtypes["T"]))
 
-        arguments = []
-        for name in [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]:
-            if name in tensors:
-                arguments.append(tensors[name])
-            else:
-                arguments.append(placeholder(name, shapes[name.replace("_grad", "")]))
-
-        all_targets = {}
-        for arg in op.inputs:   # MXNet assumes that all gradients of a library's operator have the first tensor's type
-            if arg.name in wanted:
-                all_targets[arg.name] = wanted[arg.name]
-            else:
-                all_targets[arg.name] = "write", placeholder(op.inputs[0].name, shapes[arg.name])
+        arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
+                     for name in op.known_in_backward]
+        # MXNet assumes that all gradients of a library's operator have the first tensor's type.
+        all_targets = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
+                       for arg in op.inputs}
         self._run_native(f"_backward_{op.graph_name}", arguments, all_targets)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
@@ -169,11 +158,8 @@ class Operator(mx.operator.CustomOp):
         if not self.op.accumulate_fp32:
             return tensors
         variables = self.op.type_vars(self.attrs)
-        widened = {}
-        for name, array in tensors.items():
-            is_half = variables[name] == "T" and array.dtype == np.float16
-            widened[name] = array.astype("float32") if is_half else array
-        return widened
+        return {name: array.astype("float32") if variables[name] == "T" and array.dtype == np.float16 else array
+                for name, array in tensors.items()}
 
     @staticmethod
     def _store(targets: Targets, values: dict[str, mx.nd.NDArray]) -> None:
@@ -200,10 +186,9 @@ class _Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _layout(op: Op, attrs: tuple, shapes: tuple) -> _Layout:
-    names = [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]
     inferred = op.shapes_of(attrs, shapes).values()
     return _Layout(
-        read=tuple(names.index(name) for name in op.backward),
+        read=tuple(map(op.known_in_backward.index, op.backward)),
         written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
         gradients=tuple(place for place, arg in enumerate(op.inputs) if arg.has_gradient(attrs)),
         has_empty=any(0 in shape for shape in inferred),
@@ -274,10 +259,7 @@ class Properties(mx.operator.CustomOpProp):
         return *[[dtypes[tensor.name] for tensor in tensors] for tensors in (self.op.inputs, self.op.outputs)], []
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        ids = _named(self.op.inputs, in_data)
-        ids.update(_named(self.op.outputs, out_data))
-        for out, number in zip(self.op.outputs, out_grad):
-            ids[f"{out.name}_grad"] = number
+        ids = dict(zip(self.op.known_in_backward, [*out_grad, *in_data, *out_data]))
         return unlisted(ids[name] for name in self.op.backward)
 
     @guarded(body=False)

@@ -62,8 +62,7 @@ def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array |
     NDArray or Symbol
         The first output, or a tuple of outputs if the contract returns several.
     """
-    emitter = _emitter(op, requested(), (), *op.parse(values))
-    return emitter.emit(op.inputs_of(inputs), name)
+    return call(op, {**inputs, **op.parse(values)._asdict(), "name": name})
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
