@@ -145,15 +145,13 @@ def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
     arguments = _merged(_named_entries, [theirs, *own], "Parameters")
     wanted = [name for name in (*inspect.signature(cls.__init__).parameters, "**options") if name in arguments]
     parts += _section("Parameters\n----------", "".join(dict.fromkeys(arguments[name] for name in wanted)))
-    items = {name: " ".join(text.split())
-             for name, text in _merged(lambda section: dict(ITEM.findall(section)), own, "Inputs").items()}
     meanings = {names: meaning for names, _, meaning in entries(theirs.get("Parameters", ""))}
-    items = {**{name: meanings[old] for name, old in renamed.items() if old in meanings}, **items}
-    order = [*(name for name in renamed if name in items), *(name for name in items if name not in renamed)]
-    parts += _section("Inputs:", "".join(_item(name, items[name]) for name in order))
+    items = {name: meanings.get(old, "") for name, old in renamed.items()}
+    items.update(_merged(lambda section: dict(ITEM.findall(section)), own, "Inputs"))
+    parts += _section("Inputs:", "".join(_item(name, text) for name, text in items.items()))
     latest = {heading: text for page in own for heading, text in page.items()}
-    returned = " ".join(theirs.get("Returns", "").partition("\n")[2].split())
-    parts += _section("Outputs:", latest.get("Outputs", _item("out", returned) if returned else ""))
+    _, _, returned = theirs.get("Returns", "").partition("\n")
+    parts += _section("Outputs:", latest.get("Outputs", _item("out", returned)))
     parts += _section("Attributes\n----------", latest.get("Attributes", ""))
     parts += _section("Raises\n------", latest.get("Raises", theirs.get("Raises", "")))
     text = "\n\n".join(parts)
@@ -187,8 +185,9 @@ def _section(heading: str, text: str) -> list[str]:
 
 
 def _item(name: str, text: str) -> str:
-    return textwrap.fill(f"- **{name}**: {text}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6,
-                         break_long_words=False, break_on_hyphens=False) + "\n"
+    item = f"- **{name}**: {' '.join(text.split())}"
+    return text and textwrap.fill(item, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6,
+                                  break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 class OpBlock(OperatorPage, HybridBlock):
