@@ -28,18 +28,21 @@ from .declarations import (
     Arg,
     Array,
     Becomes,
+    Cuda,
     Indices,
+    Launch,
     Number,
     Out,
     Refused,
     Rows,
     accumulator,
     dtype_name,
+    each_element,
+    threads_along,
 )
 from .dims import bare_sizes, solve
 from .errors import OpError, quoted
 from .expressions import expression, fill_in
-from .launch import Cuda, Launch, each_element, threads_along
 from .shapes import Shapes, bare_name
 
 # All words that contracts are written with: those of an operator import them from here.

@@ -18,9 +18,8 @@ from collections.abc import Iterator
 from .arguments import Arguments, attribute_type, attributes, dtypes_of_derived, enumerations, expression_of, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
-from .declarations import Array, Number, accumulator
+from .declarations import Array, Launch, Number, accumulator
 from .expressions import expression
-from .launch import Launch
 
 C_TYPES = {**Arguments.C_TYPES, "float16": "__half"}
 MEMORY_TYPES = {"uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long", **C_TYPES}

@@ -28,9 +28,8 @@ import numpy as np
 from ..runtime import driver
 from . import cuda_source, record, registry
 from .contract import Op
-from .declarations import accumulator
+from .declarations import Launch, accumulator
 from .errors import OpError
-from .launch import Launch
 from .record import C_TYPES, written
 
 Dim3 = tuple[int, int, int]
