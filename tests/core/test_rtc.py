@@ -408,7 +408,7 @@ class TestPrepared:
         attrs = entry.op.parse({})
         data = mx.nd.ones((2, 1 << 17))
         for _ in range(2):
-            custom.Operator(entry, attrs).forward(True, ["write"], [data], [data.copy()], [])
+            custom.Operator(entry, attrs, rtc.Node.of([data])).forward(True, ["write"], [data], [data.copy()], [])
         arrays = [given["counts"] for _, given in launches]
         assert len(arrays) == 4 and len({id(array) for array in arrays}) == 1   # two launches of each node
 
@@ -419,7 +419,8 @@ class TestPrepared:
         data, label = mx.nd.ones((2, 1 << 17)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in range(3)]
         for _ in range(2):
-            custom.Operator(entry, entry.op.parse({})).forward(True, ["write"] * 3, [data, label], outputs, [])
+            operator = custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data, label]))
+            operator.forward(True, ["write"] * 3, [data, label], outputs, [])
         assert len({id(given["sums"]) for _, given in launches}) == arrays
         assert len({id(given["counts"]) for _, given in launches}) == 1, "its zeros are needed"
 
