@@ -36,24 +36,10 @@ class Case:
 
 
 def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
-    """The case that an operator is measured on.
+    """The case that an operator, given by its name, is measured on.
 
-    Parameters
-    ----------
-    op : str
-        Its name.
-    shape : tuple of int, optional
-        Shape of its first input. The default follows from the contract.
-
-    Returns
-    -------
-    Case
-        Attributes that the operator's function has no default for have the contract's.
-
-    Raises
-    ------
-    OpError
-        The operator refuses the shape.
+    ``shape``: that of its first input. The default follows from the contract. An OpError if the operator refuses it.
+    Attributes that the operator's function has no default for have the contract's.
     """
     contract = registry.get(op).op
     attrs = {**required(op), **_ATTRIBUTES.get(op, {})}

@@ -9,22 +9,10 @@ __all__ = ["peers", "reorg_blocks"]
 
 
 def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
-    """The peers of an operator.
+    """The peers of an operator, given by its name, the shape of its data and its attributes.
 
-    Parameters
-    ----------
-    op : str
-        Its name.
-    shape : tuple of int
-        Shape of its data; only reorg and tile read it.
-    **attrs
-        Its attributes.
-
-    Returns
-    -------
-    dict of str to callable
-        Name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes the same as the
-        operator; empty if MXNet has no such operator.
+    Returns a dict of name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes the same as the
+    operator; empty if MXNet has no such operator. Only reorg and tile read the shape.
     """
     return _PEERS[op](shape, **attrs) if op in _PEERS else {}
 

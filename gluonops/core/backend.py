@@ -18,20 +18,12 @@ TRACED = "_gluonops_backend"   # a HybridBlock's attribute: the backend that its
 
 
 class _Scopes(threading.local):
-    """What a thread is inside of.
-
-    Attributes
-    ----------
-    backends : list of str
-        Those of its ``with`` blocks, the innermost last.
-    block : HybridBlock, optional
-        The one that is being traced.
-    """
+    """What a thread is inside of."""
 
     def __init__(self):
         super().__init__()
-        self.backends = []
-        self.block = None
+        self.backends = []   # those of its ``with`` blocks, the innermost last
+        self.block = None    # the HybridBlock that is being traced
 
 
 _scopes = _Scopes()

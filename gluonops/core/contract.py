@@ -58,77 +58,42 @@ PREFIX = "gluonops_"   # operators' names in graphs begin with it
 
 @dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key
 class Op:
-    """The contract of one operator.
+    """The contract of one operator."""
 
-    Parameters
-    ----------
-    name : str
-        As in ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph.
-    summary : str
-        One line, for the support table.
-    family : str
-        One of ``FAMILIES``: the table of the operators' index that has it.
-    inputs, outputs : tuple of Arg, Out
-    attrs : tuple of Attr
-    types : dict
-        Type variable -> the dtypes that it may have.
-    shapes : Shapes or tuple of Shapes
-        The shape of each tensor. If there are several, the first whose condition holds counts. See
-        :mod:`gluonops.core.shapes`.
-    backward : tuple of str
-        The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
-        the head gradient; an operator without it ignores the head gradient.
-    cuda : Cuda
-    refused : tuple of Refused
-        Combinations of attributes and of numbers of dimensions that are errors.
-    remedies : dict of str to str
-        Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
-        another attribute. A declaration in ``shapes`` can have other remedies.
-    accumulate_fp32 : bool
-        Whether float16 is computed in float32.
-    counts : dict of str to str
-        Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
-        single one for all of them.
-    derived : dict of str to (str or Number)
-        The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants,
-        and derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
-    constants : dict of str to int
-        Numbers that the contract and the kernels share.
-    scratch : tuple of Array
-        The kernels' memory.
-    returned : str
-        An expression: how many of the outputs functions and blocks return, from the first on.
-    role : {'layer', 'loss', 'loss head'}
-        A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
-    inference : Becomes, optional
-        What a loss head becomes in a graph that is exported for inference.
-    unsupported : dict
-        File of the op's folder -> the reason why this op has none.
-    avx512 : tuple of str
-        The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
-    """
-    name: str
-    summary: str
-    family: str
-    inputs: tuple
-    outputs: tuple
-    attrs: tuple
-    types: dict
-    shapes: Shapes | tuple
-    backward: tuple
+    name: str      # as in ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph
+    summary: str   # one line, for the support table
+    family: str    # one of FAMILIES: the table of the operators' index that has it
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Out, ...]
+    attrs: tuple[Attr, ...]
+    types: dict[str, tuple]   # type variable -> the dtypes that it may have
+    # The shape of each tensor; see :mod:`gluonops.core.shapes`. Of several, the first whose condition holds counts.
+    shapes: Shapes | tuple[Shapes, ...]
+    # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
+    # the head gradient; an operator without it ignores the head gradient.
+    backward: tuple[str, ...]
     cuda: Cuda | None
-    refused: tuple = ()
-    remedies: dict = dataclasses.field(default_factory=dict)
-    accumulate_fp32: bool = True
-    counts: dict = dataclasses.field(default_factory=dict)
-    derived: dict = dataclasses.field(default_factory=dict)
-    constants: dict = dataclasses.field(default_factory=dict)
-    scratch: tuple = ()
-    returned: str = "1"
+    # Combinations of attributes and of numbers of dimensions that are errors.
+    refused: tuple[Refused, ...] = ()
+    # Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
+    # another attribute. A declaration in ``shapes`` can have other remedies.
+    remedies: dict[str, str] = dataclasses.field(default_factory=dict)
+    accumulate_fp32: bool = True   # whether float16 is computed in float32
+    # Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
+    # single one for all of them.
+    counts: dict[str, str] = dataclasses.field(default_factory=dict)
+    # The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants, and
+    # derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
+    derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # that the contract and the kernels share
+    scratch: tuple[Array, ...] = ()   # the kernels' memory
+    returned: str = "1"   # an expression: how many of the outputs functions and blocks return, from the first on
+    # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
     role: str = "layer"
-    inference: Becomes | None = None
-    unsupported: dict = dataclasses.field(default_factory=dict)
-    avx512: tuple = ("float32",)
+    inference: Becomes | None = None   # what a loss head becomes in a graph that is exported for inference
+    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # file of the op's folder -> why it has none
+    # The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
+    avx512: tuple[str, ...] = ("float32",)
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -206,18 +171,9 @@ class Op:
         return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
-        """Every tensor's shape, as far as it follows from the known ones.
+        """Every tensor's shape, as far as it follows from the known ones, in which a size may be UNKNOWN.
 
-        Parameters
-        ----------
-        attrs : Attrs
-        shapes : dict of str to tuple of int
-            The known shapes. A size may be UNKNOWN.
-
-        Returns
-        -------
-        dict of str to tuple of int
-            The shape of every tensor. If the number of dimensions does not follow, the known shapes only.
+        If the number of dimensions does not follow, the known shapes only.
         """
         known = self._known(shapes)
         expanded = self._patterns(attrs, known)
@@ -323,12 +279,9 @@ class Op:
         return type_vars
 
     def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
-        """Every tensor's dtype, from the known ones. A label of unknown dtype has the dtype of the data.
+        """Every tensor's dtype, from the known ones; None if it does not follow.
 
-        Returns
-        -------
-        dict of str to str or None
-            Tensor -> dtype, None if it does not follow.
+        A label of unknown dtype has the dtype of the data.
         """
         bound = {}   # type variable -> dtype, the tensor that has it
         variables = self.type_vars(attrs)

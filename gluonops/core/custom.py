@@ -23,13 +23,7 @@ WRITES = ("write", "inplace")
 class Operator(mx.operator.CustomOp):
     """Runs a node: with the CUDA kernel on a GPU, the native kernel on a CPU, or else the reference in ``mx.nd``.
 
-    Parameters
-    ----------
-    entry : Entry
-    attrs : Attrs
-    node : rtc.Node
-        The context, shapes and dtypes that MXNet has created the operator for. MXNet creates another operator for
-        other ones.
+    MXNet creates another operator for another context, and for other shapes and dtypes.
     """
 
     def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node):

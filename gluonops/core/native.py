@@ -86,13 +86,8 @@ def honours_requests() -> bool:
 class Call:
     """An operator with its attributes, as a function of NDArrays.
 
-    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others.
-
-    Parameters
-    ----------
-    op : Op
-        One that the library has.
-    attrs : Attrs
+    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others. The library
+    has the operator.
     """
 
     def __init__(self, op: Op, attrs: tuple):
@@ -123,10 +118,7 @@ class Call:
     def _run_in_engine(self, tensors: ctypes.Array) -> None:
         """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
 
-        Parameters
-        ----------
-        tensors : ctypes.Array
-            Handles of the inputs. Those of the outputs are written behind them.
+        ``tensors``: handles of the inputs. Those of the outputs are written behind them.
         """
         handle, *texts = self._for_engine
         number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
@@ -176,12 +168,7 @@ def reason() -> str | None:
 def load() -> bool:
     """Load the library into MXNet, once per process, without output. If it fails, :func:`reason` says why.
 
-    ``GLUONOPS_NATIVE=0`` switches it off.
-
-    Returns
-    -------
-    bool
-        Whether it is loaded.
+    ``GLUONOPS_NATIVE=0`` switches it off. Returns whether it is loaded.
     """
     _load()
     return loaded()

@@ -107,17 +107,10 @@ def plain_layout(space: ModuleType, value: Array, like: Array | None = None, may
                  **named: str) -> Array:
     """A copy of a value in plain layout. The gradient is copied as well.
 
-    Parameters
-    ----------
-    space : mx.nd or mx.sym
-    value : NDArray or Symbol
-    like : NDArray or Symbol, optional
-        A value of the same shape. In a graph an identity gives its shape to the copy, because inference does not pass
-        a partly known shape through the copy. It works in place.
-    may_be_scalar : bool, default False
-        Whether inference may find no dimension for the value of a graph.
-    **named : str
-        ``name`` of the node, in a graph.
+    - ``like``: a value of the same shape. In a graph an identity gives its shape to the copy, because inference does
+      not pass a partly known shape through the copy. It works in place.
+    - ``may_be_scalar``: whether inference may find no dimension for the value of a graph.
+    - ``named``: the ``name`` of the node, in a graph.
     """
     if space is mx.nd:
         return value if value.ndim == 0 else space.squeeze(value, axis=())

@@ -7,7 +7,6 @@ parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &ar
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import math
 import re
@@ -27,21 +26,12 @@ MEMORY_TYPES = {"uint16": "unsigned short", "uint32": "unsigned", "uint64": "uns
 
 # -- the members ---------------------------------------------------------------------------------------------------
 class Member(typing.NamedTuple):
-    """A member of the record that is no tensor.
+    """A member of the record that is no tensor."""
 
-    Parameters
-    ----------
-    name : str
-    parameters : tuple of (str, str)
-        (type, name) of the kernel's parameters that it comes from. Types have the type variables.
-    values : dict of str to str
-        What the member, or its members, are set to.
-    arguments : callable
-        The value of each parameter, a number or a tuple of floats, from the value in Python.
-    """
     name: str
-    parameters: tuple
-    values: dict
+    parameters: tuple[tuple[str, str], ...]   # (type, name) of the kernel's; types have the type variables
+    values: dict[str, str]                    # what the member, or its members, are set to
+    # The value of each parameter, a number or a tuple of floats, from the value in Python.
     arguments: typing.Callable[[typing.Any], tuple]
 
 
@@ -248,24 +238,14 @@ def table_dtypes(op: Op, dtypes: dict[str, str]) -> dict[str, str]:
 
 
 # -- what fills it -------------------------------------------------------------------------------------------------
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What a pass launches, but for the tensors and their requests.
+class Plan(typing.NamedTuple):
+    """What a pass launches, but for the tensors and their requests."""
 
-    Parameters
-    ----------
-    launch : Launch
-    steps : tuple of int
-        The argument ``step`` of each launch. Without words for steps, a launch has no such argument.
-    scratch : dict of str to int
-        The size of each array of scratch memory, in float64.
-    arguments : dict of str to (int, float or tuple of float)
-        The parameters behind ``step``. A tuple is an array in device memory.
-    """
     launch: Launch
-    steps: tuple
-    scratch: dict
-    arguments: dict
+    steps: tuple[int, ...]   # the argument ``step`` of each launch, which has none if there are no words for steps
+    scratch: dict[str, int]  # the size of each array of scratch memory, in float64
+    # The parameters behind ``step``. A tuple is an array in device memory.
+    arguments: dict[str, int | float | tuple[float, ...]]
 
 
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: str) -> Plan:

@@ -49,19 +49,11 @@ DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndar
 
 
 class Node(NamedTuple):
-    """What a launch depends on besides attributes and requests.
+    """What a launch depends on besides attributes and requests."""
 
-    Parameters
-    ----------
-    context : Context
-    shapes : tuple of tuple of int
-        The shape of each input. A scalar has the shape (1,).
-    dtypes : tuple of str
-        The dtype of each input.
-    """
     context: mx.Context
-    shapes: tuple
-    dtypes: tuple
+    shapes: tuple[tuple[int, ...], ...]   # of the inputs; a scalar has the shape (1,)
+    dtypes: tuple[str, ...]               # of the inputs
 
     @classmethod
     def created(cls, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
@@ -191,14 +183,7 @@ class Start:
 class Pass:
     """The launches of one direction of a node. It has everything but the tensors.
 
-    Parameters
-    ----------
-    op : Op
-    direction : {'forward', 'backward'}
-    attrs : Attrs
-    requests : tuple of str
-        The request of each tensor in :func:`.record.written`.
-    node : Node
+    ``requests``: the request of each tensor in :func:`.record.written`.
     """
 
     def __init__(self, op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node):
@@ -263,30 +248,12 @@ class _Failure:
 
 def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node, read: list[mx.nd.NDArray],
            targets: list[mx.nd.NDArray]) -> bool:
-    """Run a kernel.
+    """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
 
-    Parameters
-    ----------
-    op : Op
-    direction : {'forward', 'backward'}
-    attrs : Attrs
-    requests : tuple of str
-        The request of each target.
-    node : Node
-    read, targets : list of NDArray
-        The tensors of :func:`read` and :func:`written`. No tensor is empty or a scalar.
-
-    Returns
-    -------
-    bool
-        False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``. The
-        first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does
-        not start, for lack of memory, say, is tried again after a pause.
-
-    Raises
-    ------
-    OpError
-        There is no kernel, and MXNet has no code for this GPU, so that ``mx.nd`` cannot compute there.
+    Returns False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``.
+    The first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does not
+    start, for lack of memory, say, is tried again after a pause. An OpError if there is no kernel, and MXNet has no
+    code for this GPU, so that ``mx.nd`` cannot compute there.
     """
     if op.cuda is None:
         _check_mxnet_computes(op, node, "the operator has none")

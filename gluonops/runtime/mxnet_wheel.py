@@ -144,10 +144,7 @@ def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
 def headers(folder: pathlib.Path) -> pathlib.Path:
     """Put what the C++ library is compiled against into a folder, from MXNet's wheel; return its path there.
 
-    Raises
-    ------
-    InstallError
-        pip cannot download the wheel.
+    An InstallError if pip cannot download the wheel.
     """
     with _downloaded(VARIANTS["cpu"], "x86_64") as original, zipfile.ZipFile(original) as wheel:
         names = [name for name in wheel.namelist() if re.match(r"mxnet/(include/|src/|libinfo\.py)", name)]
