@@ -15,8 +15,6 @@ from ..core import registry
 from ..core.dims import Fixed
 from ..core.shapes import Group
 
-__all__ = ["Case", "draw", "required", "typical"]
-
 # Feature maps, and rows of a classifier. A dimension without a name is that of an image at the same place.
 SIZES = {"batch": 16, "channels": 256, "height": 26, "width": 26, "classes": 1000, "features": 256, "truths": 30,
          "dim0": 16, "dim1": 256, "dim2": 26, "dim3": 26}

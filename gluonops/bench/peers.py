@@ -5,8 +5,6 @@ from typing import Callable
 
 import mxnet as mx
 
-__all__ = ["peers", "reorg_blocks"]
-
 
 def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
     """The peers of an operator, given by its name, the shape of its data and its attributes.

@@ -13,8 +13,6 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd
 
-__all__ = ["MXNet", "differs", "give_back", "head", "interleaved", "summary"]
-
 now = time.perf_counter
 
 

@@ -9,8 +9,6 @@ import typing
 
 from .errors import OpError, quoted
 
-__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Numbers", "Optional", "Pairs"]
-
 
 class Beyond64Bits(ValueError):
     """An integer that C++ and CUDA cannot take."""

@@ -22,8 +22,6 @@ from .emitter import Array
 from .errors import OpError
 from .text import Printed
 
-__all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]
-
 HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
 ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)

@@ -8,9 +8,6 @@ import typing
 
 from .expressions import expression
 
-__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Becomes", "Cuda", "Indices", "Launch", "Number", "Out",
-           "Refused", "Rows", "each_element", "threads_along"]
-
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
 LABELS = FLOATS + INTEGERS

@@ -14,8 +14,6 @@ from .backend import available, note_in_traced_block, requested
 from .contract import Op
 from .pins import Array
 
-__all__ = ["Array", "call", "emit", "full_name", "is_symbolic"]
-
 
 def call(op: Op, arguments: dict) -> Array | tuple:
     """Emit an operator from the arguments of its function: ``return call(OP, locals())``.

@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 from .errors import OpError
 
-__all__ = ["check_name", "check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
-
 TEMPORARY = ".tmp"   # the end of a temporary file's name
 # Create a file that is not there yet, not even as a link. Windows has no O_NOFOLLOW.
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)

@@ -21,9 +21,6 @@ from ..version import __version__
 from . import errors, stamp
 from .contract import Op
 
-__all__ = ["Call", "function", "has", "honours_requests", "invoke", "keep_blocks", "kept_bytes", "library_path", "load",
-           "loaded", "operator_handle", "reason", "set_threads", "target", "threads"]
-
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 

@@ -16,9 +16,6 @@ from . import cuda_source, registry, rtc
 from .contract import Op
 from .errors import OpError
 
-__all__ = ["ARCHITECTURES", "Compiler", "Program", "Usage", "compile_op", "exports", "remarks",
-           "usages"]
-
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
 

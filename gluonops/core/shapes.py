@@ -31,8 +31,6 @@ from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
 from .expressions import Expression
 
-__all__ = ["Shapes", "bare_name", "normalized_axis"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Group:

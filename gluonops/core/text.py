@@ -8,8 +8,6 @@ from typing import Any
 from mxnet.gluon import Block
 from mxnet.initializer import Initializer
 
-__all__ = ["Printed", "call_text"]
-
 
 class Printed:
     """A block that is printed as the call that made it, such as ``Softmax(axis=1, temperature=1.0)``.

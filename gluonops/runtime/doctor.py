@@ -16,8 +16,6 @@ import types
 from ..version import __version__
 from . import cuda_libraries, driver, mxnet_wheel, support
 
-__all__ = ["doctor"]
-
 PACKAGE = pathlib.Path(__file__).parents[1]
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 

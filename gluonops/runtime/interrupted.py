@@ -9,8 +9,6 @@ import sys
 import traceback
 import types
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Replace ``sys.excepthook``. It prints everything else as before. The exit status stays that of Ctrl-C."""

@@ -34,8 +34,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-__all__ = ["VARIANTS", "InstallError", "add_arguments", "headers", "is_current", "run"]
-
 HERE = pathlib.Path(__file__).resolve().parent
 ARM = runpy.run_path(str(HERE / "arm_blas.py"))
 WHERE = "gluonops.install-mxnet"

@@ -21,8 +21,6 @@ from collections.abc import Callable, Sequence
 
 import numpy
 
-__all__ = ["install"]
-
 PACKAGES = ("mxnet", "gluoncv")
 # Functions of finance, which are in numpy-financial since NumPy 1.20. MXNet reads the names and calls none of them.
 FINANCE = ("mirr", "npv", "pmt", "ppmt", "pv", "rate")
