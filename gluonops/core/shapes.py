@@ -182,12 +182,8 @@ class Shapes:
             places = [range(begin, begin + ndim - others)]
         else:
             places = []
-        return {group.name: tuple(Dim(_place_name(group, place)) for place in numbers)
+        return {group.name: tuple(Dim(group.name if group.name and place == 0 else f"dim{place}") for place in numbers)
                 for group, numbers in zip(groups, places)}
-
-
-def _place_name(group: Group, place: int) -> str:
-    return group.name if group.name and place == 0 else f"dim{place}"
 
 
 def count(value: Any) -> Any:

@@ -145,12 +145,8 @@ def _unavailable(name: str) -> Callable:
     return function
 
 
-def _forking_names() -> dict[str, object]:
-    """Workers fork, as they did by default before Python 3.14: they inherit the data set, and MXNet as it is."""
-    return {name: _forking(name) for name in ("Pool", "Process", "get_context")}
-
-
 def _forking(name: str) -> Callable:
+    """Workers fork, as they did by default before Python 3.14: they inherit the data set, and MXNet as it is."""
     def function(*args, **kwargs):
         chosen = multiprocessing.get_start_method(allow_none=True)
         default = multiprocessing.get_all_start_methods()[0]
@@ -160,7 +156,8 @@ def _forking(name: str) -> Callable:
     return function
 
 
-VIEWS = {"numpy": _old_names, "multiprocessing": _forking_names}
+VIEWS = {"numpy": _old_names,
+         "multiprocessing": lambda: {name: _forking(name) for name in ("Pool", "Process", "get_context")}}
 
 
 # -- the repairs -------------------------------------------------------------------------------------------
@@ -173,12 +170,8 @@ def _plain(value):
     return type(value)(map(_plain, value)) if type(value) in (tuple, list) else value
 
 
-def _attribute_text(value) -> str:
-    return str(_plain(value))
-
-
 def _repair_attributes(module: types.ModuleType) -> None:
-    module.str = _attribute_text
+    module.str = lambda value: str(_plain(value))
 
 
 def _repair_variable(module: types.ModuleType) -> None:
