@@ -223,12 +223,8 @@ class Op:
 
     def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """Input -> the size that its indices are below, for the inputs that hold indices with these attributes."""
-        holding = []
-        for arg in self.inputs:
-            if isinstance(arg.values, Indices):
-                when = arg.values.when
-                if when is None or expression(when)(attrs._asdict()):
-                    holding.append(arg)
+        holding = [arg for arg in self.inputs if isinstance(arg.values, Indices)
+                   and (arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 

@@ -106,14 +106,10 @@ class Operator(mx.operator.CustomOp):
 
     def _gradient_targets(self, requests: list[str], grads: Arrays) -> Targets:
         """Request and array for each input that has a gradient. The others are filled with zeros."""
-        targets, without_gradient = {}, []
-        for arg, request, grad in zip(self.op.inputs, requests, grads):
-            if arg.has_gradient(self.attrs):
-                targets[arg.name] = request, grad
-            else:
-                without_gradient.append((request, grad))
-        _fill_with_zeros(without_gradient)
-        return targets
+        targets = {arg.name: target for arg, target in zip(self.op.inputs, zip(requests, grads))}
+        having = {arg.name for arg in self.op.inputs if arg.has_gradient(self.attrs)}
+        _fill_with_zeros(target for name, target in targets.items() if name not in having)
+        return {name: target for name, target in targets.items() if name in having}
 
     def _run_native(self, graph_name: str, arguments: Arrays, targets: Targets) -> None:
         """Call an operator of the library. What is not requested as a write gets memory of its own first.

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
+import itertools
 import os
 import threading
 import time
@@ -96,11 +97,8 @@ def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
 
 def type_combinations(op: Op) -> list[dict[str, str]]:
     """Every assignment of dtypes to the type variables that the contract allows."""
-    combinations = [{}]
-    for variable, dtypes in op.types.items():
-        supported = [dtype for dtype in dtypes if dtype in C_TYPES]
-        combinations = [{**types, variable: dtype} for types in combinations for dtype in supported]
-    return combinations
+    supported = [[dtype for dtype in dtypes if dtype in C_TYPES] for dtypes in op.types.values()]
+    return [dict(zip(op.types, dtypes)) for dtypes in itertools.product(*supported)]
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ groups. If attributes decide among several declarations, each one has a conditio
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
 from typing import Any, Union
 
@@ -130,8 +131,7 @@ class Shapes:
 
     def bind(self, attributes: list) -> Shapes:
         """The same declaration, parsed. A name in a pattern is an attribute or a dimension."""
-        bound = Shapes(whole=self.whole_text, remedies=self.remedies, **self.texts)
-        bound.when = self.when
+        bound = copy.copy(self)
         bound.patterns = {tensor: parse_pattern(text, attributes) for tensor, text in self.texts.items()}
         bound.whole = parse_pattern(self.whole_text, attributes) if self.whole_text else ()
         bound._check()
@@ -197,21 +197,19 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
         dims = groups[term.name]
         if term.counts is None:
             return dims
-        return _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
+        counts = values[term.counts]
+        if not isinstance(counts, tuple):   # an integer, for the axis
+            axis = normalized_axis(where, values[term.axis], len(dims))
+            counts = tuple(counts if i == axis else 1 for i in range(len(dims)))
+        return _repeated(dims, term.counts, counts)
     if isinstance(term, At):
         return (Dim(term.name),)
     if isinstance(term, Named):
-        mul = _factor(where, term.mul, counted)
-        div = _factor(where, term.div, counted)
+        factors = term.mul, term.div
+        mul, div = (factor and Size(factor.text, _checked(where, factor, counted, 1)) for factor in factors)
         return (Dim(term.name, term.text, mul, div),)
     label = term.size.text if term.size.names else None
     return (Fixed(_checked(where, term.size, counted, 0), label),)
-
-
-def _factor(where: str, expression: Expression | None, counted: dict) -> Size | None:
-    if expression is None:
-        return None
-    return Size(expression.text, _checked(where, expression, counted, 1))
 
 
 def _checked(where: str, expression: Expression, counted: dict, low: int) -> int:
@@ -222,15 +220,6 @@ def _checked(where: str, expression: Expression, counted: dict, low: int) -> int
     if value >= 2 ** 63:
         raise OpError(where, f"{expression.text} is more than 2**63 - 1", "Choose smaller attributes")
     return value
-
-
-def _counts(where: str, term: Group, values: dict, ndim: int) -> tuple:
-    """The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere."""
-    counts = values[term.counts]
-    if isinstance(counts, tuple):
-        return counts
-    axis = normalized_axis(where, values[term.axis], ndim)
-    return tuple(counts if i == axis else 1 for i in range(ndim))
 
 
 def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
