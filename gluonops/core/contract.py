@@ -55,6 +55,9 @@ FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activ
 MAX_NDIM = 8
 PREFIX = "gluonops_"   # operators' names in graphs begin with it
 
+# Most imperative calls have the arguments of the call before. Contracts live as long as the process.
+cached = functools.lru_cache(maxsize=4096)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key
 class Op:
@@ -109,10 +112,6 @@ class Op:
         object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
-        # Most imperative calls have the arguments of the call before.
-        for name in ("shapes_of", "dtypes_of", "strings"):
-            method = getattr(self, f"_{name}")
-            object.__setattr__(self, name, functools.lru_cache(maxsize=256)(method))
 
     @property
     def graph_name(self) -> str:
@@ -158,8 +157,9 @@ class Op:
             if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
                 raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
 
-    def _strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
-        """The attributes as a graph stores them. ``strings`` is this method with a cache."""
+    @cached
+    def strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
+        """The attributes as a graph stores them."""
         return _types.MappingProxyType({attr.name: attr.kind.text(value) for attr, value in zip(self.attrs, attrs)})
 
     # -- shapes ----------------------------------------------------------------------------------------------
@@ -303,12 +303,14 @@ class Op:
         dtypes_of = {variable: dtype for variable, (dtype, _) in bound.items()}
         return {tensor.name: dtypes_of.get(variables[tensor.name]) for tensor in self.tensors}
 
-    def _shapes_of(self, attrs: tuple, known: tuple) -> dict[str, tuple]:
-        """:meth:`infer_shape` from the shapes of the inputs, None if unknown. ``shapes_of`` has a cache."""
+    @cached
+    def shapes_of(self, attrs: tuple, known: tuple) -> dict[str, tuple]:
+        """:meth:`infer_shape` from the shapes of the inputs, None if unknown."""
         return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, known)})
 
-    def _dtypes_of(self, attrs: tuple, known: tuple) -> dict[str, str | None]:
-        """:meth:`infer_type` from the dtypes of the inputs, None if unknown. ``dtypes_of`` has a cache."""
+    @cached
+    def dtypes_of(self, attrs: tuple, known: tuple) -> dict[str, str | None]:
+        """:meth:`infer_type` from the dtypes of the inputs, None if unknown."""
         return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, known)})
 
     def validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:

@@ -1,7 +1,6 @@
 """Makes the ``CustomOpProp`` and the ``CustomOp`` of a contract, and handles the requests write, add and null."""
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import mxnet as mx
 import numpy as np
 
 from . import errors, labels, native, rtc
-from .contract import Op
+from .contract import Op, cached
 from .dims import UNKNOWN
 from .registration import add, asked, guarded, unlisted
 from .registry import Entry
@@ -174,7 +173,7 @@ class _Layout(NamedTuple):
     may_have_scalars: bool
 
 
-@functools.lru_cache(maxsize=1024)
+@cached
 def _layout(op: Op, attrs: tuple, shapes: tuple) -> _Layout:
     inferred = op.shapes_of(attrs, shapes).values()
     return _Layout(
@@ -257,9 +256,9 @@ class Properties(mx.operator.CustomOpProp):
         return Operator(self.entry, self.attrs, rtc.Node.created(ctx, in_shapes, in_dtypes))
 
 
-@functools.lru_cache(maxsize=1024)
+@cached
 def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
-    """Typed attributes from (name, text) of each. Most imperative calls have those of the call before."""
+    """Typed attributes from (name, text) of each."""
     return op.parse(dict(strings))
 
 

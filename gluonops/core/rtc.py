@@ -28,7 +28,7 @@ import numpy as np
 
 from ..runtime import driver
 from . import cuda_source, record, registry
-from .contract import Op
+from .contract import Op, cached
 from .declarations import Launch, accumulator
 from .errors import OpError
 from .record import C_TYPES, written
@@ -223,10 +223,10 @@ class Pass:
         self._loaded = True
 
 
-_pass = functools.lru_cache(maxsize=1024)(Pass)
+_pass = functools.lru_cache(maxsize=1024)(Pass)   # a pass may keep memory of the GPU
 
 
-@functools.lru_cache(maxsize=1024)
+@cached
 def _types(op: Op, attrs: tuple, dtypes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """(type variable, dtype) of each type variable, ``"A"`` included, from the dtypes of the inputs."""
     variables = op.type_vars(attrs)
