@@ -55,7 +55,11 @@ def _without_includes(path: pathlib.Path) -> str:
 
 def source(op: Op) -> str:
     """The complete CUDA source of an operator. The compiler's messages have the original files and lines."""
-    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in sources(op).items())
+    return joined(sources(op))
+
+
+def joined(files: dict[str, str]) -> str:
+    return "\n".join(f'#line 1 "{name}"\n{text}' for name, text in files.items())
 
 
 def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:

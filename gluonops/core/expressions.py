@@ -55,16 +55,10 @@ class Expression:
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expression) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
 
 @functools.cache
 def expression(text: str) -> Expression:
-    """The expression in a text. It is parsed once."""
+    """The expression in a text. It is parsed once, so that equal texts are one object."""
     return Expression(text)
 
 

@@ -205,11 +205,9 @@ class Pass:
         numbers = [_table(value, context, tables[name]) if isinstance(value, tuple) else value
                    for name, value in planned.arguments.items()]
         numbers_of_requests = [REQUESTS[request] for request in requests]
-        self._starts = []
-        for step in planned.steps:
-            step_argument = [step] if op.cuda.steps else []
-            self._starts.append(Start(kernel, context, *geometry(planned.launch),
-                                      numbers_of_requests + step_argument + numbers))
+        step_arguments = [[step] for step in planned.steps] if op.cuda.steps else [[]]
+        self._starts = [Start(kernel, context, *geometry(planned.launch), numbers_of_requests + step + numbers)
+                        for step in step_arguments]
 
     def __call__(self, read: list[mx.nd.NDArray], targets: list[mx.nd.NDArray]) -> None:
         """Launch. ``lock`` is held, so the steps of two nodes that share memory do not mix."""

@@ -30,7 +30,7 @@ from typing import Any, Union
 
 from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
-from .expressions import Expression
+from .expressions import Expression, expression
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def _dimension(text: str, attributes: list) -> Named | Sized:
     tree = ast.parse(text, mode="eval").body
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(attributes)
     if not names:
-        return Sized(Expression(text))
+        return Sized(expression(text))
     factors = {ast.Mult: [], ast.Div: []}
     while isinstance(tree, ast.BinOp) and type(tree.op) in factors:
         factors[type(tree.op)].insert(0, ast.unparse(tree.right))
@@ -107,7 +107,7 @@ def _dimension(text: str, attributes: list) -> Named | Sized:
 
 
 def _product(factors: list[str]) -> Expression | None:
-    return Expression(" * ".join(factors)) if factors else None
+    return expression(" * ".join(factors)) if factors else None
 
 
 class Shapes:
@@ -122,7 +122,7 @@ class Shapes:
 
     def __init__(self, when: str | None = None, whole: str | None = None, remedies: dict[str, str] | None = None,
                  **patterns: str):
-        self.when = None if when is None else Expression(when)
+        self.when = None if when is None else expression(when)
         self.whole_text = whole
         self.texts = patterns
         self.remedies = remedies or {}
@@ -212,13 +212,13 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
     return (Fixed(_checked(where, term.size, counted, 0), label),)
 
 
-def _checked(where: str, expression: Expression, counted: dict, low: int) -> int:
+def _checked(where: str, size: Expression, counted: dict, low: int) -> int:
     """The value of an expression. An OpError if it is less than ``low`` or does not fit 64 bits."""
-    value = expression(counted)
+    value = size(counted)
     if value < low:
-        raise OpError(where, f"{expression.text} is {value}; expected at least {low}", "Choose other attributes")
+        raise OpError(where, f"{size.text} is {value}; expected at least {low}", "Choose other attributes")
     if value >= 2 ** 63:
-        raise OpError(where, f"{expression.text} is more than 2**63 - 1", "Choose smaller attributes")
+        raise OpError(where, f"{size.text} is more than 2**63 - 1", "Choose smaller attributes")
     return value
 
 
