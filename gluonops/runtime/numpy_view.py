@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 
 import numpy
 
+__all__ = ["install"]
+
 PACKAGES = ("mxnet", "gluoncv")
 # Functions of finance, which are in numpy-financial since NumPy 1.20. MXNet reads the names and calls none of them.
 FINANCE = ("mirr", "npv", "pmt", "ppmt", "pv", "rate")
@@ -145,8 +147,12 @@ def _unavailable(name: str) -> Callable:
     return function
 
 
-def _forking(name: str) -> Callable:
+def _forking_names() -> dict[str, object]:
     """Workers fork, as they did by default before Python 3.14: they inherit the data set, and MXNet as it is."""
+    return {name: _forking(name) for name in ("Pool", "Process", "get_context")}
+
+
+def _forking(name: str) -> Callable:
     def function(*args, **kwargs):
         chosen = multiprocessing.get_start_method(allow_none=True)
         default = multiprocessing.get_all_start_methods()[0]
@@ -156,8 +162,7 @@ def _forking(name: str) -> Callable:
     return function
 
 
-VIEWS = {"numpy": _old_names,
-         "multiprocessing": lambda: {name: _forking(name) for name in ("Pool", "Process", "get_context")}}
+VIEWS = {"numpy": _old_names, "multiprocessing": _forking_names}
 
 
 # -- the repairs -------------------------------------------------------------------------------------------
@@ -170,8 +175,12 @@ def _plain(value):
     return type(value)(map(_plain, value)) if type(value) in (tuple, list) else value
 
 
+def _attribute_text(value) -> str:
+    return str(_plain(value))
+
+
 def _repair_attributes(module: types.ModuleType) -> None:
-    module.str = lambda value: str(_plain(value))
+    module.str = _attribute_text
 
 
 def _repair_variable(module: types.ModuleType) -> None:
