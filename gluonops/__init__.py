@@ -29,10 +29,11 @@ __all__ = ["OpError", "__version__", "backend", "convert", "current_backend", "d
 _LAZY = ("convert", "darknet", "data", "export", "files", "models", "train")
 
 if _importing.is_imported():
-    from .core import errors, native, retrace, tuning
+    from .core import errors, native, tuning
+    from .core.backend import backend, current_backend, retrace_on_change
 
     errors.install()
-    retrace.install()
+    retrace_on_change()
     native.load()
     tuning.tune_at_import()
 
@@ -41,7 +42,6 @@ if _importing.is_imported():
                           "Run in the clone: pip install -e .")
 
     from . import legacy, loss, nn, ops, optimizer
-    from .core.backend import backend, current_backend
     from .core.native import library_path as native_library_path
     from .core.tuning import tune_memory, tune_threads
 else:

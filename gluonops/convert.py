@@ -165,7 +165,7 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
         return [(weight, names[_full_name(weight)]) for weight in theirs]
     pairs = []
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
-    if len(layers[0]) == len(layers[1]) and all(map(_are_alike, *layers)):
+    if len(layers[0]) == len(layers[1]) and list(map(_signature, layers[0])) == list(map(_signature, layers[1])):
         for their, our in zip(*layers):
             _match([("", their)], [("", our)], pairs)
         return pairs
@@ -186,10 +186,6 @@ def _layers(tree: dict) -> list[Tree]:
     if _is_layer(tree):
         return [tree]
     return [layer for part in tree.values() for layer in _layers(part)]
-
-
-def _are_alike(their: Tree, our: Tree) -> bool:
-    return _signature(their) == _signature(our)
 
 
 def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
-from mxnet._ctypes.ndarray import _imperative_invoke
 
 from .core import native
 
@@ -101,8 +100,7 @@ class FusedSGD(mx.optimizer.SGD):
         if self.clip_gradient:
             options["clip_gradient"] = self.clip_gradient
         inputs = [array for of_parameter in zip(*arrays) for array in of_parameter]
-        _imperative_invoke(native.operator_handle(NODE), inputs, list(options), list(options.values()), None, False,
-                           False)
+        native.invoke(NODE, inputs, options)
 
     def __reduce__(self):
         options = dict(self.__dict__)

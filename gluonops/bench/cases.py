@@ -15,8 +15,6 @@ from ..core import registry
 from ..core.dims import Fixed
 from ..core.shapes import Group
 
-__all__ = ["Case", "draw", "required", "typical"]
-
 # Feature maps, and rows of a classifier. A dimension without a name is that of an image at the same place.
 SIZES = {"batch": 16, "channels": 256, "height": 26, "width": 26, "classes": 1000, "features": 256, "truths": 30,
          "dim0": 16, "dim1": 256, "dim2": 26, "dim3": 26}
@@ -36,24 +34,10 @@ class Case:
 
 
 def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
-    """The case that an operator is measured on.
+    """The case that an operator, given by its name, is measured on.
 
-    Parameters
-    ----------
-    op : str
-        Its name.
-    shape : tuple of int, optional
-        Shape of its first input. The default follows from the contract.
-
-    Returns
-    -------
-    Case
-        Attributes that the operator's function has no default for have the contract's.
-
-    Raises
-    ------
-    OpError
-        The operator refuses the shape.
+    ``shape``: that of its first input. The default follows from the contract. An OpError if the operator refuses it.
+    Attributes that the operator's function has no default for have the contract's.
     """
     contract = registry.get(op).op
     attrs = {**required(op), **_ATTRIBUTES.get(op, {})}
@@ -64,7 +48,7 @@ def typical(op: str, shape: tuple[int, ...] | None = None) -> Case:
     if shape is not None:
         contract.infer_shape(values, {first: shape})
         sizes.update(contract.sizes(values, {first: shape}))
-    patterns = _patterns(contract, values, ndim)
+    patterns, _, _ = contract.expand(values, {first: ndim})
     shapes = {arg.name: tuple(_size(dim, sizes) for dim in patterns[arg.name]) for arg in contract.inputs}
     contract.infer_shape(values, shapes)
     return Case(op, shapes, attrs)
@@ -84,14 +68,6 @@ def _typical_ndim(contract):
     if len(single) == len(pattern):
         return len(pattern)
     return 1 + len(single) if single else IMAGE_NDIM
-
-
-def _patterns(contract, values, ndim):
-    """The pattern of every tensor for a first input of ``ndim`` dimensions."""
-    ndims = {**dict.fromkeys((arg.name for arg in contract.inputs), None), contract.inputs[0].name: ndim}
-    rule = next(rule for rule in contract.rules if rule.holds(values._asdict(), ndims))
-    patterns, _ = rule.expand(contract.name, values._asdict(), ndim)
-    return patterns
 
 
 def _size(dim, sizes):

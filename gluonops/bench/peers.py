@@ -5,26 +5,12 @@ from typing import Callable
 
 import mxnet as mx
 
-__all__ = ["peers", "reorg_blocks"]
-
 
 def peers(op: str, shape: tuple[int, ...], **attrs) -> dict[str, Callable]:
-    """The peers of an operator.
+    """The peers of an operator, given by its name, the shape of its data and its attributes.
 
-    Parameters
-    ----------
-    op : str
-        Its name.
-    shape : tuple of int
-        Shape of its data; only reorg and tile read it.
-    **attrs
-        Its attributes.
-
-    Returns
-    -------
-    dict of str to callable
-        Name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes the same as the
-        operator; empty if MXNet has no such operator.
+    Returns a dict of name -> ``run(F, *inputs)``, with ``F`` ``mx.nd`` or ``mx.sym``, which computes the same as the
+    operator; empty if MXNet has no such operator. Only reorg and tile read the shape.
     """
     return _PEERS[op](shape, **attrs) if op in _PEERS else {}
 
@@ -50,8 +36,10 @@ def _reorg(shape, stride=2, mode="darknet"):
     batch, channels, height, width = shape
     s = stride
     larger = batch, channels * s**2, height // s, width // s
-    smaller, blocks, order = reorg_blocks(shape, stride, mode)
-    b, c = (smaller if mode == "darknet" else shape)[:2]
+    smaller = batch, channels // s**2, height * s, width * s   # its space_to_depth is Darknet's layout
+    b, c, h, w = smaller if mode == "darknet" else shape
+    blocks = b, c, h // s, s, w // s, s
+    order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
 
     def space_to_depth(F, data):
         if mode == "darknet":
@@ -65,19 +53,6 @@ def _reorg(shape, stride=2, mode="darknet"):
         return F.reshape(F.transpose(F.reshape(data, shape=blocks), axes=order), shape=larger)
 
     return {"space_to_depth": space_to_depth, "transpose": transpose}
-
-
-def reorg_blocks(shape: tuple[int, ...], stride: int, mode: str) -> tuple[tuple, tuple, tuple]:
-    """The shapes by which reshape and transpose compute reorg.
-
-    Returns the shape whose space_to_depth is Darknet's layout, the shape of the blocks, and the order of their axes.
-    """
-    batch, channels, height, width = shape
-    s = stride
-    smaller = batch, channels // s**2, height * s, width * s
-    b, c, h, w = smaller if mode == "darknet" else shape
-    order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
-    return smaller, (b, c, h // s, s, w // s, s), order
 
 
 _PEERS = {

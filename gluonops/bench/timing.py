@@ -13,8 +13,6 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd
 
-__all__ = ["MXNet", "differs", "give_back", "head", "interleaved", "summary"]
-
 now = time.perf_counter
 
 
@@ -75,17 +73,7 @@ def head(shape: tuple[int, ...], convert: Callable) -> Any:
 def interleaved(steps: list[tuple[Hashable, Callable]], samples: int, seconds: float) -> dict[tuple, list[float]]:
     """Call every step ``samples`` times, in turn, or fewer (at least 5) if it has used up ``seconds``.
 
-    Parameters
-    ----------
-    steps : list of (hashable, callable)
-        A key, and a function that returns a dict of part -> seconds.
-    samples : int
-    seconds : float
-
-    Returns
-    -------
-    dict of (hashable, str) to list of float
-        Milliseconds by key and part.
+    ``steps``: keys, and functions that return a dict of part -> seconds. Returns milliseconds by key and part.
     """
     times = {}
     spent = [0.0] * len(steps)

@@ -16,8 +16,6 @@ from .errors import OpError
 if TYPE_CHECKING:
     from .emitter import Array
 
-__all__ = ["AccumulatedGradient", "accumulated_gradient", "with_auxiliary_losses"]
-
 
 class AccumulatedGradient(mx.gluon.Parameter):
     """A parameter whose gradient accumulates until its block collects it.

@@ -88,20 +88,9 @@ def written(op: Op, direction: str) -> tuple:
 
 
 class Arguments:
-    """The record of an operator's kernels in C++.
+    """The record of an operator's kernels in C++: a struct, which is a template over ``variables``.
 
-    Parameters
-    ----------
-    op : Op
-
-    Attributes
-    ----------
-    name : str
-        Of the struct, which is a template over ``variables``.
-    attributes : list of Attr
-    derived : dict of str to (str or Number)
-    scratch : tuple of Array
-        What the record has of the contract.
+    ``attributes``, ``derived`` and ``scratch`` are what it has of the contract.
     """
 
     C_TYPES = {"float16": "Half", "float32": "float", "float64": "double", "uint8": "uint8_t", "int8": "int8_t",

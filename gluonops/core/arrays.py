@@ -8,8 +8,6 @@ import mxnet as mx
 from . import params
 from .errors import OpError
 
-__all__ = ["load_arrays"]
-
 
 def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
     """Read a file of named arrays.

@@ -4,11 +4,10 @@ from __future__ import annotations
 import ast
 import math
 import numbers
+import operator
 import typing
 
 from .errors import OpError, quoted
-
-__all__ = ["Attr", "Bool", "Choice", "Float", "Int", "IntOrTuple", "Numbers", "Optional", "Pairs"]
 
 
 class Beyond64Bits(ValueError):
@@ -67,19 +66,12 @@ class Float(Kind):
     type = "float"
 
     def __init__(self, low: float | None = None, above: float | None = None, below: float | None = None):
-        self.low = low
-        self.above = above
-        self.below = below
-        bounds = []
-        if low is not None:
-            bounds.append(f"of at least {low}")
-        if above is not None:
-            bounds.append(f"above {above}")
-        if below is not None:
-            bounds.append(f"below {below}")
-        self.expected = "a finite number"
-        if bounds:
-            self.expected += " " + " and ".join(bounds)
+        self.low, self.above, self.below = low, above, below
+        # Words, a test and a bound.
+        bounds = ("of at least", operator.ge, low), ("above", operator.gt, above), ("below", operator.lt, below)
+        self._bounds = [(test, bound) for _, test, bound in bounds if bound is not None]
+        words = " and ".join(f"{words} {bound}" for words, _, bound in bounds if bound is not None)
+        self.expected = f"a finite number {words}".rstrip()
 
     def parse(self, value: typing.Any) -> typing.Any:
         if isinstance(value, str):
@@ -87,16 +79,9 @@ class Float(Kind):
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError
         value = float(value) + 0.0   # -0.0 becomes 0.0
-        if not math.isfinite(value) or not self._is_in_range(value):
+        if not math.isfinite(value) or not all(test(value, bound) for test, bound in self._bounds):
             raise ValueError
         return value
-
-    def _is_in_range(self, value: float) -> bool:
-        if self.low is not None and value < self.low:
-            return False
-        if self.above is not None and value <= self.above:
-            return False
-        return self.below is None or value < self.below
 
     def text(self, value: typing.Any) -> str:
         return repr(value)
@@ -245,15 +230,6 @@ class Attr:
         return OpError(where, f"{self.name} is {quoted(value)}; expected {expected}", f"Pass another {self.name}")
 
 
-def key_of(values: dict) -> tuple:
-    """Attributes as a key of a cache. The types are part of it, because True equals 1."""
-    given = tuple(values.values())
-    return tuple(values), given, value_types(given)
-
-
-def value_types(values: tuple) -> tuple:
-    """The type of each value, and for a tuple the types of its items."""
-    types = tuple(map(type, values))
-    if tuple in types:
-        types = tuple(tuple(map(type, value)) if isinstance(value, tuple) else type(value) for value in values)
-    return types
+def parsed(where: str, kinds: typing.Mapping[str, Kind], given: typing.Mapping[str, typing.Any]) -> dict:
+    """The arguments of a function or a block as typed values. An OpError names one that is not of its kind."""
+    return {name: Attr(name, kind, None).parse(where, given[name]) for name, kind in kinds.items()}

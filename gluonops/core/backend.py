@@ -1,13 +1,19 @@
-"""The choice of a backend: ``custom``, ``native``, ``builtin`` or ``auto``."""
+"""The choice of a backend: ``custom``, ``native``, ``builtin`` or ``auto``.
+
+Gluon traces a net at its first call and keeps the graph. So the three methods of ``HybridBlock`` that trace, run and
+export a graph are wrapped, and trace a net again if the backend has changed since. A net without operators of gluonops
+keeps its graph, and so does a ``SymbolBlock``, whose graph was loaded.
+"""
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import threading
 from collections.abc import Iterator
 
 import mxnet as mx
+from mxnet.gluon import HybridBlock
+from mxnet.gluon.block import _regroup
 
 from . import native
 from .errors import OpError
@@ -15,23 +21,16 @@ from .errors import OpError
 BACKENDS = ("auto", "custom", "native", "builtin")
 _default = os.environ.get("GLUONOPS_BACKEND") or "auto"
 TRACED = "_gluonops_backend"   # a HybridBlock's attribute: the backend that its graph was traced under
+_ABSENT = -1   # stands for None in gluon's format of the arguments
 
 
 class _Scopes(threading.local):
-    """What a thread is inside of.
-
-    Attributes
-    ----------
-    backends : list of str
-        Those of its ``with`` blocks, the innermost last.
-    block : HybridBlock, optional
-        The one that is being traced.
-    """
+    """What a thread is inside of."""
 
     def __init__(self):
         super().__init__()
-        self.backends = []
-        self.block = None
+        self.backends = []   # those of its ``with`` blocks, the innermost last
+        self.block = None    # the HybridBlock that is being traced
 
 
 _scopes = _Scopes()
@@ -84,17 +83,6 @@ def requested() -> str:
     return backends[-1] if backends else _default
 
 
-@contextlib.contextmanager
-def tracing(block: mx.gluon.HybridBlock) -> Iterator[None]:
-    """Inside the ``with`` block the emitter notes in a HybridBlock the backend of its graph."""
-    outer = _scopes.block
-    _scopes.block = block
-    try:
-        yield
-    finally:
-        _scopes.block = outer
-
-
 def available(name: str) -> str:
     """``name``, or an OpError if there is no such backend or it is not available."""
     if name not in BACKENDS:
@@ -126,3 +114,64 @@ def note_in_traced_block() -> None:
     """Note the backend in the HybridBlock that is being traced, if there is one."""
     if _scopes.block is not None:
         setattr(_scopes.block, TRACED, requested())
+
+
+def retrace_on_change() -> None:
+    """Wrap the methods of ``HybridBlock``, once."""
+    if hasattr(HybridBlock._get_graph, "__wrapped__"):
+        return
+    get_graph = HybridBlock._get_graph
+    call_cached_op = HybridBlock._call_cached_op
+    export = HybridBlock.export
+
+    @functools.wraps(get_graph)
+    def _get_graph(block, *args):
+        outer, _scopes.block = _scopes.block, block
+        try:
+            return get_graph(block, *args)
+        finally:
+            _scopes.block = outer
+
+    @functools.wraps(call_cached_op)
+    def _call_cached_op(block, *args):
+        if _is_stale(block):
+            block._clear_cached_op()
+        return call_cached_op(block, *args)
+
+    @functools.wraps(export)
+    def _export(block, *args, **kwargs):
+        if _is_stale(block):
+            inputs = _inputs(block)
+            block._clear_cached_op()
+            block._build_cache(*inputs)
+        return export(block, *args, **kwargs)
+
+    HybridBlock._get_graph = _get_graph
+    HybridBlock._call_cached_op = _call_cached_op
+    HybridBlock.export = _export
+
+
+def _is_stale(block: HybridBlock) -> bool:
+    """Whether a net's graph has nodes of another backend than the current one."""
+    traced = block.__dict__.get(TRACED)
+    if traced is None or not block._cached_graph:
+        return False
+    return traced != requested() and resolve(traced) != resolve(requested())
+
+
+def _inputs(block: HybridBlock) -> list:
+    """The arguments that a net was traced with, as variables."""
+    variables = list(block._cached_graph[0])
+    for place, kind in enumerate(_leaves(block._in_format)):
+        if kind == _ABSENT:
+            variables.insert(place, None)
+    return _regroup(variables, block._in_format)
+
+
+def _leaves(formats: list) -> Iterator[int]:
+    """Gluon's format of the arguments, one number per argument."""
+    for item in formats:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item

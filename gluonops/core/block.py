@@ -20,9 +20,7 @@ from . import registry
 from .contract import Arg, Attr, Indices, Op
 from .emitter import Array
 from .errors import OpError
-from .text import call_text
-
-__all__ = ["OpBlock", "OpLoss", "OperatorPage", "complete", "entries", "sections"]
+from .text import Printed
 
 HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
 ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\n)+)", re.M)
@@ -92,7 +90,7 @@ def _returned(op: Op) -> str:
     return f"{whole[0].upper()}{whole[1:]}."
 
 
-class OperatorPage:
+class OperatorPage(Printed):
     """A block of one operator, whose docstring is completed with that of the operator's function.
 
     A subclass names the operator's function: ``class Mish(OpBlock, function=mish)``. ``_op`` is the operator's
@@ -120,16 +118,19 @@ class OperatorPage:
             cls.own_page = _page(cls, {})
             cls.__doc__ = _page(cls, sections(function.__doc__))
 
-    def __new__(cls, *args: Any, **kwargs: Any):
-        block = super().__new__(cls)
-        given = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
-        given.apply_defaults()
-        block._given = {name: value for name, value in given.arguments.items() if name not in ("self", "kwargs")}
-        return block
-
-    def __repr__(self):
-        options = {name: value for name, value in self._options.items() if name in self._given}
-        return call_text(self, {**options, **{name: self._given[name] for name in self._given if name not in options}})
+    def _take_attributes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Set the operator's attributes. Returns the arguments of every block. An OpError for others."""
+        attributes = self._op.Attrs._fields
+        for name in arguments:
+            if name not in attributes and name not in BLOCK_ARGUMENTS:
+                known = [*inspect.signature(type(self).__init__).parameters, *attributes]
+                known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
+                raise OpError(type(self).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
+                              perhaps(name, known) or "Choose one of these")
+        options = {name: value for name, value in arguments.items() if name in attributes}
+        self._attrs = self._op.parse(options)
+        self._options = {name: getattr(self._attrs, name) for name in options}
+        return {name: value for name, value in arguments.items() if name not in options}
 
 
 def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
@@ -142,15 +143,13 @@ def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
     arguments = _merged(_named_entries, [theirs, *own], "Parameters")
     wanted = [name for name in (*inspect.signature(cls.__init__).parameters, "**options") if name in arguments]
     parts += _section("Parameters\n----------", "".join(dict.fromkeys(arguments[name] for name in wanted)))
-    items = {name: " ".join(text.split())
-             for name, text in _merged(lambda section: dict(ITEM.findall(section)), own, "Inputs").items()}
     meanings = {names: meaning for names, _, meaning in entries(theirs.get("Parameters", ""))}
-    items = {**{name: meanings[old] for name, old in renamed.items() if old in meanings}, **items}
-    order = [*(name for name in renamed if name in items), *(name for name in items if name not in renamed)]
-    parts += _section("Inputs:", "".join(_item(name, items[name]) for name in order))
+    items = {name: meanings.get(old, "") for name, old in renamed.items()}
+    items.update(_merged(lambda section: dict(ITEM.findall(section)), own, "Inputs"))
+    parts += _section("Inputs:", "".join(_item(name, text) for name, text in items.items()))
     latest = {heading: text for page in own for heading, text in page.items()}
-    returned = " ".join(theirs.get("Returns", "").partition("\n")[2].split())
-    parts += _section("Outputs:", latest.get("Outputs", _item("out", returned) if returned else ""))
+    _, _, returned = theirs.get("Returns", "").partition("\n")
+    parts += _section("Outputs:", latest.get("Outputs", _item("out", returned)))
     parts += _section("Attributes\n----------", latest.get("Attributes", ""))
     parts += _section("Raises\n------", latest.get("Raises", theirs.get("Raises", "")))
     text = "\n\n".join(parts)
@@ -184,8 +183,9 @@ def _section(heading: str, text: str) -> list[str]:
 
 
 def _item(name: str, text: str) -> str:
-    return textwrap.fill(f"- **{name}**: {text}", WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6,
-                         break_long_words=False, break_on_hyphens=False) + "\n"
+    item = f"- **{name}**: {' '.join(text.split())}"
+    return text and textwrap.fill(item, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 6,
+                                  break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 class OpBlock(OperatorPage, HybridBlock):
@@ -196,10 +196,7 @@ class OpBlock(OperatorPage, HybridBlock):
     """
 
     def __init__(self, **kwargs: Any):
-        options, others = _split(self, kwargs)
-        super().__init__(**others)
-        self._attrs = self._op.parse(options)
-        self._options = {name: getattr(self._attrs, name) for name in options}
+        super().__init__(**self._take_attributes(kwargs))
 
     def hybrid_forward(self, F, *inputs: Array) -> Array:
         return self._function(*inputs, **self._options)
@@ -243,10 +240,7 @@ class OpLoss(OperatorPage, Loss):
     """
 
     def __init__(self, weight: float | None = None, batch_axis: int = 0, **kwargs: Any):
-        options, others = _split(self, kwargs)
-        super().__init__(weight, batch_axis, **others)
-        self._attrs = self._op.parse(options)
-        self._options = {name: getattr(self._attrs, name) for name in options}
+        super().__init__(weight, batch_axis, **self._take_attributes(kwargs))
 
     def hybrid_forward(self, F, pred: Array, label: Array, sample_weight: Array | None = None) -> Array:
         loss = _apply_weighting(F, self._losses(F, pred, label), self._weight, sample_weight)
@@ -255,16 +249,3 @@ class OpLoss(OperatorPage, Loss):
     def _losses(self, F, pred: Array, label: Array) -> Array:
         """The losses, in a shape that ``sample_weight`` broadcasts against."""
         return self._function(pred, label, **self._options)
-
-
-def _split(block: OperatorPage, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The operator's attributes, and the arguments of every block. An OpError for others."""
-    attributes = block._op.Attrs._fields
-    for name in arguments:
-        if name not in attributes and name not in BLOCK_ARGUMENTS:
-            known = [*inspect.signature(type(block).__init__).parameters, *attributes]
-            known = [*dict.fromkeys(one for one in known if one not in ("self", "kwargs"))]
-            raise OpError(type(block).__name__, f"there is no argument {name!r}; expected {', '.join(known)}",
-                          perhaps(name, known) or "Choose one of these")
-    options = {name: value for name, value in arguments.items() if name in attributes}
-    return options, {name: value for name, value in arguments.items() if name not in options}

@@ -7,8 +7,6 @@ from types import ModuleType
 
 from .emitter import Array
 
-__all__ = ["MOST", "concat", "constants"]
-
 MOST = 64    # inputs of a node: oneDNN fails with 3,071, and so do most of MXNet's operators from then on
 
 BLOCK = 16   # channels that oneDNN keeps together

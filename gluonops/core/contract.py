@@ -11,14 +11,16 @@ dtypes are inferred like shapes. Conditions are strings, see :class:`gluonops.co
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import functools
+import math
 import operator
 import types as _types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, key_of, without_mxnet
+from .attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs, without_mxnet
 from .declarations import (
     FLOATS,
     INTEGERS,
@@ -26,19 +28,22 @@ from .declarations import (
     Arg,
     Array,
     Becomes,
+    Cuda,
     Indices,
+    Launch,
     Number,
     Out,
     Refused,
     Rows,
     accumulator,
     dtype_name,
+    each_element,
+    threads_along,
 )
 from .dims import bare_sizes, solve
 from .errors import OpError, quoted
 from .expressions import expression, fill_in
-from .launch import Cuda, Launch, each_element, threads_along
-from .shapes import Shapes, bare_name, sizes_of_terms
+from .shapes import Shapes, bare_name
 
 # All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
@@ -50,80 +55,48 @@ FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activ
 MAX_NDIM = 8
 PREFIX = "gluonops_"   # operators' names in graphs begin with it
 
+# Most imperative calls have the arguments of the call before. Contracts live as long as the process.
+cached = functools.lru_cache(maxsize=4096)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)   # compared by identity, so that caches take it as a key
 class Op:
-    """The contract of one operator.
+    """The contract of one operator."""
 
-    Parameters
-    ----------
-    name : str
-        As in ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph.
-    summary : str
-        One line, for the support table.
-    family : str
-        One of ``FAMILIES``: the table of the operators' index that has it.
-    inputs, outputs : tuple of Arg, Out
-    attrs : tuple of Attr
-    types : dict
-        Type variable -> the dtypes that it may have.
-    shapes : Shapes or tuple of Shapes
-        The shape of each tensor. If there are several, the first whose condition holds counts. See
-        :mod:`gluonops.core.shapes`.
-    backward : tuple of str
-        The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
-        the head gradient; an operator without it ignores the head gradient.
-    cuda : Cuda
-    refused : tuple of Refused
-        Combinations of attributes and of numbers of dimensions that are errors.
-    remedies : dict of str to str
-        Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
-        another attribute. A declaration in ``shapes`` can have other remedies.
-    accumulate_fp32 : bool
-        Whether float16 is computed in float32.
-    counts : dict of str to str
-        Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
-        single one for all of them.
-    derived : dict of str to (str or Number)
-        The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants,
-        and derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
-    constants : dict of str to int
-        Numbers that the contract and the kernels share.
-    scratch : tuple of Array
-        The kernels' memory.
-    returned : str
-        An expression: how many of the outputs functions and blocks return, from the first on.
-    role : {'layer', 'loss', 'loss head'}
-        A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
-    inference : Becomes, optional
-        What a loss head becomes in a graph that is exported for inference.
-    unsupported : dict
-        File of the op's folder -> the reason why this op has none.
-    avx512 : tuple of str
-        The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
-    """
-    name: str
-    summary: str
-    family: str
-    inputs: tuple
-    outputs: tuple
-    attrs: tuple
-    types: dict
-    shapes: Shapes | tuple
-    backward: tuple
+    name: str      # as in ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph
+    summary: str   # one line, for the support table
+    family: str    # one of FAMILIES: the table of the operators' index that has it
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Out, ...]
+    attrs: tuple[Attr, ...]
+    types: dict[str, tuple]   # type variable -> the dtypes that it may have
+    # The shape of each tensor; see :mod:`gluonops.core.shapes`. Of several, the first whose condition holds counts.
+    shapes: Shapes | tuple[Shapes, ...]
+    # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
+    # the head gradient; an operator without it ignores the head gradient.
+    backward: tuple[str, ...]
     cuda: Cuda | None
-    refused: tuple = ()
-    remedies: dict = dataclasses.field(default_factory=dict)
-    accumulate_fp32: bool = True
-    counts: dict = dataclasses.field(default_factory=dict)
-    derived: dict = dataclasses.field(default_factory=dict)
-    constants: dict = dataclasses.field(default_factory=dict)
-    scratch: tuple = ()
-    returned: str = "1"
+    # Combinations of attributes and of numbers of dimensions that are errors.
+    refused: tuple[Refused, ...] = ()
+    # Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
+    # another attribute. A declaration in ``shapes`` can have other remedies.
+    remedies: dict[str, str] = dataclasses.field(default_factory=dict)
+    accumulate_fp32: bool = True   # whether float16 is computed in float32
+    # Attribute -> dimension. The attribute, a :class:`Numbers`, has a number for each index of the dimension, or a
+    # single one for all of them.
+    counts: dict[str, str] = dataclasses.field(default_factory=dict)
+    # The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants, and
+    # derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
+    derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # that the contract and the kernels share
+    scratch: tuple[Array, ...] = ()   # the kernels' memory
+    returned: str = "1"   # an expression: how many of the outputs functions and blocks return, from the first on
+    # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
     role: str = "layer"
-    inference: Becomes | None = None
-    unsupported: dict = dataclasses.field(default_factory=dict)
-    avx512: tuple = ("float32",)
+    inference: Becomes | None = None   # what a loss head becomes in a graph that is exported for inference
+    unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # file of the op's folder -> why it has none
+    # The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
+    avx512: tuple[str, ...] = ("float32",)
 
     def __post_init__(self) -> None:
         if self.role not in ROLES:
@@ -139,10 +112,6 @@ class Op:
         object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
-        # Most imperative calls have the arguments of the call before.
-        for name in ("parse_key", "validate", "strings", "number_returned"):
-            method = getattr(self, f"_{name}")
-            object.__setattr__(self, name, functools.lru_cache(maxsize=256)(method))
 
     @property
     def graph_name(self) -> str:
@@ -152,6 +121,11 @@ class Op:
     def tensors(self) -> tuple:
         return self.inputs + self.outputs
 
+    @functools.cached_property
+    def known_in_backward(self) -> list[str]:
+        """The names of what MXNet offers to the gradient, in its order: head gradients, inputs and outputs."""
+        return [*(f"{out.name}_grad" for out in self.outputs), *(tensor.name for tensor in self.tensors)]
+
     @property
     def reads_head_gradient(self) -> bool:
         return any(name.endswith("_grad") for name in self.backward)
@@ -159,8 +133,8 @@ class Op:
     def error(self, what: str, remedy: str) -> OpError:
         return OpError(self.name, what, remedy)
 
-    def _number_returned(self, attrs: tuple) -> int:
-        """How many of the outputs functions and blocks return, from the first on. ``number_returned`` has a cache."""
+    def number_returned(self, attrs: tuple) -> int:
+        """How many of the outputs functions and blocks return, from the first on."""
         return expression(self.returned)(attrs._asdict())
 
     # -- attributes ------------------------------------------------------------------------------------------
@@ -168,17 +142,6 @@ class Op:
         """Typed attributes from Python values or from the strings in a graph."""
         if self.takes_tuples:
             values = dict(zip(values, without_mxnet(values.values())))
-        try:
-            return self.parse_key(key_of(values))
-        except TypeError:   # a list or an array has no hash
-            return self._parse(values)
-
-    def _parse_key(self, key: tuple) -> tuple:
-        """:meth:`parse` for what :func:`.attributes.key_of` returns. ``parse_key`` is this method with a cache."""
-        names, values, _ = key
-        return self._parse(dict(zip(names, values)))
-
-    def _parse(self, values: dict) -> tuple:
         known = {attr.name for attr in self.attrs}
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")
@@ -194,38 +157,23 @@ class Op:
             if refused.reads_ndim == reads_ndim and expression(refused.when)(values):
                 raise self.error(fill_in(refused.what, values), fill_in(refused.remedy, values))
 
-    def _strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
-        """The attributes as a graph stores them. ``strings`` is this method with a cache."""
+    @cached
+    def strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
+        """The attributes as a graph stores them."""
         return _types.MappingProxyType({attr.name: attr.kind.text(value) for attr, value in zip(self.attrs, attrs)})
 
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:
         """Whether the first output has the shape of the first input, for any number of dimensions."""
-        first, output = self.inputs[0], self.outputs[0].name
-        kept = []
-        for ndim in range(1, MAX_NDIM + 1):
-            ndims = {**dict.fromkeys((arg.name for arg in self.inputs), None), first.name: ndim}
-            try:
-                patterns, _, _ = self._expand(attrs, ndims)
-            except OpError:
-                continue
-            if len(patterns[first.name]) == ndim:
-                kept.append([str(dim) for dim in patterns[first.name]] == [str(dim) for dim in patterns[output]])
+        first, output = self.inputs[0].name, self.outputs[0].name
+        kept = [[str(dim) for dim in patterns[first]] == [str(dim) for dim in patterns[output]]
+                for _, patterns in self._possible(attrs, {})]
         return bool(kept) and all(kept)
 
     def infer_shape(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, tuple]:
-        """Every tensor's shape, as far as it follows from the known ones.
+        """Every tensor's shape, as far as it follows from the known ones, in which a size may be UNKNOWN.
 
-        Parameters
-        ----------
-        attrs : Attrs
-        shapes : dict of str to tuple of int
-            The known shapes. A size may be UNKNOWN.
-
-        Returns
-        -------
-        dict of str to tuple of int
-            The shape of every tensor. If the number of dimensions does not follow, the known shapes only.
+        If the number of dimensions does not follow, the known shapes only.
         """
         known = self._known(shapes)
         expanded = self._patterns(attrs, known)
@@ -257,12 +205,10 @@ class Op:
 
     def dim_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """The size of each of ``dims``; of a group the product of its sizes. ``shapes`` has every input's."""
-        rule = next(rule for rule in self.rules if rule.holds(
-            attrs._asdict(), {arg.name: len(shapes[arg.name]) for arg in self.inputs}))
-        found = {}
-        for arg in self.inputs:
-            sizes = sizes_of_terms(rule.patterns[arg.name], attrs, shapes[arg.name])
-            found = {**sizes, **found}
+        ndims = {arg.name: len(shapes[arg.name]) for arg in self.inputs}
+        groups = self.rule(attrs, ndims).groups(self.name, attrs._asdict(), ndims[self.inputs[0].name])
+        found = self.sizes(attrs, {arg.name: shapes[arg.name] for arg in self.inputs})
+        found.update({name: math.prod(found[dim.name] for dim in dims) for name, dims in groups.items()})
         return {name: found[name] for name in self.dims}
 
     def sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
@@ -277,47 +223,47 @@ class Op:
 
     def index_sizes(self, attrs: tuple, shapes: dict[str, tuple]) -> dict[str, int]:
         """Input -> the size that its indices are below, for the inputs that hold indices with these attributes."""
-        holding = []
-        for arg in self.inputs:
-            if isinstance(arg.values, Indices):
-                when = arg.values.when
-                if when is None or expression(when)(attrs._asdict()):
-                    holding.append(arg)
+        holding = [arg for arg in self.inputs if isinstance(arg.values, Indices)
+                   and (arg.values.when is None or expression(arg.values.when)(attrs._asdict()))]
         sizes = self.sizes(attrs, shapes) if holding else {}
         return {arg.name: sizes[arg.values.dimension] for arg in holding}
 
     def _patterns(self, attrs: tuple, known: dict[str, tuple]) -> tuple[dict, tuple, dict] | None:
         """(patterns, whole, remedies) for the known shapes; None if the number of dimensions does not follow."""
         first = self.inputs[0].name
-        ndims = {arg.name: len(known[arg.name]) if arg.name in known else None for arg in self.inputs}
-        if ndims[first] is None:
-            ndims[first] = self._only_ndim(attrs, known, ndims)
-        return None if ndims[first] is None else self._expand(attrs, ndims)
+        ndims = {name: len(shape) for name, shape in known.items()}
+        if known and first not in known:
+            fitting = [ndim for ndim, patterns in self._possible(attrs, ndims)
+                       if all(len(patterns[name]) == len(shape) for name, shape in known.items())]
+            if len(fitting) == 1:
+                ndims[first] = fitting[0]
+        return self.expand(attrs, ndims) if first in ndims else None
 
-    def _expand(self, attrs: tuple, ndims: dict[str, int | None]) -> tuple[dict, tuple, dict]:
-        """(patterns, whole, remedies) for these numbers of dimensions."""
-        values = attrs._asdict()
-        rule = next(rule for rule in self.rules if rule.holds(values, ndims))
-        patterns, whole = rule.expand(self.name, values, ndims[self.inputs[0].name])
-        tensors = {name: _types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
-        self._refuse({**values, **tensors}, reads_ndim=True)
+    def _possible(self, attrs: tuple, ndims: dict[str, int]) -> Iterator[tuple[int, dict]]:
+        """Each number of dimensions that the first input may have, with the patterns of every tensor for it."""
+        first = self.inputs[0].name
+        for ndim in range(1, MAX_NDIM + 1):
+            with contextlib.suppress(OpError):
+                patterns, _, _ = self.expand(attrs, {**ndims, first: ndim})
+                if len(patterns[first]) == ndim:
+                    yield ndim, patterns
+
+    def expand(self, attrs: tuple, ndims: Mapping[str, int]) -> tuple[dict, tuple, dict]:
+        """(patterns, whole, remedies) for these numbers of dimensions. That of the first input is among them."""
+        rule = self.rule(attrs, ndims)
+        patterns, whole = rule.expand(self.name, attrs._asdict(), ndims[self.inputs[0].name])
+        self._refuse(self._values(attrs, ndims), reads_ndim=True)
         return patterns, whole, {**self.remedies, **rule.remedies}
 
-    def _only_ndim(self, attrs: tuple, known: dict[str, tuple], ndims: dict[str, int | None]) -> int | None:
-        """The number of dimensions of the first input, if only one fits the known shapes."""
-        if not known:
-            return None
-        first = self.inputs[0].name
-        possible = []
-        for ndim in range(1, MAX_NDIM + 1):
-            try:
-                patterns, _, _ = self._expand(attrs, {**ndims, first: ndim})
-            except OpError:
-                continue
-            fits_known = all(len(patterns[name]) == len(shape) for name, shape in known.items())
-            if len(patterns[first]) == ndim and fits_known:
-                possible.append(ndim)
-        return possible[0] if len(possible) == 1 else None
+    def rule(self, attrs: tuple, ndims: Mapping[str, int]) -> Shapes:
+        """The declaration of the shapes that holds for these attributes and known numbers of dimensions."""
+        values = self._values(attrs, ndims)
+        return next(rule for rule in self.rules if rule.when is None or rule.when(values))
+
+    def _values(self, attrs: tuple, ndims: Mapping[str, int]) -> dict[str, typing.Any]:
+        """What the names in a condition stand for. A number of dimensions that is not known is None."""
+        tensors = {arg.name: _types.SimpleNamespace(ndim=ndims.get(arg.name)) for arg in self.inputs}
+        return {**attrs._asdict(), **tensors}
 
     # -- dtypes ----------------------------------------------------------------------------------------------
     def type_vars(self, attrs: tuple) -> dict[str, str]:
@@ -329,12 +275,9 @@ class Op:
         return type_vars
 
     def infer_type(self, attrs: tuple, dtypes: dict) -> dict:
-        """Every tensor's dtype, from the known ones. A label of unknown dtype has the dtype of the data.
+        """Every tensor's dtype, from the known ones; None if it does not follow.
 
-        Returns
-        -------
-        dict of str to str or None
-            Tensor -> dtype, None if it does not follow.
+        A label of unknown dtype has the dtype of the data.
         """
         bound = {}   # type variable -> dtype, the tensor that has it
         variables = self.type_vars(attrs)
@@ -360,14 +303,20 @@ class Op:
         dtypes_of = {variable: dtype for variable, (dtype, _) in bound.items()}
         return {tensor.name: dtypes_of.get(variables[tensor.name]) for tensor in self.tensors}
 
-    def _validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
-        """The shape of every tensor. An OpError if the inputs are not valid.
+    @cached
+    def shapes_of(self, attrs: tuple, known: tuple) -> dict[str, tuple]:
+        """:meth:`infer_shape` from the shapes of the inputs, None if unknown."""
+        return self.infer_shape(attrs, {arg.name: shape for arg, shape in zip(self.inputs, known)})
 
-        ``shapes`` and ``dtypes`` are in the order of the inputs. ``validate`` is this method with a cache.
-        """
-        inputs = [arg.name for arg in self.inputs]
-        inferred = self.infer_shape(attrs, dict(zip(inputs, shapes)))
-        self.infer_type(attrs, dict(zip(inputs, dtypes)))
+    @cached
+    def dtypes_of(self, attrs: tuple, known: tuple) -> dict[str, str | None]:
+        """:meth:`infer_type` from the dtypes of the inputs, None if unknown."""
+        return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, known)})
+
+    def validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
+        """The shape of every tensor. An OpError if the inputs, in order, are not valid."""
+        inferred = self.shapes_of(attrs, shapes)
+        self.dtypes_of(attrs, dtypes)
         return inferred
 
 

@@ -11,8 +11,6 @@ from mxnet._ctypes.symbol import _symbol_creator
 from .emitter import Array, full_name
 from .native import operator_handle
 
-__all__ = ["advance", "devices", "parameter", "settle"]
-
 
 def parameter(block: mx.gluon.Block, name: str) -> mx.gluon.Parameter:
     """A counter as a Parameter of ``block``, saved and not trained: (1,), float64, because float32 stops at 2**24."""

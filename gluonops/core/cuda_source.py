@@ -8,7 +8,7 @@ from __future__ import annotations
 import pathlib
 import re
 
-from . import record
+from . import record, registry
 from .contract import Op
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
@@ -25,7 +25,6 @@ def sources(op: Op) -> dict[str, str]:
     include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty line, so that line
     numbers do not change.
     """
-    from . import registry
     kernel = registry.get(op.name).folder / "kernel.cu"
     files = {**prelude(), "constants": record.constants(op), **_included(kernel)}
     return {**files, "record": record.declaration(op), kernel.name: _without_includes(kernel),

@@ -1,15 +1,14 @@
 """Makes the ``CustomOpProp`` and the ``CustomOp`` of a contract, and handles the requests write, add and null."""
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import mxnet as mx
 import numpy as np
 
 from . import errors, labels, native, rtc
-from .contract import Op
+from .contract import Op, cached
 from .dims import UNKNOWN
 from .registration import add, asked, guarded, unlisted
 from .registry import Entry
@@ -23,34 +22,23 @@ WRITES = ("write", "inplace")
 class Operator(mx.operator.CustomOp):
     """Runs a node: with the CUDA kernel on a GPU, the native kernel on a CPU, or else the reference in ``mx.nd``.
 
-    Parameters
-    ----------
-    entry : Entry
-    attrs : Attrs
-    node : rtc.Node, optional
-        The context, shapes and dtypes that MXNet has created the operator for. MXNet creates another operator for
-        other ones. By default they are those of the arrays of each call.
+    MXNet creates another operator for another context, and for other shapes and dtypes.
     """
 
-    def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node | None = None):
+    def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node):
         super().__init__()
-        self.op = entry.op
+        self.op, self.where = entry.op, entry.op.name
         self.reference = entry.reference
         self.attrs = attrs
         self.node = node
-
-    @property
-    def where(self) -> str:
-        """The operator's name, for errors."""
-        return self.op.name
+        self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
 
     @guarded(body=True)
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
         if labels.checking():
             labels.check(op, self.attrs, _named(op.inputs, _vectors(in_data)))
-        node = self.node or rtc.Node.of(in_data)
-        if rtc.usable(node.context) and self._launch_forward(node, req, in_data, out_data):
+        if rtc.usable(self.node.context) and self._launch("forward", req, in_data, out_data):
             return
 
         in_data, out_data = _vectors(in_data), _vectors(out_data)
@@ -60,64 +48,56 @@ class Operator(mx.operator.CustomOp):
             raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
                            f"because the output has shape {out_data[0].shape}", "Leave such a call out")
         targets = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
-        if native.has(op) and node.context.device_type != "gpu":
-            self._run_native(native.forward(op), in_data, targets)
+        if self.runs_native:
+            self._run_native(op.graph_name, in_data, targets)
             return
         results = self.reference.forward(mx.nd, self.attrs, *self._widened(_named(op.inputs, in_data)).values())
         results = results if isinstance(results, tuple) else (results,)
         self._store(targets, _named(op.outputs, results))
 
-    def _launch_forward(self, node: rtc.Node, requests: list[str], inputs: Arrays, outputs: Arrays) -> bool:
+    def _launch(self, direction: str, requests: Iterable[str], read: Arrays, targets: Arrays) -> bool:
         """Whether the CUDA kernel computes."""
-        layout = _layout(self.op, self.attrs, node.shapes)
-        if layout.has_empty:
+        if self._layout.has_empty:
             return False
-        if layout.may_have_scalars:
-            inputs, outputs = _vectors(inputs), _vectors(outputs)
-        return rtc.launch(self.op, "forward", self.attrs, tuple(requests), node, inputs, outputs)
+        if self._layout.may_have_scalars:
+            read, targets = _vectors(read), _vectors(targets)
+        return rtc.launch(self.op, direction, self.attrs, tuple(requests), self.node, read, targets)
+
+    @property
+    def _layout(self) -> _Layout:
+        return _layout(self.op, self.attrs, self.node.shapes)
 
     @guarded(body=True)
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
         op = self.op
-        node = self.node or rtc.Node.of(in_data)
-        if rtc.usable(node.context) and self._launch_backward(node, req, [*out_grad, *in_data, *out_data], in_grad):
+        if rtc.usable(self.node.context) and self._launch_backward(req, [*out_grad, *in_data, *out_data], in_grad):
             return
 
         targets = self._gradient_targets(req, _vectors(in_grad))
         wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
         if not wanted:
             return
-        available = _named(op.inputs, _vectors(in_data))
-        available.update(_named(op.outputs, _vectors(out_data)))
-        for out, grad in zip(op.outputs, _vectors(out_grad)):
-            available[f"{out.name}_grad"] = grad
+        available = dict(zip(op.known_in_backward, _vectors([*out_grad, *in_data, *out_data])))
         tensors = {name: available[name] for name in op.backward}
-        if _empty([*tensors.values(), *wanted.values()]):   # a sum over nothing
+        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
             _fill_with_zeros(targets.values())
             return
 
         known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
         shapes = op.infer_shape(self.attrs, known)
-        context = node.context
-        if native.has(op) and context.device_type != "gpu":
-            self._backward_native(shapes, tensors, targets, context)
+        if self.runs_native:
+            self._backward_native(shapes, tensors, targets)
             return
         self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
-    def _launch_backward(self, node: rtc.Node, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
+    def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
         """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
-        layout = _layout(self.op, self.attrs, node.shapes)
-        if layout.has_empty:
-            return False
+        layout = self._layout
         read = [available[place] for place in layout.read]
         targets = [gradients[place] for place in layout.written]
         wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
-        if all(request == "null" for request in wanted):
-            return False
-        if layout.may_have_scalars:
-            read, targets = _vectors(read), _vectors(targets)
-        if not rtc.launch(self.op, "backward", self.attrs, wanted, node, read, targets):
+        if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, targets):
             return False
         _fill_with_zeros((request, gradient) for place, (request, gradient) in enumerate(zip(requests, gradients))
                          if place not in layout.gradients)
@@ -125,31 +105,25 @@ class Operator(mx.operator.CustomOp):
 
     def _gradient_targets(self, requests: list[str], grads: Arrays) -> Targets:
         """Request and array for each input that has a gradient. The others are filled with zeros."""
-        targets, without_gradient = {}, []
-        for arg, request, grad in zip(self.op.inputs, requests, grads):
-            if arg.has_gradient(self.attrs):
-                targets[arg.name] = request, grad
-            else:
-                without_gradient.append((request, grad))
-        _fill_with_zeros(without_gradient)
-        return targets
+        targets = {arg.name: target for arg, target in zip(self.op.inputs, zip(requests, grads))}
+        having = {arg.name for arg in self.op.inputs if arg.has_gradient(self.attrs)}
+        _fill_with_zeros(target for name, target in targets.items() if name not in having)
+        return {name: target for name, target in targets.items() if name in having}
 
-    def _run_native(self, function: Callable, arguments: Arrays, targets: Targets) -> None:
-        """Call a function of the library. What is not requested as a write gets memory of its own first.
+    def _run_native(self, graph_name: str, arguments: Arrays, targets: Targets) -> None:
+        """Call an operator of the library. What is not requested as a write gets memory of its own first.
 
         It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
         """
-        strings = self.op.strings(self.attrs)
         results = {}
         for name, (request, array) in targets.items():
             is_write = request in WRITES
             results[name] = array if is_write else mx.nd.empty(array.shape, array.context, array.dtype)
-        function(*arguments, out=list(results.values()), **strings)
+        native.invoke(graph_name, arguments, self.op.strings(self.attrs), list(results.values()))
         others = {name: target for name, target in targets.items() if target[0] not in WRITES}
         self._store(others, results)
 
-    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets,
-                         context: mx.Context) -> None:
+    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets) -> None:
         """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""
         op = self.op
         variables = op.type_vars(self.attrs)
@@ -159,33 +133,22 @@ class Operator(mx.operator.CustomOp):
 
         def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
             known = [1 if size == UNKNOWN else size for size in shape]
-            return mx.nd.empty(known, context, dtypes.get(variables[name], dtypes["T"]))
+            return mx.nd.empty(known, self.node.context, dtypes.get(variables[name], dtypes["T"]))
 
-        arguments = []
-        for name in [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]:
-            if name in tensors:
-                arguments.append(tensors[name])
-            else:
-                arguments.append(placeholder(name, shapes[name.replace("_grad", "")]))
-
-        all_targets = {}
-        for arg in op.inputs:   # MXNet assumes that all gradients of a library's operator have the first tensor's type
-            if arg.name in wanted:
-                all_targets[arg.name] = wanted[arg.name]
-            else:
-                all_targets[arg.name] = "write", placeholder(op.inputs[0].name, shapes[arg.name])
-        self._run_native(native.backward(op), arguments, all_targets)
+        arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
+                     for name in op.known_in_backward]
+        # MXNet assumes that all gradients of a library's operator have the first tensor's type.
+        all_targets = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
+                       for arg in op.inputs}
+        self._run_native(f"_backward_{op.graph_name}", arguments, all_targets)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
         """The tensors, with float16 data cast to float32 if the contract says so."""
         if not self.op.accumulate_fp32:
             return tensors
         variables = self.op.type_vars(self.attrs)
-        widened = {}
-        for name, array in tensors.items():
-            is_half = variables[name] == "T" and array.dtype == np.float16
-            widened[name] = array.astype("float32") if is_half else array
-        return widened
+        return {name: array.astype("float32") if variables[name] == "T" and array.dtype == np.float16 else array
+                for name, array in tensors.items()}
 
     @staticmethod
     def _store(targets: Targets, values: dict[str, mx.nd.NDArray]) -> None:
@@ -195,21 +158,6 @@ class Operator(mx.operator.CustomOp):
                 target[:] = target.astype(values[name].dtype) + values[name]
             elif request != "null":
                 target[:] = values[name]
-
-
-@functools.lru_cache(maxsize=1024)
-def _inferred_shapes(op: Op, attrs: tuple, known: tuple) -> tuple[tuple[int, ...], ...]:
-    """The shape of every tensor from those of the inputs, None if unknown. A shape that does not follow is ()."""
-    shapes = {arg.name: shape for arg, shape in zip(op.inputs, known) if shape is not None}
-    inferred = op.infer_shape(attrs, shapes)
-    return tuple(inferred.get(tensor.name, ()) for tensor in op.tensors)
-
-
-@functools.lru_cache(maxsize=1024)
-def _inferred_types(op: Op, attrs: tuple, known: tuple) -> tuple[type | None, ...]:
-    """The NumPy type of every tensor from those of the inputs; None if unknown."""
-    inferred = op.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(op.inputs, known)})
-    return tuple(inferred[tensor.name] and np.dtype(inferred[tensor.name]).type for tensor in op.tensors)
 
 
 class _Layout(NamedTuple):
@@ -225,12 +173,11 @@ class _Layout(NamedTuple):
     may_have_scalars: bool
 
 
-@functools.lru_cache(maxsize=1024)
+@cached
 def _layout(op: Op, attrs: tuple, shapes: tuple) -> _Layout:
-    names = [f"{out.name}_grad" for out in op.outputs] + [tensor.name for tensor in op.tensors]
-    inferred = _inferred_shapes(op, attrs, shapes)
+    inferred = op.shapes_of(attrs, shapes).values()
     return _Layout(
-        read=tuple(names.index(name) for name in op.backward),
+        read=tuple(map(op.known_in_backward.index, op.backward)),
         written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
         gradients=tuple(place for place, arg in enumerate(op.inputs) if arg.has_gradient(attrs)),
         has_empty=any(0 in shape for shape in inferred),
@@ -263,33 +210,19 @@ def _fill_with_zeros(targets: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
             mx.nd.zeros(array.shape, mx.cpu(), array.dtype).copyto(array)
 
 
-def _empty(arrays: Arrays) -> bool:
-    return any(0 in array.shape for array in arrays)
-
-
 class Properties(mx.operator.CustomOpProp):
     """Answers MXNet's questions about a node before it runs, from the contract."""
 
-    entry = None   # set by the subclass that `register` makes
+    entry = op = where = None   # set by the subclass that `register` makes: the operator, its contract and its name
 
     def __init__(self, **kwargs: str):
         super().__init__(need_top_grad=self.op.reads_head_gradient)
         self._error = None
         try:
-            self.attrs = self.op.parse(kwargs)
+            self.attrs = _parsed(self.op, tuple(kwargs.items()))
         except errors.OpError as error:
             # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
             self._error = error
-
-    @property
-    def op(self) -> Op:
-        """The contract."""
-        return self.entry.op
-
-    @property
-    def where(self) -> str:
-        """The operator's name, for errors."""
-        return self.op.name
 
     @guarded(body=False)
     def list_arguments(self) -> list[str]:
@@ -303,21 +236,19 @@ class Properties(mx.operator.CustomOpProp):
     @guarded(body=False)
     def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
         known = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
-        shapes = _inferred_shapes(self.op, self.attrs, known)
-        count = len(self.op.inputs)
-        return [list(shape) for shape in shapes[:count]], [list(shape) for shape in shapes[count:]], []
+        shapes = self.op.shapes_of(self.attrs, known)
+        # A shape that does not follow is empty.
+        return *[[list(shapes.get(tensor.name, ())) for tensor in tensors]
+                 for tensors in (self.op.inputs, self.op.outputs)], []
 
     @guarded(body=False)
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        dtypes = _inferred_types(self.op, self.attrs, tuple(in_type))
-        count = len(self.op.inputs)
-        return list(dtypes[:count]), list(dtypes[count:]), []
+        names = self.op.dtypes_of(self.attrs, tuple(in_type))
+        dtypes = {tensor: name and np.dtype(name).type for tensor, name in names.items()}
+        return *[[dtypes[tensor.name] for tensor in tensors] for tensors in (self.op.inputs, self.op.outputs)], []
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
-        ids = _named(self.op.inputs, in_data)
-        ids.update(_named(self.op.outputs, out_data))
-        for out, number in zip(self.op.outputs, out_grad):
-            ids[f"{out.name}_grad"] = number
+        ids = dict(zip(self.op.known_in_backward, [*out_grad, *in_data, *out_data]))
         return unlisted(ids[name] for name in self.op.backward)
 
     @guarded(body=False)
@@ -325,7 +256,14 @@ class Properties(mx.operator.CustomOpProp):
         return Operator(self.entry, self.attrs, rtc.Node.created(ctx, in_shapes, in_dtypes))
 
 
+@cached
+def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
+    """Typed attributes from (name, text) of each."""
+    return op.parse(dict(strings))
+
+
 def register(entry: Entry) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
-    name = f"{entry.op.name.title().replace('_', '')}Properties"
-    add(entry.op.graph_name, type(name, (Properties,), {"entry": entry}))
+    op = entry.op
+    name = f"{op.name.title().replace('_', '')}Properties"
+    add(op.graph_name, type(name, (Properties,), {"entry": entry, "op": op, "where": op.name}))

@@ -1,12 +1,12 @@
-"""What a contract declares besides shapes and attributes: tensors, their values, numbers, memory and errors."""
+"""What a contract declares besides shapes and attributes: tensors, their values, numbers, memory, launches, errors."""
 from __future__ import annotations
 
 import dataclasses
+import math
+import types
 import typing
 
 from .expressions import expression
-
-__all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Becomes", "Indices", "Number", "Out", "Refused", "Rows"]
 
 FLOATS = ("float16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int32", "int64")
@@ -27,40 +27,23 @@ def dtype_name(dtype: typing.Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Indices:
-    """The values of an input are whole numbers from 0 to the size of a dimension, less 1.
+    """The values of an input are whole numbers from 0 to the size of a dimension, less 1."""
 
-    Parameters
-    ----------
-    dimension : str
-        Name of the dimension in the shapes.
-    ignore : str, optional
-        An attribute. Its value, unless it is None, is also allowed.
-    when : str, optional
-        The condition under which the values are indices. The default is always.
-    """
-    dimension: str
-    ignore: str | None = None
-    when: str | None = None
+    dimension: str              # its name in the shapes
+    ignore: str | None = None   # an attribute, whose value, unless it is None, is also allowed
+    when: str | None = None     # the condition under which the values are indices; always by default
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
     """The values of an input are rows along its last axis. A row is valid, or all its numbers are 0.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        Names of the numbers in a row.
-    axes : tuple of str
-        Names of the other axes, for errors, such as ``("image", "box")``.
-    valid : str
-        The condition for a row, over the columns and the attributes.
-    expected, remedy : str
-        The error's text; ``{expression}`` stands for a value.
+    ``expected`` and ``remedy`` are the error's text; ``{expression}`` in them stands for a value.
     """
-    columns: tuple
-    axes: tuple
-    valid: str
+
+    columns: tuple[str, ...]   # names of the numbers in a row
+    axes: tuple[str, ...]      # names of the other axes, for errors, such as ``("image", "box")``
+    valid: str                 # the condition for a row, over the columns and the attributes
     expected: str
     remedy: str
 
@@ -69,14 +52,10 @@ class Rows:
 class Refused:
     """A combination of attributes, or of attributes and numbers of dimensions, that is an error.
 
-    Parameters
-    ----------
-    when : str
-        The condition, over attributes and ``tensor.ndim``.
-    what, remedy : str
-        The error's text; ``{expression}`` stands for a value.
+    ``what`` and ``remedy`` are the error's text; ``{expression}`` in them stands for a value.
     """
-    when: str
+
+    when: str   # the condition, over attributes and ``tensor.ndim``
     what: str
     remedy: str
 
@@ -95,25 +74,13 @@ class Becomes:
 
 @dataclasses.dataclass(frozen=True)
 class Arg:
-    """An input.
+    """An input."""
 
-    Parameters
-    ----------
-    name : str
-    dtype : str
-        Its type variable, or two and a condition: ``"L if sparse else T"``.
-    gradient : bool or str
-        Whether it has a gradient, or the condition under which it has one.
-    values : Indices or Rows, optional
-        The valid values; :mod:`.labels` says when they are checked.
-    doc : str, optional
-        What it means; by default the operator's function says it, or its shape and dtype are all.
-    """
     name: str
-    dtype: str
-    gradient: bool | str = True
-    values: Indices | Rows | None = None
-    doc: str = ""
+    dtype: str                    # its type variable, or two and a condition: ``"L if sparse else T"``
+    gradient: bool | str = True   # whether it has a gradient, or the condition under which it has one
+    values: Indices | Rows | None = None   # the valid values; :mod:`.labels` says when they are checked
+    doc: str = ""   # what it means; by default the operator's function says it, or its shape and dtype are all
 
     def has_gradient(self, attrs: tuple) -> bool:
         if isinstance(self.gradient, bool):
@@ -134,45 +101,81 @@ class Out:
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A derived number whose type is not the usual one, or that is not an expression.
+    """A derived number whose type is not the usual one, or that is not an expression."""
 
-    Parameters
-    ----------
-    dtype : str
-        As in :class:`Array`.
-    expression : str, optional
-        Without one, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes the number.
-    count : int, optional
-        The length of an array of such numbers, for CUDA.
-    """
-    dtype: str
-    expression: str | None = None
-    count: int | None = None
+    dtype: str                      # as in :class:`Array`
+    expression: str | None = None   # without one, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes the number
+    count: int | None = None        # the length of an array of such numbers, for CUDA
 
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """Memory in which the kernels work. In C++ it is zero at first.
+    """Memory in which the kernels work. In C++ it is zero at first."""
 
-    Parameters
-    ----------
-    name : str
-    dtype : str
-        A dtype, such as ``"int64"``; ``"T"``, the type of the data; ``"A"``, the type in which it is computed; or a
-        struct.
-    size : str
-        An expression for the number of elements. In CUDA it may have ``parts``, those of a row.
-    direction : {'forward', 'backward'}, optional
-        The only pass that has it. The default is both.
-    kept : bool, default False
-        Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
-        finds anything.
-    numbers : int, default 1
-        Of a struct in CUDA: how many float64 have room for it.
-    """
     name: str
+    # A dtype, such as ``"int64"``; "T", the type of the data; "A", the type in which it is computed; or a struct.
     dtype: str
-    size: str
-    direction: str | None = None
+    size: str   # an expression for the number of elements; in CUDA it may have ``parts``, those of a row
+    direction: str | None = None   # the only pass that has it; the default is both
+    # Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
+    # finds anything.
     kept: bool = False
-    numbers: int = 1
+    numbers: int = 1   # of a struct in CUDA: how many float64 have room for it
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: with ``blocks`` of ``threads`` (x, y), times ``parts`` that share the same work.
+
+    A kernel finds ``blocks`` in ``gridDim.x`` and ``parts`` in ``gridDim.y``. It is launched once, or for each of
+    ``steps``, words of :class:`Cuda`.
+    """
+    blocks: int
+    threads: tuple[int, int] = (256, 1)
+    parts: int = 1
+    steps: tuple[str, ...] = ()
+
+    @classmethod
+    def of_elements(cls, count: int) -> Launch:
+        """A thread takes four elements, which are 16 bytes of float32."""
+        return cls(math.ceil(count / (4 * 256)))
+
+    @classmethod
+    def of_rows(cls, count: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
+        """So many threads, a power of two, take a row. Rows with fewer than 256 threads share a block."""
+        rows = max(1, 256 // threads)
+        return cls(math.ceil(count / rows), (threads, rows), parts, steps)
+
+
+def threads_along(length: int) -> int:
+    """The threads for a row: up to a warp, with about 8 elements each, and up to 512 for a long row."""
+    if length <= 512:
+        return min(32, 1 << (max(1, math.ceil(length / 8)) - 1).bit_length())
+    return 256 if length <= 4096 else 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Cuda:
+    """How ``kernel.cu`` is launched, and what its kernels have besides the contract's arguments.
+
+    ``forward(args)`` and ``backward(args)`` return a :class:`Launch`. ``args`` has every number of the record by name,
+    and ``dtype``, the data's.
+    """
+
+    forward: typing.Callable[[types.SimpleNamespace], Launch]
+    backward: typing.Callable[[types.SimpleNamespace], Launch]
+    # The words of launches. A kernel compares ``args.step`` with them: ``args.step == args.COMBINE``.
+    steps: tuple[str, ...] = ()
+    derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)   # as in :class:`Op`
+    # ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
+    derive: typing.Callable[[tuple, dict], dict] | None = None
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # that the contract and ``kernel.cu`` share
+    scratch: tuple[Array, ...] = ()
+    # The arguments of ``__launch_bounds__``, over T and what ``kernel.cu`` declares.
+    forward_bounds: str = ""
+    backward_bounds: str = ""
+
+
+def each_element(args: types.SimpleNamespace) -> Launch:
+    """The launch of a kernel that computes ``size`` elements, each by itself."""
+    return Launch.of_elements(args.size)

@@ -109,9 +109,10 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
     bases = bare_sizes(where, patterns, shapes, remedies)
     named = [dim for pattern in patterns.values() for dim in pattern if isinstance(dim, Dim)]
     for dim in [*named, *whole]:
-        if dim.name in bases:
-            size, source = bases[dim.name]
-            _check_value(where, dim, size, source, shapes, remedies)
+        size, source = bases.get(dim.name, (None, None))
+        if size is not None and dim.value(size) is None:
+            what = f"{source} has shape {shapes[source]}; {dim.name} {size} is not divisible by {dim.div}"
+            raise OpError(where, what, remedies.get(dim.name, f"Pad the input or choose another {dim.div.attribute}"))
     result = {tensor: tuple(_size(dim, bases) for dim in pattern) for tensor, pattern in patterns.items()}
     _check_sizes(where, patterns, result)
     return result
@@ -150,14 +151,6 @@ def _size(dim: Dim | Fixed, bases: dict) -> int:
     if isinstance(dim, Fixed):
         return dim.value
     return dim.value(bases[dim.name][0]) if dim.name in bases else UNKNOWN
-
-
-def _check_value(where: str, dim: Dim, size: int, source: str, shapes: dict, remedies: dict) -> None:
-    value = dim.value(size)
-    if value is None:
-        remedy = remedies.get(dim.name, f"Pad the input or choose another {dim.div.attribute}")
-        raise OpError(where, f"{source} has shape {shapes[source]}; {dim.name} {size} is not divisible by {dim.div}",
-                      remedy)
 
 
 def _check_sizes(where: str, patterns: dict, shapes: dict) -> None:

@@ -9,33 +9,23 @@ import mxnet as mx
 from mxnet.ndarray import NDArray
 
 from . import labels, native, nodes
-from .attributes import value_types, without_mxnet
+from .attributes import without_mxnet
 from .backend import available, note_in_traced_block, requested
 from .contract import Op
 from .pins import Array
-
-__all__ = ["Array", "call", "emit", "full_name", "is_symbolic"]
 
 
 def call(op: Op, arguments: dict) -> Array | tuple:
     """Emit an operator from the arguments of its function: ``return call(OP, locals())``.
 
-    Parameters
-    ----------
-    op : Op
-    arguments : dict
-        A value for each input and attribute of the contract, and ``name``. Others are ignored.
-
-    Returns
-    -------
-    NDArray or Symbol
-        As :func:`emit` returns it.
+    ``arguments`` has a value for each input and attribute of the contract, and ``name``. Others are ignored. The result
+    is that of :func:`emit`.
     """
     values = op.attributes_of(arguments)
     item_types = ()
     if op.takes_tuples:
         values = without_mxnet(values)
-        item_types = value_types(values)
+        item_types = tuple(tuple(map(type, value)) for value in values if isinstance(value, tuple))
     try:
         emitter = _emitter(op, requested(), item_types, *values)
     except TypeError:   # a list or an array has no hash
@@ -46,24 +36,13 @@ def call(op: Op, arguments: dict) -> Array | tuple:
 def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
     """Run an operator on NDArrays, or add its node to a graph of Symbols.
 
-    Parameters
-    ----------
-    op : Op
-        The contract.
-    inputs : dict of str to NDArray or Symbol
-        One for each input of the contract. In a graph, None becomes a variable named after the node.
-    values : dict
-        The attributes as the user gave them.
-    name : str, optional
-        Name of the node. With every backend the outputs are named after it.
+    - ``inputs``: one for each input of the contract. In a graph, None becomes a variable named after the node.
+    - ``values``: the attributes as the user gave them.
+    - ``name``: that of the node. With every backend the outputs are named after it.
 
-    Returns
-    -------
-    NDArray or Symbol
-        The first output, or a tuple of outputs if the contract returns several.
+    Returns the first output, or a tuple of outputs if the contract returns several.
     """
-    emitter = _emitter(op, requested(), (), *op.parse(values))
-    return emitter.emit(op.inputs_of(inputs), name)
+    return call(op, {**inputs, **op.parse(values)._asdict(), "name": name})
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
@@ -83,12 +62,7 @@ def _parsed(op: Op, values: tuple) -> tuple:
 class _Emitter:
     """An operator with its attributes, as one backend emits it.
 
-    Parameters
-    ----------
-    op : Op
-    attrs : Attrs
-    name : str
-        The backend that is requested; an OpError if it is not available, or does not have the operator.
+    ``name``: the backend that is requested. An OpError if it is not available, or does not have the operator.
     """
 
     def __init__(self, op: Op, attrs: tuple, name: str):
@@ -151,13 +125,7 @@ def full_name(name: str | None, hint: str) -> str:
 def is_symbolic(error: Callable, names: Sequence[str], inputs: Sequence) -> bool:
     """True for Symbols, of which some may be None; False for NDArrays.
 
-    Parameters
-    ----------
-    error : callable
-        ``error(what, remedy)`` makes the exception for other inputs.
-    names : sequence of str
-        Names of the inputs.
-    inputs : sequence of NDArray or Symbol
+    ``error(what, remedy)`` makes the exception for other inputs, whose ``names`` it has.
     """
     kinds = {_kind(value) for value in inputs}
     if "Symbol" in kinds:

@@ -12,8 +12,6 @@ import re
 import sys
 import threading
 
-__all__ = ["OpError"]
-
 
 class OpError(ValueError):
     """Bad input to gluonops. The message says what is wrong, what was expected, and what to do.

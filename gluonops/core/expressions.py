@@ -14,8 +14,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Expression", "dtype_of", "expression", "fill_in"]
-
 _NODES = (ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.USub, ast.BinOp, ast.Add, ast.Sub,
           ast.Mult, ast.Div, ast.FloorDiv, ast.Compare, ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Is,
           ast.IsNot, ast.IfExp, ast.Name, ast.Load, ast.Constant, ast.Attribute, ast.Call)
@@ -57,16 +55,10 @@ class Expression:
     def __repr__(self) -> str:
         return f"Expression({self.text!r})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expression) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
 
 @functools.cache
 def expression(text: str) -> Expression:
-    """The expression in a text. It is parsed once."""
+    """The expression in a text. It is parsed once, so that equal texts are one object."""
     return Expression(text)
 
 

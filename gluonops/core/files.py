@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 from .errors import OpError
 
-__all__ = ["check_name", "check_regular", "check_target", "is_alive", "make_folder", "read_lines", "replace"]
-
 TEMPORARY = ".tmp"   # the end of a temporary file's name
 # Create a file that is not there yet, not even as a link. Windows has no O_NOFOLLOW.
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -99,7 +97,8 @@ def _replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:
             new[path] = _name_beside(path)
             os.close(os.open(new[path], CREATE, 0o666))
             save(new[path])
-            _to_disk(new[path])
+            with open(new[path], "rb+") as file:   # Windows refuses a file that is open for reading alone
+                os.fsync(file.fileno())   # a rename may reach the disk first
         for path in list(savers)[:-1]:   # nothing can fail after the last rename
             if os.path.isfile(path):
                 old[path] = _name_beside(path)
@@ -182,9 +181,3 @@ def is_alive(process: int) -> bool:
     except (PermissionError, OverflowError):   # another user's; no process's number
         return True
     return True
-
-
-def _to_disk(path: str) -> None:
-    """Wait until the content is on the disk: a rename may reach it first."""
-    with open(path, "rb+") as file:   # Windows refuses a file that is open for reading alone
-        os.fsync(file.fileno())

@@ -6,11 +6,10 @@ import functools
 import os
 import pathlib
 import re
-import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_void_p
-from typing import Callable
+from typing import Any, Callable
 
 import mxnet as mx
 from mxnet._ctypes.ndarray import _imperative_invoke
@@ -22,21 +21,19 @@ from ..version import __version__
 from . import errors, stamp
 from .contract import Op
 
-__all__ = ["Call", "backward", "forward", "function", "has", "honours_requests", "keep_blocks", "kept_bytes",
-           "library_path", "load", "loaded", "operator_handle", "reason", "set_threads", "target", "threads"]
-
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
 
-# What this file calls in the library. One that was built from older sources may lack some.
-FUNCTIONS = ("gluonops_build_info", "gluonops_prepare_call", "gluonops_forget_call", "gluonops_call",
-             "gluonops_call_error", "gluonops_target", "gluonops_threads", "gluonops_set_threads",
-             "gluonops_keep_blocks", "gluonops_kept_bytes", "gluonops_place", "gluonops_honours_requests")
+# What Python calls in the library, with the types of the results. A library of older sources may lack some.
+FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_void_p, "gluonops_forget_call": None,
+             "gluonops_call": ctypes.c_int, "gluonops_call_error": ctypes.c_char_p,
+             "gluonops_target": ctypes.c_char_p, "gluonops_threads": ctypes.c_int, "gluonops_set_threads": None,
+             "gluonops_keep_blocks": ctypes.c_int, "gluonops_kept_bytes": ctypes.c_int64, "gluonops_place": None,
+             "gluonops_honours_requests": ctypes.c_bool}
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
 
-_lock = threading.Lock()
-_state = {"tried": False, "path": None, "reason": "it has not been loaded yet"}
+_state = {"path": None, "reason": "it has not been loaded yet"}
 
 
 def library_path() -> str:
@@ -63,35 +60,40 @@ def _is_registered(graph_name: str) -> bool:
     return hasattr(mx.nd, graph_name)
 
 
+def function(name: str) -> Callable:
+    """A function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
+    return getattr(_opened(_state["path"]), name)
+
+
+@functools.cache
+def _opened(path: str) -> ctypes.CDLL:
+    """The library of a file. An OSError if it is none, and an AttributeError if it lacks a function."""
+    library = ctypes.CDLL(path)   # MXNet gets the same copy
+    for name, result in FUNCTIONS.items():
+        getattr(library, name).restype = result
+    return library
+
+
 @functools.cache
 def honours_requests() -> bool:
     """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
-    ask = ctypes.CDLL(_state["path"]).gluonops_honours_requests
-    ask.restype = ctypes.c_bool
-    return ask()
+    return function("gluonops_honours_requests")()
 
 
 class Call:
     """An operator with its attributes, as a function of NDArrays.
 
-    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others.
-
-    Parameters
-    ----------
-    op : Op
-        One that the library has.
-    attrs : Attrs
+    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others. The library
+    has the operator.
     """
 
     def __init__(self, op: Op, attrs: tuple):
-        library = ctypes.CDLL(_state["path"])
-        library.gluonops_prepare_call.restype = c_void_p
         strings = op.strings(attrs)
         texts = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
-        self._prepared = c_void_p(library.gluonops_prepare_call(op.graph_name.encode(), *texts))
-        forget = weakref.finalize(self, library.gluonops_forget_call, self._prepared)
+        self._prepared = c_void_p(function("gluonops_prepare_call")(op.graph_name.encode(), *texts))
+        forget = weakref.finalize(self, function("gluonops_forget_call"), self._prepared)
         forget.atexit = False   # another thread may be in a call when the process ends
-        self._compute = library.gluonops_call
+        self._compute = function("gluonops_call")
         self._for_engine = c_void_p(operator_handle(op.graph_name)), *texts
         self._inputs = len(op.inputs)
         self._outputs = range(len(op.inputs), len(op.tensors))
@@ -104,7 +106,7 @@ class Call:
             tensors[i] = array.handle
         answer = self._compute(self._prepared, tensors)   # this thread computes; the outputs are behind the inputs
         if answer == REFUSED:
-            text = _call_error()
+            text = function("gluonops_call_error")().decode()
             raise errors.from_library(text) or mx.MXNetError(text)
         if answer == NOT_NOW:
             self._run_in_engine(tensors)
@@ -113,10 +115,7 @@ class Call:
     def _run_in_engine(self, tensors: ctypes.Array) -> None:
         """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
 
-        Parameters
-        ----------
-        tensors : ctypes.Array
-            Handles of the inputs. Those of the outputs are written behind them.
+        ``tensors``: handles of the inputs. Those of the outputs are written behind them.
         """
         handle, *texts = self._for_engine
         number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
@@ -125,29 +124,14 @@ class Call:
         tensors[self._inputs:] = outputs[:number.value]
 
 
-def _call_error() -> str:
-    """Why the thread's last call was refused."""
-    error = ctypes.CDLL(_state["path"]).gluonops_call_error
-    error.restype = ctypes.c_char_p
-    return error().decode()
+def invoke(name: str, inputs: list[mx.nd.NDArray], options: Mapping[str, Any],
+           out: list[mx.nd.NDArray] | None = None) -> mx.nd.NDArray | list[mx.nd.NDArray]:
+    """Run an operator of MXNet's or the library's by name, also one whose Python function takes no arrays.
 
-
-def forward(op: Op) -> Callable:
-    """The operator as a function of NDArrays."""
-    return getattr(mx.nd, op.graph_name)
-
-
-def backward(op: Op) -> Callable:
-    """The operator's gradient as a function: from head gradients, inputs and outputs to gradients of the inputs.
-
-    The Python function that MXNet generates for it takes no arrays, so this one calls the level below.
+    The gradient ``_backward_gluonops_<op>`` takes head gradients, inputs and outputs, and returns gradients of the
+    inputs.
     """
-    handle = operator_handle(f"_backward_{op.graph_name}")
-
-    def call(*arguments, out=None, **strings):
-        return _imperative_invoke(handle, list(arguments), list(strings), list(strings.values()), out, False, False)
-
-    return call
+    return _imperative_invoke(operator_handle(name), inputs, list(options), list(options.values()), out, False, False)
 
 
 @functools.cache
@@ -181,20 +165,13 @@ def reason() -> str | None:
 def load() -> bool:
     """Load the library into MXNet, once per process, without output. If it fails, :func:`reason` says why.
 
-    ``GLUONOPS_NATIVE=0`` switches it off.
-
-    Returns
-    -------
-    bool
-        Whether it is loaded.
+    ``GLUONOPS_NATIVE=0`` switches it off. Returns whether it is loaded.
     """
-    with _lock:
-        if not _state["tried"]:
-            _state["tried"] = True
-            _load()
+    _load()
     return loaded()
 
 
+@functools.cache
 def _load() -> None:
     path = library_path()
     _state["reason"] = mismatch_reason(path)
@@ -241,12 +218,10 @@ def mismatch_reason(path: str) -> str | None:
         damaged = stamp.damage(path)
         if damaged:
             return f"{path} is damaged: {damaged}; run: {BUILD}"
-        library = ctypes.CDLL(path)   # MXNet gets the same copy
-        describe, *_ = [getattr(library, name) for name in FUNCTIONS]
+        info = _opened(path).gluonops_build_info().decode()
     except (OSError, AttributeError) as error:
         return f"{path} is not a library of this gluonops: {error}; run: {BUILD}"
-    describe.restype = ctypes.c_char_p
-    built = dict(re.findall(r"(\w+)=(\S+)", describe().decode()))
+    built = dict(re.findall(r"(\w+)=(\S+)", info))
     for name, ours in (("gluonops", __version__), ("mxnet", mx.__version__)):
         if built.get(name) != ours:
             return f"{path} was built for {name} {built.get(name)}, and this is {name} {ours}; run: {BUILD}"
@@ -255,46 +230,26 @@ def mismatch_reason(path: str) -> str | None:
 
 def target() -> str | None:
     """The instruction set that the kernels use: ``base``, ``avx2`` or ``avx512``; None if not loaded."""
-    if not loaded():
-        return None
-    name = ctypes.CDLL(_state["path"]).gluonops_target
-    name.restype = ctypes.c_char_p
-    return name().decode()
+    return function("gluonops_target")().decode() if loaded() else None
 
 
 def threads() -> int | None:
     """How many threads an operator of the library uses at most; None if it is not loaded."""
-    return ctypes.CDLL(_state["path"]).gluonops_threads() if loaded() else None
-
-
-@functools.cache
-def function(name: str) -> Callable:
-    """A function of the loaded library by name. It returns nothing, and other threads of Python run meanwhile."""
-    found = getattr(ctypes.CDLL(_state["path"]), name)
-    found.restype = None
-    return found
+    return function("gluonops_threads")() if loaded() else None
 
 
 def set_threads(count: int) -> None:
     """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
     if loaded():
-        ctypes.CDLL(_state["path"]).gluonops_set_threads(count)
+        function("gluonops_set_threads")(count)
 
 
 def keep_blocks(most: int) -> bool:
     """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
-    if not loaded():
-        return False
-    function = ctypes.CDLL(_state["path"]).gluonops_keep_blocks
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int64]
-    inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, ctypes.c_void_p)
-    return bool(function(inside_mxnet, most))
+    inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, c_void_p)
+    return loaded() and bool(function("gluonops_keep_blocks")(inside_mxnet, ctypes.c_int64(most)))
 
 
 def kept_bytes() -> int:
     """How many bytes of freed blocks are kept now."""
-    if not loaded():
-        return 0
-    count = ctypes.CDLL(_state["path"]).gluonops_kept_bytes
-    count.restype = ctypes.c_int64
-    return count()
+    return function("gluonops_kept_bytes")() if loaded() else 0

@@ -40,22 +40,17 @@ def native_node(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], na
     other builds each input has a guard: the backward of an identity honours the request. Labels have one too, because
     they have a gradient of zeros.
     """
+    name = named["name"]
     if not native.honours_requests():
-        inputs = _guards(op, inputs, named["name"])
+        with _inserted("guard"):
+            inputs = [mx.sym.identity(value, name=f"{name}_{arg.name}_guard") for arg, value in zip(op.inputs, inputs)]
     if op.reads_head_gradient:
         return _returned(op, attrs, getattr(space, op.graph_name)(*inputs, **op.strings(attrs), **named))
     # A library's operator always needs a head gradient. Module gives a loss head none, but make_loss does. The mark
     # prevents a hybridized graph from merging two equal heads.
-    name = named["name"]
     result = getattr(space, op.graph_name)(*inputs, **op.strings(attrs), name=f"{name}_native")
     with _inserted("head", __gluonops_head__=name):
         return space.identity(space.make_loss(result, name=f"{name}_loss"), **named)
-
-
-def _guards(op: Op, inputs: Iterable[Array], name: str) -> list[mx.sym.Symbol]:
-    """An identity in front of each input of a node, named after the node and the input."""
-    with _inserted("guard"):
-        return [mx.sym.identity(value, name=f"{name}_{arg.name}_guard") for arg, value in zip(op.inputs, inputs)]
 
 
 def custom_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array],
@@ -107,17 +102,10 @@ def plain_layout(space: ModuleType, value: Array, like: Array | None = None, may
                  **named: str) -> Array:
     """A copy of a value in plain layout. The gradient is copied as well.
 
-    Parameters
-    ----------
-    space : mx.nd or mx.sym
-    value : NDArray or Symbol
-    like : NDArray or Symbol, optional
-        A value of the same shape. In a graph an identity gives its shape to the copy, because inference does not pass
-        a partly known shape through the copy. It works in place.
-    may_be_scalar : bool, default False
-        Whether inference may find no dimension for the value of a graph.
-    **named : str
-        ``name`` of the node, in a graph.
+    - ``like``: a value of the same shape. In a graph an identity gives its shape to the copy, because inference does
+      not pass a partly known shape through the copy. It works in place.
+    - ``may_be_scalar``: whether inference may find no dimension for the value of a graph.
+    - ``named``: the ``name`` of the node, in a graph.
     """
     if space is mx.nd:
         return value if value.ndim == 0 else space.squeeze(value, axis=())
@@ -156,8 +144,9 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
             outputs = _widened(op, space, attrs, inputs)
         else:
             outputs = _as_tuple(registry.get(op.name).reference.forward(space, attrs, *inputs))
-    if space is mx.nd:
-        return _returned(op, attrs, [_unless_input(value, inputs) for value in outputs])
+    if space is mx.nd:   # the reference may have returned an input itself
+        outputs = [mx.nd.identity(value) if any(value is given for given in inputs) else value for value in outputs]
+        return _returned(op, attrs, outputs)
     return _named_outputs(op, attrs, _returned(op, attrs, outputs), named["name"])
 
 
@@ -176,11 +165,6 @@ def _named_outputs(op: Op, attrs: tuple, result: Array | tuple, name: str) -> Ar
 
 def _as_tuple(result: Array | tuple) -> tuple:
     return result if isinstance(result, tuple) else (result,)
-
-
-def _unless_input(value: Array, inputs: Iterable[Array]) -> mx.nd.NDArray:
-    """A value, or its copy if the reference has returned an input itself."""
-    return mx.nd.identity(value) if any(value is given for given in inputs) else value
 
 
 def known_dtype(value: Array) -> str | None:

@@ -16,9 +16,6 @@ from . import cuda_source, registry, rtc
 from .contract import Op
 from .errors import OpError
 
-__all__ = ["ARCHITECTURES", "Compiler", "Program", "Usage", "compile_op", "exports", "remarks",
-           "usages"]
-
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
 
@@ -146,11 +143,6 @@ def usages(log: str, names: dict[str, str]) -> tuple[Usage, ...]:
     return tuple(sorted(kernels, key=lambda usage: usage.kernel))
 
 
-def has_dense_labels(op: Op) -> bool:
-    """Whether an attribute decides if labels are class indices or numbers of the data's type."""
-    return any(arg.dtype not in (*op.types, "A") for arg in op.inputs)
-
-
 def exports(op: Op, every: bool = True) -> list[str]:
     """The kernels of an operator for every combination of dtypes, or only for every dtype of its data.
 
@@ -159,7 +151,9 @@ def exports(op: Op, every: bool = True) -> list[str]:
     combinations = rtc.type_combinations(op)
     if not every:
         once = list({types["T"]: types for types in combinations}.values())
-        dense = [types for types in combinations if has_dense_labels(op) and types["L"] == types["T"]]
+        # An attribute decides whether labels are class indices or numbers of the data's type.
+        has_dense_labels = any(arg.dtype not in (*op.types, "A") for arg in op.inputs)
+        dense = [types for types in combinations if has_dense_labels and types["L"] == types["T"]]
         combinations = once + [types for types in dense if types not in once]
     return [rtc.export_name(op, direction, types) for types in combinations for direction in ("forward", "backward")]
 

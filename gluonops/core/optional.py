@@ -9,8 +9,6 @@ import warnings
 
 from .errors import OpError
 
-__all__ = ["require"]
-
 
 def require(module: str, where: str) -> types.ModuleType:
     """Import a module of a package that the extra ``detection`` installs.

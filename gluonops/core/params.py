@@ -22,8 +22,6 @@ from .files import check_name, check_regular
 if TYPE_CHECKING:
     import mxnet as mx
 
-__all__ = ["Entry", "as_numpy", "check_written", "digest", "entries", "read", "write"]
-
 LIST_MARK = 0x112
 # The marks in front of an array. An older file has the number of dimensions there.
 MARK_V1, MARK_V2, MARK_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA

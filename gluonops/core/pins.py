@@ -24,8 +24,7 @@ Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]
 def pinned(op: Op, attrs: tuple, inputs: Sequence[mx.sym.Symbol]) -> list[mx.sym.Symbol]:
     """The inputs of an operator, behind nodes that refuse shapes which do not fit the contract's patterns."""
     values, variables = attrs._asdict(), op.type_vars(attrs)
-    rule = next(rule for rule in op.rules if rule.holds(values, dict.fromkeys(arg.name for arg in op.inputs)))
-    patterns = [rule.patterns[arg.name] for arg in op.inputs]
+    patterns = [op.rule(attrs, {}).patterns[arg.name] for arg in op.inputs]
     first = _with_fixed_sizes(inputs[0], patterns[0], values)
     axes = _axes(patterns[0], values)
     result = [first]

@@ -7,8 +7,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 
-__all__ = ["COLUMNS", "bars", "columns", "in_notebook", "layers", "over"]
-
 COLUMNS, ROWS = 80, 24   # A log has so many, and so has a terminal that names none, as those of containers do.
 WIDEST = 100             # a bar has no more columns
 

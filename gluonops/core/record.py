@@ -7,7 +7,6 @@ parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &ar
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import math
 import re
@@ -18,79 +17,61 @@ from collections.abc import Iterator
 from .arguments import Arguments, attribute_type, attributes, dtypes_of_derived, enumerations, expression_of, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
-from .declarations import Array, Number, accumulator
+from .declarations import Array, Launch, Number, accumulator
 from .expressions import expression
-from .launch import Launch
 
 C_TYPES = {**Arguments.C_TYPES, "float16": "__half"}
 MEMORY_TYPES = {"uint16": "unsigned short", "uint32": "unsigned", "uint64": "unsigned long long", **C_TYPES}
 
 
 # -- the members ---------------------------------------------------------------------------------------------------
-@dataclasses.dataclass(frozen=True)
-class Member:
-    """A member of the record that is no tensor.
+class Member(typing.NamedTuple):
+    """A member of the record that is no tensor."""
 
-    Parameters
-    ----------
-    name : str
-    parameters : tuple of (str, str)
-        (type, name) of the kernel's parameters that it comes from. Types have the type variables.
-    values : dict of str to str
-        What the member, or its members, are set to.
-    arguments : callable
-        The value of each parameter, a number or a tuple of floats, from the value in Python.
-    """
     name: str
-    parameters: tuple
-    values: dict
+    parameters: tuple[tuple[str, str], ...]   # (type, name) of the kernel's; types have the type variables
+    values: dict[str, str]                    # what the member, or its members, are set to
+    # The value of each parameter, a number or a tuple of floats, from the value in Python.
     arguments: typing.Callable[[typing.Any], tuple]
 
 
-def _integer(name: str, value: str = "{}") -> Member:
-    return Member(name, (("int64_t", name),), {"": value.format(name)}, lambda given: (int(given),))
+# The type of a member -> the parameters, values and arguments of a :class:`Member`, with {} for its name.
+_FORMS = {
+    "int64_t": ((("int64_t", "{}"),), {"": "{}"}, lambda given: (int(given),)),
+    "bool": ((("int64_t", "{}"),), {"": "{} != 0"}, lambda given: (int(given),)),
+    "double": ((("double", "{}"),), {"": "{}"}, lambda given: (float(given),)),
+    "A": ((("double", "{}"),), {"": "A({})"}, lambda given: (float(given),)),
+    "Optional<int64_t>": ((("int64_t", "{}_given"), ("int64_t", "{}")), {".given": "{}_given != 0", ".value": "{}"},
+                          lambda given: (int(given is not None), int(given or 0))),
+    "Optional<double>": ((("int64_t", "{}_given"), ("double", "{}")), {".given": "{}_given != 0", ".value": "{}"},
+                         lambda given: (int(given is not None), float(given or 0))),
+    "List<double>": ((("const double *", "{}"), ("int64_t", "{}_count")), {".values": "{}", ".count": "{}_count"},
+                     lambda given: (given or (0.0,), len(given or ()))),
+    "Weights<A>": ((("const A *", "{}"), ("double", "{}_sum"), ("int64_t", "{}_given")),
+                   {".values": "{0}_given ? {0} : 0", ".sum": "{}_sum"},
+                   lambda given: (given or (1.0,), math.fsum(given or ()), int(given is not None))),
+}
+
+
+def _member(name: str, c_type: str) -> Member:
+    parameters, values, arguments = _FORMS[c_type]
+    return Member(name, tuple((kind, text.format(name)) for kind, text in parameters),
+                  {part: text.format(name) for part, text in values.items()}, arguments)
 
 
 def _member_of_attribute(op: Op, attr: Attr) -> Member:
-    name, c_type = attr.name, attribute_type(op, attr)
-    if c_type == "bool":
-        return _integer(name, "{} != 0")
-    if c_type == "int64_t":
-        return _integer(name)
-    if c_type == "double":
-        return Member(name, ((c_type, name),), {"": name}, lambda given: (float(given),))
+    c_type = attribute_type(op, attr)
     if isinstance(attr.kind, Choice):
-        return Member(name, (("int64_t", name),), {"": f"{c_type}({name})"},
+        return Member(attr.name, (("int64_t", attr.name),), {"": f"{c_type}({attr.name})"},
                       lambda given: (attr.kind.words.index(given),))
-    if c_type.startswith("Optional"):
-        item = c_type[len("Optional<"):-1]
-        convert = float if item == "double" else int
-        return Member(name, (("int64_t", f"{name}_given"), (item, name)),
-                      {".given": f"{name}_given != 0", ".value": name},
-                      lambda given: (int(given is not None), convert(given or 0)))
-    if c_type.startswith("List"):
-        return Member(name, (("const double *", name), ("int64_t", f"{name}_count")),
-                      {".values": name, ".count": f"{name}_count"},
-                      lambda given: (given or (0.0,), len(given or ())))
-    parameters = ("const A *", name), ("double", f"{name}_sum"), ("int64_t", f"{name}_given")
-    values = {".values": f"{name}_given ? {name} : 0", ".sum": f"{name}_sum"}
-    return Member(name, parameters, values, _weights)
-
-
-def _weights(given: tuple | None) -> tuple:
-    return given or (1.0,), math.fsum(given or ()), int(given is not None)
+    return _member(attr.name, c_type)
 
 
 def _member_of_number(name: str, given: str | Number, dtype: str) -> Member:
-    if dtype == "bool":
-        return _integer(name, "{} != 0")
     if isinstance(given, Number) and given.count:
         parameters = tuple(("int64_t", f"{name}{i}") for i in range(given.count))
         return Member(name, parameters, {f"[{i}]": f"{name}{i}" for i in range(given.count)}, tuple)
-    if dtype == "int64":
-        return _integer(name)
-    value = f"A({name})" if dtype == "A" else name
-    return Member(name, (("double", name),), {"": value}, lambda number: (float(number),))
+    return _member(name, C_TYPES.get(dtype, dtype))
 
 
 def _derived(op: Op) -> dict[str, str | Number]:
@@ -107,7 +88,7 @@ def _attributes(op: Op) -> list[Attr]:
 def members(op: Op) -> tuple[Member, ...]:
     """The dimensions, attributes and derived numbers of CUDA's record."""
     dtypes = dtypes_of_derived(op, _derived(op))
-    return (*[_integer(name) for name in op.dims],
+    return (*[_member(name, "int64_t") for name in op.dims],
             *[_member_of_attribute(op, attr) for attr in _attributes(op)],
             *[_member_of_number(name, given, dtypes[name]) for name, given in _derived(op).items()])
 
@@ -257,24 +238,14 @@ def table_dtypes(op: Op, dtypes: dict[str, str]) -> dict[str, str]:
 
 
 # -- what fills it -------------------------------------------------------------------------------------------------
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What a pass launches, but for the tensors and their requests.
+class Plan(typing.NamedTuple):
+    """What a pass launches, but for the tensors and their requests."""
 
-    Parameters
-    ----------
-    launch : Launch
-    steps : tuple of int
-        The argument ``step`` of each launch. Without words for steps, a launch has no such argument.
-    scratch : dict of str to int
-        The size of each array of scratch memory, in float64.
-    arguments : dict of str to (int, float or tuple of float)
-        The parameters behind ``step``. A tuple is an array in device memory.
-    """
     launch: Launch
-    steps: tuple
-    scratch: dict
-    arguments: dict
+    steps: tuple[int, ...]   # the argument ``step`` of each launch, which has none if there are no words for steps
+    scratch: dict[str, int]  # the size of each array of scratch memory, in float64
+    # The parameters behind ``step``. A tuple is an array in device memory.
+    arguments: dict[str, int | float | tuple[float, ...]]
 
 
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: str) -> Plan:

@@ -16,8 +16,6 @@ import numpy as np
 from .errors import OpError
 from .files import check_name, check_regular, read_lines
 
-__all__ = ["Item", "content", "index", "items", "parts", "records", "unpack"]
-
 MAGIC = 0xced7230a
 FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
 LABEL = 4   # bytes of a number

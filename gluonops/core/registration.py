@@ -12,16 +12,15 @@ import mxnet as mx
 
 from . import errors
 
-described = {}   # op_type -> attribute, package; see describe
+# For messages about Custom nodes that share an op_type: op_type -> the nodes' attribute with the name of the operator,
+# and the package that must be imported for the nodes to run.
+described: dict[str, tuple[str, str]] = {}
 
 
 def guarded(body: bool) -> Callable:
     """Decorate a callback so that its errors reach the user; see :mod:`gluonops.core.errors`.
 
-    Parameters
-    ----------
-    body : bool
-        True for ``forward`` and ``backward``, False for callbacks of a CustomOpProp.
+    ``body`` is True for ``forward`` and ``backward``, False for callbacks of a CustomOpProp.
     """
     def wrap(method: Callable) -> Callable:
         @functools.wraps(method)
@@ -82,20 +81,6 @@ def _callback_type(*signature: type) -> Callable:
 def add(op_type: str, prop: type) -> None:
     """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
     _register(op_type)(prop)
-
-
-def describe(op_type: str, attribute: str, package: str) -> None:
-    """Note a package whose Custom nodes share an ``op_type``, for messages about them.
-
-    Parameters
-    ----------
-    op_type : str
-    attribute : str
-        The nodes' attribute with the name of the operator.
-    package : str
-        The package that must be imported for the nodes to run.
-    """
-    described[op_type] = attribute, package
 
 
 def _print_unless_remembered(text: str) -> None:

@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import dataclasses
 import functools
+import itertools
 import os
 import threading
 import time
@@ -26,11 +27,10 @@ import mxnet as mx
 import numpy as np
 
 from ..runtime import driver
-from . import cuda_source, record
-from .contract import Op
-from .declarations import accumulator
+from . import cuda_source, record, registry
+from .contract import Op, cached
+from .declarations import Launch, accumulator
 from .errors import OpError
-from .launch import Launch
 from .record import C_TYPES, written
 
 Dim3 = tuple[int, int, int]
@@ -50,19 +50,11 @@ DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndar
 
 
 class Node(NamedTuple):
-    """What a launch depends on besides attributes and requests.
+    """What a launch depends on besides attributes and requests."""
 
-    Parameters
-    ----------
-    context : Context
-    shapes : tuple of tuple of int
-        The shape of each input. A scalar has the shape (1,).
-    dtypes : tuple of str
-        The dtype of each input.
-    """
     context: mx.Context
-    shapes: tuple
-    dtypes: tuple
+    shapes: tuple[tuple[int, ...], ...]   # of the inputs; a scalar has the shape (1,)
+    dtypes: tuple[str, ...]               # of the inputs
 
     @classmethod
     def created(cls, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
@@ -79,7 +71,6 @@ class Node(NamedTuple):
 
 def operators() -> list[str]:
     """The names of the operators that have CUDA kernels."""
-    from . import registry
     return [name for name, entry in registry.entries().items() if entry.op.cuda is not None]
 
 
@@ -106,11 +97,8 @@ def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
 
 def type_combinations(op: Op) -> list[dict[str, str]]:
     """Every assignment of dtypes to the type variables that the contract allows."""
-    combinations = [{}]
-    for variable, dtypes in op.types.items():
-        supported = [dtype for dtype in dtypes if dtype in C_TYPES]
-        combinations = [{**types, variable: dtype} for types in combinations for dtype in supported]
-    return combinations
+    supported = [[dtype for dtype in dtypes if dtype in C_TYPES] for dtypes in op.types.values()]
+    return [dict(zip(op.types, dtypes)) for dtypes in itertools.product(*supported)]
 
 
 @contextlib.contextmanager
@@ -141,7 +129,6 @@ def keep_alive(loaded: object) -> object:
 
 @functools.cache
 def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
-    from . import registry
     op = registry.get(op_name).op
     try:
         with same_locale():
@@ -155,7 +142,6 @@ def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
 
 @functools.cache
 def _kernel(op_name: str, direction: str, types: tuple, text: str) -> mx.rtc.CudaKernel:
-    from . import registry
     op = registry.get(op_name).op
     exports = tuple(export_name(op, d, dict(types)) for d in ("forward", "backward"))
     return keep_alive(_module(op_name, exports).get_kernel(exports[direction == "backward"], text))
@@ -195,14 +181,7 @@ class Start:
 class Pass:
     """The launches of one direction of a node. It has everything but the tensors.
 
-    Parameters
-    ----------
-    op : Op
-    direction : {'forward', 'backward'}
-    attrs : Attrs
-    requests : tuple of str
-        The request of each tensor in :func:`.record.written`.
-    node : Node
+    ``requests``: the request of each tensor in :func:`.record.written`.
     """
 
     def __init__(self, op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node):
@@ -226,11 +205,9 @@ class Pass:
         numbers = [_table(value, context, tables[name]) if isinstance(value, tuple) else value
                    for name, value in planned.arguments.items()]
         numbers_of_requests = [REQUESTS[request] for request in requests]
-        self._starts = []
-        for step in planned.steps:
-            step_argument = [step] if op.cuda.steps else []
-            self._starts.append(Start(kernel, context, *geometry(planned.launch),
-                                      numbers_of_requests + step_argument + numbers))
+        step_arguments = [[step] for step in planned.steps] if op.cuda.steps else [[]]
+        self._starts = [Start(kernel, context, *geometry(planned.launch), numbers_of_requests + step + numbers)
+                        for step in step_arguments]
 
     def __call__(self, read: list[mx.nd.NDArray], targets: list[mx.nd.NDArray]) -> None:
         """Launch. ``lock`` is held, so the steps of two nodes that share memory do not mix."""
@@ -244,10 +221,10 @@ class Pass:
         self._loaded = True
 
 
-_pass = functools.lru_cache(maxsize=1024)(Pass)
+_pass = functools.lru_cache(maxsize=1024)(Pass)   # a pass may keep memory of the GPU
 
 
-@functools.lru_cache(maxsize=1024)
+@cached
 def _types(op: Op, attrs: tuple, dtypes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """(type variable, dtype) of each type variable, ``"A"`` included, from the dtypes of the inputs."""
     variables = op.type_vars(attrs)
@@ -267,30 +244,12 @@ class _Failure:
 
 def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node, read: list[mx.nd.NDArray],
            targets: list[mx.nd.NDArray]) -> bool:
-    """Run a kernel.
+    """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
 
-    Parameters
-    ----------
-    op : Op
-    direction : {'forward', 'backward'}
-    attrs : Attrs
-    requests : tuple of str
-        The request of each target.
-    node : Node
-    read, targets : list of NDArray
-        The tensors of :func:`read` and :func:`written`. No tensor is empty or a scalar.
-
-    Returns
-    -------
-    bool
-        False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``. The
-        first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does
-        not start, for lack of memory, say, is tried again after a pause.
-
-    Raises
-    ------
-    OpError
-        There is no kernel, and MXNet has no code for this GPU, so that ``mx.nd`` cannot compute there.
+    Returns False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``.
+    The first time a RuntimeWarning says why. Source that does not compile is not compiled again. A kernel that does not
+    start, for lack of memory, say, is tried again after a pause. An OpError if there is no kernel, and MXNet has no
+    code for this GPU, so that ``mx.nd`` cannot compute there.
     """
     if op.cuda is None:
         _check_mxnet_computes(op, node, "the operator has none")

@@ -24,16 +24,13 @@ groups. If attributes decide among several declarations, each one has a conditio
 from __future__ import annotations
 
 import ast
+import copy
 import dataclasses
-import math
-import types
 from typing import Any, Union
 
 from .dims import Dim, Fixed, Size, plural
 from .errors import OpError
-from .expressions import Expression
-
-__all__ = ["Shapes", "bare_name", "normalized_axis", "sizes_of_terms"]
+from .expressions import Expression, expression
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +95,7 @@ def _dimension(text: str, attributes: list) -> Named | Sized:
     tree = ast.parse(text, mode="eval").body
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(attributes)
     if not names:
-        return Sized(Expression(text))
+        return Sized(expression(text))
     factors = {ast.Mult: [], ast.Div: []}
     while isinstance(tree, ast.BinOp) and type(tree.op) in factors:
         factors[type(tree.op)].insert(0, ast.unparse(tree.right))
@@ -110,7 +107,7 @@ def _dimension(text: str, attributes: list) -> Named | Sized:
 
 
 def _product(factors: list[str]) -> Expression | None:
-    return Expression(" * ".join(factors)) if factors else None
+    return expression(" * ".join(factors)) if factors else None
 
 
 class Shapes:
@@ -125,7 +122,7 @@ class Shapes:
 
     def __init__(self, when: str | None = None, whole: str | None = None, remedies: dict[str, str] | None = None,
                  **patterns: str):
-        self.when = None if when is None else Expression(when)
+        self.when = None if when is None else expression(when)
         self.whole_text = whole
         self.texts = patterns
         self.remedies = remedies or {}
@@ -134,8 +131,7 @@ class Shapes:
 
     def bind(self, attributes: list) -> Shapes:
         """The same declaration, parsed. A name in a pattern is an attribute or a dimension."""
-        bound = Shapes(whole=self.whole_text, remedies=self.remedies, **self.texts)
-        bound.when = self.when
+        bound = copy.copy(self)
         bound.patterns = {tensor: parse_pattern(text, attributes) for tensor, text in self.texts.items()}
         bound.whole = parse_pattern(self.whole_text, attributes) if self.whole_text else ()
         bound._check()
@@ -158,24 +154,13 @@ class Shapes:
         """The pattern of the first input."""
         return next(iter(self.patterns.values()))
 
-    def holds(self, values: dict, ndims: dict) -> bool:
-        """Whether the condition holds.
-
-        - ``values``: the attributes.
-        - ``ndims``: every input's number of dimensions.
-        """
-        if self.when is None:
-            return True
-        tensors = {name: types.SimpleNamespace(ndim=ndim) for name, ndim in ndims.items()}
-        return self.when({**values, **tensors})
-
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
 
         - ``values``: the attributes.
         - ``ndim``: number of dimensions of the first input.
         """
-        groups = self._groups(where, values, ndim)
+        groups = self.groups(where, values, ndim)
         counted = {name: count(value) for name, value in values.items()}
 
         def expanded(pattern: tuple) -> tuple:
@@ -184,8 +169,8 @@ class Shapes:
         patterns = {tensor: expanded(pattern) for tensor, pattern in self.patterns.items()}
         return patterns, expanded(self.whole)
 
-    def _groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
-        """Group -> its dimensions."""
+    def groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
+        """Group -> its dimensions. Arguments as of :meth:`expand`."""
         groups = [term for term in self.first if isinstance(term, Group)]
         at = [term for term in self.first if isinstance(term, At)]
         if at:
@@ -197,12 +182,8 @@ class Shapes:
             places = [range(begin, begin + ndim - others)]
         else:
             places = []
-        return {group.name: tuple(Dim(_place_name(group, place)) for place in numbers)
+        return {group.name: tuple(Dim(group.name if group.name and place == 0 else f"dim{place}") for place in numbers)
                 for group, numbers in zip(groups, places)}
-
-
-def _place_name(group: Group, place: int) -> str:
-    return group.name if group.name and place == 0 else f"dim{place}"
 
 
 def count(value: Any) -> Any:
@@ -216,40 +197,29 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
         dims = groups[term.name]
         if term.counts is None:
             return dims
-        return _repeated(dims, term.counts, _counts(where, term, values, len(dims)))
+        counts = values[term.counts]
+        if not isinstance(counts, tuple):   # an integer, for the axis
+            axis = normalized_axis(where, values[term.axis], len(dims))
+            counts = tuple(counts if i == axis else 1 for i in range(len(dims)))
+        return _repeated(dims, term.counts, counts)
     if isinstance(term, At):
         return (Dim(term.name),)
     if isinstance(term, Named):
-        mul = _factor(where, term.mul, counted)
-        div = _factor(where, term.div, counted)
+        factors = term.mul, term.div
+        mul, div = (factor and Size(factor.text, _checked(where, factor, counted, 1)) for factor in factors)
         return (Dim(term.name, term.text, mul, div),)
     label = term.size.text if term.size.names else None
     return (Fixed(_checked(where, term.size, counted, 0), label),)
 
 
-def _factor(where: str, expression: Expression | None, counted: dict) -> Size | None:
-    if expression is None:
-        return None
-    return Size(expression.text, _checked(where, expression, counted, 1))
-
-
-def _checked(where: str, expression: Expression, counted: dict, low: int) -> int:
+def _checked(where: str, size: Expression, counted: dict, low: int) -> int:
     """The value of an expression. An OpError if it is less than ``low`` or does not fit 64 bits."""
-    value = expression(counted)
+    value = size(counted)
     if value < low:
-        raise OpError(where, f"{expression.text} is {value}; expected at least {low}", "Choose other attributes")
+        raise OpError(where, f"{size.text} is {value}; expected at least {low}", "Choose other attributes")
     if value >= 2 ** 63:
-        raise OpError(where, f"{expression.text} is more than 2**63 - 1", "Choose smaller attributes")
+        raise OpError(where, f"{size.text} is more than 2**63 - 1", "Choose smaller attributes")
     return value
-
-
-def _counts(where: str, term: Group, values: dict, ndim: int) -> tuple:
-    """The numbers that multiply a group: the attribute's tuple, or its integer at the axis and 1 elsewhere."""
-    counts = values[term.counts]
-    if isinstance(counts, tuple):
-        return counts
-    axis = normalized_axis(where, values[term.axis], ndim)
-    return tuple(counts if i == axis else 1 for i in range(ndim))
 
 
 def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
@@ -279,16 +249,3 @@ def bare_name(term: Term) -> str | None:
         return term.name if term.counts is None else None
     is_bare = isinstance(term, At) or isinstance(term, Named) and term.mul is None and term.div is None
     return term.name if is_bare else None
-
-
-def sizes_of_terms(terms: tuple, attrs: tuple, shape: tuple) -> dict[str, int]:
-    """The size of each term that has a name, from the shape of a tensor with this pattern."""
-    at = next((getattr(attrs, term.axis) % len(shape) for term in terms if isinstance(term, At)), None)
-    left = len(shape)   # the dimensions from here on have been given to terms
-    sizes = {}
-    for i in reversed(range(len(terms))):
-        is_group = isinstance(terms[i], Group)
-        begin = (i if at is None or i == 0 else at + 1) if is_group else left - 1
-        sizes[bare_name(terms[i])] = math.prod(shape[begin:left])
-        left = begin
-    return {name: size for name, size in sizes.items() if name}

@@ -12,8 +12,6 @@ import pathlib
 import struct
 import zlib
 
-__all__ = ["append_stamp", "damage"]
-
 MARK = b"gluonops"
 STAMP = struct.Struct("<8sQI")   # the mark; the length and the CRC-32 of what is in front of the stamp
 

@@ -1,25 +1,39 @@
 """How a block is printed."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from mxnet.gluon import Block
 from mxnet.initializer import Initializer
 
-__all__ = ["call_text"]
+
+class Printed:
+    """A block that is printed as the call that made it, such as ``Softmax(axis=1, temperature=1.0)``.
+
+    ``_options`` has the arguments that the constructor has changed, as numbers of another type.
+    """
+
+    _options: Mapping[str, Any] = {}
+
+    def __new__(cls, *args: Any, **kwargs: Any):
+        block = super().__new__(cls)
+        given = inspect.signature(cls.__init__).bind_partial(block, *args, **kwargs)
+        given.apply_defaults()
+        block._given = {name: value for name, value in given.arguments.items() if name not in ("self", "kwargs")}
+        return block
+
+    def __repr__(self):
+        return call_text(self, {name: self._options.get(name, value) for name, value in self._given.items()})
 
 
-def call_text(block: Block, arguments: Mapping[str, Any]) -> str:
-    """The class of a block and the arguments it was made with, such as ``Softmax(axis=1, temperature=1.0)``."""
-    return _call(block, arguments)
-
-
-def _call(made: object, arguments: Mapping[str, Any]) -> str:
+def call_text(block: Block | Initializer, arguments: Mapping[str, Any]) -> str:
+    """The class of a block and the arguments it was made with."""
     values = ", ".join(f"{name}={_text(value)}" for name, value in arguments.items())
-    return f"{type(made).__name__}({values})"
+    return f"{type(block).__name__}({values})"
 
 
 def _text(value: object) -> str:
     """A value; an initializer as the call that made it, which MXNet prints as an address."""
-    return _call(value, value._kwargs) if isinstance(value, Initializer) else str(value)
+    return call_text(value, value._kwargs) if isinstance(value, Initializer) else str(value)

@@ -7,8 +7,6 @@ from ..runtime import memory, threads
 from . import native
 from .errors import OpError
 
-__all__ = ["tune_memory", "tune_threads"]
-
 TUNE_MEMORY = "GLUONOPS_TUNE_MEMORY"
 SHARE = 8   # one part in so many of the usable memory is kept at most
 

@@ -206,4 +206,4 @@ class Properties(mx.operator.CustomOpProp):
 
 
 registration.add(OP_TYPE, Properties)
-registration.describe(OP_TYPE, attribute="operator", package="gluonops.legacy")
+registration.described[OP_TYPE] = "operator", "gluonops.legacy"

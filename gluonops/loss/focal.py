@@ -5,28 +5,21 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
 from .. import ops
-from ..core.attributes import Attr, Bool, Float, Int, Optional
+from ..core.attributes import Bool, Float, Int, Optional, parsed
 from ..core.emitter import Array
 from ..core.errors import OpError
 from ..core.shapes import normalized_axis
-from ..core.text import call_text
+from ..core.text import Printed
 from ..ops.sigmoid_focal_loss.contract import OP
 
 __all__ = ["FocalLoss"]
 
-OPTIONS = (
-    Attr("axis", Int(), -1),
-    Attr("alpha", Optional(Float(low=0)), 0.25),
-    Attr("gamma", Float(low=0), 2.0),
-    Attr("sparse_label", Bool(), True),
-    Attr("from_logits", Bool(), False),
-    Attr("eps", Float(above=0), 1e-12),
-    Attr("size_average", Bool(), True),
-)
+OPTIONS = {"axis": Int(), "alpha": Optional(Float(low=0)), "gamma": Float(low=0), "sparse_label": Bool(),
+           "from_logits": Bool(), "eps": Float(above=0), "size_average": Bool()}
 NO_WEIGHTS = -1   # the operator's alpha for it
 
 
-class FocalLoss(Loss):
+class FocalLoss(Printed, Loss):
     """Cross-entropy with less weight on easy examples, with the arguments of gluoncv's ``FocalLoss``.
 
     Each class is a separate binary classification, as in the paper. The loss of each is that of
@@ -77,14 +70,9 @@ class FocalLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         given = {"axis": axis, "alpha": alpha, "gamma": gamma, "sparse_label": sparse_label, "eps": eps,
                  "from_logits": from_logits, "size_average": size_average}
-        for option in OPTIONS:
-            setattr(self, f"_{option.name}", option.parse("FocalLoss", given[option.name]))
+        self._options = parsed("FocalLoss", OPTIONS, given)
         self._focal = {"alpha": NO_WEIGHTS if alpha is None else alpha, "gamma": gamma}
         OP.parse(self._focal)
-
-    def __repr__(self):
-        options = {option.name: getattr(self, f"_{option.name}") for option in OPTIONS}
-        return call_text(self, {**options, "weight": self._weight, "batch_axis": self._batch_axis})
 
     def forward(self, pred: Array, label: Array, *args: Array) -> Array:
         if isinstance(pred, NDArray) and isinstance(label, NDArray):
@@ -92,9 +80,9 @@ class FocalLoss(Loss):
         return super().forward(pred, label, *args)
 
     def _check_shapes(self, pred, label):
-        axis = normalized_axis("FocalLoss", self._axis, pred.ndim, "pred")
+        axis = normalized_axis("FocalLoss", self._options["axis"], pred.ndim, "pred")
         allowed = [pred.shape]
-        if self._sparse_label:
+        if self._options["sparse_label"]:
             before, after = pred.shape[:axis], pred.shape[axis + 1:]
             allowed = [before + after, before + (1,) + after]
         if label.shape not in allowed:
@@ -102,22 +90,24 @@ class FocalLoss(Loss):
                           f"shape {pred.shape}", "Reshape label, or set sparse_label or axis")
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):
-        positive = self._onehot(F, pred, label) if self._sparse_label else label
-        logits = self._logits(F, pred) if self._from_logits else pred
+        positive = self._onehot(F, pred, label) if self._options["sparse_label"] else label
+        logits = self._logits(F, pred) if self._options["from_logits"] else pred
         terms = ops.sigmoid_focal_loss(logits, positive, **self._focal)
         terms = _apply_weighting(F, terms, self._weight, sample_weight)
-        reduce = F.mean if self._size_average else F.sum
+        reduce = F.mean if self._options["size_average"] else F.sum
         return reduce(terms, axis=self._batch_axis, exclude=True)
 
     def _logits(self, F, probability):
         """What the sigmoid makes the probabilities of."""
-        return F.log(F.maximum(probability, self._eps)) - F.log(F.maximum(1 - probability, self._eps))
+        eps = self._options["eps"]
+        return F.log(F.maximum(probability, eps)) - F.log(F.maximum(1 - probability, eps))
 
     def _onehot(self, F, pred, label):
         """1 at the label's class and 0 elsewhere, in the shape and dtype of `pred`, which has the number of classes."""
         pred = F.BlockGrad(pred)
-        label = F.reshape_like(label, F.slice_axis(pred, axis=self._axis, begin=0, end=1))
+        axis = self._options["axis"]
+        label = F.reshape_like(label, F.slice_axis(pred, axis=axis, begin=0, end=1))
         label = F.cast(label, dtype="float64")   # float64 holds every index exactly
-        index = F.squeeze(F.contrib.index_array(pred, axes=(self._axis,)), axis=-1)
+        index = F.squeeze(F.contrib.index_array(pred, axes=(axis,)), axis=-1)
         is_class = F.broadcast_equal(F.cast(index, dtype="float64"), label)
         return F.where(is_class, F.ones_like(pred), F.zeros_like(pred))

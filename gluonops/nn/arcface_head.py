@@ -7,24 +7,19 @@ from mxnet.gluon import HybridBlock
 from mxnet.ndarray import NDArray
 
 from ..core import labels as _labels
-from ..core.attributes import Attr, Bool, Float, Int
+from ..core.attributes import Bool, Float, Int, parsed
 from ..core.emitter import Array
 from ..core.errors import OpError
-from ..core.text import call_text
+from ..core.text import Printed
 from ..ops import margin_softmax_cross_entropy as _margin_softmax_cross_entropy
 from ..ops._labels.reference import exact, ignored_mask
 from ..ops.margin_softmax_cross_entropy.contract import OP
 
 WHERE = "nn.ArcFaceHead"
-SIZES = (
-    Attr("classes", Int(1), None),
-    Attr("features", Int(1), None),
-)
-SAMPLE_RATE = Attr("sample_rate", Float(above=0), 1.0)
-SPARSE_GRAD = Attr("sparse_grad", Bool(), False)
+OPTIONS = {"classes": Int(1), "features": Int(1), "sample_rate": Float(above=0), "sparse_grad": Bool()}
 
 
-class ArcFaceHead(HybridBlock):
+class ArcFaceHead(Printed, HybridBlock):
     """The loss of embeddings: their cosines with a learned centre of each class, and a margin softmax.
 
     Embeddings and centres are divided by their lengths. The product is MXNet's FullyConnected. The defaults are those
@@ -75,17 +70,19 @@ class ArcFaceHead(HybridBlock):
                  m3: float = 0.0, easy_margin: bool = False, ignore_label: int | None = None, sample_rate: float = 1.0,
                  sparse_grad: bool = False, weight_initializer: str | mx.init.Initializer | None = None, **kwargs):
         super().__init__(**kwargs)
-        self._weight_initializer = weight_initializer
-        self._classes, self._features = (size.parse(WHERE, value) for size, value in zip(SIZES, (classes, features)))
+        self._options = parsed(WHERE, OPTIONS, {"classes": classes, "features": features, "sample_rate": sample_rate,
+                                                "sparse_grad": sparse_grad})
+        self._classes, self._features, self._sample_rate, self._sparse_grad = self._options.values()
         self._margins = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin}
         self._attrs = OP.parse({**self._margins, "ignore_label": ignore_label})
         self._ignore_label = ignore_label
-        self._sample_rate = _checked_rate(sample_rate)
+        if self._sample_rate > 1:
+            raise OpError(WHERE, f"sample_rate is {self._sample_rate}; expected a number above 0 and at most 1",
+                          "Pass the share of the classes, such as 0.1")
         self._sampled = int(self._sample_rate * classes) if classes > 1 else 1   # number of classes
         if self._sampled < min(2, classes):
             raise OpError(WHERE, f"sample_rate is {sample_rate}, which samples {self._sampled} of {classes} classes; "
                           "expected at least 2", "Choose a higher sample_rate: with one class, every loss is 0")
-        self._sparse_grad = SPARSE_GRAD.parse(WHERE, sparse_grad)
         if sparse_grad and not self._samples:
             raise OpError(WHERE, f"sparse_grad is True and sample_rate is {sample_rate}; without sampling the gradient "
                           "has every row", "Leave sparse_grad out, or choose a lower sample_rate")
@@ -97,11 +94,6 @@ class ArcFaceHead(HybridBlock):
     @property
     def _samples(self):
         return self._sampled < self._classes
-
-    def __repr__(self):
-        return call_text(self, {"classes": self._classes, "features": self._features, **self._margins,
-                                "ignore_label": self._ignore_label, "sample_rate": self._sample_rate,
-                                "sparse_grad": self._sparse_grad, "weight_initializer": self._weight_initializer})
 
     def cosines(self, data: NDArray) -> NDArray:
         """The cosines of embeddings with the centres of all classes, (batch, classes): the largest is the prediction.
@@ -166,14 +158,6 @@ class ArcFaceHead(HybridBlock):
         is_own = F.cast(is_own, dtype="float32")
         ranks = F.random.uniform_like(is_own) + 2 * is_own
         return F.sort(F.topk(ranks, k=self._sampled, ret_typ="indices", dtype="int32"))
-
-
-def _checked_rate(sample_rate):
-    rate = SAMPLE_RATE.parse(WHERE, sample_rate)
-    if rate > 1:
-        raise OpError(WHERE, f"sample_rate is {rate}; expected a number above 0 and at most 1",
-                      "Pass the share of the classes, such as 0.1")
-    return rate
 
 
 def _cosines(F, data, weight, count):

@@ -7,17 +7,13 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Attr, Int
-from ..core.text import call_text
+from ..core.attributes import Int, parsed
+from ..core.text import Printed
 
-OPTIONS = (
-    Attr("channels", Int(1), None),
-    Attr("filter_size", Int(2), 4),
-    Attr("stride", Int(1), 2),
-)
+OPTIONS = {"channels": Int(1), "filter_size": Int(2), "stride": Int(1)}
 
 
-class BlurPool(HybridBlock):
+class BlurPool(Printed, HybridBlock):
     """Downsampling after a binomial filter, so that the result changes little if the input is shifted by a pixel.
 
     A max pooling of stride 2 becomes a max pooling of stride 1 and this layer; a convolution of stride 2 becomes one of
@@ -49,7 +45,7 @@ class BlurPool(HybridBlock):
     def __init__(self, channels: int, filter_size: int = 4, stride: int = 2, **kwargs):
         super().__init__(**kwargs)
         given = {"channels": channels, "filter_size": filter_size, "stride": stride}
-        self._options = {option.name: option.parse("BlurPool", given[option.name]) for option in OPTIONS}
+        self._options = parsed("BlurPool", OPTIONS, given)
         row = np.array([math.comb(filter_size - 1, i) for i in range(filter_size)]) / 2 ** (filter_size - 1)
         weight = np.broadcast_to(np.outer(row, row), (channels, 1, filter_size, filter_size))
         with self.name_scope():
@@ -61,6 +57,3 @@ class BlurPool(HybridBlock):
         padded = F.pad(data, mode="reflect", pad_width=(0, 0, 0, 0, before, after, before, after))
         return F.Convolution(padded, weight, kernel=(size, size), num_filter=channels, num_group=channels,
                              stride=(stride, stride), no_bias=True)
-
-    def __repr__(self):
-        return call_text(self, self._options)

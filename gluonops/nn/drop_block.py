@@ -3,15 +3,14 @@ from __future__ import annotations
 
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Attr, Float, Int
-from ..core.text import call_text
+from ..core.attributes import Float, Int, parsed
+from ..core.text import Printed
 
-PROBABILITY = Attr("drop_prob", Float(low=0, below=1), 0.1)
-SIZE = Attr("block_size", Int(1), 7)
+OPTIONS = {"drop_prob": Float(low=0, below=1), "block_size": Int(1)}
 TINY = 1e-6   # the smallest share that is kept, where every element is dropped
 
 
-class DropBlock(HybridBlock):
+class DropBlock(Printed, HybridBlock):
     """Dropout of square blocks of a feature map, in each channel. At inference it does nothing.
 
     Every place is the centre of a dropped block with the same probability, chosen so that an element is dropped with
@@ -41,20 +40,17 @@ class DropBlock(HybridBlock):
 
     def __init__(self, drop_prob: float = 0.1, block_size: int = 7, **kwargs):
         super().__init__(**kwargs)
-        self._drop_prob = PROBABILITY.parse("DropBlock", drop_prob)
-        self._block_size = SIZE.parse("DropBlock", block_size)
+        self._options = parsed("DropBlock", OPTIONS, {"drop_prob": drop_prob, "block_size": block_size})
         # An element is kept if none of the block_size^2 centres around it is drawn.
         self._centre_prob = 1 - (1 - drop_prob) ** (1 / block_size ** 2)
 
     def hybrid_forward(self, F, data):
-        before = self._block_size // 2
-        after = self._block_size - 1 - before
+        size = self._options["block_size"]
+        before = size // 2
+        after = size - 1 - before
         places = F.pad(F.ones_like(data), mode="constant", constant_value=1,
                        pad_width=(0, 0, 0, 0, before, after, before, after))
         is_centre = F.Dropout(places, p=self._centre_prob) == 0
-        dropped = F.Pooling(is_centre, kernel=(self._block_size, self._block_size), pool_type="max")
+        dropped = F.Pooling(is_centre, kernel=(size, size), pool_type="max")
         kept = F.BlockGrad(1 - dropped)
         return F.broadcast_div(data * kept, F.maximum(F.mean(kept), TINY))
-
-    def __repr__(self):
-        return call_text(self, {"drop_prob": self._drop_prob, "block_size": self._block_size})

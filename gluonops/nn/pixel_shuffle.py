@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Attr, Int
-from ..core.text import call_text
+from ..core.attributes import Int, parsed
+from ..core.text import Printed
 from ..ops import reorg as _reorg
 
-FACTOR = Attr("factor", Int(1), None)
+OPTIONS = {"factor": Int(1)}
 
 
-class PixelShuffle(HybridBlock):
+class PixelShuffle(Printed, HybridBlock):
     """Channels become blocks of ``factor`` x ``factor`` pixels, in the order of PyTorch's ``PixelShuffle``.
 
     It is :func:`gluonops.ops.reorg` in the mode ``CRD``, reversed.
@@ -38,13 +38,10 @@ class PixelShuffle(HybridBlock):
 
     def __init__(self, factor: int, **kwargs):
         super().__init__(**kwargs)
-        self._factor = FACTOR.parse(type(self).__name__, factor)
+        self._options = parsed(type(self).__name__, OPTIONS, {"factor": factor})
 
     def hybrid_forward(self, F, data):
-        return _reorg(data, self._factor, "CRD", self.REVERSE)
-
-    def __repr__(self):
-        return call_text(self, {"factor": self._factor})
+        return _reorg(data, self._options["factor"], "CRD", self.REVERSE)
 
 
 class PixelUnshuffle(PixelShuffle):

@@ -7,10 +7,10 @@ from mxnet.gluon import HybridBlock
 
 from ..core.concat import concat
 from ..core.errors import OpError
-from ..core.text import call_text
+from ..core.text import Printed
 
 
-class SPP(HybridBlock):
+class SPP(Printed, HybridBlock):
     """Spatial pyramid pooling as in YOLOv3-SPP: the input, and its max poolings of several sizes, in one tensor.
 
     The poolings have stride 1, and the size of the map stays the same.
@@ -38,15 +38,13 @@ class SPP(HybridBlock):
 
     def __init__(self, sizes: Sequence[int] = (5, 9, 13), **kwargs):
         super().__init__(**kwargs)
-        self._sizes = tuple(sizes)
-        for size in self._sizes:
+        sizes = tuple(sizes)
+        self._options = {"sizes": sizes}
+        for size in sizes:
             if size < 1 or size % 2 == 0:
-                raise OpError("SPP", f"sizes is {self._sizes}; expected odd numbers of at least 1", "Pass other sizes")
+                raise OpError("SPP", f"sizes is {sizes}; expected odd numbers of at least 1", "Pass other sizes")
 
     def hybrid_forward(self, F, data):
         pooled = [F.Pooling(data, kernel=(size, size), pad=(size // 2, size // 2), pool_type="max")
-                  for size in self._sizes]
+                  for size in self._options["sizes"]]
         return concat(F, [data, *pooled])
-
-    def __repr__(self):
-        return call_text(self, {"sizes": self._sizes})

@@ -3,16 +3,13 @@ from __future__ import annotations
 
 from mxnet.gluon import HybridBlock, nn
 
-from ..core.attributes import Attr, Int
-from ..core.text import call_text
+from ..core.attributes import Int, parsed
+from ..core.text import Printed
 
-OPTIONS = (
-    Attr("channels", Int(1), None),
-    Attr("reduction", Int(1), 16),
-)
+OPTIONS = {"channels": Int(1), "reduction": Int(1)}
 
 
-class SqueezeExcite(HybridBlock):
+class SqueezeExcite(Printed, HybridBlock):
     """Channels times weights from 0 to 1 that follow from the means of all channels.
 
     ``out = data * sigmoid(expand(relu(squeeze(mean(data)))))``, where squeeze and expand are dense layers with a bias,
@@ -41,8 +38,7 @@ class SqueezeExcite(HybridBlock):
 
     def __init__(self, channels: int, reduction: int = 16, **kwargs):
         super().__init__(**kwargs)
-        given = {"channels": channels, "reduction": reduction}
-        self._options = {option.name: option.parse("SqueezeExcite", given[option.name]) for option in OPTIONS}
+        self._options = parsed("SqueezeExcite", OPTIONS, {"channels": channels, "reduction": reduction})
         squeezed = max(1, channels // reduction)
         with self.name_scope():
             self.squeeze = nn.Conv2D(squeezed, 1, in_channels=channels, activation="relu")
@@ -51,6 +47,3 @@ class SqueezeExcite(HybridBlock):
     def hybrid_forward(self, F, data):
         means = F.mean(data, axis=(2, 3), keepdims=True)
         return F.broadcast_mul(data, self.expand(self.squeeze(means)))
-
-    def __repr__(self):
-        return call_text(self, self._options)

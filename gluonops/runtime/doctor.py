@@ -16,8 +16,6 @@ import types
 from ..version import __version__
 from . import cuda_libraries, driver, mxnet_wheel, support
 
-__all__ = ["doctor"]
-
 PACKAGE = pathlib.Path(__file__).parents[1]
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 
@@ -57,7 +55,8 @@ def examine() -> Report:
         if "nn" in gluonops.__all__:
             _examine_mxnet(report)
             _examine_backends(report, gluonops.core.backend)
-            _examine_tuning(report, gluonops.core.tuning)
+            report.update(gluonops.core.tuning.examine())
+            report["hints"] += report["threads"].pop("problems")   # what could not be set in this process
         else:
             report["problems"].append(support.NO_MXNET)
     _examine_gpus(report)
@@ -188,12 +187,6 @@ def _examine_packages(report: dict) -> None:
         report["hints"].append("The examples need more. Run: pip install " + " ".join(f"'{name}'" for name in missing))
     if not shutil.which("dot"):
         report["hints"].append("mx.viz.plot_network draws a network only if Graphviz's program dot is installed")
-
-
-def _examine_tuning(report: dict, tuning: types.ModuleType) -> None:
-    """Threads and memory; hints at what could not be set in this process."""
-    report.update(tuning.examine())
-    report["hints"] += report["threads"].pop("problems")
 
 
 def render(report: dict) -> str:

@@ -9,8 +9,6 @@ import sys
 import traceback
 import types
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Replace ``sys.excepthook``. It prints everything else as before. The exit status stays that of Ctrl-C."""
@@ -27,10 +25,6 @@ def install() -> None:
 
 def _is_importing(place: types.TracebackType | None) -> bool:
     """Whether an exception comes out of a module that another one imports, or out of the import itself."""
-    return any(_belongs_to_import(frame) for frame, _ in traceback.walk_tb(place))
-
-
-def _belongs_to_import(frame: types.FrameType) -> bool:
-    if frame.f_code.co_filename.startswith("<frozen importlib"):
-        return True
-    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__"
+    return any(frame.f_code.co_filename.startswith("<frozen importlib")
+               or frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__"
+               for frame, _ in traceback.walk_tb(place))

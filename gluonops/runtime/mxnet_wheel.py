@@ -34,8 +34,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 
-__all__ = ["VARIANTS", "InstallError", "add_arguments", "headers", "is_current", "run"]
-
 HERE = pathlib.Path(__file__).resolve().parent
 ARM = runpy.run_path(str(HERE / "arm_blas.py"))
 WHERE = "gluonops.install-mxnet"
@@ -144,10 +142,7 @@ def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
 def headers(folder: pathlib.Path) -> pathlib.Path:
     """Put what the C++ library is compiled against into a folder, from MXNet's wheel; return its path there.
 
-    Raises
-    ------
-    InstallError
-        pip cannot download the wheel.
+    An InstallError if pip cannot download the wheel.
     """
     with _downloaded(VARIANTS["cpu"], "x86_64") as original, zipfile.ZipFile(original) as wheel:
         names = [name for name in wheel.namelist() if re.match(r"mxnet/(include/|src/|libinfo\.py)", name)]

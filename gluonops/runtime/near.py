@@ -7,8 +7,6 @@ import re
 import typing
 from collections.abc import Iterable
 
-__all__ = ["Parser", "perhaps"]
-
 
 def perhaps(name: str, known: Iterable[str]) -> str:
     """``Perhaps you mean 'x'``, where x is the known name that is most like this one. Empty if none is."""

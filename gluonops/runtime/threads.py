@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from . import cgroups
 
-__all__ = ["chosen_environment", "examine", "usable_cores"]
-
 SWITCH = "GLUONOPS_TUNE_THREADS"
 # MXNet takes each of them as the user's decision about the number of threads.
 COUNTS = ("OMP_NUM_THREADS", "MXNET_OMP_MAX_THREADS")

@@ -111,7 +111,7 @@ def run_abs(values=(-1, 2), context=None, dtype="float32", request="write"):
     entry = registry.get("abs")
     data = mx.nd.array(values, context, dtype)
     output = mx.nd.ones_like(data)
-    custom.Operator(entry, entry.op.parse({})).forward(True, [request], [data], [output], [])
+    custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data])).forward(True, [request], [data], [output], [])
     return output.asnumpy()
 
 
@@ -135,7 +135,7 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     dtypes = op.infer_type(attrs, {op.inputs[0].name: dtype})
     arrays = {t.name: mx.nd.zeros(shapes[t.name], dtype=dtypes[t.name]) for t in op.tensors}
     inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
-    operator = custom.Operator(registry.get(name), attrs)
+    operator = custom.Operator(registry.get(name), attrs, rtc.Node.of(inputs))
     operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
     requests = ["add"] + ["write"] * (len(inputs) - 1)
     operator.backward(requests, [a.copy() for a in outputs], inputs, outputs, [a.copy() for a in inputs], [])
@@ -367,7 +367,7 @@ class TestFallback:
         data, label = mx.nd.ones((2, 3)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in entry.op.outputs]
         gradients = [mx.nd.ones((2, 3)), mx.nd.ones((2,))]
-        operator = custom.Operator(entry, entry.op.parse({}))
+        operator = custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data, label]))
         operator.backward(["write", "write"], outputs, [data, label], outputs, gradients, [])
         assert not gradients[1].asnumpy().any() and len(launches) == 1 and bool(copied) == (not computes)
 
@@ -408,7 +408,7 @@ class TestPrepared:
         attrs = entry.op.parse({})
         data = mx.nd.ones((2, 1 << 17))
         for _ in range(2):
-            custom.Operator(entry, attrs).forward(True, ["write"], [data], [data.copy()], [])
+            custom.Operator(entry, attrs, rtc.Node.of([data])).forward(True, ["write"], [data], [data.copy()], [])
         arrays = [given["counts"] for _, given in launches]
         assert len(arrays) == 4 and len({id(array) for array in arrays}) == 1   # two launches of each node
 
@@ -419,7 +419,8 @@ class TestPrepared:
         data, label = mx.nd.ones((2, 1 << 17)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in range(3)]
         for _ in range(2):
-            custom.Operator(entry, entry.op.parse({})).forward(True, ["write"] * 3, [data, label], outputs, [])
+            operator = custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data, label]))
+            operator.forward(True, ["write"] * 3, [data, label], outputs, [])
         assert len({id(given["sums"]) for _, given in launches}) == arrays
         assert len({id(given["counts"]) for _, given in launches}) == 1, "its zeros are needed"
 
