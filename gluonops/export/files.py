@@ -42,7 +42,9 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
         epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
     _, path = paths_of(prefix, epoch)
-    values = _read_parameters(where, path)
+    if not os.path.isfile(path):
+        raise OpError(where, f"there is no file {path}", "Pass another epoch")
+    values = without_tags(where, path, load_arrays(where, path, "Export the net again"))
     with _naming(prefix):   # a node may not fit this gluonops
         canonicalize_graph(graph)
     variables = set(graph.variables())
@@ -76,13 +78,6 @@ def read_graph(where: str, path: str) -> Graph:
     return graph
 
 
-def _read_parameters(where: str, path: str) -> Arrays:
-    """The arrays of a parameter file by name, without ``arg:`` and ``aux:``."""
-    if not os.path.isfile(path):
-        raise OpError(where, f"there is no file {path}", "Pass another epoch")
-    return without_tags(where, path, load_arrays(where, path, "Export the net again"))
-
-
 def _note(text: str) -> None:
     warnings.warn(text, ExportWarning, stacklevel=5)
 
@@ -113,7 +108,10 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
         missing = [name for name in without_value if name in parameters]
     fits_nothing = bool(values) and not values.keys() & set(variables)
     if missing or fits_nothing:
-        raise _without_value(where, path, missing, values)
+        names = ", ".join(sorted(values)[:3]) + (", ..." if len(values) > 3 else "")
+        raise OpError(where, f"{path} has no value for {listed(missing) or 'this graph'}; it has "
+                      f"{names or 'none at all'}",
+                      "Pass the parameters exported with this symbol: net.save_parameters uses other names")
 
     if not inputs:   # MXNet would infer wrong shapes instead of none
         return
@@ -151,14 +149,6 @@ def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str
     if written.get("epoch") == epoch and written.get("sha256") != params.digest(values):
         raise OpError(where, f"{path} is not the file that was written with its symbol JSON: the values differ",
                       "Export the net again, or save other parameters under another epoch")
-
-
-def _without_value(where: str, path: str, missing: list[str], values: Arrays) -> OpError:
-    names = ", ".join(sorted(values)[:3])
-    if len(values) > 3:
-        names += ", ..."
-    return OpError(where, f"{path} has no value for {listed(missing) or 'this graph'}; it has {names or 'none at all'}",
-                   "Pass the parameters exported with this symbol: net.save_parameters uses other names")
 
 
 def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:

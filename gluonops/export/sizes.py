@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -60,66 +60,71 @@ class Sizes:
                  where: str = "export.onnx"):
         outputs = _Outputs(graph)
         known = {name: value.shape for name, value in values.items()}
-        try:
-            self.shape = outputs.infer_shape({**known, **shapes})
-        except _Refused as error:
-            raise refused(where, shapes, error) from error
-        if dynamic_batch:
-            self.shape = _with_open_batch(outputs, known, shapes)
-
         types = {name: value.dtype for name, value in values.items()}
         types.update(dict.fromkeys(shapes, np.dtype(dtype)))
         try:
+            self.shape = outputs.infer_shape({**known, **shapes})
+            if dynamic_batch:
+                self.shape = _with_open_batch(outputs, known, shapes)
             self.dtype = outputs.infer_type(types, self.shape)
-        except _Refused as error:
-            raise refused(where, shapes, error) from error
+        except rules.Misfit as misfit:
+            raise refused(where, shapes, misfit) from misfit
 
 
 def fits(graph: Graph, shapes: Shapes) -> bool:
     """Whether a graph takes inputs and parameters of these shapes."""
     try:
         _Outputs(graph).infer_shape(shapes)
-    except _Refused:
+    except rules.Misfit:
         return False
     return True
 
 
 def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
-    """The shapes of variables and other outputs, as far as they follow; none if the graph does not take the shapes."""
-    found = {}
+    """The shapes of variables and other outputs, as far as they follow; none if the graph does not take the shapes.
+
+    ``shapes``: those of variables, also of other ones than the graph's.
+    """
+    shapes, found = _of_variables(graph, shapes), {}
     with contextlib.suppress(rules.Misfit):
         found = _known(rules.infer_shapes(graph, shapes))
     wanted = [*graph.heads, *((node, 0) for node in graph.nodes() if node.is_variable)]
     if importing.is_imported() and not found.keys() >= set(wanted):
-        with contextlib.suppress(_Refused):
+        with contextlib.suppress(rules.Misfit):
             found = _known(_Outputs(graph).inferred_by_mxnet(shapes))
     return found
 
 
 def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtype]:
-    """The types of outputs, as far as they follow; none if the graph does not take the types."""
+    """The types of outputs, as far as they follow; none if the graph does not take the types. See above."""
     with contextlib.suppress(rules.Misfit):
-        return rules.infer_types(graph, types)
-    found = {}
-    if importing.is_imported():
-        with contextlib.suppress(_Refused):
-            found = _Outputs(graph).types_by_mxnet(types)
-    return found
+        return _Outputs(graph).infer_type(_of_variables(graph, types))
+    return {}
+
+
+def _of_variables(graph: Graph, known: dict) -> dict:
+    """What is known of a graph's own variables: MXNet refuses other names."""
+    names = set(graph.variables())
+    return {name: value for name, value in known.items() if name in names}
 
 
 def _known(shapes: dict) -> dict[Entry, tuple[int, ...]]:
     return {entry: tuple(shape) for entry, shape in shapes.items() if shape and 0 not in shape}
 
 
-class _Refused(Exception):
-    """The reason to refuse shapes."""
+def _complete(shapes: dict, complaint: str) -> dict[Entry, tuple[int, ...]]:
+    """The shapes. A Misfit if one is not known."""
+    for (node, _), shape in shapes.items():
+        if not shape or 0 in shape:
+            raise rules.Misfit(complaint.format(node.name))
+    return shapes
 
 
 class _Outputs:
     """Every output of a graph, to infer all shapes and types at once: by the rules if they do, else by MXNet.
 
     MXNet tells the outputs apart by the names of their nodes. So its symbol is made from a copy of the graph in which
-    each operator has a unique name, ``#<position>``.
+    each operator has a unique name, ``#<position>``. A Misfit if the shapes or types do not fit.
     """
 
     def __init__(self, graph: Graph):
@@ -127,88 +132,67 @@ class _Outputs:
         self._nodes = graph.nodes()
 
     def infer_shape(self, shapes: dict) -> dict[Entry, tuple[int, ...]]:
-        """The shape of every output, from the shapes of all variables.
-
-        A _Refused if the shapes do not fit, or a shape does not follow from them.
-        """
+        """The shape of every output, from the shapes of all variables. A Misfit if one does not follow from them."""
         try:
-            found = rules.infer_shapes(self._graph, shapes)
-            for (node, _), shape in found.items():
-                if not shape or 0 in shape:
-                    raise rules.Misfit(f"that of {node.name!r} does not follow")
-            return found
-        except rules.Misfit as misfit:
+            return _complete(rules.infer_shapes(self._graph, shapes), "that of {!r} does not follow")
+        except rules.Misfit:
             if not importing.is_imported():
-                raise _Refused(str(misfit)) from misfit
-        found = self.inferred_by_mxnet(shapes)
-        for (node, _), shape in found.items():
-            if not shape or 0 in shape:
-                raise _Refused(f"MXNet cannot tell that of {node.name!r}")
+                raise
+        found = _complete(self.inferred_by_mxnet(shapes), "MXNet cannot tell that of {!r}")
         for node in self._nodes:   # MXNet does not compare these, and reads what is behind the data
             shape, first = found[node, 0], found[node.inputs[0]] if node.inputs else ()
             if node.op == "Reshape" and math.prod(shape) != math.prod(first):
-                raise _Refused(f"{node.name!r} makes {shape} of {first}")
+                raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
             if node.op == "where" and first not in (shape, shape[:1]):
-                raise _Refused(f"{node.name!r} makes {shape} where a condition of {first} holds")
+                raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
         return found
 
-    def inferred_by_mxnet(self, shapes: dict) -> dict[Entry, tuple[int, ...] | None]:
-        """The shape of every output, as far as MXNet can tell it. A _Refused if the shapes do not fit."""
-        import mxnet as mx  # here: the rules need no MXNet
-
-        try:   # the partial kind of inference prints nothing if it fails
-            _, inferred, _ = self._symbol.infer_shape_partial(**shapes)
-        except mx.MXNetError as error:
-            raise _Refused(self._with_names(last_line(error))) from error
-        return dict(zip(self._entries, inferred))
-
-    def infer_type(self, types: dict, entries: Iterable[Entry]) -> dict[Entry, np.dtype]:
+    def infer_type(self, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
         """The types of outputs, from the types of all variables."""
         try:
             return rules.infer_types(self._graph, types, entries)
-        except rules.Misfit as misfit:
+        except rules.Misfit:
             if not importing.is_imported():
-                raise _Refused(str(misfit)) from misfit
+                raise
         return self.types_by_mxnet(types)
 
+    def inferred_by_mxnet(self, shapes: dict) -> dict[Entry, tuple[int, ...] | None]:
+        """The shape of every output, as far as MXNet can tell it."""
+        return self._by_mxnet("infer_shape_partial", shapes)   # the partial kind prints nothing if it fails
+
     def types_by_mxnet(self, types: dict) -> dict[Entry, np.dtype]:
-        """The types of outputs, as far as MXNet can tell them. A _Refused if they do not fit."""
+        """The types of outputs, as far as MXNet can tell them."""
+        found = self._by_mxnet("infer_type_partial", types)
+        return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
+
+    def _by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
         import mxnet as mx  # here: the rules need no MXNet
 
         try:
-            _, inferred, _ = self._symbol.infer_type_partial(**types)
+            _, inferred, _ = getattr(self._symbol, method)(**known)
         except mx.MXNetError as error:
-            raise _Refused(self._with_names(last_line(error))) from error
-        return {entry: np.dtype(dtype) for entry, dtype in zip(self._entries, inferred) if dtype is not None}
-
-    @functools.cached_property
-    def _copied(self) -> dict[Node, Node]:
-        copies = {}
-        for number, node in enumerate(self._nodes):
-            name = node.name if node.is_variable else f"#{number}"
-            inputs = [(copies[source], index) for source, index in node.inputs]
-            copies[node] = Node(node.op, name, node.attrs, inputs, node.subgraphs)
-        return copies
+            names = re.sub(r"#(\d+)", lambda match: self._nodes[int(match.group(1))].name, last_line(error))
+            raise rules.Misfit(names) from error
+        return dict(zip(self._entries, inferred))
 
     @functools.cached_property
     def _symbol(self) -> mx.sym.Symbol:
-        heads = [(self._copied[node], index) for node, index in self._graph.heads]
-        return Graph(heads, self._graph.attrs).symbol().get_internals()
+        graph = self._graph.copy()
+        for number, node in enumerate(graph.nodes()):
+            if not node.is_variable:
+                node.name = f"#{number}"
+        return graph.symbol().get_internals()
 
     @functools.cached_property
     def _entries(self) -> list[Entry]:
         """The outputs in the symbol's order: ``#3_output``, or ``#3_output0`` and the next ones of several."""
-        nodes = {copy.name: node for node, copy in self._copied.items()}
+        nodes = {node.name if node.is_variable else f"#{number}": node for number, node in enumerate(self._nodes)}
         entries = []
         for output in self._symbol.list_outputs():
             node = nodes.get(output) or nodes[output.split("_")[0]]
             is_next = bool(entries) and entries[-1][0] is node
             entries.append((node, entries[-1][1] + 1 if is_next else 0))
         return entries
-
-    def _with_names(self, message: str) -> str:
-        """A message with the nodes' own names."""
-        return re.sub(r"#(\d+)", lambda match: self._nodes[int(match.group(1))].name, message)
 
 
 def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
@@ -218,8 +202,8 @@ def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[E
         inputs = {name: (batch, *shape[1:]) for name, shape in shapes.items()}
         try:
             inferred.append(outputs.infer_shape({**known, **inputs}))
-        except _Refused as error:
-            raise _depends_on_batch(error) from error
+        except rules.Misfit as misfit:
+            raise _depends_on_batch(misfit) from misfit
     return {entry: _shape(entry[0], [shapes_of[entry] for shapes_of in inferred]) for entry in inferred[0]}
 
 

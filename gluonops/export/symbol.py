@@ -85,8 +85,11 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     check_epoch(where, epoch)
     metadata = plain_metadata(where, metadata)
     check_target(where, *paths_of(prefix, epoch))
-    _check_options(where, backend, training, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels,
-                   split_channels=split_channels)
+    _check_backend(backend)
+    wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
+    if wanted and training:
+        raise OpError(where, f"{wanted[0]} is for inference only, and this export is for training",
+                      f"Leave out one of {wanted[0]}, training and head")
 
     model = ExportedModel.from_net(net, data_shape, dtype, head, where)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
@@ -95,8 +98,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     else:
         model = passes.inference(model)
         _warn_of_losses(model, ". Pass training=True to keep them")
-    model = _finish(model, backend, fold_batch_norm, pad_channels, split_channels, inference=not training)
-    return model.save(prefix, epoch)
+    return _finish(model, backend, wanted, inference=not training).save(prefix, epoch)
 
 
 def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str = "builtin",
@@ -137,7 +139,8 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     source = os.fspath(source)
     prefix = os.fspath(prefix)
     check_target(where, prefix + "-symbol.json")
-    _check_options(where, backend, training=False)
+    _check_backend(backend)
+    wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
     if data_shape is None:
         model = ExportedModel.from_files(source, epoch, where)
     else:
@@ -148,35 +151,22 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     if inference:
         model = passes.inference(model)
         _warn_of_losses(model, "")
-    else:
-        _check_not_for_training(where, source, model, fold_batch_norm=fold_batch_norm, pad_channels=pad_channels,
-                                split_channels=split_channels)
-    return _finish(model, backend, fold_batch_norm, pad_channels, split_channels, inference).save(prefix, model.epoch)
+    elif wanted and (model.has_label() or model.metadata.get("training")):
+        reason = "has a label, so it is" if model.has_label() else "was exported"
+        raise OpError(where, f"{split(source)[0]}-symbol.json {reason} for training, and {wanted[0]} is for inference "
+                      "only", "Drop the losses as well: inference=True, or --inference")
+    return _finish(model, backend, wanted, inference).save(prefix, model.epoch)
 
 
-def _check_options(where: str, backend: str, training: bool, **for_inference: bool) -> None:
-    """Raise an OpError if the backend is not available, or an option for inference is on in an export for training."""
-    with _backend(backend):   # it raises the error
+def _check_backend(backend: str) -> None:
+    """Raise an OpError if the backend is not available."""
+    with _backend(backend):
         pass
-    for name, is_on in for_inference.items():
-        if is_on and training:
-            raise OpError(where, f"{name} is for inference only, and this export is for training",
-                          f"Leave out one of {name}, training and head")
 
 
-def _check_not_for_training(where: str, source: str, model: ExportedModel, **for_inference: bool) -> None:
-    """Raise an OpError if an option for inference is on and the file is for training."""
-    names = [name for name, is_on in for_inference.items() if is_on]
-    if not names:
-        return
-    if model.has_label():
-        reason = "has a label, so it is"
-    elif model.metadata.get("training"):
-        reason = "was exported"
-    else:
-        return
-    raise OpError(where, f"{split(source)[0]}-symbol.json {reason} for training, and {names[0]} is for inference only",
-                  "Drop the losses as well: inference=True, or --inference")
+def _wanted(**for_inference: bool) -> list[str]:
+    """The names of the passes for inference that are asked for, in their order."""
+    return [name for name, is_on in for_inference.items() if is_on]
 
 
 def _warn_of_losses(model: ExportedModel, hint: str) -> None:
@@ -184,14 +174,9 @@ def _warn_of_losses(model: ExportedModel, hint: str) -> None:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}{hint}", ExportWarning, stacklevel=3)
 
 
-def _finish(model: ExportedModel, backend: str, fold_batch_norm: bool, pad_channels: bool, split_channels: bool,
-            inference: bool) -> ExportedModel:
-    """Run the last passes of both kinds of export."""
-    if fold_batch_norm:
-        model = passes.fold_batch_norm(model)
-    if pad_channels:
-        model = passes.pad_channels(model)
-    if split_channels:
-        model = passes.split_channels(model)
+def _finish(model: ExportedModel, backend: str, wanted: list[str], inference: bool) -> ExportedModel:
+    """Run the passes that are asked for, and the last ones of both kinds of export."""
+    for name in wanted:
+        model = getattr(passes, name)(model)
     model = passes.lower(passes.describe(model), backend)
     return passes.prepare_for_fusion(model, inference)

@@ -37,7 +37,8 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
                       "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
     shapes = input_shapes(where, data_shape)
-    dtype = type_name(where, dtype or _parameter_type(net))
+    trained = (parameter.dtype for parameter in net.collect_params().values() if parameter.grad_req != "null")
+    dtype = type_name(where, dtype or next(trained, "float32"))
     _check_inputs(where, net, shapes)
     _finish_initialization(where, net, shapes, dtype)
     outputs = _outputs(where, net, shapes)
@@ -45,7 +46,9 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     values = {parameter.name: parameter._reduce() for parameter in net.collect_params().values()
               if parameter.name in names}
     graph = _described(outputs, values)
-    reason = _mismatch(graph, values, shapes, dtype)
+    known_shapes = {**{name: value.shape for name, value in values.items()}, **shapes}
+    known_types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)}
+    reason = mismatch_reason(graph, known_shapes) or type_mismatch(graph, known_types)
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
@@ -79,12 +82,6 @@ def _needed_inputs(net: mx.gluon.HybridBlock) -> list[str]:
         if is_needed and parameter.name not in net._reg_params:
             names.append(parameter.name)
     return names
-
-
-def _parameter_type(net: mx.gluon.HybridBlock) -> str:
-    """The type of the first trained parameter; float32 if there is none."""
-    trained = (p.dtype for p in net.collect_params().values() if p.grad_req != "null")
-    return next(trained, "float32")
 
 
 def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str) -> None:
@@ -136,18 +133,6 @@ def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> Graph:
             marks = mx.sym.var(node.name, shape=value.shape, dtype=value.dtype).list_attr()
             node.attrs.update({mark: text for mark, text in marks.items() if mark in node.attrs})
     return graph
-
-
-def _mismatch(graph: Graph, values: Arrays, shapes: Shapes, dtype: str) -> str | None:
-    """Why inputs of these shapes and types do not fit the parameters; None if they do."""
-    known_shapes, known_types = {}, {}
-    for name in graph.variables():
-        if name in values:
-            known_shapes[name] = values[name].shape
-            known_types[name] = values[name].dtype
-    known_shapes.update(shapes)
-    known_types.update(dict.fromkeys(shapes, dtype))
-    return mismatch_reason(graph, known_shapes) or type_mismatch(graph, known_types)
 
 
 def _refusal(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, reason: str) -> OpError:

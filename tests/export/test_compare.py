@@ -181,7 +181,7 @@ def test_the_command_refuses(net, monkeypatch, folder, capsys):
     gops.export.symbol(net, "net", SHAPE)
     pathlib.Path("net.onnx").write_text("old")
     before = sorted(folder.iterdir())
-    monkeypatch.setitem(CONVERTERS, "BatchNorm", lambda model, call: call.inputs[0])
+    monkeypatch.setitem(CONVERTERS, "BatchNorm", lambda call: call.inputs[0])
     assert cli.main(["export", "net", "out", "--onnx", "net.onnx"]) == 1
     assert "gluonops.export.compare: net.onnx does not compute what MXNet does" in capsys.readouterr().err
     assert sorted(folder.iterdir()) == before and pathlib.Path("net.onnx").read_text() == "old"

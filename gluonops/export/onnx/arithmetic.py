@@ -1,11 +1,13 @@
 """Converters of elementwise arithmetic, scalars, comparisons, reductions and matrix products."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable
 
 import numpy as np
 
-from .model import Call, Model
+from .model import Call, Tensor
 from .registry import converts
 
 UNARY = {"abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh", "arctan": "Atan",
@@ -13,206 +15,131 @@ UNARY = {"abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "
          "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
          "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan",
          "tanh": "Tanh"}
-BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "power": "Pow", "maximum": "Max", "minimum": "Min"}
+REDUCTIONS = {"max": "ReduceMax", "mean": "ReduceMean", "min": "ReduceMin", "prod": "ReduceProd", "sum": "ReduceSum"}
+# ONNX's operator -> MXNet's for equal shapes, for shapes that broadcast, and with a scalar on the right.
+ARITHMETIC = {"Add": ("elemwise_add", "broadcast_add", "_plus_scalar"),
+              "Sub": ("elemwise_sub", "broadcast_sub", "_minus_scalar"),
+              "Mul": ("elemwise_mul", "broadcast_mul", "_mul_scalar"),
+              "Div": ("elemwise_div", "broadcast_div", "_div_scalar"),
+              "Pow": ("_power", "broadcast_power", "_power_scalar"),
+              "Max": ("_maximum", "broadcast_maximum", "_maximum_scalar"),
+              "Min": ("_minimum", "broadcast_minimum", "_minimum_scalar")}
+# Those with a scalar on the left.
+REVERSED = {"_rminus_scalar": "Sub", "_rdiv_scalar": "Div", "_rpower_scalar": "Pow", "_rmod_scalar": "Mod"}
 COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
                "lesser": "Less", "lesser_equal": "LessOrEqual"}
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-# MXNet's names of an operation: for equal shapes, with a scalar on the right, with a scalar on the left.
-SAME = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div", "power": "_power",
-        "maximum": "_maximum", "minimum": "_minimum"}
-SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
-          "power": "_power_scalar", "maximum": "_maximum_scalar", "minimum": "_minimum_scalar"}
-REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
 
 
-def _widened(model: Model, call: Call, value: str) -> str:
+def _widened(call: Call, value: Tensor) -> Tensor:
     """Casts int8 and uint8 to int32: ONNX has no powers and sums of 8 bits."""
-    return model.cast(value, np.int32) if call.dtype.itemsize == 1 else value
+    return value.cast(np.int32) if call.dtype.itemsize == 1 else value
 
 
-def _narrowed(model: Model, call: Call, value: str) -> str:
+def _narrowed(call: Call, value: Tensor) -> Tensor:
     """Casts back what :func:`_widened` has cast."""
-    return model.cast(value, call.dtype) if call.dtype.itemsize == 1 else value
+    return value.cast(call.dtype) if call.dtype.itemsize == 1 else value
 
 
-def _enter_unary(name: str, op: str) -> None:
-    @converts(name)
-    def convert(model: Model, call: Call) -> str:
-        if call.dtype.kind == "f":
-            return model.add(op, call.inputs[0])
-        return _convert_unary_of_integers(model, call, op)
+def _operands(call: Call) -> list[Tensor]:
+    """Both operands of an operator. One may be the attribute ``scalar``."""
+    if len(call.inputs) == 2:
+        return call.inputs
+    scalar = call.model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])
+    return [scalar, *call.inputs] if call.node.op in REVERSED else [*call.inputs, scalar]
 
 
-def _convert_unary_of_integers(model: Model, call: Call, op: str) -> str:
+@converts(*UNARY)
+def unary(call: Call) -> Tensor:
     """ONNX, or onnxruntime, lacks some of these for integers."""
-    is_unsigned = call.dtype.kind == "u"
-    if op in ("Floor", "Ceil") or (op == "Relu" and is_unsigned):
-        return call.inputs[0]
-    if op == "Relu":
-        return model.add("Max", call.inputs[0], model.scalar(0, call.dtype))
-    return model.add(op, call.inputs[0])
+    op, data = UNARY[call.node.op], call.inputs[0]
+    is_float, is_unsigned = call.dtype.kind == "f", call.dtype.kind == "u"
+    if not is_float and (op in ("Floor", "Ceil") or (op == "Relu" and is_unsigned)):
+        return data
+    if not is_float and op == "Relu":
+        return data.apply("Max", 0)
+    return data.apply(op)
 
 
-def _scalar(model: Model, call: Call) -> str:
-    return model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])
+def _enter(names: tuple[str, ...], combine: Callable[[Call, Tensor, Tensor], Tensor]) -> None:
+    """Enter a function of both operands for these operators."""
+    @converts(*names)
+    def convert(call: Call) -> Tensor:
+        return combine(call, *_operands(call))
 
 
-def _enter_binary(name: str, op: str) -> None:
-    def combine(model: Model, call: Call, left: str, right: str) -> str:
-        if op == "Pow":
-            return _narrowed(model, call, model.add(op, _widened(model, call, left), _widened(model, call, right)))
-        return model.add(op, left, right)
-
-    @converts(SAME[name], f"broadcast_{name}")
-    def convert(model: Model, call: Call) -> str:
-        return combine(model, call, *call.inputs)
-
-    @converts(SCALAR[name])
-    def convert_scalar(model: Model, call: Call) -> str:
-        return combine(model, call, call.inputs[0], _scalar(model, call))
-
-    if name in REVERSED:
-        @converts(REVERSED[name])
-        def convert_reversed(model: Model, call: Call) -> str:
-            return combine(model, call, _scalar(model, call), call.inputs[0])
+def _arithmetic(op: str, call: Call, left: Tensor, right: Tensor) -> Tensor:
+    if op == "Pow":
+        return _narrowed(call, _widened(call, left).apply(op, _widened(call, right)))
+    return left.apply(op, right)
 
 
-def _as_numbers(model: Model, call: Call, truth: str) -> str:
+def _comparison(op: str, call: Call, left: Tensor, right: Tensor) -> Tensor:
     """MXNet's comparisons return 0 and 1 in the type of their inputs."""
-    return model.cast(truth, call.dtype)
+    truth = left.apply(op, right)
+    if "not_equal" in call.node.op:
+        truth = truth.apply("Not")
+    return truth.cast(call.dtype)
 
 
-def _enter_comparison(name: str, op: str) -> None:
-    def compare(model: Model, call: Call, left: str, right: str) -> str:
-        truth = model.add(op, left, right)
-        if name == "not_equal":
-            truth = model.add("Not", truth)
-        return _as_numbers(model, call, truth)
-
-    @converts(f"_{name}", f"broadcast_{name}")
-    def convert(model: Model, call: Call) -> str:
-        return compare(model, call, *call.inputs)
-
-    @converts(f"_{name}_scalar")
-    def convert_scalar(model: Model, call: Call) -> str:
-        return compare(model, call, call.inputs[0], _scalar(model, call))
+def _logic(op: str, call: Call, left: Tensor, right: Tensor) -> Tensor:
+    return left.cast(bool).apply(op, right.cast(bool)).cast(call.dtype)
 
 
-def _enter_logic(name: str, op: str) -> None:
-    def combine(model: Model, call: Call, left: str, right: str) -> str:
-        return _as_numbers(model, call, model.add(op, model.cast(left, bool), model.cast(right, bool)))
-
-    @converts(f"_{name}", f"broadcast_{name}")
-    def convert(model: Model, call: Call) -> str:
-        return combine(model, call, *call.inputs)
-
-    @converts(f"_{name}_scalar")
-    def convert_scalar(model: Model, call: Call) -> str:
-        return combine(model, call, call.inputs[0], _scalar(model, call))
-
-
-for _name, _op in UNARY.items():
-    _enter_unary(_name, _op)
-for _name, _op in BINARY.items():
-    _enter_binary(_name, _op)
-for _name, _op in COMPARISONS.items():
-    _enter_comparison(_name, _op)
-for _name, _op in LOGIC.items():
-    _enter_logic(_name, _op)
-
-
-@converts("logical_not")
-def logical_not(model: Model, call: Call) -> str:
-    return _as_numbers(model, call, model.add("Not", model.cast(call.inputs[0], bool)))
-
-
-@converts("square")
-def square(model: Model, call: Call) -> str:
-    return model.add("Mul", call.inputs[0], call.inputs[0])
-
-
-@converts("rsqrt")
-def rsqrt(model: Model, call: Call) -> str:
-    return model.add("Reciprocal", model.add("Sqrt", call.inputs[0]))
-
-
-@converts("log1p")
-def log1p(model: Model, call: Call) -> str:
-    return model.add("Log", model.add("Add", call.inputs[0], model.scalar(1, call.dtype)))
-
-
-@converts("expm1")
-def expm1(model: Model, call: Call) -> str:
-    return model.add("Sub", model.add("Exp", call.inputs[0]), model.scalar(1, call.dtype))
-
-
-@converts("log2", "log10")
-def log_of_base(model: Model, call: Call) -> str:
-    base = float(call.node.op[len("log"):])
-    return model.add("Div", model.add("Log", call.inputs[0]), model.scalar(np.log(base), call.dtype))
-
-
-@converts("fix", "trunc")
-def fix(model: Model, call: Call) -> str:
-    return model.add("Mul", model.add("Sign", call.inputs[0]), model.add("Floor", model.add("Abs", call.inputs[0])))
-
-
-@converts("round")
-def round_(model: Model, call: Call) -> str:
-    return rounded(model, call.inputs[0], call.dtype)
-
-
-def rounded(model: Model, value: str, dtype: np.dtype) -> str:
-    """MXNet rounds halves away from zero, ONNX to the even neighbour. To add 0.5 and cut would round the sum itself."""
-    magnitude = model.add("Abs", value)
-    below = model.add("Floor", magnitude)
-    rest = model.add("Sub", magnitude, below)
-    up = model.cast(model.add("GreaterOrEqual", rest, model.scalar(0.5, dtype)), dtype)
-    return model.add("Mul", model.add("Sign", value), model.add("Add", below, up))
-
-
-def _modulo(model: Model, call: Call, left: str, right: str) -> str:
+def _modulo(call: Call, left: Tensor, right: Tensor) -> Tensor:
     """The remainder with the divisor's sign, as in Python. ONNX's own operator does so for integers only.
 
     MXNet's remainder of a division by 0 is 0. ONNX's is NaN or an error.
     """
-    zero = model.scalar(0, call.dtype)
-    by_zero = model.add("Equal", right, zero)
-    divisor = model.add("Where", by_zero, model.scalar(1, call.dtype), right)
+    by_zero = right.apply("Equal", 0)
+    divisor = by_zero.apply("Where", 1, right)
     if call.dtype.kind in "iu":
-        return model.add("Mod", left, divisor)
-    quotient = model.add("Floor", model.add("Div", left, divisor))
-    rest = model.add("Sub", left, model.add("Mul", quotient, divisor))
-    return model.add("Where", by_zero, zero, rest)
+        return left.apply("Mod", divisor)
+    quotient = (left / divisor).apply("Floor")
+    return by_zero.apply("Where", 0, left - quotient * divisor)
 
 
-@converts("_mod", "broadcast_mod")
-def mod(model: Model, call: Call) -> str:
-    return _modulo(model, call, *call.inputs)
+for _op, _names in ARITHMETIC.items():
+    _reversed = [name for name, op in REVERSED.items() if op == _op]
+    _enter((*_names, *_reversed), functools.partial(_arithmetic, _op))
+for _words, _combine in ((COMPARISONS, _comparison), (LOGIC, _logic)):
+    for _word, _op in _words.items():
+        _enter((f"_{_word}", f"broadcast_{_word}", f"_{_word}_scalar"), functools.partial(_combine, _op))
+_enter(("_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar"), _modulo)
 
 
-@converts("_mod_scalar")
-def mod_scalar(model: Model, call: Call) -> str:
-    return _modulo(model, call, call.inputs[0], _scalar(model, call))
+def rounded(value: Tensor) -> Tensor:
+    """MXNet rounds halves away from zero, ONNX to the even neighbour. To add 0.5 and cut would round the sum itself."""
+    magnitude = value.apply("Abs")
+    below = magnitude.apply("Floor")
+    up = (magnitude - below >= 0.5).cast(value.dtype)
+    return value.apply("Sign") * (below + up)
 
 
-@converts("_rmod_scalar")
-def rmod_scalar(model: Model, call: Call) -> str:
-    return _modulo(model, call, _scalar(model, call), call.inputs[0])
+def _truncated(value: Tensor) -> Tensor:
+    return value.apply("Sign") * value.apply("Abs").apply("Floor")
 
 
-@converts("clip")
-def clip(model: Model, call: Call) -> str:
-    lowest = model.scalar(call.value("a_min"), call.dtype)
-    highest = model.scalar(call.value("a_max"), call.dtype)
-    return model.add("Clip", call.inputs[0], lowest, highest)
+FORMULAS = {
+    "_contrib_div_sqrt_dim": lambda call, x: x / np.sqrt(call.shape[-1]),
+    "clip": lambda call, x: x.apply("Clip", call.value("a_min"), call.value("a_max")),
+    "expm1": lambda call, x: x.apply("Exp") - 1,
+    "fix": lambda call, x: _truncated(x),
+    "hard_sigmoid": lambda call, x: x.apply("HardSigmoid", **call.floats(alpha=("alpha", 0.2), beta=("beta", 0.5))),
+    "log10": lambda call, x: x.apply("Log") / np.log(10.0),
+    "log1p": lambda call, x: (x + 1).apply("Log"),
+    "log2": lambda call, x: x.apply("Log") / np.log(2.0),
+    "logical_not": lambda call, x: x.cast(bool).apply("Not").cast(x.dtype),
+    "round": lambda call, x: rounded(x),
+    "rsqrt": lambda call, x: x.apply("Sqrt").apply("Reciprocal"),
+    "square": lambda call, x: x * x,
+    "trunc": lambda call, x: _truncated(x),
+}
 
 
-@converts("hard_sigmoid")
-def hard_sigmoid(model: Model, call: Call) -> str:
-    alpha = float(call.value("alpha", 0.2))
-    beta = float(call.value("beta", 0.5))
-    return model.add("HardSigmoid", call.inputs[0], alpha=alpha, beta=beta)
+@converts(*FORMULAS)
+def formula(call: Call) -> Tensor:
+    return FORMULAS[call.node.op](call, *call.inputs)
 
 
 def _refuse_integers(call: Call) -> None:
@@ -222,127 +149,99 @@ def _refuse_integers(call: Call) -> None:
 
 
 @converts("smooth_l1")
-def smooth_l1(model: Model, call: Call) -> str:
+def smooth_l1(call: Call) -> Tensor:
     _refuse_integers(call)
     scale = float(call.value("scalar", 1.0)) ** 2
-    size = model.add("Abs", call.inputs[0])
-    near = model.add("Mul", model.add("Mul", size, size), model.scalar(scale / 2, call.dtype))
-    far = model.add("Sub", size, model.scalar(0.5 / scale, call.dtype))
-    return model.add("Where", model.add("Less", size, model.scalar(1 / scale, call.dtype)), near, far)
+    size = call.inputs[0].apply("Abs")
+    near = size * size * (scale / 2)
+    far = size - 0.5 / scale
+    return (size < 1 / scale).apply("Where", near, far)
 
 
 @converts("_np_cumsum")
-def cumulative_sum(model: Model, call: Call) -> str:
+def cumulative_sum(call: Call) -> Tensor:
     axis = call.value("axis")
-    value = model.reshape(call.inputs[0], call.shape) if axis is None else call.inputs[0]
-    return model.add("CumSum", value, model.scalar(axis or 0, np.int64))
+    value = call.inputs[0].reshape(call.shape) if axis is None else call.inputs[0]
+    return value.apply("CumSum", call.model.scalar(axis or 0, np.int64))
 
 
 @converts("add_n")
-def add_n(model: Model, call: Call) -> str:
+def add_n(call: Call) -> Tensor:
     """ONNX's Sum takes floating-point numbers only."""
     if call.dtype.kind == "f":
-        return model.add("Sum", *call.inputs)
-    total, *others = call.inputs
-    for value in others:
-        total = model.add("Add", total, value)
-    return total
+        return call.model.add("Sum", *call.inputs)
+    return functools.reduce(operator.add, call.inputs)
 
 
 @converts("where")
-def where(model: Model, call: Call) -> str:
-    condition = model.cast(call.inputs[0], bool)
+def where(call: Call) -> Tensor:
+    condition = call.inputs[0].cast(bool)
     if len(call.shapes[0]) < len(call.shapes[1]):   # one condition per row
-        condition = model.reshape(condition, call.shapes[0] + (1,) * (len(call.shapes[1]) - 1))
-    return model.add("Where", condition, *call.inputs[1:])
+        condition = condition.reshape(call.shapes[0] + (1,) * (len(call.shapes[1]) - 1))
+    return condition.apply("Where", *call.inputs[1:])
 
 
-def _reshaped_if_scalar(model: Model, call: Call, result: str, axes: Sequence[int]) -> str:
+@converts(*REDUCTIONS)
+def reduction(call: Call) -> Tensor:
+    if call.node.op == "mean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
+        _refuse_integers(call)
+    return _reduced(call, REDUCTIONS[call.node.op])
+
+
+def _reduced(call: Call, op: str) -> Tensor:
     """The result of a reduction. MXNet returns a vector of one element if no axis is left."""
-    no_axis_left = len(axes) == len(call.shapes[0])
-    if no_axis_left and not call.flag("keepdims"):
-        return model.reshape(result, call.shape)
-    return result
-
-
-@converts("sum")
-def reduce_sum(model: Model, call: Call) -> str:
-    axes = call.reduced_axes()
-    total = model.reduce("ReduceSum", _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
-    return _reshaped_if_scalar(model, call, _narrowed(model, call, total), axes)
-
-
-def _enter_reduction(op: str, *names: str) -> None:
-    @converts(*names)
-    def convert(model: Model, call: Call) -> str:
-        axes = call.reduced_axes()
-        if op == "ReduceMean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
-            _refuse_integers(call)
-        result = model.reduce(op, _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
-        return _reshaped_if_scalar(model, call, _narrowed(model, call, result), axes)
-
-
-_enter_reduction("ReduceMean", "mean")
-_enter_reduction("ReduceMax", "max")
-_enter_reduction("ReduceMin", "min")
-_enter_reduction("ReduceProd", "prod")
+    axes, keepdims = call.reduced_axes(), call.flag("keepdims")
+    result = _narrowed(call, _widened(call, call.inputs[0]).reduce(op, axes, keepdims))
+    no_axis_left = len(axes) == len(call.shapes[0]) and not keepdims
+    return result.reshape(call.shape) if no_axis_left else result
 
 
 @converts("norm")
-def norm(model: Model, call: Call) -> str:
+def norm(call: Call) -> Tensor:
     _refuse_integers(call)
     order = call.value("ord", 2)
     if order not in (1, 2):
         raise call.refuse(f"has ord={order}; ONNX knows 1 and 2")
-    axes = call.reduced_axes()
-    result = model.reduce(f"ReduceL{order}", call.inputs[0], axes, call.flag("keepdims"))
-    return _reshaped_if_scalar(model, call, result, axes)
+    return _reduced(call, f"ReduceL{order}")
 
 
 @converts("argmax", "argmin")
-def arg_extreme(model: Model, call: Call) -> str:
+def arg_extreme(call: Call) -> Tensor:
     op = {"argmax": "ArgMax", "argmin": "ArgMin"}[call.node.op]
     keepdims = int(call.flag("keepdims"))
-    axis = call.value("axis")
+    axis, data = call.value("axis"), call.inputs[0]
     if axis is not None:
-        return model.cast(model.add(op, call.inputs[0], axis=axis, keepdims=keepdims), call.dtype)
-    flat = model.reshape(call.inputs[0], _flat(call, call.shapes[0]))
-    index = model.add(op, flat, axis=0, keepdims=keepdims)
-    return model.reshape(model.cast(index, call.dtype), call.shape)
-
-
-def _flat(call: Call, shape: tuple) -> tuple[int]:
-    if not all(isinstance(size, int) for size in shape):
+        return data.apply(op, axis=axis, keepdims=keepdims).cast(call.dtype)
+    if not all(isinstance(size, int) for size in call.shapes[0]):
         raise call.refuse("runs over the whole batch; expected an axis")
-    return (int(np.prod(shape)),)
+    flat = data.reshape((int(np.prod(call.shapes[0])),))
+    return flat.apply(op, axis=0, keepdims=keepdims).cast(call.dtype).reshape(call.shape)
 
 
-def _transposed(model: Model, call: Call, position: int, flag: str) -> str:
+def _transposed(call: Call, position: int, flag: str) -> Tensor:
     """An input, with its last two axes exchanged if the node's flag says so."""
     if not call.flag(flag):
         return call.inputs[position]
     order = list(range(len(call.shapes[position])))
     order[-2], order[-1] = order[-1], order[-2]
-    return model.add("Transpose", call.inputs[position], perm=order)
+    return call.inputs[position].apply("Transpose", perm=order)
 
 
-def _product(model: Model, call: Call) -> str:
-    left = _transposed(model, call, 0, "transpose_a")
-    right = _transposed(model, call, 1, "transpose_b")
-    return model.add("MatMul", left, right)
+def _product(call: Call) -> Tensor:
+    return _transposed(call, 0, "transpose_a").apply("MatMul", _transposed(call, 1, "transpose_b"))
 
 
 @converts("batch_dot", "_linalg_gemm2")
-def batch_dot(model: Model, call: Call) -> str:
-    product = _product(model, call)
+def batch_dot(call: Call) -> Tensor:
+    product = _product(call)
     alpha = float(call.value("alpha", 1.0))
-    return product if alpha == 1 else model.add("Mul", product, model.scalar(alpha, call.dtype))
+    return product if alpha == 1 else product * alpha
 
 
 @converts("dot")
-def dot(model: Model, call: Call) -> str:
+def dot(call: Call) -> Tensor:
     if len(call.shapes[1]) > 2 or (len(call.shapes[0]) > 2 and call.flag("transpose_a")):
         raise call.refuse("multiplies tensors of more than two dimensions")
-    product = _product(model, call)
+    product = _product(call)
     of_vectors = call.shape == (1,) and len(call.shapes[0]) <= 1
-    return model.reshape(product, (1,)) if of_vectors else product
+    return product.reshape((1,)) if of_vectors else product

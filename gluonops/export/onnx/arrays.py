@@ -6,78 +6,63 @@ from collections.abc import Sequence
 import numpy as np
 
 from .constants import is_random
-from .model import Call, Model
-from .registry import converts
-
-FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no bound
+from .model import Call, Tensor
+from .registry import CONVERTERS, converts
 
 
 @converts("_copy", "BlockGrad", "make_loss", "MakeLoss", "Dropout", "_NoGradient", "_identity_with_attr_like_rhs")
-def same(model: Model, call: Call) -> str:
+def same(call: Call) -> Tensor:
     if is_random(call.node):
         raise call.refuse("drops numbers at inference, too")
     return call.inputs[0]
 
 
 @converts("Cast", "amp_cast")
-def cast(model: Model, call: Call) -> str:
-    return call.inputs[0] if call.dtype == call.dtypes[0] else model.cast(call.inputs[0], call.dtype)
+def cast(call: Call) -> Tensor:
+    return call.inputs[0] if call.dtype == call.dtypes[0] else call.inputs[0].cast(call.dtype)
 
 
 @converts("Reshape", "reshape_like", "Flatten", "expand_dims", "squeeze")
-def reshape(model: Model, call: Call) -> str:
+def reshape(call: Call) -> Tensor:
     """MXNet has inferred the shape of the output."""
-    return call.inputs[0] if call.shape == call.shapes[0] else model.reshape(call.inputs[0], call.shape)
-
-
-@converts("transpose")
-def transpose(model: Model, call: Call) -> str:
-    ndim = len(call.shapes[0])
-    reversed_axes = tuple(reversed(range(ndim)))
-    return model.add("Transpose", call.inputs[0], perm=call.ints("axes", reversed_axes))
+    return call.inputs[0] if call.shape == call.shapes[0] else call.inputs[0].reshape(call.shape)
 
 
 @converts("SwapAxis")
-def swap_axes(model: Model, call: Call) -> str:
+def swap_axes(call: Call) -> Tensor:
     order = list(range(len(call.shapes[0])))
     first = call.value("dim1", 0)
     second = call.value("dim2", 0)
     order[first], order[second] = order[second], order[first]
-    return model.add("Transpose", call.inputs[0], perm=order)
-
-
-@converts("Concat", "_rnn_param_concat")
-def concat(model: Model, call: Call) -> str:
-    return model.add("Concat", *call.inputs, axis=call.value("dim", 1))
+    return call.inputs[0].apply("Transpose", perm=order)
 
 
 @converts("stack")
-def stack(model: Model, call: Call) -> str:
+def stack(call: Call) -> Tensor:
     axis = call.value("axis", 0) % len(call.shape)
     shape = call.shape[:axis] + (1,) + call.shape[axis + 1:]
-    parts = [model.reshape(value, shape) for value in call.inputs]
-    return model.add("Concat", *parts, axis=axis)
+    parts = [value.reshape(shape) for value in call.inputs]
+    return call.model.add("Concat", *parts, axis=axis)
 
 
 @converts("SliceChannel")
-def split(model: Model, call: Call) -> list[str]:
+def split(call: Call) -> list[Tensor]:
     count = call.value("num_outputs")
     if count == 1:
-        parts = [call.inputs[0]]
-    else:
-        parts = model.split(call.inputs[0], count, call.value("axis", 1))
-    return _squeezed(model, call, parts)
+        return _squeezed(call, call.inputs)
+    options = {"num_outputs": count} if call.model.opset >= 18 else {}   # ONNX needs it from then on
+    return _squeezed(call, call.inputs[0].apply("Split", outputs=count, axis=call.value("axis", 1), **options))
 
 
-def _squeezed(model: Model, call: Call, parts: list[str]) -> list[str]:
+def _squeezed(call: Call, parts: list[Tensor]) -> list[Tensor]:
     """The parts of a split, without the axis if the node says so."""
     if not call.flag("squeeze_axis"):
         return parts
-    return [model.reshape(part, call.shape) for part in parts]
+    return [part.reshape(call.shape) for part in parts]
 
 
 @converts("_split_v2")
-def split_v2(model: Model, call: Call) -> list[str]:
+def split_v2(call: Call) -> list[Tensor]:
     axis = call.axis(default=1)
     sections = call.value("sections", 0)
     length = call.shapes[0][axis]
@@ -88,27 +73,14 @@ def split_v2(model: Model, call: Call) -> list[str]:
     else:
         begins = list(call.ints("indices", ()))
     if len(begins) == 1:
-        return _squeezed(model, call, [call.inputs[0]])
+        return _squeezed(call, call.inputs)
     lengths = np.diff([*begins, length])
-    parts = model.add("Split", call.inputs[0], model.ints(*lengths), outputs=len(lengths), axis=axis)
-    return _squeezed(model, call, parts)
-
-
-def cut(model: Model, value: str, axes: Sequence[int], begins: Sequence[int | None], ends: Sequence[int | None],
-        steps: Sequence[int] | None = None) -> str:
-    """A slice. A bound of None is the end of the axis in the step's direction."""
-    steps = steps or [1] * len(axes)
-    first = [_bound(begin, 0 if step > 0 else LAST) for begin, step in zip(begins, steps)]
-    last = [_bound(end, LAST if step > 0 else FIRST) for end, step in zip(ends, steps)]
-    return model.add("Slice", value, model.ints(*first), model.ints(*last), model.ints(*axes), model.ints(*steps))
-
-
-def _bound(bound: int | None, default: int) -> int:
-    return default if bound is None else bound
+    parts = call.inputs[0].apply("Split", call.model.ints(*lengths), outputs=len(lengths), axis=axis)
+    return _squeezed(call, parts)
 
 
 @converts("slice")
-def slice_(model: Model, call: Call) -> str:
+def slice_(call: Call) -> Tensor:
     begins = call.ints("begin", ())
     ends = call.ints("end", ())
     steps = [step or 1 for step in call.ints("step", (None,) * len(begins))]
@@ -116,167 +88,133 @@ def slice_(model: Model, call: Call) -> str:
     bounds = {axis: bound for axis, bound in enumerate(zip(begins, ends, steps)) if bound != whole_axis}
     if not bounds:
         return call.inputs[0]
-    return cut(model, call.inputs[0], list(bounds), *zip(*bounds.values()))
+    return call.inputs[0].cut(list(bounds), *zip(*bounds.values()))
 
 
 @converts("slice_axis")
-def slice_axis(model: Model, call: Call) -> str:
+def slice_axis(call: Call) -> Tensor:
     begin = call.value("begin")
     end = call.value("end")
     if begin == 0 and end is None:
         return call.inputs[0]
-    return cut(model, call.inputs[0], [call.value("axis")], [begin], [end])
-
-
-@converts("slice_like")
-def slice_like(model: Model, call: Call) -> str:
-    return _cropped(model, call, [0] * len(call.shape))
+    return call.inputs[0].cut([call.value("axis")], [begin], [end])
 
 
 @converts("Crop")
-def crop(model: Model, call: Call) -> str:
+def crop(call: Call) -> Tensor:
     if call.flag("center_crop"):
         rest = [old - new for old, new in zip(call.shapes[0][2:], call.shape[2:])]
-        return _cropped(model, call, [0, 0, rest[0] // 2, rest[1] // 2])
-    return _cropped(model, call, [0, 0, *call.ints("offset", (0, 0))])
+        return _cropped(call, [0, 0, rest[0] // 2, rest[1] // 2])
+    return _cropped(call, [0, 0, *call.ints("offset", (0, 0))])
 
 
-def _cropped(model: Model, call: Call, begins: Sequence[int]) -> str:
+def _cropped(call: Call, begins: Sequence[int]) -> Tensor:
     """A part of the first input, with the output's sizes."""
     axes = [i for i, (old, new) in enumerate(zip(call.shapes[0], call.shape)) if old != new]
     if not axes:
         return call.inputs[0]
-    first = model.ints(*[begins[axis] for axis in axes])
-    last = model.shape([call.shape[axis] for axis in axes])
+    first = call.model.ints(*[begins[axis] for axis in axes])
+    last = call.model.shape([call.shape[axis] for axis in axes])
     if any(begins):
-        last = model.add("Add", last, first)
-    return model.add("Slice", call.inputs[0], first, last, model.ints(*axes))
+        last = last + first
+    return call.inputs[0].apply("Slice", first, last, call.model.ints(*axes))
 
 
 @converts("reverse")
-def reverse(model: Model, call: Call) -> str:
+def reverse(call: Call) -> Tensor:
     axes = call.ints("axis", ())
     no_bounds = [None] * len(axes)
-    return cut(model, call.inputs[0], axes, no_bounds, no_bounds, [-1] * len(axes))
+    return call.inputs[0].cut(axes, no_bounds, no_bounds, [-1] * len(axes))
 
 
 @converts("tile")
-def tile(model: Model, call: Call) -> str:
+def tile(call: Call) -> Tensor:
     repeats = call.ints("reps", ())
     shape = call.shapes[0]
     new_axes = (1,) * (len(repeats) - len(shape))   # empty if there are fewer repeats than axes
     kept_axes = (1,) * (len(shape) - len(repeats))
-    value = model.reshape(call.inputs[0], new_axes + shape) if new_axes else call.inputs[0]
-    return model.add("Tile", value, model.ints(*kept_axes, *repeats))
+    value = call.inputs[0].reshape(new_axes + shape) if new_axes else call.inputs[0]
+    return value.apply("Tile", call.model.ints(*kept_axes, *repeats))
 
 
 @converts("repeat")
-def repeat(model: Model, call: Call) -> str:
+def repeat(call: Call) -> Tensor:
     shape = call.shapes[0]
     axis = call.value("axis")
     if axis is None:
         raise call.refuse("repeats the flattened batch; expected an axis")
     new_axis = axis % len(shape) + 1
-    value = model.reshape(call.inputs[0], shape[:new_axis] + (1,) + shape[new_axis:])
+    value = call.inputs[0].reshape(shape[:new_axis] + (1,) + shape[new_axis:])
     counts = [1] * (len(shape) + 1)
     counts[new_axis] = call.value("repeats")
-    return model.reshape(model.add("Tile", value, model.ints(*counts)), call.shape)
+    return value.apply("Tile", call.model.ints(*counts)).reshape(call.shape)
 
 
 @converts("broadcast_to", "broadcast_axis", "broadcast_like")
-def broadcast(model: Model, call: Call) -> str:
-    if call.shape == call.shapes[0]:
-        return call.inputs[0]
-    return model.add("Expand", call.inputs[0], model.shape(call.shape))
+def broadcast(call: Call) -> Tensor:
+    return call.inputs[0] if call.shape == call.shapes[0] else call.inputs[0].expand(call.shape)
 
 
-@converts("zeros_like", "ones_like")
-def filled_like(model: Model, call: Call) -> str:
-    number = 1 if call.node.op == "ones_like" else 0
-    return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
-
-
-@converts("_zeros", "_ones", "_full")
-def filled(model: Model, call: Call) -> str:
-    """Of a shape that its readers have, such as the first state of a recurrent layer. Others are constants."""
-    number = {"_zeros": 0, "_ones": 1}.get(call.node.op, call.value("value"))
-    return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
+@converts("zeros_like", "ones_like", "_zeros", "_ones", "_full")
+def filled(call: Call) -> Tensor:
+    """Of a shape that depends on the batch, or that its readers have, such as the first state of a recurrent layer."""
+    number = {"_full": call.value("value"), "_ones": 1, "ones_like": 1}.get(call.node.op, 0)
+    return call.model.scalar(number, call.dtype).expand(call.shape)
 
 
 @converts("_contrib_arange_like", "_arange")
-def arange(model: Model, call: Call) -> str:
+def arange(call: Call) -> Tensor:
     """Numbers along the batch, or along the axis of a reader. Others are constants."""
     if len(call.shape) > 1 or call.value("repeat", 1) != 1:
         raise call.refuse("counts the elements of the whole batch")
-    scaled = model.add("Mul", model.positions(call.shape[0], call.dtype), model.scalar(call.value("step", 1.0),
-                                                                                       call.dtype))
-    return model.add("Add", scaled, model.scalar(call.value("start", 0.0), call.dtype))
+    return call.model.positions(call.shape[0], call.dtype) * call.value("step", 1.0) + call.value("start", 0.0)
 
 
-@converts("shape_array")
-def shape_array(model: Model, call: Call) -> str:
-    return model.shape(call.shapes[0])
-
-
-@converts("size_array")
-def size_array(model: Model, call: Call) -> str:
-    return model.reduce("ReduceProd", model.shape(call.shapes[0]), [0])
-
-
-def as_indices(model: Model, value: str, count: int | None = None, mode: str = "clip") -> str:
+def as_indices(value: Tensor, count: int | None = None, mode: str = "clip") -> Tensor:
     """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
-    value = model.cast(value, np.int64)
+    value = value.cast(np.int64)
     if count is None:
         return value
-    if mode == "wrap":
-        return model.add("Mod", value, model.scalar(count, np.int64))
-    return model.add("Clip", value, model.scalar(0, np.int64), model.scalar(count - 1, np.int64))
+    return value.apply("Mod", count) if mode == "wrap" else value.apply("Clip", 0, count - 1)
 
 
 @converts("take")
-def take(model: Model, call: Call) -> str:
+def take(call: Call) -> Tensor:
     axis = call.axis(default=0)
     if not isinstance(call.shapes[0][axis], int):
         raise call.refuse("takes from the batch")
-    indices = as_indices(model, call.inputs[1], call.shapes[0][axis], call.text("mode", "clip"))
-    return model.add("Gather", call.inputs[0], indices, axis=axis)
-
-
-@converts("Embedding")
-def embedding(model: Model, call: Call) -> str:
-    return model.add("Gather", call.inputs[1], as_indices(model, call.inputs[0], call.value("input_dim")), axis=0)
+    indices = as_indices(call.inputs[1], call.shapes[0][axis], call.text("mode", "clip"))
+    return call.inputs[0].apply("Gather", indices, axis=axis)
 
 
 @converts("pick")
-def pick(model: Model, call: Call) -> str:
+def pick(call: Call) -> Tensor:
     axis = call.axis()
     shape = call.shapes[0]
-    indices = model.reshape(call.inputs[1], shape[:axis] + (1,) + shape[axis + 1:])
-    indices = as_indices(model, indices, shape[axis], call.text("mode", "clip"))
-    picked = model.add("GatherElements", call.inputs[0], indices, axis=axis)
-    return picked if call.flag("keepdims") else model.reshape(picked, call.shape)
+    indices = call.inputs[1].reshape(shape[:axis] + (1,) + shape[axis + 1:])
+    indices = as_indices(indices, shape[axis], call.text("mode", "clip"))
+    picked = call.inputs[0].apply("GatherElements", indices, axis=axis)
+    return picked if call.flag("keepdims") else picked.reshape(call.shape)
 
 
 @converts("gather_nd")
-def gather_nd(model: Model, call: Call) -> str:
+def gather_nd(call: Call) -> Tensor:
     order = [*range(1, len(call.shapes[1])), 0]   # MXNet's indices are in columns, ONNX's in rows
-    indices = model.add("Transpose", as_indices(model, call.inputs[1]), perm=order)
-    return model.add("GatherND", call.inputs[0], indices)
+    return call.inputs[0].apply("GatherND", as_indices(call.inputs[1]).apply("Transpose", perm=order))
 
 
 @converts("one_hot")
-def one_hot(model: Model, call: Call) -> str:
+def one_hot(call: Call) -> Tensor:
     """MXNet ignores indices out of range. ONNX counts negative ones from the end, so they become ``depth``."""
-    values = model.constant(np.array([call.value("off_value", 0.0), call.value("on_value", 1.0)], call.dtype))
-    indices = as_indices(model, call.inputs[0])
-    depth = model.scalar(call.value("depth"), np.int64)
-    is_negative = model.add("Less", indices, model.scalar(0, np.int64))
-    indices = model.add("Where", is_negative, depth, indices)
-    return model.add("OneHot", indices, depth, values, axis=-1)
+    values = call.model.constant(np.array([call.value("off_value", 0.0), call.value("on_value", 1.0)], call.dtype))
+    indices = as_indices(call.inputs[0])
+    depth = call.model.scalar(call.value("depth"), np.int64)
+    indices = (indices < 0).apply("Where", depth, indices)
+    return indices.apply("OneHot", depth, values, axis=-1)
 
 
 @converts("topk", "sort", "argsort")
-def top(model: Model, call: Call) -> str | list[str]:
+def top(call: Call) -> Tensor | list[Tensor]:
     """``topk``; ``sort`` and ``argsort`` are a topk of all elements."""
     if call.value("axis", -1) is None or not isinstance(call.shapes[0][call.axis()], int):
         raise call.refuse("sorts over the batch; expected another axis")
@@ -285,59 +223,49 @@ def top(model: Model, call: Call) -> str | list[str]:
     sorts_all = call.node.op != "topk"
     count = length if sorts_all else min(call.value("k", 1) or length, length)
     is_ascending = call.flag("is_ascend", sorts_all)
-    values, indices = model.add("TopK", call.inputs[0], model.ints(count), outputs=2, axis=axis,
-                                largest=0 if is_ascending else 1)
+    values, indices = call.inputs[0].apply("TopK", call.model.ints(count), outputs=2, axis=axis,
+                                           largest=0 if is_ascending else 1)
 
     returned = {"sort": "value", "argsort": "indices"}.get(call.node.op) or call.text("ret_typ", "indices")
     if returned == "mask":
         raise call.refuse("returns a mask")
     if returned == "value":
         return values
-    indices = model.cast(indices, call.text("dtype", "float32"))
+    indices = indices.cast(call.text("dtype", "float32"))
     return indices if returned == "indices" else [values, indices]
 
 
-@converts("depth_to_space")
-def depth_to_space(model: Model, call: Call) -> str:
-    return _blocks_to_pixels(model, call, call.value("block_size"), "DCR")
-
-
-@converts("space_to_depth")
-def space_to_depth(model: Model, call: Call) -> str:
-    return _pixels_to_blocks(model, call, call.value("block_size"), "DCR")
-
-
 @converts("gluonops_reorg")
-def reorg(model: Model, call: Call) -> str:
+def reorg(call: Call) -> Tensor:
     mode, size = call.text("mode"), call.value("stride")
     if call.flag("reverse"):
-        return _blocks_to_pixels(model, call, size, "CRD" if mode == "CRD" else "DCR")
-    return _pixels_to_blocks(model, call, size, mode)
+        return _blocks_to_pixels(call, size, "CRD" if mode == "CRD" else "DCR")
+    return _pixels_to_blocks(call, size, mode)
 
 
-def _blocks_to_pixels(model: Model, call: Call, size: int, mode: str) -> str:
+def _blocks_to_pixels(call: Call, size: int, mode: str) -> Tensor:
     """Channels become blocks of pixels: the block is their first axis (DCR), or the last one (CRD)."""
     if _has_operator(call):
-        return model.add("DepthToSpace", call.inputs[0], blocksize=size, mode=mode)
+        return call.inputs[0].apply("DepthToSpace", blocksize=size, mode=mode)
     batch, _, height, width = call.shapes[0]
     split, order = (size, size, call.shape[1]), (0, 3, 4, 1, 5, 2)
     if mode == "CRD":
         split, order = (call.shape[1], size, size), (0, 1, 4, 2, 5, 3)
-    blocks = model.reshape(call.inputs[0], (batch, *split, height, width))
-    return model.reshape(model.add("Transpose", blocks, perm=order), call.shape)
+    blocks = call.inputs[0].reshape((batch, *split, height, width))
+    return blocks.apply("Transpose", perm=order).reshape(call.shape)
 
 
-def _pixels_to_blocks(model: Model, call: Call, size: int, mode: str) -> str:
+def _pixels_to_blocks(call: Call, size: int, mode: str) -> Tensor:
     """The inverse of :func:`_blocks_to_pixels`. The mode ``darknet`` reads the data as a larger image of it."""
     if _has_operator(call) and mode == "DCR":
-        return model.add("SpaceToDepth", call.inputs[0], blocksize=size)
+        return call.inputs[0].apply("SpaceToDepth", blocksize=size)
     batch, channels = call.shapes[0][:2]
     height, width = call.shape[2:]
     if mode == "darknet":
         channels, height, width = channels // (size * size), height * size, width * size
-    blocks = model.reshape(call.inputs[0], (batch, channels, height, size, width, size))
+    blocks = call.inputs[0].reshape((batch, channels, height, size, width, size))
     order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
-    return model.reshape(model.add("Transpose", blocks, perm=order), call.shape)
+    return blocks.apply("Transpose", perm=order).reshape(call.shape)
 
 
 def _has_operator(call: Call) -> bool:
@@ -346,9 +274,24 @@ def _has_operator(call: Call) -> bool:
 
 
 @converts("Pad")
-def pad(model: Model, call: Call) -> str:
+def pad(call: Call) -> Tensor:
     widths = call.ints("pad_width", ())
     before, after = widths[::2], widths[1::2]
-    value = model.scalar(float(call.value("constant_value", 0)), call.dtype)
-    mode = call.text("mode", "constant")
-    return model.add("Pad", call.inputs[0], model.ints(*before, *after), value, mode=mode)
+    value = call.model.scalar(float(call.value("constant_value", 0)), call.dtype)
+    widths = call.model.ints(*before, *after)
+    return call.inputs[0].apply("Pad", widths, value, mode=call.text("mode", "constant"))
+
+
+CONVERTERS.update({
+    "Concat": lambda call: call.model.add("Concat", *call.inputs, axis=call.value("dim", 1)),
+    "Embedding": lambda call: call.inputs[1].apply(
+        "Gather", as_indices(call.inputs[0], call.value("input_dim")), axis=0),
+    "depth_to_space": lambda call: _blocks_to_pixels(call, call.value("block_size"), "DCR"),
+    "shape_array": lambda call: call.model.shape(call.shapes[0]),
+    "size_array": lambda call: call.model.shape(call.shapes[0]).reduce("ReduceProd", [0]),
+    "slice_like": lambda call: _cropped(call, [0] * len(call.shape)),
+    "space_to_depth": lambda call: _pixels_to_blocks(call, call.value("block_size"), "DCR"),
+    "transpose": lambda call: call.inputs[0].apply(
+        "Transpose", perm=call.ints("axes", tuple(range(len(call.shapes[0])))[::-1])),
+})
+CONVERTERS["_rnn_param_concat"] = CONVERTERS["Concat"]

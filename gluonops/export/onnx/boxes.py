@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arrays import cut
-from .model import Call, Model
+from .model import Call, Tensor
 from .registry import converts
 
 LOWEST = float(np.finfo(np.float32).min)   # the score of a row that does not take part
 
 
 @converts("_contrib_box_nms")
-def box_nms(model: Model, call: Call) -> str:
+def box_nms(call: Call) -> Tensor:
     """Rows in order of falling score without the suppressed ones, and rows of -1 behind them.
 
     The result equals MXNet's if the corners of boxes are in order (x0 <= x1) and class ids are whole numbers.
@@ -26,141 +25,111 @@ def box_nms(model: Model, call: Call) -> str:
         raise call.refuse("changes the format of the boxes")
     has_batch = len(shape) == 3
     batch, count, columns = shape if has_batch else (1, *shape)
-    rows = call.inputs[0]
-    if not has_batch:
-        rows = model.reshape(rows, (batch, count, columns))
+    rows = call.inputs[0] if has_batch else call.inputs[0].reshape((batch, count, columns))
 
     topk = call.value("topk", -1)
     kept = topk if 0 < topk < count else count
-    rows, scores = _best(model, call, rows, (batch, count), kept)
-    chosen = _chosen(model, call, rows, scores, (batch, kept))
-    result = _compacted(model, rows, chosen, (batch, kept, columns), call.dtype)
+    rows, scores = _best(call, rows, (batch, count), kept)
+    chosen = _chosen(call, rows, scores, (batch, kept))
+    order = chosen_first(chosen, kept)
+    is_chosen = chosen.apply("GatherElements", order, axis=1).unsqueeze(2).cast(bool)
+    result = is_chosen.apply("Where", gathered(rows, order, (batch, kept, columns)), -1)
     if kept < count:
-        result = model.add("Pad", result, model.ints(0, 0, 0, 0, count - kept, 0), model.scalar(-1, call.dtype))
-    return result if has_batch else model.reshape(result, shape)
+        result = result.apply("Pad", call.model.ints(0, 0, 0, 0, count - kept, 0), call.model.scalar(-1, call.dtype))
+    return result if has_batch else result.reshape(shape)
 
 
-def _column(model: Model, rows: str, index: int, sizes: tuple) -> str:
-    return model.reshape(cut(model, rows, [2], [index], [index + 1]), sizes)
-
-
-def _best(model: Model, call: Call, rows: str, sizes: tuple, kept: int) -> tuple[str, str]:
+def _best(call: Call, rows: Tensor, sizes: tuple, kept: int) -> tuple[Tensor, Tensor]:
     """The ``kept`` best rows in falling order, and their scores, LOWEST where a row does not take part."""
-    scores = _column(model, rows, call.value("score_index", 1), sizes)
-    valid = model.add("Greater", scores, model.scalar(call.value("valid_thresh", 0.0), call.dtype))
+    scores = rows.column(call.value("score_index", 1)).reshape(sizes)
+    valid = scores > call.value("valid_thresh", 0.0)
     background = call.value("background_id", -1)
     ids = call.value("id_index", -1)
     if background >= 0 and ids >= 0:
-        other = model.add("Equal", _column(model, rows, ids, sizes), model.scalar(background, call.dtype))
-        valid = model.add("And", valid, model.add("Not", other))
-    scores = model.add("Where", valid, model.cast(scores, np.float32), model.scalar(LOWEST, np.float32))
-    scores, order = model.add("TopK", scores, model.ints(kept), outputs=2, axis=1)
-    return gathered(model, rows, order, (sizes[0], kept, call.shapes[0][-1])), scores
+        other = rows.column(ids).reshape(sizes).apply("Equal", background)
+        valid = valid.apply("And", other.apply("Not"))
+    scores = valid.apply("Where", scores.cast(np.float32), LOWEST)
+    scores, order = scores.apply("TopK", call.model.ints(kept), outputs=2, axis=1)
+    return gathered(rows, order, (sizes[0], kept, call.shapes[0][-1])), scores
 
 
-def gathered(model: Model, rows: str, order: str, sizes: tuple) -> str:
+def gathered(rows: Tensor, order: Tensor, sizes: tuple) -> Tensor:
     """The rows of each image in another order. GatherND with ``batch_dims`` would do, but few programs have it."""
-    indices = model.add("Expand", model.add("Unsqueeze", order, model.ints(2)), model.shape(sizes))
-    return model.add("GatherElements", rows, indices, axis=1)
+    return rows.apply("GatherElements", order.unsqueeze(2).expand(sizes), axis=1)
 
 
-def _chosen(model: Model, call: Call, rows: str, scores: str, sizes: tuple) -> str:
+def _chosen(call: Call, rows: Tensor, scores: Tensor, sizes: tuple) -> Tensor:
     """1 for each row that is not suppressed, else 0."""
     begin = call.value("coord_start", 2)
     ids = call.value("id_index", -1)
-    boxes = model.cast(cut(model, rows, [2], [begin], [begin + 4]), np.float32)
-    by_class = model.add("Unsqueeze", scores, model.ints(1))
+    boxes = rows.column(begin, begin + 4).cast(np.float32)
+    by_class = scores.unsqueeze(1)
     if ids >= 0 and not call.flag("force_suppress"):
-        class_ids = model.cast(_column(model, rows, ids, sizes), np.float32)
-        by_class = _by_class(model, by_class, class_ids, scores)
+        class_ids = rows.column(ids).reshape(sizes).cast(np.float32)
+        by_class = _by_class(by_class, class_ids, scores)
     is_center = call.text("in_format", "corner") == "center"
-    return unsuppressed(model, boxes, by_class, sizes, call.value("overlap_thresh", 0.5),
+    return unsuppressed(boxes, by_class, sizes, call.value("overlap_thresh", 0.5),
                         max(call.value("valid_thresh", 0.0), LOWEST), center_point_box=int(is_center))
 
 
-def unsuppressed(model: Model, boxes: str, scores: str, sizes: tuple, overlap: float, lowest: float = LOWEST,
-                 most: int | None = None, **options: int) -> str:
+def unsuppressed(boxes: Tensor, scores: Tensor, sizes: tuple, overlap: float, lowest: float = LOWEST,
+                 most: int | None = None, **options: int) -> Tensor:
     """1 for each box that non-maximum suppression leaves, else 0.
 
     - ``boxes``: (batch, count, 4), of these ``sizes``; ``scores``: (batch, classes, count).
     - ``overlap``: of the boxes to suppress it is greater; ``lowest``: of the boxes that take part the score is greater.
     - ``most``: how many boxes it leaves at most.
     """
+    model = boxes.model
     thresholds = [model.constant(np.array([value], np.float32)) for value in (overlap, lowest)]
-    selected = model.add("NonMaxSuppression", boxes, scores, model.ints(most or sizes[1]), *thresholds, **options)
-    places = model.add("Gather", selected, model.ints(0, 2), axis=1)
-    count = model.add("Slice", model.add("Shape", selected), model.ints(0), model.ints(1))
-    ones = model.add("Expand", model.scalar(1, np.int64), count)
-    zeros = model.add("Expand", model.scalar(0, np.int64), model.shape(sizes))
-    return model.add("ScatterND", zeros, places, ones)
+    selected = boxes.apply("NonMaxSuppression", scores, model.ints(most or sizes[1]), *thresholds, **options)
+    places = selected.apply("Gather", model.ints(0, 2), axis=1)
+    ones = model.scalar(1, np.int64).apply("Expand", model.first_size(selected))
+    return model.scalar(0, np.int64).expand(sizes).apply("ScatterND", places, ones)
 
 
-def _by_class(model: Model, scores: str, ids: str, flat_scores: str) -> str:
+def _by_class(scores: Tensor, ids: Tensor, flat_scores: Tensor) -> Tensor:
     """A row of scores for each class id from the lowest to the highest, LOWEST for boxes of other classes."""
-    takes_part = model.add("Greater", flat_scores, model.scalar(LOWEST, np.float32))
-    ids = model.add("Where", takes_part, ids, model.scalar(0, np.float32))
-    first = model.reduce("ReduceMin", ids, keepdims=False)
-    last = model.reduce("ReduceMax", ids, keepdims=False)
-    one = model.scalar(1, np.float32)
-    class_ids = model.add("Range", first, model.add("Add", last, one), one)
-    return of_classes(model, scores, ids, class_ids)
+    ids = (flat_scores > LOWEST).apply("Where", ids, 0)
+    first = ids.reduce("ReduceMin", keepdims=False)
+    last = ids.reduce("ReduceMax", keepdims=False)
+    return of_classes(scores, ids, first.apply("Range", last + 1, 1))
 
 
-def of_classes(model: Model, scores: str, ids: str, class_ids: str) -> str:
+def of_classes(scores: Tensor, ids: Tensor, class_ids: Tensor) -> Tensor:
     """A row of scores, (batch, 1, count), for each class, LOWEST where a box, of class ``ids``, is of another one."""
-    classes = model.add("Unsqueeze", class_ids, model.ints(0, 2))
-    member = model.add("Equal", model.add("Unsqueeze", ids, model.ints(1)), classes)
-    return model.add("Where", member, scores, model.scalar(LOWEST, np.float32))
+    classes = class_ids.unsqueeze(0, 2)
+    return ids.unsqueeze(1).apply("Equal", classes).apply("Where", scores, LOWEST)
 
 
-def _compacted(model: Model, rows: str, chosen: str, sizes: tuple, dtype: np.dtype) -> str:
-    """The chosen rows in front, in their order, and rows of -1 behind them."""
-    order = chosen_first(model, chosen, sizes[1])
-    moved = model.add("GatherElements", chosen, order, axis=1)
-    is_chosen = model.cast(model.add("Unsqueeze", moved, model.ints(2)), bool)
-    return model.add("Where", is_chosen, gathered(model, rows, order, sizes), model.scalar(-1, dtype))
-
-
-def chosen_first(model: Model, chosen: str, count: int) -> str:
+def chosen_first(chosen: Tensor, count: int) -> Tensor:
     """The order, (batch, count), in which the rows that are chosen, 1 and not 0, come before the others."""
-    suppressed = model.add("Sub", model.scalar(1, np.int64), chosen)
-    shift = model.add("Mul", suppressed, model.scalar(count, np.int64))
-    place = model.add("Add", model.constant(np.arange(count)), shift)
-    return model.add("TopK", place, model.ints(count), outputs=2, axis=1, largest=0)[1]
+    model = chosen.model
+    shift = (1 - chosen) * count
+    place = model.constant(np.arange(count)) + shift
+    return place.apply("TopK", model.ints(count), outputs=2, axis=1, largest=0)[1]
 
 
 @converts("_contrib_box_decode")
-def box_decode(model: Model, call: Call) -> str:
+def box_decode(call: Call) -> Tensor:
     """Corners of boxes from their offsets from anchors."""
-    offsets = []
-    for i in range(4):
-        offset = _columns(model, call.inputs[0], i)
-        deviation = model.scalar(call.value(f"std{i}", 1.0), call.dtype)
-        offsets.append(model.add("Mul", offset, deviation))
-    x, y, width, height = (_columns(model, call.inputs[1], i) for i in range(4))
+    offsets = [call.inputs[0].column(i) * call.value(f"std{i}", 1.0) for i in range(4)]
+    x, y, width, height = (call.inputs[1].column(i) for i in range(4))
     if call.text("format", "center") == "corner":
-        width = model.add("Sub", width, x)
-        height = model.add("Sub", height, y)
-        x = model.add("Add", x, _half(model, call, width))
-        y = model.add("Add", y, _half(model, call, height))
-    left, right = _decoded(model, call, x, width, offsets[0], offsets[2])
-    top, bottom = _decoded(model, call, y, height, offsets[1], offsets[3])
-    return model.add("Concat", left, top, right, bottom, axis=2)
+        width = width - x
+        height = height - y
+        x = x + width * 0.5
+        y = y + height * 0.5
+    left, right = _decoded(call, x, width, offsets[0], offsets[2])
+    top, bottom = _decoded(call, y, height, offsets[1], offsets[3])
+    return left.apply("Concat", top, right, bottom, axis=2)
 
 
-def _decoded(model: Model, call: Call, centre: str, size: str, shift: str, growth: str) -> tuple[str, str]:
+def _decoded(call: Call, centre: Tensor, size: Tensor, shift: Tensor, growth: Tensor) -> tuple[Tensor, Tensor]:
     """Both ends of a box along one axis."""
-    middle = model.add("Add", model.add("Mul", shift, size), centre)
+    middle = shift * size + centre
     limit = call.value("clip", -1.0)
     if limit > 0:
-        growth = model.add("Min", growth, model.scalar(limit, call.dtype))
-    half = _half(model, call, model.add("Mul", model.add("Exp", growth), size))
-    return model.add("Sub", middle, half), model.add("Add", middle, half)
-
-
-def _columns(model: Model, rows: str, index: int) -> str:
-    return cut(model, rows, [2], [index], [index + 1])
-
-
-def _half(model: Model, call: Call, value: str) -> str:
-    return model.add("Mul", value, model.scalar(0.5, call.dtype))
+        growth = growth.apply("Min", limit)
+    half = growth.apply("Exp") * size * 0.5
+    return middle - half, middle + half

@@ -36,7 +36,10 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
         elif not is_random(node) and _is_constant(node, constant, sizes):
             constant.add(node)
             for position in _shape_inputs(node):
-                _read_placeholder(node, position, placeholders, sizes)
+                entry = node.inputs[position]
+                variable = Node(VARIABLE, f"shape of {len(placeholders)}")
+                placeholders[variable.name] = mx.nd.zeros(sizes.shape[entry], dtype=sizes.dtype[entry])
+                node.inputs[position] = variable, 0
     outputs = _outputs_read(graph, constant)
     return constant, dict(zip(outputs, evaluate(outputs, {**values, **placeholders}, graph.attrs)))
 
@@ -75,11 +78,3 @@ def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
     shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
     shapes += [sizes.shape[node.inputs[position]] for position in shape_inputs]
     return all(isinstance(size, int) for shape in shapes for size in shape)
-
-
-def _read_placeholder(node: Node, position: int, placeholders: Arrays, sizes: Sizes) -> None:
-    """Let a node read a variable of zeros, of the same shape and type, in place of an input."""
-    entry = node.inputs[position]
-    variable = Node(VARIABLE, f"shape of {len(placeholders)}")
-    placeholders[variable.name] = mx.nd.zeros(sizes.shape[entry], dtype=sizes.dtype[entry])
-    node.inputs[position] = variable, 0

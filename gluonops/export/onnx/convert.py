@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, kind
-from ..shapes import Shapes
 from ..sizes import Sizes
 from . import (  # noqa: F401  (each fills the table)
     arithmetic,
@@ -26,7 +25,7 @@ from . import (  # noqa: F401  (each fills the table)
 )
 from .constants import SHAPE_READERS, constants
 from .loops import unroll, without_branches
-from .model import Call, Model, refusal
+from .model import Call, Model, Tensor, refusal
 from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS, operator
 
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from ..model import ExportedModel
 
 __all__ = ["convert"]
+
+WHERE = "export.onnx"
 
 
 def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
@@ -56,7 +57,11 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     without_branches(graph)
     variables = graph.variables()
     values = {name: value for name, value in exported.parameters.items() if name in variables}
-    shapes = _input_shapes(exported, [name for name in variables if name not in values])
+    unknown = [name for name in variables if name not in values and name not in exported.inputs]
+    if unknown:
+        raise OpError(WHERE, f"the input {unknown[0]} has no shape and no value",
+                      "Pass its shape by name in data_shape")
+    shapes = {name: exported.inputs[name] for name in variables if name not in values}
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     while unroll(graph, sizes):
         sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
@@ -73,15 +78,15 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     for node in graph.nodes():
         entry = node, 0
         if node.is_variable and node.name in shapes:
-            name = input_names[node.name]
-            inputs.append((name, sizes.shape[entry], sizes.dtype[entry]))
-            tensors[entry] = quantizer.input(node, name)
+            name, dtype = input_names[node.name], sizes.dtype[entry]
+            inputs.append((name, sizes.shape[entry], dtype))
+            tensors[entry] = quantizer.input(node, Tensor(model, name, dtype))
         elif node in live:
             _convert(model, node, tensors, sizes, quantizer)
 
     outputs = []
     for head, name in zip(graph.heads, _output_names(graph, metadata)):
-        outputs.append((_tensor(tensors, head), name, sizes.shape[head], sizes.dtype[head]))
+        outputs.append((_tensor(tensors, head).name, name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
 
@@ -93,27 +98,14 @@ def _output_names(graph: Graph, metadata: dict[str, Any]) -> list[str]:
     return graph.symbol().list_outputs()
 
 
-def _input_shapes(exported: ExportedModel, names: list[str]) -> Shapes:
-    """The shapes of the inputs."""
-    for name in names:
-        if name not in exported.inputs:
-            raise OpError("export.onnx", f"the input {name} has no shape and no value",
-                          "Pass its shape by name in data_shape")
-    return {name: exported.inputs[name] for name in names}
-
-
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:
     """The nodes to convert: neither constant nor read for their shape only."""
-    live = set()
-    waiting = [node for node, _ in graph.heads]
-    while waiting:
-        node = waiting.pop()
-        if node in live or node in constant or node.is_variable:
-            continue
-        live.add(node)
-        shape_only = SHAPE_READERS.get(node.op, ())
-        waiting += [source for i, (source, _) in enumerate(node.inputs) if i not in shape_only]
-    return live
+    read = {node for node, _ in graph.heads}
+    for node in reversed(graph.nodes()):
+        if node in read and node not in constant:
+            shape_only = SHAPE_READERS.get(node.op, ())
+            read.update(source for i, (source, _) in enumerate(node.inputs) if i not in shape_only)
+    return {node for node in read if node not in constant and not node.is_variable}
 
 
 def _check_converters(live: set[Node]) -> None:
@@ -126,22 +118,22 @@ def _check_converters(live: set[Node]) -> None:
     what = f"the node {lacking[0].name!r} is the operator {first}, which has no converter to ONNX"
     if others:
         what += f"; nor have {', '.join(others)}"
-    raise OpError("export.onnx", what, "Replace it in the net, or export symbol JSON")
+    raise OpError(WHERE, what, "Replace it in the net, or export symbol JSON")
 
 
-def _convert(model: Model, node: Node, tensors: dict[Entry, str], sizes: Sizes, quantizer: Quantizer) -> None:
+def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Sizes, quantizer: Quantizer) -> None:
     """Add the ONNX nodes of one node, and enter its outputs in ``tensors``."""
     shape_only = SHAPE_READERS.get(node.op, ())
-    inputs = ["" if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
+    inputs = [None if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
-    results = CONVERTERS[operator(node)](model, Call(node, quantizer.inputs(node, inputs), sizes))
+    results = CONVERTERS[operator(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):
         tensors[node, index] = quantizer.output(node, index, result)
 
 
-def _tensor(tensors: dict[Entry, str], entry: Entry) -> str:
+def _tensor(tensors: dict[Entry, Tensor], entry: Entry) -> Tensor:
     """The tensor of an output. An OpError if its converter does not make it."""
     if entry not in tensors:
         raise refusal(entry[0], f"has its output {entry[1]} read, which its converter does not make")

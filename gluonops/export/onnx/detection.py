@@ -8,161 +8,149 @@ import mxnet as mx
 import numpy as np
 
 from ..graph import is_mark
-from .arrays import cut
 from .boxes import LOWEST, chosen_first, gathered, of_classes, unsuppressed
-from .model import Call, Model
+from .model import Call, Tensor
 from .registry import converts
 
 
 @converts("_contrib_MultiBoxPrior")
-def multi_box_prior(model: Model, call: Call) -> str:
+def multi_box_prior(call: Call) -> Tensor:
     """Anchors depend on the height and the width of the data alone."""
     data = mx.nd.zeros((1, 1, *call.shapes[0][2:]), dtype=call.dtype)
     options = {name: value for name, value in call.node.attrs.items() if not is_mark(name)}
-    return model.constant(mx.nd.contrib.MultiBoxPrior(data, **options).asnumpy())
+    return call.model.constant(mx.nd.contrib.MultiBoxPrior(data, **options).asnumpy())
 
 
 @converts("_contrib_MultiBoxDetection")
-def multi_box_detection(model: Model, call: Call) -> str:
+def multi_box_detection(call: Call) -> Tensor:
     """Rows of class, score and box, the best first. The class of a suppressed row is -1.
 
     Rows of a score below the threshold come last and are -1. MXNet does not sort the rows behind the ``nms_topk``
     best ones, whose class is -1, too.
     """
+    model = call.model
     batch, classes, count = call.shapes[0]
-    rows, scores, is_valid = _rows(model, call)
-    front = chosen_first(model, model.cast(is_valid, np.int64), count)
-    valid_first = model.add("GatherElements", is_valid, front, axis=1)
-    unsorted = _where(model, valid_first, gathered(model, rows, front, call.shape), -1)
+    rows, scores, is_valid = _rows(call)
+    front = chosen_first(is_valid.cast(np.int64), count)
+    valid_first = is_valid.apply("GatherElements", front, axis=1)
+    unsorted = _where(valid_first, gathered(rows, front, call.shape))
     overlap = call.value("nms_threshold", 0.5)
     if not 0 < overlap <= 1:
         return unsorted
 
     topk = call.value("nms_topk", -1)
     kept = topk if 0 < topk < count else count
-    scores = model.add("Where", is_valid, scores, model.scalar(LOWEST, np.float32))
-    scores, order = model.add("TopK", scores, model.ints(kept), outputs=2, axis=1)
-    rows = gathered(model, rows, order, (batch, kept, 6))
-    by_class = model.add("Unsqueeze", scores, model.ints(1))
+    scores, order = is_valid.apply("Where", scores, LOWEST).apply("TopK", model.ints(kept), outputs=2, axis=1)
+    rows = gathered(rows, order, (batch, kept, 6))
+    by_class = scores.unsqueeze(1)
     if not call.flag("force_suppress"):
-        ids = model.reshape(cut(model, rows, [2], [0], [1]), (batch, kept))
-        by_class = of_classes(model, by_class, ids, model.constant(np.arange(classes - 1, dtype=np.float32)))
-    boxes = cut(model, rows, [2], [2], [6])
+        ids = rows.column(0).reshape((batch, kept))
+        by_class = of_classes(by_class, ids, model.constant(np.arange(classes - 1, dtype=np.float32)))
+    boxes = rows.column(2, 6)
     below = float(np.nextafter(np.float32(overlap), np.float32(0)))   # MXNet suppresses at the threshold itself
-    remains = model.cast(unsuppressed(model, boxes, by_class, (batch, kept), below), bool)
-    ids = _where(model, remains, cut(model, rows, [2], [0], [1]), -1)
-    result = model.add("Concat", ids, cut(model, rows, [2], [1], [6]), axis=2)
-    is_row = model.add("Greater", scores, model.scalar(LOWEST, np.float32))
-    result = _where(model, is_row, result, -1)
+    remains = unsuppressed(boxes, by_class, (batch, kept), below).cast(bool)
+    ids = _where(remains, rows.column(0))
+    result = ids.apply("Concat", rows.column(1, 6), axis=2)
+    result = _where(scores > LOWEST, result)
     if kept == count:
         return result
-    behind = cut(model, unsorted, [1, 2], [kept, 1], [count, 6])
-    no_class = model.add("Expand", model.scalar(-1, call.dtype), model.shape((batch, count - kept, 1)))
-    return model.add("Concat", result, model.add("Concat", no_class, behind, axis=2), axis=1)
+    behind = unsorted.cut([1, 2], [kept, 1], [count, 6])
+    no_class = model.scalar(-1, call.dtype).expand((batch, count - kept, 1))
+    return result.apply("Concat", no_class.apply("Concat", behind, axis=2), axis=1)
 
 
-def _rows(model: Model, call: Call) -> tuple[str, str, str]:
+def _rows(call: Call) -> tuple[Tensor, Tensor, Tensor]:
     """Rows of class, score and box; their scores; and whether the score reaches the threshold."""
     batch, classes, count = call.shapes[0]
-    objects = cut(model, call.inputs[0], [1], [1], [classes])   # class 0 is the background
-    scores = model.reduce("ReduceMax", objects, [1], keepdims=False)
-    ids = model.cast(model.add("ArgMax", objects, axis=1, keepdims=0), call.dtype)
-    threshold = model.scalar(call.value("threshold", 0.01), call.dtype)
-    boxes = _decoded(model, call)
-    columns = [model.reshape(value, (batch, count, 1)) for value in (ids, scores)]
-    return (model.add("Concat", *columns, boxes, axis=2), scores,
-            model.add("GreaterOrEqual", scores, threshold))
+    objects = call.inputs[0].cut([1], [1], [classes])   # class 0 is the background
+    scores = objects.reduce("ReduceMax", [1], keepdims=False)
+    ids = objects.apply("ArgMax", axis=1, keepdims=0).cast(call.dtype)
+    threshold = call.model.scalar(call.value("threshold", 0.01), call.dtype)
+    boxes = _decoded(call)
+    id_column, score_column = (value.reshape((batch, count, 1)) for value in (ids, scores))
+    return id_column.apply("Concat", score_column, boxes, axis=2), scores, scores >= threshold
 
 
-def _decoded(model: Model, call: Call) -> str:
+def _decoded(call: Call) -> Tensor:
     """The boxes from their offsets from the anchors."""
     batch, _, count = call.shapes[0]
     variances = np.array(call.value("variances", (0.1, 0.1, 0.2, 0.2)), call.dtype)
-    offsets = model.reshape(call.inputs[1], (batch, count, 4))
-    offsets = model.add("Mul", offsets, model.constant(variances))
-    anchors = model.reshape(call.inputs[2], (1, count, 4))
-    first, last = cut(model, anchors, [2], [0], [2]), cut(model, anchors, [2], [2], [4])
-    half = model.scalar(0.5, call.dtype)
-    size = model.add("Sub", last, first)
-    middle = model.add("Mul", model.add("Add", first, last), half)
-    middle = model.add("Add", model.add("Mul", cut(model, offsets, [2], [0], [2]), size), middle)
-    size = model.add("Mul", model.add("Exp", cut(model, offsets, [2], [2], [4])), size)
-    boxes = _around(model, middle, middle, model.add("Mul", size, half))
-    if not call.flag("clip", True):
-        return boxes
-    return model.add("Clip", boxes, model.scalar(0, call.dtype), model.scalar(1, call.dtype))
+    offsets = call.inputs[1].reshape((batch, count, 4))
+    offsets = offsets * call.model.constant(variances)
+    anchors = call.inputs[2].reshape((1, count, 4))
+    first, last = anchors.column(0, 2), anchors.column(2, 4)
+    half = call.model.scalar(0.5, call.dtype)
+    size = last - first
+    middle = (first + last) * half
+    middle = offsets.column(0, 2) * size + middle
+    size = offsets.column(2, 4).apply("Exp") * size
+    boxes = _around(middle, middle, size * half)
+    return boxes.apply("Clip", 0, 1) if call.flag("clip", True) else boxes
 
 
-def _around(model: Model, first: str, last: str, margin: str) -> str:
+def _around(first: Tensor, last: Tensor, margin: Tensor) -> Tensor:
     """Boxes from corners, or twice their centre, and a margin on every side."""
-    return model.add("Concat", model.add("Sub", first, margin), model.add("Add", last, margin), axis=2)
+    return (first - margin).apply("Concat", last + margin, axis=2)
 
 
-def _where(model: Model, condition: str, rows: str, other: float) -> str:
-    """The rows for which the condition, (batch, count), holds; other ones are filled."""
-    return model.add("Where", model.add("Unsqueeze", condition, model.ints(2)), rows, model.scalar(other, np.float32))
+def _where(condition: Tensor, rows: Tensor) -> Tensor:
+    """The rows for which the condition, (batch, count), holds; other ones are -1."""
+    return condition.unsqueeze(2).apply("Where", rows, -1)
 
 
 @converts("_contrib_Proposal", "_contrib_MultiProposal")
-def proposal(model: Model, call: Call) -> list[str]:
+def proposal(call: Call) -> list[Tensor]:
     """The best boxes of each image that do not overlap, over and over until the rows are full."""
-    batch = call.shapes[0][0]
+    model, batch = call.model, call.shapes[0][0]
     if call.node.op == "_contrib_Proposal" and batch != 1:
         raise call.refuse("takes one image at a time")
-    boxes, scores, count = _candidates(model, call)
+    boxes, scores, count = _candidates(call)
     best = call.value("rpn_pre_nms_top_n", 6000)
     best = min(best, count) if best > 0 else count
     rows = call.value("rpn_post_nms_top_n", 300)
-    scores, order = model.add("TopK", scores, model.ints(best), outputs=2, axis=1)
-    boxes = gathered(model, boxes, order, (batch, best, 4))
+    scores, order = scores.apply("TopK", model.ints(best), outputs=2, axis=1)
+    boxes = gathered(boxes, order, (batch, best, 4))
 
     # Whole pixels, of which the last one counts. MXNet has sorted the boxes, also those of equal scores.
-    ends = model.add("Add", boxes, model.constant(np.array([0, 0, 1, 1], np.float32)))
-    falling = model.constant(np.arange(best, 0, -1, dtype=np.float32))
-    falling = model.add("Expand", falling, model.shape((batch, 1, best)))
-    remains = unsuppressed(model, ends, falling, (batch, best), call.value("threshold", 0.7), most=min(rows, best))
-    found = model.reduce("ReduceSum", remains, [1])
-    turns = model.add("Mod", model.constant(np.arange(rows)[None]), found)
-    chosen = model.add("GatherElements", chosen_first(model, remains, best), turns, axis=1)
+    ends = boxes + model.constant(np.array([0, 0, 1, 1], np.float32))
+    falling = model.constant(np.arange(best, 0, -1, dtype=np.float32)).expand((batch, 1, best))
+    remains = unsuppressed(ends, falling, (batch, best), call.value("threshold", 0.7), most=min(rows, best))
+    found = remains.reduce("ReduceSum", [1])
+    turns = model.constant(np.arange(rows)[None]).apply("Mod", found)
+    chosen = chosen_first(remains, best).apply("GatherElements", turns, axis=1)
 
-    image = model.reshape(model.positions(batch, np.float32), (batch, 1, 1))
-    image = model.add("Expand", image, model.shape((batch, rows, 1)))
-    regions = model.add("Concat", image, gathered(model, boxes, chosen, (batch, rows, 4)), axis=2)
-    scores = model.add("GatherElements", scores, chosen, axis=1)
-    return [model.reshape(regions, (batch * rows, 5)), model.reshape(scores, (batch * rows, 1))]
+    image = model.positions(batch, np.float32).reshape((batch, 1, 1)).expand((batch, rows, 1))
+    regions = image.apply("Concat", gathered(boxes, chosen, (batch, rows, 4)), axis=2)
+    scores = scores.apply("GatherElements", chosen, axis=1)
+    return [regions.reshape((batch * rows, 5)), scores.reshape((batch * rows, 1))]
 
 
-def _candidates(model: Model, call: Call) -> tuple[str, str, int]:
+def _candidates(call: Call) -> tuple[Tensor, Tensor, int]:
     """Every anchor's box and score, and how many there are in an image.
 
     The score is -1 beyond the image, and where a box is smaller than ``rpn_min_size``.
     """
+    scores, offsets, sizes = call.inputs
     batch, channels, height, width = call.shapes[0]
     each = channels // 2
     count = height * width * each
-    scores = cut(model, call.inputs[0], [1], [each], [channels])
-    scores = model.reshape(model.add("Transpose", scores, perm=(0, 2, 3, 1)), (batch, count))
-    offsets = model.reshape(call.inputs[1], (batch, each, 4, height, width))
-    offsets = model.reshape(model.add("Transpose", offsets, perm=(0, 3, 4, 1, 2)), (batch, count, 4))
-    stride = call.value("feature_stride", 16)
-    image = cut(model, call.inputs[2], [1], [0], [2])   # height and width
-    boxes = _clipped(model, image, _moved(model, call, offsets, _anchors(call, height, width)))
+    scores = scores.cut([1], [each], [channels]).apply("Transpose", perm=(0, 2, 3, 1)).reshape((batch, count))
+    offsets = offsets.reshape((batch, each, 4, height, width))
+    offsets = offsets.apply("Transpose", perm=(0, 3, 4, 1, 2)).reshape((batch, count, 4))
+    image = sizes.cut([1], [0], [2])   # height and width
+    boxes = _clipped(image, _moved(call, offsets, _anchors(call, height, width)))
 
     places = np.indices((height, width, each))[:2].reshape(2, count).astype(np.float32)
-    inside = model.add("Floor", model.add("Div", image, model.scalar(stride, np.float32)))
-    is_outside = [model.add("GreaterOrEqual", model.constant(place[None]), cut(model, inside, [1], [i], [i + 1]))
-                  for i, place in enumerate(places)]
-    scale = cut(model, call.inputs[2], [1], [2], [3])
-    smallest = model.add("Mul", scale, model.scalar(call.value("rpn_min_size", 16), np.float32))
-    first, last = cut(model, boxes, [2], [0], [2]), cut(model, boxes, [2], [2], [4])
-    side = model.add("Add", model.add("Sub", last, first), model.scalar(1, np.float32))
-    side = model.reduce("ReduceMin", side, [2], keepdims=False)
-    is_small = model.add("Less", side, smallest)
-    grown = model.reshape(model.add("Div", smallest, model.scalar(2, np.float32)), (batch, 1, 1))
-    boxes = model.add("Where", model.add("Unsqueeze", is_small, model.ints(2)),
-                      _around(model, first, last, grown), boxes)
-    is_out = model.add("Or", model.add("Or", *is_outside), is_small)
-    return boxes, model.add("Where", is_out, model.scalar(-1, np.float32), scores), count
+    inside = (image / call.value("feature_stride", 16)).apply("Floor")
+    is_outside = [call.model.constant(place[None]) >= inside.cut([1], [i], [i + 1]) for i, place in enumerate(places)]
+    smallest = sizes.cut([1], [2], [3]) * call.value("rpn_min_size", 16)
+    first, last = boxes.column(0, 2), boxes.column(2, 4)
+    side = (last - first + 1).reduce("ReduceMin", [2], keepdims=False)
+    is_small = side < smallest
+    grown = (smallest / 2).reshape((batch, 1, 1))
+    boxes = is_small.unsqueeze(2).apply("Where", _around(first, last, grown), boxes)
+    is_out = call.model.add("Or", *is_outside).apply("Or", is_small)
+    return boxes, is_out.apply("Where", -1, scores), count
 
 
 def _anchors(call: Call, height: int, width: int) -> np.ndarray:
@@ -181,21 +169,20 @@ def _anchors(call: Call, height: int, width: int) -> np.ndarray:
     return (shifts[:, :, None] + np.array(anchors)).reshape(-1, 4).astype(np.float32)
 
 
-def _moved(model: Model, call: Call, offsets: str, anchors: np.ndarray) -> str:
+def _moved(call: Call, offsets: Tensor, anchors: np.ndarray) -> Tensor:
     """The corners of boxes from their offsets from the anchors, in whole pixels of which the last one counts."""
+    constant = call.model.constant
     if call.flag("iou_loss"):
-        return model.add("Add", model.constant(anchors[None]), offsets)
+        return constant(anchors[None]) + offsets
     size = anchors[:, 2:] - anchors[:, :2] + 1
     middle = anchors[:, :2] + np.float32(0.5) * (size - 1)
-    shift, growth = cut(model, offsets, [2], [0], [2]), cut(model, offsets, [2], [2], [4])
-    centre = model.add("Add", model.add("Mul", shift, model.constant(size[None])), model.constant(middle[None]))
-    grown = model.add("Mul", model.add("Exp", growth), model.constant(size[None]))
-    half = model.add("Mul", model.add("Sub", grown, model.scalar(1, np.float32)), model.scalar(0.5, np.float32))
-    return _around(model, centre, centre, half)
+    shift, growth = offsets.column(0, 2), offsets.column(2, 4)
+    centre = shift * constant(size[None]) + constant(middle[None])
+    grown = growth.apply("Exp") * constant(size[None])
+    return _around(centre, centre, (grown - 1) * 0.5)
 
 
-def _clipped(model: Model, image: str, boxes: str) -> str:
+def _clipped(image: Tensor, boxes: Tensor) -> Tensor:
     """Boxes within the image. ``image``: its height and width."""
-    last = model.add("Sub", image, model.scalar(1, np.float32))
-    last = model.add("Unsqueeze", model.add("Gather", last, model.ints(1, 0, 1, 0), axis=1), model.ints(1))
-    return model.add("Max", model.add("Min", boxes, last), model.scalar(0, np.float32))
+    last = (image - 1).apply("Gather", image.model.ints(1, 0, 1, 0), axis=1).unsqueeze(1)
+    return boxes.apply("Min", last).apply("Max", 0)

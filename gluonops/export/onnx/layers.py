@@ -2,35 +2,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import cut
-from .model import Call, Model
-from .registry import converts
+from .model import Call, Tensor
+from .registry import CONVERTERS, converts
 from .sequences import within
 
 ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
+POOLS = {"avg": "AveragePool", "lp": "LpPool", "max": "MaxPool"}
 
 
 @converts("Convolution", "Convolution_v1")
-def convolution(model: Model, call: Call) -> str:
+def convolution(call: Call) -> Tensor:
     _check_layout(call)
-    kernel, strides, pads, dilations = call.window()
-    return model.add("Conv", *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2, dilations=dilations,
-                     group=call.value("num_group", 1))
+    return call.model.add("Conv", *call.inputs, **window_options(call))
 
 
 @converts("Deconvolution")
-def deconvolution(model: Model, call: Call) -> str:
+def deconvolution(call: Call) -> Tensor:
     _check_layout(call)
     if any(call.ints("target_shape", ())):
         raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
+    options = window_options(call)
+    padding = call.ints("adj", (0,) * len(options["kernel_shape"]))
+    return call.model.add("ConvTranspose", *call.inputs, output_padding=padding, **options)
+
+
+def window_options(call: Call) -> dict[str, Any]:
+    """The attributes of ONNX's convolutions."""
     kernel, strides, pads, dilations = call.window()
-    return model.add("ConvTranspose", *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2,
-                     dilations=dilations, output_padding=call.ints("adj", (0,) * len(kernel)),
-                     group=call.value("num_group", 1))
+    return {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "dilations": dilations,
+            "group": call.value("num_group", 1)}
 
 
 def _check_layout(call: Call) -> None:
@@ -41,15 +45,15 @@ def _check_layout(call: Call) -> None:
 
 
 @converts("FullyConnected")
-def fully_connected(model: Model, call: Call) -> str:
+def fully_connected(call: Call) -> Tensor:
     data, weight, *bias = call.inputs
     if call.flag("flatten", True):
         flat = call.shapes[0][:1] + (call.shapes[1][1],)
         if call.shapes[0] != flat:
-            data = model.reshape(data, flat)
-        return model.add("Gemm", data, weight, *bias, transB=1)
-    product = model.add("MatMul", data, model.add("Transpose", weight, perm=(1, 0)))
-    return model.add("Add", product, bias[0]) if bias else product
+            data = data.reshape(flat)
+        return data.apply("Gemm", weight, *bias, transB=1)
+    product = data.apply("MatMul", weight.apply("Transpose", perm=(1, 0)))
+    return product + bias[0] if bias else product
 
 
 def _across(size: int, ndim: int, axis: int) -> tuple[int, ...]:
@@ -58,124 +62,103 @@ def _across(size: int, ndim: int, axis: int) -> tuple[int, ...]:
 
 
 @converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm")
-def batch_norm(model: Model, call: Call) -> str:
+def batch_norm(call: Call) -> Tensor:
     data, gamma, beta, mean, variance = call.inputs
     if call.flag("fix_gamma", True):
-        gamma = model.constant(np.ones(call.shapes[1], call.dtypes[1]))
+        gamma = call.model.constant(np.ones(call.shapes[1], call.dtypes[1]))
     axis = call.axis(default=1)
     order = list(range(len(call.shapes[0])))
     order[1], order[axis] = axis, 1
     if axis != 1:
-        data = model.add("Transpose", data, perm=order)
+        data = data.apply("Transpose", perm=order)
     epsilon = float(call.value("eps", 1e-3))
-    result = model.add("BatchNormalization", data, gamma, beta, mean, variance, epsilon=epsilon)
-    return result if axis == 1 else model.add("Transpose", result, perm=order)
+    result = data.apply("BatchNormalization", gamma, beta, mean, variance, epsilon=epsilon)
+    return result if axis == 1 else result.apply("Transpose", perm=order)
 
 
-def _standardized(model: Model, call: Call, data: str, axes: Sequence[int]) -> str:
+def _standardized(data: Tensor, axes: Sequence[int], eps: Tensor | float) -> Tensor:
     """(data - mean) / sqrt(variance + eps) over ``axes``."""
-    centred = model.add("Sub", data, model.reduce("ReduceMean", data, axes))
-    variance = model.reduce("ReduceMean", model.add("Mul", centred, centred), axes)
-    eps = model.scalar(call.value("eps", 1e-5), call.dtype)
-    return model.add("Div", centred, model.add("Sqrt", model.add("Add", variance, eps)))
+    centred = data - data.reduce("ReduceMean", axes)
+    variance = (centred * centred).reduce("ReduceMean", axes)
+    return centred / (variance + eps).apply("Sqrt")
 
 
-def _affine(model: Model, call: Call, data: str, axis: int) -> str:
-    """data * gamma + beta along ``axis``."""
-    return _scaled_and_shifted(model, call, data, _across(call.shapes[1][0], len(call.shapes[0]), axis))
-
-
-def _scaled_and_shifted(model: Model, call: Call, data: str, shape: tuple) -> str:
+def _affine(call: Call, data: Tensor, shape: tuple) -> Tensor:
     """data * gamma + beta, with gamma and beta in this shape."""
-    scaled = model.add("Mul", data, model.reshape(call.inputs[1], shape))
-    return model.add("Add", scaled, model.reshape(call.inputs[2], shape))
+    return data * call.inputs[1].reshape(shape) + call.inputs[2].reshape(shape)
 
 
 @converts("LayerNorm")
-def layer_norm(model: Model, call: Call) -> str:
-    axis = call.axis()
-    if model.opset >= 17 and axis == len(call.shape) - 1:
-        return model.add("LayerNormalization", *call.inputs, epsilon=float(call.value("eps", 1e-5)))
-    return _affine(model, call, _standardized(model, call, call.inputs[0], [axis]), axis)
+def layer_norm(call: Call) -> Tensor:
+    axis, eps, ndim = call.axis(), call.value("eps", 1e-5), len(call.shape)
+    if call.model.opset >= 17 and axis == ndim - 1:
+        return call.model.add("LayerNormalization", *call.inputs, epsilon=float(eps))
+    return _affine(call, _standardized(call.inputs[0], [axis], eps), _across(call.shapes[1][0], ndim, axis))
 
 
 @converts("InstanceNorm")
-def instance_norm(model: Model, call: Call) -> str:
-    spatial = list(range(2, len(call.shapes[0])))
-    eps = model.scalar(call.value("eps", 1e-3), call.dtype)
-    data = call.inputs[0]
-    centred = model.add("Sub", data, model.reduce("ReduceMean", data, spatial))
-    variance = model.reduce("ReduceMean", model.add("Mul", centred, centred), spatial)
-    return _affine(model, call, model.add("Div", centred, model.add("Sqrt", model.add("Add", variance, eps))), 1)
+def instance_norm(call: Call) -> Tensor:
+    ndim = len(call.shape)
+    eps = call.model.scalar(call.value("eps", 1e-3), call.dtype)
+    result = _standardized(call.inputs[0], list(range(2, ndim)), eps)
+    return _affine(call, result, _across(call.shapes[1][0], ndim, 1))
 
 
 @converts("GroupNorm")
-def group_norm(model: Model, call: Call) -> str:
-    groups = call.value("num_groups", 1)
-    shape = call.shapes[0]
-    parameters = [model.array(value) for value in call.inputs[1:]]
-    if model.opset >= 21 and all(array is not None for array in parameters):   # ONNX's are of channels
+def group_norm(call: Call) -> Tensor:
+    groups, eps = call.value("num_groups", 1), call.value("eps", 1e-5)
+    data, shape = call.inputs[0], call.shapes[0]
+    parameters = [call.model.array(value) for value in call.inputs[1:]]
+    if call.model.opset >= 21 and all(array is not None for array in parameters):   # ONNX's are of channels
         each = shape[1] // len(parameters[0])
-        parameters = [model.constant(np.repeat(array, each)) for array in parameters]
-        return model.add("GroupNormalization", call.inputs[0], *parameters, num_groups=groups,
-                         epsilon=float(call.value("eps", 1e-5)))
-    split = model.reshape(call.inputs[0], (shape[0], groups, shape[1] // groups) + shape[2:])
-    result = _standardized(model, call, split, list(range(2, len(shape) + 1)))
+        parameters = [call.model.constant(np.repeat(array, each)) for array in parameters]
+        return data.apply("GroupNormalization", *parameters, num_groups=groups, epsilon=float(eps))
+    result = data.reshape((shape[0], groups, shape[1] // groups) + shape[2:])
+    result = _standardized(result, list(range(2, len(shape) + 1)), eps)
     if call.shapes[1][0] == shape[1]:
-        return _affine(model, call, model.reshape(result, shape), 1)
-    result = _scaled_and_shifted(model, call, result, _across(groups, len(shape) + 1, 1))
-    return model.reshape(result, shape)
+        return _affine(call, result.reshape(shape), _across(shape[1], len(shape), 1))
+    return _affine(call, result, _across(groups, len(shape) + 1, 1)).reshape(shape)
 
 
 @converts("gluonops_group_norm", opset=21)
-def group_norm_of_channels(model: Model, call: Call) -> str:
-    return model.add("GroupNormalization", *call.inputs, num_groups=call.value("num_groups"), epsilon=call.value("eps"))
+def group_norm_of_channels(call: Call) -> Tensor:
+    return call.model.add("GroupNormalization", *call.inputs, num_groups=call.value("num_groups"),
+                          epsilon=call.value("eps"))
 
 
 @converts("L2Normalization")
-def l2_normalization(model: Model, call: Call) -> str:
-    ndim = len(call.shapes[0])
+def l2_normalization(call: Call) -> Tensor:
+    ndim, data = len(call.shapes[0]), call.inputs[0]
     axes = {"instance": range(1, ndim), "channel": [1], "spatial": range(2, ndim)}[call.text("mode", "instance")]
-    data = call.inputs[0]
-    total = model.reduce("ReduceSum", model.add("Mul", data, data), axes)
-    eps = model.scalar(call.value("eps", 1e-10), call.dtype)
-    return model.add("Div", data, model.add("Sqrt", model.add("Add", total, eps)))
-
-
-@converts("LRN")
-def local_response(model: Model, call: Call) -> str:
-    alpha = float(call.value("alpha", 1e-4))
-    beta = float(call.value("beta", 0.75))
-    bias = float(call.value("knorm", 2))
-    return model.add("LRN", call.inputs[0], alpha=alpha, beta=beta, bias=bias, size=call.value("nsize"))
+    total = (data * data).reduce("ReduceSum", axes)
+    return data / (total + call.value("eps", 1e-10)).apply("Sqrt")
 
 
 @converts("Pooling", "Pooling_v1")
-def pooling(model: Model, call: Call) -> str:
-    kind = call.text("pool_type", "max")
+def pooling(call: Call) -> Tensor:
+    kind, data = call.text("pool_type", "max"), call.inputs[0]
     _check_layout(call)
+    options = {"p": call.value("p_value", 2)} if kind == "lp" else {}
     if call.flag("global_pool"):
-        return _global_pooling(model, call, kind)
+        if kind == "sum":
+            return data.reduce("ReduceSum", range(2, len(call.shape)))
+        return data.apply(f"Global{POOLS[kind]}", **options)
     if any(not isinstance(size, int) for size in call.shape[2:]):
         raise call.refuse("pools along the batch")
     windows = _windows(call)
     if any(window.after >= window.kernel for window in windows):   # MXNet: 0 or the lowest float; onnxruntime: an error
         raise call.refuse("has a window wholly beyond the data, as ceil_mode or pooling_convention='full' can make one")
 
-    data = call.inputs[0]
-    pads = [window.before for window in windows] + [window.after for window in windows]
-    options = {"kernel_shape": [window.kernel for window in windows], "strides": [window.stride for window in windows]}
-    if kind == "max":
-        return model.add("MaxPool", data, pads=pads, **options)
-    if kind == "lp":
-        return model.add("LpPool", data, pads=pads, p=call.value("p_value", 2), **options)
-    if any(pads):
-        before, after = pads[:len(windows)], pads[len(windows):]
-        data = model.add("Pad", data, model.ints(0, 0, *before, 0, 0, *after), model.scalar(0, call.dtype))
-    mean = model.add("AveragePool", data, **options)
-    area = int(np.prod([window.kernel for window in windows]))
-    factor = area / _divisors(call, windows, kind).astype(np.float64)
-    return mean if (factor == 1).all() else model.add("Mul", mean, model.constant(factor.astype(call.dtype)))
+    before, after = [window.before for window in windows], [window.after for window in windows]
+    kernel = [window.kernel for window in windows]
+    options.update(kernel_shape=kernel, strides=[window.stride for window in windows])
+    if kind in ("max", "lp"):
+        return data.apply(POOLS[kind], pads=before + after, **options)
+    if any(before + after):
+        data = data.apply("Pad", call.model.ints(0, 0, *before, 0, 0, *after), call.model.scalar(0, call.dtype))
+    mean = data.apply("AveragePool", **options)
+    factor = int(np.prod(kernel)) / _divisors(call, windows, kind).astype(np.float64)
+    return mean if (factor == 1).all() else mean * call.model.constant(factor.astype(call.dtype))
 
 
 class _Window(NamedTuple):
@@ -214,23 +197,13 @@ def _divisors(call: Call, windows: list[_Window], kind: str) -> np.ndarray:
     return total
 
 
-def _global_pooling(model: Model, call: Call, kind: str) -> str:
-    if kind == "max":
-        return model.add("GlobalMaxPool", call.inputs[0])
-    if kind == "avg":
-        return model.add("GlobalAveragePool", call.inputs[0])
-    if kind == "lp":
-        return model.add("GlobalLpPool", call.inputs[0], p=call.value("p_value", 2))
-    return model.reduce("ReduceSum", call.inputs[0], range(2, len(call.shape)))
-
-
 @converts("_contrib_AdaptiveAvgPooling2D")
-def adaptive_average(model: Model, call: Call) -> str:
+def adaptive_average(call: Call) -> Tensor:
     """Each output is a mean over rows and columns, so it is a product with two matrices."""
     over_rows, over_columns = [
         _means(size, out, call.dtype) for size, out in zip(call.shapes[0][2:], call.shape[2:])]
-    result = model.add("MatMul", model.constant(over_rows), call.inputs[0])
-    return model.add("MatMul", result, model.constant(over_columns.T))
+    result = call.model.constant(over_rows).apply("MatMul", call.inputs[0])
+    return result.apply("MatMul", call.model.constant(over_columns.T))
 
 
 def _means(size: int, out: int, dtype: np.dtype) -> np.ndarray:
@@ -243,97 +216,92 @@ def _means(size: int, out: int, dtype: np.dtype) -> np.ndarray:
     return matrix
 
 
-@converts("Activation")
-def activation(model: Model, call: Call) -> str:
-    kind = call.text("act_type")
-    return model.add(ACTIVATIONS[kind], call.inputs[0])
-
-
 @converts("LeakyReLU")
-def leaky_relu(model: Model, call: Call) -> str:
-    kind = call.text("act_type", "leaky")
+def leaky_relu(call: Call) -> Tensor:
+    kind, data = call.text("act_type", "leaky"), call.inputs[0]
     slope = float(call.value("slope", 0.25))
     if kind == "prelu":
         shape = _across(call.shapes[1][0], len(call.shapes[0]) - 1, 0)
-        return model.add("PRelu", call.inputs[0], model.reshape(call.inputs[1], shape))
+        return data.apply("PRelu", call.inputs[1].reshape(shape))
     if kind == "elu":
-        return model.add("Elu", call.inputs[0], alpha=slope)
+        return data.apply("Elu", alpha=slope)
     if kind == "selu":
-        return model.add("Selu", call.inputs[0])
+        return data.apply("Selu")
     if kind == "gelu":
-        return _gelu(model, call)
+        return _gelu(data)
     if kind == "rrelu":
         lowest = float(call.value("lower_bound", 0.125))
         highest = float(call.value("upper_bound", 0.334))
         slope = (lowest + highest) / 2
-    return model.add("LeakyRelu", call.inputs[0], alpha=slope)
+    return data.apply("LeakyRelu", alpha=slope)
 
 
 @converts("gluonops_mish", opset=18)
-def mish(model: Model, call: Call) -> str:
-    return model.add("Mish", call.inputs[0])
+def mish(call: Call) -> Tensor:
+    return call.inputs[0].apply("Mish")
 
 
 @converts("gluonops_gelu", opset=20)
-def gelu(model: Model, call: Call) -> str:
+def gelu(call: Call) -> Tensor:
     approximate = "tanh" if call.text("approximation") == "tanh" else "none"
-    return model.add("Gelu", call.inputs[0], approximate=approximate)
+    return call.inputs[0].apply("Gelu", approximate=approximate)
 
 
-def _gelu(model: Model, call: Call) -> str:
+def _gelu(data: Tensor) -> Tensor:
     """x / 2 * (1 + erf(x / sqrt(2)))."""
-    if model.opset >= 20:
-        return model.add("Gelu", call.inputs[0])
-    half = model.add("Mul", call.inputs[0], model.scalar(0.5, call.dtype))
-    erf = model.add("Erf", model.add("Mul", call.inputs[0], model.scalar(np.sqrt(0.5), call.dtype)))
-    return model.add("Mul", half, model.add("Add", erf, model.scalar(1, call.dtype)))
+    if data.model.opset >= 20:
+        return data.apply("Gelu")
+    half = data * 0.5
+    return half * ((data * np.sqrt(0.5)).apply("Erf") + 1)
 
 
 @converts("softmax", "log_softmax", "softmin")
-def softmax(model: Model, call: Call) -> str:
+def softmax(call: Call) -> Tensor:
     data = call.inputs[0]
     temperature = call.value("temperature") or 1.0
     if call.node.op == "softmin":
         temperature = -temperature
     if temperature != 1:
-        data = model.add("Div", data, model.scalar(temperature, call.dtypes[0]))
+        data = data / temperature
     axis = call.axis()
     if call.flag("use_length"):
         if call.node.op != "softmax":
             raise call.refuse("masks by length")
         others = [i for i in range(len(call.shape)) if i != axis]
-        inside = within(model, call.inputs[1], call.shape, axis, others)
-        data = model.add("Where", inside, data, model.scalar(-np.inf, call.dtypes[0]))
-    result = model.add("LogSoftmax" if call.node.op == "log_softmax" else "Softmax", data, axis=axis)
+        inside = within(call.inputs[1], call.shape, axis, others)
+        data = inside.apply("Where", data, -np.inf)
+    result = data.apply("LogSoftmax" if call.node.op == "log_softmax" else "Softmax", axis=axis)
     if call.flag("use_length"):   # a row of length 0 would be NaN
-        result = model.add("Where", inside, result, model.scalar(0, call.dtypes[0]))
-    return result if call.dtype == call.dtypes[0] else model.cast(result, call.dtype)
-
-
-@converts("SoftmaxActivation")
-def softmax_activation(model: Model, call: Call) -> str:
-    """Over the channels, or in the mode "instance" over the last axis."""
-    axis = 1 if call.text("mode", "instance") == "channel" else -1
-    return model.add("Softmax", call.inputs[0], axis=axis)
+        result = inside.apply("Where", result, 0)
+    return result if call.dtype == call.dtypes[0] else result.cast(call.dtype)
 
 
 @converts("UpSampling")
-def up_sampling(model: Model, call: Call) -> str:
+def up_sampling(call: Call) -> Tensor:
     if call.text("sample_type") != "nearest" or len(call.inputs) != 1:
         raise call.refuse("upsamples several inputs, or not by nearest neighbour")
     scale = call.value("scale")
-    scales = model.constant(np.array([1, 1, scale, scale], np.float32))
-    return model.add("Resize", call.inputs[0], "", scales, mode="nearest", nearest_mode="floor",
-                     coordinate_transformation_mode="asymmetric")
+    scales = call.model.constant(np.array([1, 1, scale, scale], np.float32))
+    return call.inputs[0].apply("Resize", None, scales, mode="nearest", nearest_mode="floor",
+                                coordinate_transformation_mode="asymmetric")
 
 
 @converts("_contrib_BilinearResize2D")
-def bilinear_resize(model: Model, call: Call) -> str:
+def bilinear_resize(call: Call) -> Tensor:
     """Along an axis whose output is one pixel MXNet takes the first pixel, whatever the mode is."""
     mode = "align_corners" if call.flag("align_corners", True) else "half_pixel"
     data = call.inputs[0]
     single = [axis for axis in (2, 3) if call.shape[axis] == 1]
     if single:
-        data = cut(model, data, single, [0] * len(single), [1] * len(single))
-    return model.add("Resize", data, "", "", model.shape(call.shape), mode="linear",
-                     coordinate_transformation_mode=mode)
+        data = data.cut(single, [0] * len(single), [1] * len(single))
+    return data.apply("Resize", None, None, call.model.shape(call.shape), mode="linear",
+                      coordinate_transformation_mode=mode)
+
+
+CONVERTERS.update({
+    "Activation": lambda call: call.inputs[0].apply(ACTIVATIONS[call.text("act_type")]),
+    "LRN": lambda call: call.inputs[0].apply(
+        "LRN", size=call.value("nsize"), **call.floats(alpha=("alpha", 1e-4), beta=("beta", 0.75), bias=("knorm", 2))),
+    "SoftmaxActivation": lambda call: call.inputs[0].apply(
+        "Softmax", axis=1 if call.text("mode", "instance") == "channel" else -1),
+})

@@ -1,7 +1,7 @@
 """Builds an ONNX model: adds nodes, names tensors, and leaves out nodes that nothing reads."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,12 +15,97 @@ if TYPE_CHECKING:
     import onnx
 
 SMALL = 64   # constants of up to so many elements are compared, and stand in the model itself
+FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no bound
+# The types of results, where they are not those of the first input.
+TYPES = {**dict.fromkeys(("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"),
+                         np.bool_),
+         **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "Shape"), np.int64),
+         "DequantizeLinear": np.float32, "QuantizeLinear": np.uint8}
+TYPED_BY_LAST = ("OneHot", "Where")
+
+
+def _python_operator(op: str) -> Callable[[Tensor, Tensor | float], Tensor]:
+    """The method of an operator of Python that is ONNX's ``op``."""
+    def apply(tensor: Tensor, other: Tensor | float) -> Tensor:
+        return tensor.apply(op, other)
+    return apply
+
+
+class Tensor:
+    """A tensor of a model under construction. Whatever computes with it adds a node, and returns another tensor.
+
+    A number beside it becomes a constant of its type.
+
+    - ``name``: in the file.
+    - ``dtype``: NumPy's type.
+    """
+
+    __slots__ = ("dtype", "model", "name")
+
+    def __init__(self, model: Model, name: str, dtype: Any):
+        self.model = model
+        self.name = name
+        self.dtype = np.dtype(dtype)
+
+    def apply(self, op: str, *others: Tensor | float | None, **options: Any) -> Tensor | list[Tensor]:
+        """The output of a node that reads it first; see :meth:`Model.add`."""
+        return self.model.add(op, self, *others, **options)
+
+    __add__, __sub__, __mul__, __truediv__ = map(_python_operator, ("Add", "Sub", "Mul", "Div"))
+    __lt__, __gt__, __ge__ = map(_python_operator, ("Less", "Greater", "GreaterOrEqual"))
+
+    def __rsub__(self, other: float) -> Tensor:
+        return self.model.add("Sub", other, self)
+
+    def cast(self, dtype: Any) -> Tensor:
+        """The same numbers in another type."""
+        result = self.apply("Cast", to=onnx_type(dtype))
+        result.dtype = np.dtype(dtype)
+        return result
+
+    def reduce(self, op: str, axes: Sequence[int] | None = None, keepdims: bool = True) -> Tensor:
+        """A reduction over ``axes``, by default over all. From opset 18 on ONNX takes the axes as a tensor."""
+        if axes is None:
+            return self.apply(op, keepdims=int(keepdims))
+        if op == "ReduceSum" or self.model.opset >= 18:
+            return self.apply(op, self.model.ints(*axes), keepdims=int(keepdims))
+        return self.apply(op, axes=axes, keepdims=int(keepdims))
+
+    def cut(self, axes: Sequence[int], begins: Sequence[int | None], ends: Sequence[int | None],
+            steps: Sequence[int] | None = None) -> Tensor:
+        """A slice. A bound of None is the end of the axis in the step's direction."""
+        steps = steps or [1] * len(axes)
+        first = [(0 if step > 0 else LAST) if begin is None else begin for begin, step in zip(begins, steps)]
+        last = [(LAST if step > 0 else FIRST) if end is None else end for end, step in zip(ends, steps)]
+        return self.apply("Slice", *(self.model.ints(*values) for values in (first, last, axes, steps)))
+
+    def column(self, begin: int, end: int | None = None) -> Tensor:
+        """The columns from ``begin`` to ``end`` of its last axis if it has three; one column by default."""
+        return self.cut([2], [begin], [begin + 1 if end is None else end])
+
+    def reshape(self, sizes: Sequence[Size]) -> Tensor:
+        """The same numbers in another shape. Reshapes in a row become one."""
+        source = self.model.before_reshapes(self)
+        depend_on_batch = [size for size in sizes if not isinstance(size, int)]
+        if len(depend_on_batch) <= 1:
+            target = self.model.ints(*[size if isinstance(size, int) else -1 for size in sizes])
+        else:
+            target = self.model.shape(sizes)
+        return source.apply("Reshape", target)
+
+    def unsqueeze(self, *axes: int) -> Tensor:
+        """With further axes of one element."""
+        return self.apply("Unsqueeze", self.model.ints(*axes))
+
+    def expand(self, sizes: Sequence[Size]) -> Tensor:
+        """Repeated along the axes of one element."""
+        return self.apply("Expand", self.model.shape(sizes))
 
 
 class Model:
-    """The ONNX model under construction. Converters add nodes to it; a tensor is its name.
+    """The ONNX model under construction. Converters add nodes to it.
 
-    - ``batch_of``: the input whose first size is the batch size. None if the batch size is fixed.
+    - ``batch_of``: the name of the input whose first size is the batch size. None if the batch size is fixed.
     - ``opset``: version of ONNX's operators.
     - ``source``: name of MXNet's node that is being converted. The names of the nodes that are added begin with it.
     """
@@ -29,7 +114,7 @@ class Model:
         self.opset = opset
         self.source = ""
         self._nodes = []
-        self._producer = {}    # tensor -> its node
+        self._producer = {}    # name of a tensor -> its node
         self._constants = {}   # key -> name, array
         self._names = set()
         self._renamed = {}     # tensor -> the output whose name it has
@@ -46,109 +131,95 @@ class Model:
         self._names.add(free)
         return free
 
-    def add(self, op: str, *inputs: str, outputs: int = 1, name: str | None = None, **attrs: Any) -> str | list[str]:
+    def add(self, op: str, *inputs: Tensor | float | None, outputs: int = 1, **attrs: Any) -> Tensor | list[Tensor]:
         """Add a node.
 
         - ``op``: ONNX's operator.
-        - ``inputs``: tensors. An empty string is an input that is left out.
+        - ``inputs``: tensors. A number becomes a constant of the last tensor's type. None is an input that is left out.
         - ``outputs``: how many outputs it has.
-        - ``name``: name of the output. The default is the operator's.
         - ``attrs``: attributes of the node.
 
         Returns the output, or the outputs if there are several.
         """
         from onnx import helper
-        made = [self.take(name or op.lower()) for _ in range(outputs)]
-        node = helper.make_node(op, list(inputs), made, name=f"{self.source}/{made[0]}", **attrs)
+        dtypes = [each.dtype for each in inputs if isinstance(each, Tensor)]
+        names = [self._name_of(each, dtypes) for each in inputs]
+        made = [self.take(op.lower()) for _ in range(outputs)]
+        node = helper.make_node(op, names, made, name=f"{self.source}/{made[0]}", **attrs)
         self._nodes.append(node)
         self._producer.update(dict.fromkeys(made, node))
-        return made[0] if outputs == 1 else made
+        dtype = TYPES.get(op) or (dtypes[-1] if op in TYPED_BY_LAST else dtypes[0] if dtypes else np.float32)
+        results = [Tensor(self, name, dtype) for name in made]
+        return results[0] if outputs == 1 else results
 
-    def constant(self, array: np.ndarray, name: str = "constant") -> str:
+    def _name_of(self, value: Tensor | float | None, dtypes: list[np.dtype]) -> str:
+        """The name of an input of a node that reads tensors of these types."""
+        if value is None:
+            return ""
+        return (value if isinstance(value, Tensor) else self.scalar(value, dtypes[-1])).name
+
+    def constant(self, array: np.ndarray, name: str = "constant") -> Tensor:
         """A constant tensor. Small ones that are equal are stored once."""
         content = array.tobytes() if array.size <= SMALL else id(array)
         key = (array.dtype.str, array.shape, content)
         if key not in self._constants:
             self._constants[key] = self.take(name), array
-        return self._constants[key][0]
+        return Tensor(self, self._constants[key][0], array.dtype)
 
-    def array(self, tensor: str) -> np.ndarray | None:
+    def array(self, tensor: Tensor) -> np.ndarray | None:
         """The value of a constant tensor; None if it is not constant."""
-        return next((array for name, array in self._constants.values() if name == tensor), None)
+        return next((array for name, array in self._constants.values() if name == tensor.name), None)
 
-    def ints(self, *values: int) -> str:
+    def ints(self, *values: int) -> Tensor:
         """A constant vector of int64, such as a shape or axes."""
         return self.constant(np.array(values, np.int64))
 
-    def scalar(self, value: float, dtype: Any) -> str:
+    def scalar(self, value: float, dtype: Any) -> Tensor:
         """A constant of one element, without axes."""
         return self.constant(np.array(value, dtype))
 
-    def cast(self, value: str, dtype: Any) -> str:
-        """``value`` in another type."""
-        return self.add("Cast", value, to=onnx_type(dtype))
+    def before_reshapes(self, tensor: Tensor) -> Tensor:
+        """What the reshapes in a row that end at a tensor read; the tensor itself if it is no reshape's."""
+        name = tensor.name
+        while name in self._producer and self._producer[name].op_type == "Reshape":
+            name = self._producer[name].input[0]
+        return Tensor(self, name, tensor.dtype)
 
-    def reduce(self, op: str, value: str, axes: Sequence[int] | None = None, keepdims: bool = True) -> str:
-        """A reduction over ``axes``, by default over all. From opset 18 on ONNX takes the axes as a tensor."""
-        if axes is None:
-            return self.add(op, value, keepdims=int(keepdims))
-        if op == "ReduceSum" or self.opset >= 18:
-            return self.add(op, value, self.ints(*axes), keepdims=int(keepdims))
-        return self.add(op, value, axes=axes, keepdims=int(keepdims))
+    def first_size(self, tensor: Tensor) -> Tensor:
+        """The first size of a tensor as a vector of one element, computed at run time."""
+        return tensor.apply("Shape").apply("Slice", self.ints(0), self.ints(1))
 
-    def split(self, value: str, count: int, axis: int) -> list[str]:
-        """``count`` equal parts along an axis. From opset 18 on ONNX needs their number."""
-        options = {"num_outputs": count} if self.opset >= 18 else {}
-        return self.add("Split", value, outputs=count, axis=axis, **options)
-
-    def batch(self) -> str:
-        """The batch size as a vector of one element."""
-        if self._batch is None:
-            shape = self.add("Shape", self._batch_of)
-            self._batch = self.add("Slice", shape, self.ints(0), self.ints(1))
-        return self._batch
-
-    def size(self, size: Size) -> str:
+    def size(self, size: Size) -> Tensor:
         """A size as a vector of one element."""
         if not isinstance(size, Batch):
             return self.ints(size)
-        value = self.batch()
+        if self._batch is None:
+            self._batch = self.first_size(Tensor(self, self._batch_of, np.float32))
+        value = self._batch
         if size.factor != 1:
-            value = self.add("Mul", value, self.ints(size.factor))
+            value = value * self.ints(size.factor)
         if size.offset:
-            value = self.add("Add", value, self.ints(size.offset))
+            value = value + self.ints(size.offset)
         return value
 
-    def shape(self, sizes: Sequence[Size]) -> str:
+    def shape(self, sizes: Sequence[Size]) -> Tensor:
         """Sizes as a vector, computed at run time if one depends on the batch size."""
         if all(isinstance(size, int) for size in sizes):
             return self.ints(*sizes)
         return self.add("Concat", *[self.size(size) for size in sizes], axis=0)
 
-    def reshape(self, value: str, sizes: Sequence[Size]) -> str:
-        """``value`` in another shape. Reshapes in a row become one."""
-        while value in self._producer and self._producer[value].op_type == "Reshape":
-            value = self._producer[value].input[0]
-        depend_on_batch = [size for size in sizes if not isinstance(size, int)]
-        if len(depend_on_batch) <= 1:
-            target = self.ints(*[size if isinstance(size, int) else -1 for size in sizes])
-        else:
-            target = self.shape(sizes)
-        return self.add("Reshape", value, target)
-
-    def positions(self, size: Size, dtype: Any) -> str:
+    def positions(self, size: Size, dtype: Any) -> Tensor:
         """The vector 0, 1, ... of a size."""
         if not isinstance(size, Batch):
             return self.constant(np.arange(size, dtype=dtype))
-        count = self.reshape(self.size(size), ())
-        return self.cast(self.add("Range", self.scalar(0, np.int64), count, self.scalar(1, np.int64)), dtype)
+        return self.add("Range", 0, self.size(size).reshape(()), 1).cast(dtype)
 
     def finish(self, inputs: list[tuple], outputs: list[tuple],
                metadata: dict[str, str]) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         """The model without its large constants, and those by name.
 
-        - ``inputs``: tensor, shape and type.
-        - ``outputs``: tensor, its name in the file, shape and type.
+        - ``inputs``: name, shape and type.
+        - ``outputs``: name of the tensor, its name in the file, shape and type.
         """
         from onnx import helper
 
@@ -189,7 +260,7 @@ class Model:
         name = self.take(name)
         tensor = self._renamed.get(tensor, tensor)
         if tensor not in self._producer:   # an input, a constant, or another output already
-            self.add("Identity", tensor)
+            self.add("Identity", Tensor(self, tensor, np.float32))
             self._nodes[-1].output[0] = name
             return name
         del self._producer[tensor]
@@ -221,12 +292,18 @@ def refusal(node: Node, what: str) -> OpError:
 class Call(SizedNode):
     """A node to convert.
 
-    ``inputs``: tensors. An empty string is an input of which the operator reads the shape only.
+    - ``model``: the model to add nodes to.
+    - ``inputs``: tensors; None for an input of which the operator reads the shape only.
     """
 
-    def __init__(self, node: Node, inputs: list[str], sizes: Sizes):
+    def __init__(self, model: Model, node: Node, inputs: list[Tensor | None], sizes: Sizes):
         super().__init__(node, sizes)
+        self.model = model
         self.inputs = inputs
+
+    def floats(self, **names: tuple[str, float]) -> dict[str, float]:
+        """Attributes of an ONNX node, by name: those of MXNet's node, of a name and with a default."""
+        return {name: float(self.value(*item)) for name, item in names.items()}
 
     def refuse(self, what: str) -> OpError:
         """An OpError; see :func:`refusal`."""

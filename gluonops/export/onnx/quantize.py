@@ -12,7 +12,7 @@ import numpy as np
 
 from ..graph import Graph, Node
 from ..quantization.layers import quantized_weight, tensor_names
-from .model import Model
+from .model import Model, Tensor
 
 MOVES = ("Reshape", "Flatten", "transpose", "slice", "slice_axis", "squeeze", "expand_dims", "_copy",
          "BlockGrad", "reshape_like", "Dropout", "tile", "SwapAxis")
@@ -47,16 +47,17 @@ class Quantizer:
             return
         self._readers, self._ranges = graph.readers(), quantization.ranges
         self._names = tensor_names(graph)
-        self._before_layers = _behind([node for node in graph.nodes() if self._is_layer(node)])
+        layers = [(node, 0) for node in graph.nodes() if self._is_layer(node)]
+        self._before_layers = set(Graph(layers, {}).nodes())
 
-    def input(self, node: Node, tensor: str) -> str:
+    def input(self, node: Node, tensor: Tensor) -> Tensor:
         """A graph's input, rounded to 8 bits if a layer reads it."""
         if not self._layers or not any(self._is_layer(reader) for reader in self._readers[node]):
             return tensor
         self._model.source = node.name
         return self._pair((node, 0), tensor, self._scale_of_range((node, 0)))
 
-    def inputs(self, node: Node, inputs: list[str]) -> list[str]:
+    def inputs(self, node: Node, inputs: list[Tensor]) -> list[Tensor]:
         """The tensors that a node reads: the parameters of a layer as integers."""
         if not self._is_layer(node):
             return inputs
@@ -68,7 +69,7 @@ class Quantizer:
             stored.append(self._bias(node.inputs[2], scale * self._scales[entry][0]))
         return [data, *stored]
 
-    def output(self, node: Node, index: int, tensor: str) -> str:
+    def output(self, node: Node, index: int, tensor: Tensor) -> Tensor:
         """An output of a node, rounded to 8 bits if a layer made it, or it follows one and another layer follows."""
         entry = node, index
         if not self._layers or index or self._is_only_read_by_relu(node):
@@ -79,7 +80,8 @@ class Quantizer:
             return tensor
         if self._moves(node) and node.inputs[0] in self._scales:
             return self._pair(entry, tensor, self._scales[node.inputs[0]])
-        if self._computes(node) and all(map(self._is_rounded, node.inputs)):
+        is_rounded = (source in self._scales or self._is_only_read_by_relu(source[0]) for source in node.inputs)
+        if self._computes(node) and all(is_rounded):
             return self._pair(entry, tensor, self._scale_of_range(entry))
         return tensor
 
@@ -89,9 +91,6 @@ class Quantizer:
     def _is_only_read_by_relu(self, node):
         """A runtime computes a layer and its ReLU together, if nothing is between them."""
         return self._is_layer(node) and all(reader is not None and _is_relu(reader) for reader in self._readers[node])
-
-    def _is_rounded(self, entry):
-        return entry in self._scales or self._is_only_read_by_relu(entry[0])
 
     @staticmethod
     def _moves(node):
@@ -112,9 +111,8 @@ class Quantizer:
 
     def _pair(self, entry, tensor, scale):
         step, zero = self._model.scalar(scale[0], np.float32), self._model.scalar(scale[1], np.uint8)
-        quantized = self._model.add("QuantizeLinear", tensor, step, zero)
         self._scales[entry] = scale
-        self._tensors[entry] = self._model.add("DequantizeLinear", quantized, step, zero)
+        self._tensors[entry] = tensor.apply("QuantizeLinear", step, zero).apply("DequantizeLinear", step, zero)
         return self._tensors[entry]
 
     def _stored(self, integers, scale, name):
@@ -130,14 +128,3 @@ class Quantizer:
 
 def _is_relu(node):
     return node.op == "relu" or (node.op == "Activation" and node.attrs.get("act_type") == "relu")
-
-
-def _behind(nodes):
-    """The nodes that some nodes are computed from."""
-    found, waiting = set(), list(nodes)
-    while waiting:
-        for source, _ in waiting.pop().inputs:
-            if source not in found:
-                found.add(source)
-                waiting.append(source)
-    return found

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import cut
-from .model import Call, Model
+from .model import Call, Tensor
 from .registry import converts
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
@@ -23,10 +22,10 @@ class _Layer(NamedTuple):
 
 
 @converts("RNN")
-def recurrent(model: Model, call: Call) -> list[str]:
+def recurrent(call: Call) -> list[Tensor]:
     """One node for each layer. MXNet's node has them all, and all of their parameters in one vector."""
     _check(call)
-    vector = model.array(call.inputs[1])
+    vector = call.model.array(call.inputs[1])
     if vector is None:
         raise call.refuse("has parameters that depend on an input")
     directions = 2 if call.flag("bidirectional") else 1
@@ -34,10 +33,10 @@ def recurrent(model: Model, call: Call) -> list[str]:
     finals = []   # of each layer, the last states
     for number, layer in enumerate(_layers(call, vector, directions)):
         begin = number * directions
-        first = [cut(model, state, [0], [begin], [begin + directions]) for state in states]
-        data, *last = _add_layer(model, call, data, layer, first)
+        first = [state.cut([0], [begin], [begin + directions]) for state in states]
+        data, *last = _add_layer(call, data, layer, first)
         finals.append(last)
-    return [data] + [model.add("Concat", *parts, axis=0) for parts in zip(*finals)]
+    return [data] + [call.model.add("Concat", *parts, axis=0) for parts in zip(*finals)]
 
 
 def _check(call: Call) -> None:
@@ -70,7 +69,7 @@ def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[_Layer]
         yield _Layer(np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias)
 
 
-def _add_layer(model: Model, call: Call, data: str, layer: _Layer, states: list[str]) -> list[str]:
+def _add_layer(call: Call, data: Tensor, layer: _Layer, states: list[Tensor]) -> list[Tensor]:
     """Add a layer. Returns its output, as MXNet arranges it, and its last states."""
     mode = call.text("mode")
     directions = len(layer.weight)
@@ -80,9 +79,9 @@ def _add_layer(model: Model, call: Call, data: str, layer: _Layer, states: list[
         options["linear_before_reset"] = 1
     if mode == "rnn_relu":
         options["activations"] = ["Relu"] * directions
-    parameters = [model.constant(array) for array in layer]
-    output, *last = model.add(OPERATORS[mode], data, *parameters, "", *states, outputs=1 + len(states), **options)
+    parameters = [call.model.constant(array) for array in layer]
+    output, *last = data.apply(OPERATORS[mode], *parameters, None, *states, outputs=1 + len(states), **options)
     if directions == 2:
-        output = model.add("Transpose", output, perm=(0, 2, 1, 3))
+        output = output.apply("Transpose", perm=(0, 2, 1, 3))
     steps, batch = call.shape[:2]
-    return [model.reshape(output, (steps, batch, directions * call.value("state_size"))), *last]
+    return [output.reshape((steps, batch, directions * call.value("state_size"))), *last]

@@ -1,8 +1,8 @@
 """The table of converters.
 
-The converter of an operator is a function ``convert(model, call)``. It adds ONNX nodes to the :class:`.model.Model` for
-the node that the :class:`.model.Call` describes, and returns the tensors of its outputs. Operators of gluonops have one
-where ONNX has the operator itself; the others are lowered to MXNet's before.
+The converter of an operator is a function ``convert(call)``. It adds ONNX nodes for the node that the
+:class:`.model.Call` describes, and returns the tensors of its outputs. Operators of gluonops have one where ONNX has
+the operator itself; the others are lowered to MXNet's before.
 """
 from __future__ import annotations
 

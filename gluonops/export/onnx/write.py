@@ -136,21 +136,18 @@ def save(path: str, parts: Iterable[bytes | memoryview]) -> None:
 def check_onnx(opset: int | None) -> None:
     """Raise an OpError if onnx is not installed, or does not know an opset."""
     try:
-        import onnx  # noqa: F401
+        import onnx
     except ImportError as error:
         raise OpError(WHERE, "the package onnx is not installed", "Run: pip install 'gluonops[onnx]'") from error
-    if opset is not None:
-        _check_opset(opset)
-
-
-def _check_opset(opset: int) -> None:
-    from onnx import defs
+    if opset is None:
+        return
     if type(opset) is not int or opset not in OPSETS:
         raise OpError(WHERE, f"opset is {opset!r}; expected {OPSETS[0]} to {OPSETS[-1]}",
                       "Choose the newest that the program which reads the file knows")
-    if opset > defs.onnx_opset_version():
-        raise OpError(WHERE, f"opset is {opset}; the package onnx that is installed knows up to "
-                      f"{defs.onnx_opset_version()}", "Run: pip install --upgrade onnx; or choose another opset")
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise OpError(WHERE, f"opset is {opset}; the package onnx that is installed knows up to {newest}",
+                      "Run: pip install --upgrade onnx; or choose another opset")
 
 
 def _check_model(model: ModelProto, arrays: dict[str, np.ndarray]) -> None:

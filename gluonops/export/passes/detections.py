@@ -78,7 +78,5 @@ def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]
     """The shapes of outputs for several images."""
     graph = Graph(entries, model.graph.attrs)
     known = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
-    names = set(graph.variables())
-    shapes = {name: shape for name, shape in known.items() if name in names}
-    found = known_shapes(graph, shapes)
+    found = known_shapes(graph, known)
     return [found.get(entry, ()) for entry in entries]

@@ -58,27 +58,21 @@ def fold_batch_norm(model: ExportedModel) -> ExportedModel:
 def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
     """Whether a batch norm can be folded."""
     layer, index = norm.inputs[0]
-    if layer.op not in PRODUCERS or index > 0:
+    if layer.op not in PRODUCERS or index > 0 or not has_own_weights(graph, layer, values):
         return False
-    if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
+    read = {entry for node in graph.nodes() for entry in node.inputs}
+    if graph.readers()[layer] != [norm] or not read.isdisjoint([(norm, 1), (norm, 2)]):   # its mean and variance
         return False
-    readers = graph.readers()
-    if readers[layer] != [norm]:
-        return False
-    for weight, _ in layer.inputs[1:]:
-        if len(readers[weight]) != 1 or weight.name not in values:
-            return False
     if not parameter_only(graph, values).issuperset(source for source, _ in norm.inputs[1:]):
-        return False
-    if _reads_statistics(graph, norm):
         return False
     return int(norm.attrs.get("axis", "1")) in _channel_axes(layer)
 
 
-def _reads_statistics(graph: Graph, norm: Node) -> bool:
-    """Whether a node reads the batch norm's mean or variance, its hidden outputs."""
-    entries = [entry for node in graph.nodes() for entry in node.inputs]
-    return any(source is norm and index > 0 for source, index in entries)
+def has_own_weights(graph: Graph, layer: Node, values: Arrays) -> bool:
+    """Whether a layer's channels come first, and nothing else reads its parameters."""
+    readers = graph.readers()
+    is_own = all(len(readers[weight]) == 1 and weight.name in values for weight, _ in layer.inputs[1:])
+    return is_own and layer.attrs.get("layout", "None") in CHANNELS_FIRST
 
 
 def _channel_axes(layer: Node) -> tuple[int, ...]:

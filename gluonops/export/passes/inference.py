@@ -15,8 +15,10 @@ from ..sizes import known_shapes, known_types
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
-IDENTITY = "_copy"
 ONEDNNS = 4   # dimensions
+# What MXNet's loss heads compute at inference, but for SoftmaxOutput.
+HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
+         "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy"}
 LOSSES = ("make_loss", "MakeLoss", "softmax_cross_entropy", "CTCLoss")
 
 
@@ -98,7 +100,7 @@ def _training_only(graph: Graph) -> dict[Node, str]:
                 reasons[node] = f"it needs {node.name!r}"
         elif is_ours(node) and our_name(node) in our_losses:
             reasons[node] = our_name(node)
-        elif node.op in LOSSES and not _has_no_gradient(node):
+        elif node.op in LOSSES and float(node.attrs.get("grad_scale", 1)) != 0:   # it is 0 behind a trained SSD's rows
             reasons[node] = node.op
         else:
             inherited = [reasons[source] for source, _ in node.inputs if source in reasons]
@@ -115,19 +117,16 @@ def _before(reasons: dict[Node, str]) -> str:
     return ""
 
 
-def _has_no_gradient(loss: Node) -> bool:
-    """Whether a MakeLoss only passes its data on, as those behind the detections of an SSD that is trained."""
-    return loss.op == "MakeLoss" and float(loss.attrs.get("grad_scale", 1)) == 0
-
-
 def _replace_head(model: ExportedModel, node: Node) -> str | None:
     """Replace a node that is a loss head. Returns what was replaced, in words, or None for other nodes."""
     graph = model.graph
     entry = registry.entries().get(our_name(node)) if is_ours(node) else None
     if entry is not None and entry.op.inference is not None:
         made = _at_inference(entry.op, node)
-    elif node.op in _HEADS:
-        made = _HEADS[node.op](model, node)
+    elif node.op in HEADS:
+        made = _made(node, HEADS[node.op])
+    elif node.op == "SoftmaxOutput":
+        made = _softmax_output(model, node)
     elif node.op == "where" and node.source().op == "ones_like":
         # The builtin backend attaches the loss of softmax_output to its output in this way.
         graph.replace({(node, 0): node.inputs[1]})
@@ -159,7 +158,9 @@ def _softmax_output(model: ExportedModel, node: Node) -> Node:
     """
     if node.flag("multi_output"):
         return _made(node, "softmax", {"axis": "1"})
-    if node.flag("preserve_shape") or _has_two_dimensions(node.source()):
+    source = node.source()
+    is_flat = source.op == "Flatten" or (source.op == "FullyConnected" and source.flag("flatten", True))
+    if is_flat or node.flag("preserve_shape"):
         return _made(node, "softmax", {"axis": "-1"})
     dimensions, dtype = _kind_of(model, node.inputs[0])
     if not dimensions:
@@ -173,34 +174,11 @@ def _softmax_output(model: ExportedModel, node: Node) -> Node:
     return made
 
 
-def _has_two_dimensions(node: Node) -> bool:
-    return node.op == "Flatten" or (node.op == "FullyConnected" and node.flag("flatten", True))
-
-
 def _kind_of(model: ExportedModel, entry: Entry) -> tuple[int, np.dtype]:
     """The number of dimensions of an output, 0 if it is not known, and its type; float32 if that is not known."""
     part = Graph([entry], model.graph.attrs)
-    variables, shapes = set(part.variables()), model.shapes()
-    types = {name: value.dtype for name, value in model.parameters.items() if name in variables}
+    types = {name: value.dtype for name, value in model.parameters.items()}
     if "dtype" in model.metadata:
-        types.update((name, model.metadata["dtype"]) for name in model.inputs if name in variables)
-    found = known_shapes(part, {name: shape for name, shape in shapes.items() if name in variables})
-    return len(found.get(entry, ())), known_types(part, types).get(entry, np.dtype("float32"))
-
-
-def _identity(model: ExportedModel, node: Node) -> Node:
-    return _made(node, IDENTITY)
-
-
-def _sigmoid(model: ExportedModel, node: Node) -> Node:
-    return _made(node, "sigmoid")
-
-
-_HEADS = {
-    "IdentityAttachKLSparseReg": _identity,
-    "LinearRegressionOutput": _identity,
-    "LogisticRegressionOutput": _sigmoid,
-    "MAERegressionOutput": _identity,
-    "SVMOutput": _identity,
-    "SoftmaxOutput": _softmax_output,
-}
+        types.update(dict.fromkeys(model.inputs, model.metadata["dtype"]))
+    shape = known_shapes(part, model.shapes()).get(entry, ())
+    return len(shape), known_types(part, types).get(entry, np.dtype("float32"))

@@ -17,7 +17,7 @@ from ..warning import ExportWarning
 if TYPE_CHECKING:
     from ..model import ExportedModel
 
-HEAD = "__gluonops_head__"   # marks a loss head
+HEAD = "__gluonops_head__"   # distinguishes loss heads
 
 
 def lower(model: ExportedModel, backend: str, keep: Collection[str] = ()) -> ExportedModel:
@@ -51,7 +51,9 @@ def lower(model: ExportedModel, backend: str, keep: Collection[str] = ()) -> Exp
         elif node.op == "Custom":
             _warn_of_custom(node)
     graph.heads = [_replacement(lowered, entry, "the file") for entry in graph.heads]
-    _number_heads(graph)
+    loss_heads = [node for node in graph.nodes() if HEAD in node.attrs]
+    for number, node in enumerate(loss_heads):   # their marks do not depend on the process that writes them
+        node.attrs[HEAD] = str(number)
     return model
 
 
@@ -65,13 +67,6 @@ def _replacement(lowered: dict[Node, list[Entry]], entry: Entry, reader: str) ->
         raise OpError("export", f"{reader} reads a hidden output of {node.name!r}, which returns "
                       f"{plural(count, 'output')}", "Take what it returns in the net")
     return lowered[node][index]
-
-
-def _number_heads(graph: Graph) -> None:
-    """Number the marks that distinguish loss heads, so that they do not depend on the process that writes them."""
-    heads = [node for node in graph.nodes() if HEAD in node.attrs]
-    for number, node in enumerate(heads):
-        node.attrs[HEAD] = str(number)
 
 
 def _warn_of_custom(node: Node) -> None:

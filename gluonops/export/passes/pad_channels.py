@@ -8,7 +8,7 @@ import numpy as np
 
 from ..graph import Graph, Node
 from ..shapes import Arrays
-from .fold_batch_norm import CHANNELS_FIRST
+from .fold_batch_norm import has_own_weights
 
 if TYPE_CHECKING:
     from ..model import ExportedModel
@@ -45,19 +45,11 @@ def pad_channels(model: ExportedModel) -> ExportedModel:
 
 def can_change(graph: Graph, layer: Node, values: Arrays) -> bool:
     """Whether a pass may give a convolution other channels."""
-    if int(layer.attrs.get("num_group", 1)) != 1:
+    if int(layer.attrs.get("num_group", 1)) != 1 or not has_own_weights(graph, layer, values):
         return False
-    if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
+    if any(reader is not None and reader.op in FUSED for reader in graph.readers()[layer]):
         return False
-    readers = graph.readers()
-    if any(reader is not None and reader.op in FUSED for reader in readers[layer]):
-        return False
-    for weight, _ in layer.inputs[1:]:
-        if len(readers[weight]) != 1 or weight.name not in values:
-            return False
-        if values[weight.name].dtype != np.float32:
-            return False
-    return True
+    return all(values[weight.name].dtype == np.float32 for weight, _ in layer.inputs[1:])
 
 
 def _pad(graph: Graph, layer: Node, values: Arrays) -> None:

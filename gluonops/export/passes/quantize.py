@@ -66,7 +66,8 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
     """
     model, layers = model.copy(), set(layers)
     heads = [node.name for node, _ in model.graph.heads]
-    ranges, read = dict(ranges), _tensors_read(model)
+    ranges, names = dict(ranges), tensor_names(model.graph)
+    read = {layer.name: names[layer.source().name, layer.inputs[0][1]] for layer in layers_of(model)}
     _spell_relu(model.graph)
     for layer in layers_of(model):
         if layer.name in layers:
@@ -90,12 +91,6 @@ def _spell_relu(graph):
         if node.op == "relu":
             node.op = "Activation"
             node.attrs = {"act_type": "relu", **node.marks()}
-
-
-def _tensors_read(model):
-    """Layer -> the name of the tensor that it reads."""
-    tensors = tensor_names(model.graph)
-    return {layer.name: tensors[layer.source().name, layer.inputs[0][1]] for layer in layers_of(model)}
 
 
 def _make_convolution(model, dense):
