@@ -47,12 +47,15 @@ __device__ int find_members(const CenterLossArgs<T, L> &args, int64_t first, int
                             int *members)
 {
     const int64_t own_first = first + threadIdx.x * OWN;
+    L labels[OWN];
+#pragma unroll
+    for (int k = 0; k < OWN; ++k)
+        labels[k] = args.label[minimum(own_first + k, end - 1)];
     bool is_member[OWN];
     int own = 0, all;
 #pragma unroll
     for (int k = 0; k < OWN; ++k) {
-        const int64_t found = class_among(args.classes, args.label[minimum(own_first + k, end - 1)]);
-        is_member[k] = own_first + k < end && found == class_id;
+        is_member[k] = own_first + k < end && class_among(args.classes, labels[k]) == class_id;
         own += is_member[k];
     }
     int place = sum_before<WARPS>(own, all);   // behind its barrier the members before are read
@@ -69,7 +72,7 @@ template <typename T, typename L, typename A>
 __device__ A sum_gradients(const CenterLossArgs<T, L> &args, int64_t first, const int *members, int count,
                            int64_t feature, A center)
 {
-    enum { TOGETHER = 4 };   // samples whose loads are under way together
+    enum { TOGETHER = 8 };   // samples whose loads are under way together
     A sum = 0;
     for (int n = 0; n < count; n += TOGETHER) {
         A gradients[TOGETHER];
