@@ -24,7 +24,7 @@ from .averaging import ParameterAverage
 from .files import save_tensors
 from .interrupting import CHECKPOINTS
 
-__all__ = ["find_checkpoint", "net_tensors", "next_order", "read_checkpoint", "read_parameters", "restore_checkpoint",
+__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint",
            "restore_net", "save_checkpoint"]
 
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ..core.errors import OpError
 
-__all__ = ["CHECKPOINTS", "command_to_resume", "run_script"]
+__all__ = ["command_to_resume", "run_script"]
 
 CHECKPOINTS = ("last.checkpoint", "pretraining.checkpoint")
 SUBGRAPH_VERBOSE = "MXNET_SUBGRAPH_VERBOSE"   # whether Module says in each process that it fuses layers

@@ -22,7 +22,7 @@ from .recipe import LEAST_UPDATES, SMALL
 from .schedules import SCHEDULES, Schedule, schedule
 
 __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
-           "run_arguments", "schedule_of", "seed"]
+           "run_arguments", "schedule_of"]
 
 WHERE = "train.Options"
 MOST_JSON = 1 << 26   # bytes of a config: results.json has the confusion of all classes

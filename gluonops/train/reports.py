@@ -16,7 +16,7 @@ from ..core.progress import COLUMNS
 from ..version import __version__
 from .files import write
 
-__all__ = ["EpochTable", "ExpectedTime", "duration", "write_history", "write_results"]
+__all__ = ["EpochTable", "write_history", "write_results"]
 
 WIDTH = 7   # A column is at least so wide: four digits, a point and an exponent.
 SLOW, TIMED = 4, 12   # the first batches of a run, and those behind them, which take about as long as all others
