@@ -66,6 +66,7 @@ def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     for command in (detect, classify):
         command.usage = (f"{command.prog} [options] PREFIX IMAGE ...\n"
                          f"       {command.prog} [options] CFG WEIGHTS IMAGE ...")
+        command.set_defaults(module="on_images")
         command.add_argument("words", nargs="+", metavar="NET, IMAGE", help="the net, and images or folders of them")
         command.add_argument("-o", "--output", metavar="FILE", help="picture to draw into; a folder for several images")
         command.add_argument("--json", nargs="?", const="-", type=kinds.json_file, metavar="FILE.json",
