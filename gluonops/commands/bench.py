@@ -4,6 +4,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import pathlib
 
 import mxnet as mx
 import numpy as np
@@ -34,11 +35,11 @@ def run(args: argparse.Namespace) -> int:
     records = []
     for name in over(names, "measuring", "operator"):
         records.append(measure(typical(name, args.shape), args.dtype, context, args.seconds))
-    report = {"context": str(context), "dtype": args.dtype, "operators": records}
+    report = json.dumps({"context": str(context), "dtype": args.dtype, "operators": records}, indent=2)
     if args.output:
-        files.replace("bench", {args.output: lambda path: _write(path, json.dumps(report, indent=2) + "\n")})
+        files.replace("bench", {args.output: lambda path: pathlib.Path(path).write_text(report + "\n", "utf-8")})
     if args.json:
-        print(json.dumps(report, indent=2))
+        print(report)
     else:
         print("\n\n".join(text(record) for record in records))
     wrong = [record for record in records if record["wrong"]]
@@ -156,8 +157,3 @@ def _cell(row, peer):
         return ""
     time = f"{row['ms']:.3f} ms"
     return f"{time}         " if peer == OURS else f"{time} {row['over_ours']:6.2f} x"
-
-
-def _write(path, content):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(content)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from . import kinds
 
-__all__ = ["add_export", "add_viz"]
+__all__ = ["QUANTIZE_OPTIONS", "add_export", "add_viz"]
+
+QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")   # of gluonops.export.quantize
 
 
 def add_export(add: Callable) -> None:
@@ -78,12 +80,9 @@ def _check_export(args: argparse.Namespace) -> None:
 
 
 def _check_int8(args: argparse.Namespace) -> None:
-    only = {"--calibrate": args.calibrate, "--preprocessing": args.preprocessing, "--method": args.method,
-            "--percentile": args.percentile, "--keep": args.keep, "--layer-limit": args.layer_limit,
-            "--storage": args.storage, "--limit": args.limit}
-    given = [option for option, value in only.items() if value is not None]
+    given = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
     if given and not args.int8:
-        args.parser.error(f"{given[0]} goes with --int8")
+        args.parser.error(f"--{given[0].replace('_', '-')} goes with --int8")
     if not args.int8:
         return
     if args.torch is not None:
