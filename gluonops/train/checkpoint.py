@@ -24,8 +24,8 @@ from .averaging import ParameterAverage
 from .files import save_tensors
 from .interrupting import CHECKPOINTS
 
-__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint",
-           "restore_net", "save_checkpoint"]
+__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
+           "save_checkpoint"]
 
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
 READABLE = (1, 2)
@@ -220,10 +220,12 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
 
 def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
     """The net's tensors in a checkpoint, by the parameters' places in the net; averages if there are any."""
-    own = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
-    averages = {name[len("average:net."):]: value for name, value in tensors.items()
-                if name.startswith("average:net.")}
-    return {**own, **averages}
+    return {**_under("param:net.", tensors), **_under("average:net.", tensors)}
+
+
+def _under(prefix, tensors):
+    """The tensors whose names begin with the prefix, by the rest of their names."""
+    return {name[len(prefix):]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _checksum(tensors):
@@ -257,8 +259,8 @@ def _restore_optimizer(tensors, train_state, parameters_by_name, trainer):
 
 
 def _check_tensors(tensors, prefix, expected):
-    saved = {name[len(prefix):]: value.shape for name, value in tensors.items() if name.startswith(prefix)}
-    shapes = {name: value.shape for name, value in expected.items()}
+    saved, shapes = ({name: value.shape for name, value in part.items()}
+                     for part in (_under(prefix, tensors), expected))
     different = sorted(name for name in {*saved, *shapes} if saved.get(name) != shapes.get(name))
     if different:
         raise OpError(WHERE, f"the checkpoint and the net differ in {len(different)} parameters, first "
