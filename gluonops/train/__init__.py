@@ -11,8 +11,8 @@
 - :mod:`~gluonops.train.checkpoint`, :mod:`~gluonops.train.pretrained`, :mod:`~gluonops.train.pretraining`: files of a
   run, and what a net starts from
 - :mod:`~gluonops.train.images`, :mod:`~gluonops.train.subsets`: data sets in their parts
-- :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`,
-  :mod:`~gluonops.train.tensorboard`: what a run has reached
+- :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`: what a
+  run has reached
 - :mod:`~gluonops.train.exporting`, :mod:`~gluonops.train.inference`, :mod:`~gluonops.train.usage`: nets on their way
   out, and back, and how a user runs them
 - :mod:`~gluonops.train.fitting`, :mod:`~gluonops.train.graphs`: a short loop for small data; exported nets to cut
@@ -49,7 +49,6 @@ from .reports import *
 from .run import *
 from .schedules import *
 from .subsets import *
-from .tensorboard import *
 from .usage import *
 
 # For `import *`. Type checkers follow the imports: a computed `__all__` would be an empty one to them.
