@@ -76,7 +76,7 @@ def _check_export(args: argparse.Namespace) -> None:
         args.parser.error("--fixed-batch and --opset go with --onnx")
     if args.training and args.torch is None:
         args.parser.error("--training goes with --torch")
-    _name_shapes(args)
+    kinds.name_shapes(args)
 
 
 def _check_int8(args: argparse.Namespace) -> None:
@@ -100,8 +100,4 @@ def add_viz(add: Callable) -> None:
     viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
     viz.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                      help="shape of the input, if the file does not store it; name it if there are several inputs")
-    viz.set_defaults(check=_name_shapes)
-
-
-def _name_shapes(args: argparse.Namespace) -> None:
-    args.data_shape = kinds.data_shape(args)
+    viz.set_defaults(check=kinds.name_shapes)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["data_shape", "json_file", "json_object", "named_sizes", "seconds", "sizes"]
+__all__ = ["json_file", "json_object", "name_shapes", "named_sizes", "seconds", "sizes"]
 
 
 def _kind(parse: Callable[[str], Any], is_right: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
@@ -43,12 +43,10 @@ def named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:
     return name or None, sizes(numbers)
 
 
-def data_shape(args: argparse.Namespace) -> tuple[int, ...] | dict[str, tuple[int, ...]] | None:
-    """The options --data-shape as the functions of gluonops.export take them."""
+def name_shapes(args: argparse.Namespace) -> None:
+    """Make of all options --data-shape what the functions of gluonops.export take: a shape, or a dict, or None."""
     given = args.data_shape or []
     names = [name for name, _ in given]
     if len(given) > 1 and (None in names or len(set(names)) < len(names)):
         args.parser.error("--data-shape several times: name each input once, as in --data-shape left=1,3,32,32")
-    if names == [None]:
-        return given[0][1]
-    return dict(given) or None
+    args.data_shape = given[0][1] if names == [None] else dict(given) or None
