@@ -16,6 +16,7 @@ from ..data import format_names, recognize
 from ..data.base import class_words
 from ..runtime.near import Parser
 from .devices import KVSTORES
+from .interrupting import take_option
 from .optimizers import OPTIMIZERS
 from .precision import DTYPES
 from .recipe import LEAST_UPDATES, SMALL
@@ -227,9 +228,7 @@ class Options:
             The config cannot be read, or has an option that there is not.
         """
         words = list(sys.argv[1:] if words is None else words)
-        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        first.add_argument("--config", nargs="?")
-        config = first.parse_known_args(words)[0].config
+        config, _ = take_option("--config", words)
         args = self.parser.parse_args([*(self._config_words(config) if config else []), *words])
         if self._task and args.dataset is None:
             args.dataset = recognize(args.data, self._task).name
