@@ -70,7 +70,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     parameters = _parameters(net)
     pairs = _pairs([_weight(name, value.shape) for name, value in arrays.items()],
                    [_weight(name, parameter.shape) for name, parameter in parameters.items()])
-    _check_fixed_gammas(net, {our.name: arrays[their.name] for their, our in pairs})
+    _check_fixed_gammas(parameters, {our.name: arrays[their.name] for their, our in pairs})
     for their, our in pairs:
         parameter = parameters[our.name]
         parameter.set_data(mx.nd.array(arrays[their.name].reshape(parameter.shape), dtype=parameter.dtype))
@@ -165,7 +165,7 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
         return [(weight, names[_full_name(weight)]) for weight in theirs]
     pairs = []
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
-    if len(layers[0]) == len(layers[1]) and all(map(_are_alike, *layers)):
+    if [*map(_signature, layers[0])] == [*map(_signature, layers[1])]:
         for their, our in zip(*layers):
             _match([("", their)], [("", our)], pairs)
         return pairs
@@ -186,10 +186,6 @@ def _layers(tree: dict) -> list[Tree]:
     if _is_layer(tree):
         return [tree]
     return [layer for part in tree.values() for layer in _layers(part)]
-
-
-def _are_alike(their: Tree, our: Tree) -> bool:
-    return _signature(their) == _signature(our)
 
 
 def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None:
@@ -295,13 +291,9 @@ def _differ(theirs: Named, ours: Named) -> OpError:
                    "Pass a net of the same architecture, and remove what it does not have from state_dict")
 
 
-def _check_fixed_gammas(net: mx.gluon.Block, values: dict[str, np.ndarray]) -> None:
-    """Raise an OpError if a batch norm does not read a gamma that is not 1. ``values``: by the net's names."""
-    def check(block: mx.gluon.Block, prefix: str) -> None:
-        gamma = values.get(f"{prefix}gamma")
-        if gamma is not None and getattr(block, "_kwargs", {}).get("fix_gamma") and (gamma != 1).any():
-            raise OpError(WHERE, f"{prefix}gamma is fixed at 1, and gets other values", "Make it with scale=True")
-        for name, child in block._children.items():
-            check(child, f"{prefix}{name}.")
-
-    check(net, "")
+def _check_fixed_gammas(parameters: dict[str, mx.gluon.Parameter], values: dict[str, np.ndarray]) -> None:
+    """Raise an OpError if a batch norm does not read a gamma that is not 1. Both are by the net's names."""
+    for name, parameter in parameters.items():
+        is_fixed = name.split(".")[-1] == "gamma" and not parameter._differentiable
+        if is_fixed and (values[name] != 1).any():
+            raise OpError(WHERE, f"{name} is fixed at 1, and gets other values", "Make it with scale=True")
