@@ -6,7 +6,6 @@ code.
 """
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import pathlib
@@ -248,12 +247,9 @@ def _restore_optimizer(tensors, train_state, parameters_by_name, trainer):
         optimizer._index_update_count.update(counts)
         for name in train_state["counts"]:
             index = indices[parameters_by_name[name].name]
-            template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
-            numbers = itertools.count()
-            updater.states[index] = _filled(template, numbers, tensors, f"state:{name}", context)
-            if f"state:{name}:{next(numbers)}" in tensors:
-                raise OpError(WHERE, f"the checkpoint is of another optimizer: it has further states of {name}",
-                              "Continue with the optimizer that the run was started with")
+            state = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
+            _fill(state, name, tensors)
+            updater.states[index] = state
             updater.states_synced[index] = True
     optimizer._set_current_context(trainer._contexts[0].device_id)
 
@@ -281,16 +277,17 @@ def _tensors(state):
     return [] if state is None else [state]
 
 
-def _filled(template, numbers, tensors, name, context):
-    """The template with its tensors replaced by the saved ones."""
-    if isinstance(template, (tuple, list)):
-        return type(template)(_filled(part, numbers, tensors, name, context) for part in template)
-    if template is None:
-        return None
-    place = f"{name}:{next(numbers)}"
-    saved = tensors.get(place)
-    if saved is None or saved.shape != template.shape:
-        has = "lacks" if saved is None else f"has the shape {saved.shape} for"
-        raise OpError(WHERE, f"the checkpoint {has} {place}, a state of the optimizer; expected {template.shape}",
-                      "Continue with the options that the run was started with, or from another checkpoint")
-    return saved.copyto(context)
+def _fill(state, name, tensors):
+    """Put the saved states of a parameter into the tensors of the optimizer's state."""
+    parts = _tensors(state)
+    for i, part in enumerate(parts):
+        saved = tensors.get(f"state:{name}:{i}")
+        if saved is None or saved.shape != part.shape:
+            has = "lacks" if saved is None else f"has the shape {saved.shape} for"
+            raise OpError(WHERE, f"the checkpoint {has} state:{name}:{i}, a state of the optimizer; expected "
+                          f"{part.shape}", "Continue with the options that the run was started with, or from another "
+                          "checkpoint")
+        saved.copyto(part)
+    if f"state:{name}:{len(parts)}" in tensors:
+        raise OpError(WHERE, f"the checkpoint is of another optimizer: it has further states of {name}",
+                      "Continue with the optimizer that the run was started with")
