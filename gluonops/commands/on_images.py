@@ -91,11 +91,9 @@ def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, di
     images = _images(sources)
     if args.output and any(map(os.path.isdir, sources)):
         args.output = os.path.join(args.output, "")   # a folder, however many images there are
-    options = {name: getattr(args, name, None) for name in ("nms", "topk")}
-    if weights:   # an exported detector has the boxes above another one; the command leaves out more
-        options["threshold"] = getattr(args, "threshold", None)
-    net = export.load(path, weights, args.names, args.preprocessing, progress=layers,
-                      resize=getattr(args, "resize", None), data_shape=args.data_shape, **options)
+    threshold = args.threshold if weights else None   # an exported detector has its own; the command leaves out more
+    net = export.load(path, weights, args.names, args.preprocessing, progress=layers, resize=args.resize,
+                      data_shape=args.data_shape, threshold=threshold, nms=args.nms, topk=args.topk)
     if not isinstance(net, kind):
         is_classifier = isinstance(net, export.LoadedClassifier)
         other, command = ("classifier", "classify") if is_classifier else ("detector", "detect")
@@ -106,11 +104,10 @@ def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, di
 def _split(args, where):
     """(path, weights or None, images)."""
     first, *rest = args.words
-    cfg, weights = getattr(args, "cfg", None), getattr(args, "weights", None)
-    if (cfg is None) != (weights is None):
+    if (args.cfg is None) != (args.weights is None):
         args.parser.error("--cfg and --weights go together")
-    if cfg is not None:
-        return cfg, weights, args.words
+    if args.cfg is not None:
+        return args.cfg, args.weights, args.words
     if first.endswith(".cfg"):
         if not rest:
             args.parser.error(f"{first} has no weights: gluonops {where} CFG WEIGHTS IMAGE ...")
