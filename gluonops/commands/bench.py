@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import pathlib
 
@@ -59,11 +60,11 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
     inputs = _inputs(case, dtype, context)
     shape = inputs[0].shape
     function = getattr(ops, case.op)
-    runs = {OURS: (_first(function, case.attrs), _scope(current_backend())),
-            "builtin": (_first(function, case.attrs), _scope("builtin"))}
+    runs = {OURS: (_first(function, case.attrs), functools.partial(backend, current_backend())),
+            "builtin": (_first(function, case.attrs), functools.partial(backend, "builtin"))}
     for peer, peer_run in peers(case.op, shape, **case.attrs).items():
-        runs[peer] = _on_ndarrays(peer_run), contextlib.nullcontext
-    runs["identity"] = _on_ndarrays(lambda F, data, *_: F.identity(data)), contextlib.nullcontext
+        runs[peer] = functools.partial(peer_run, mx.nd), contextlib.nullcontext
+    runs["identity"] = lambda data, *_: mx.nd.identity(data), contextlib.nullcontext
 
     runners, wrong = {}, {}
     for peer, (peer_run, scope) in runs.items():
@@ -112,15 +113,6 @@ def _first(function, attrs):
         result = function(*inputs, **attrs)
         return result[0] if isinstance(result, (tuple, list)) else result
     return called
-
-
-def _on_ndarrays(peer_run):
-    """A peer's ``run(F, *inputs)`` as a function of NDArrays."""
-    return lambda *inputs: peer_run(mx.nd, *inputs)
-
-
-def _scope(name):
-    return lambda: backend(name)
 
 
 def _differences(runners, inputs, tolerance):
