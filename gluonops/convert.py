@@ -163,15 +163,15 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
     names = {_full_name(weight): weight for weight in ours}
     if {(_full_name(weight), weight.shape) for weight in theirs} == {(name, names[name].shape) for name in names}:
         return [(weight, names[_full_name(weight)]) for weight in theirs]
-    pairs = []
+    pairs, left = [], ([], [])
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
     if [*map(_signature, layers[0])] == [*map(_signature, layers[1])]:
         for their, our in zip(*layers):
-            _match([("", their)], [("", our)], pairs)
+            _match([("", their)], [("", our)], pairs, left)
         return pairs
-    unmatched = _match([("", _tree(theirs))], [("", _tree(ours))], pairs)
-    if any(unmatched):
-        raise _differ(*unmatched)
+    _match([("", _tree(theirs))], [("", _tree(ours))], pairs, left)
+    if any(left):
+        raise _differ(*left)
     _check_order(sorted(pairs, key=lambda pair: theirs.index(pair[0])), ours)
     return pairs
 
@@ -204,8 +204,8 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
                               "another order", "Give the layers of the net the names of those in state_dict")
 
 
-def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]]) -> tuple[Named, Named]:
-    """Match trees with equal signatures, those of the same name first. Returns what has no counterpart.
+def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]], left: tuple[Named, Named]) -> None:
+    """Match trees with equal signatures, those of the same name first. What has no counterpart is appended to ``left``.
 
     A name that is a number counts the layers of a Sequential, activations included, and says nothing. Equal trees are
     told apart by what is in front of them, and else by their order. The largest trees without a counterpart are
@@ -215,16 +215,17 @@ def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]]) -> tu
     for key in (_name_key, functools.partial(_place_key, 2), functools.partial(_place_key, 1),
                 functools.partial(_place_key, 0)):
         theirs, ours = _take_alike(theirs, ours, key, alike)
-    left = [], []
     for their, our in alike:
         if isinstance(their, Weight) and isinstance(our, Weight):
             pairs.append((their, our))
         else:
-            _extend(left, _match(_children(their), _children(our), pairs))
+            _match(_children(their), _children(our), pairs, left)
     blocks = [len(_signature(tree)) for _, tree in theirs + ours if not _is_layer(tree)]
-    _extend(left, _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs) if blocks
-            else (theirs, ours))
-    return left
+    if blocks:
+        _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs, left)
+    else:
+        left[0].extend(theirs)
+        left[1].extend(ours)
 
 
 def _name_key(trees: Named, place: int) -> tuple | None:
@@ -253,11 +254,6 @@ def _take_alike(theirs: Named, ours: Named, key: Callable, alike: list[tuple[Tre
         else:
             rest.append((name, tree))
     return rest, [(name, tree) for name, tree in ours if id(tree) not in taken]
-
-
-def _extend(left: tuple[Named, Named], more: tuple[Named, Named]) -> None:
-    for names, others in zip(left, more):
-        names += others
 
 
 def _children(tree: Tree) -> Named:
