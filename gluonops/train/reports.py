@@ -157,8 +157,4 @@ def write_results(results: Mapping[str, object], path: str | os.PathLike) -> Non
 
 
 def _as_json(value: object) -> object:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
