@@ -254,7 +254,8 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
                           fontsize=13 if len(str(name)) < 4 else 9,
                           bbox={"boxstyle": "round,pad=0.15", "fc": "white", "alpha": 0.8, "lw": 0})
     axes.set(title=title, xlabel=axis_names[0], ylabel=axis_names[1])
-    if vectors.shape[1] > 1 and _has_one_scale(points):
+    sides = np.ptp(points, axis=0)
+    if vectors.shape[1] > 1 and sides.max() <= LONGEST_SIDE * sides.min():
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
     save_figure(figure, path)
@@ -297,9 +298,3 @@ def _in_two_dimensions(vectors, labels):
     share = (values[:2]**2).sum() / max((values**2).sum(), 1e-30)
     title += f";\nthe two directions of largest variance have {share:.0%} of it"
     return centred @ directions[:2].T, title, ("first direction", "second direction")
-
-
-def _has_one_scale(points):
-    """Whether the points fill a picture whose axes have one scale."""
-    sides = np.ptp(points, axis=0)
-    return sides.max() <= LONGEST_SIDE * sides.min()
