@@ -70,7 +70,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     parameters = _parameters(net)
     pairs = _pairs([_weight(name, value.shape) for name, value in arrays.items()],
                    [_weight(name, parameter.shape) for name, parameter in parameters.items()])
-    _check_fixed_gammas(net, {our.name: arrays[their.name] for their, our in pairs})
+    _check_fixed_gammas(parameters, {our.name: arrays[their.name] for their, our in pairs})
     for their, our in pairs:
         parameter = parameters[our.name]
         parameter.set_data(mx.nd.array(arrays[their.name].reshape(parameter.shape), dtype=parameter.dtype))
@@ -163,15 +163,15 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
     names = {_full_name(weight): weight for weight in ours}
     if {(_full_name(weight), weight.shape) for weight in theirs} == {(name, names[name].shape) for name in names}:
         return [(weight, names[_full_name(weight)]) for weight in theirs]
-    pairs = []
+    pairs, left = [], ([], [])
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
-    if len(layers[0]) == len(layers[1]) and list(map(_signature, layers[0])) == list(map(_signature, layers[1])):
+    if [*map(_signature, layers[0])] == [*map(_signature, layers[1])]:
         for their, our in zip(*layers):
-            _match([("", their)], [("", our)], pairs)
+            _match([("", their)], [("", our)], pairs, left)
         return pairs
-    unmatched = _match([("", _tree(theirs))], [("", _tree(ours))], pairs)
-    if any(unmatched):
-        raise _differ(*unmatched)
+    _match([("", _tree(theirs))], [("", _tree(ours))], pairs, left)
+    if any(left):
+        raise _differ(*left)
     _check_order(sorted(pairs, key=lambda pair: theirs.index(pair[0])), ours)
     return pairs
 
@@ -204,8 +204,8 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
                               "another order", "Give the layers of the net the names of those in state_dict")
 
 
-def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]]) -> tuple[Named, Named]:
-    """Match trees with equal signatures, those of the same name first. Returns what has no counterpart.
+def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]], left: tuple[Named, Named]) -> None:
+    """Match trees with equal signatures, those of the same name first. What has no counterpart is appended to ``left``.
 
     A name that is a number counts the layers of a Sequential, activations included, and says nothing. Equal trees are
     told apart by what is in front of them, and else by their order. The largest trees without a counterpart are
@@ -215,16 +215,17 @@ def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]]) -> tu
     for key in (_name_key, functools.partial(_place_key, 2), functools.partial(_place_key, 1),
                 functools.partial(_place_key, 0)):
         theirs, ours = _take_alike(theirs, ours, key, alike)
-    left = [], []
     for their, our in alike:
         if isinstance(their, Weight) and isinstance(our, Weight):
             pairs.append((their, our))
         else:
-            _extend(left, _match(_children(their), _children(our), pairs))
+            _match(_children(their), _children(our), pairs, left)
     blocks = [len(_signature(tree)) for _, tree in theirs + ours if not _is_layer(tree)]
-    _extend(left, _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs) if blocks
-            else (theirs, ours))
-    return left
+    if blocks:
+        _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs, left)
+    else:
+        left[0].extend(theirs)
+        left[1].extend(ours)
 
 
 def _name_key(trees: Named, place: int) -> tuple | None:
@@ -253,11 +254,6 @@ def _take_alike(theirs: Named, ours: Named, key: Callable, alike: list[tuple[Tre
         else:
             rest.append((name, tree))
     return rest, [(name, tree) for name, tree in ours if id(tree) not in taken]
-
-
-def _extend(left: tuple[Named, Named], more: tuple[Named, Named]) -> None:
-    for names, others in zip(left, more):
-        names += others
 
 
 def _children(tree: Tree) -> Named:
@@ -291,13 +287,9 @@ def _differ(theirs: Named, ours: Named) -> OpError:
                    "Pass a net of the same architecture, and remove what it does not have from state_dict")
 
 
-def _check_fixed_gammas(net: mx.gluon.Block, values: dict[str, np.ndarray]) -> None:
-    """Raise an OpError if a batch norm does not read a gamma that is not 1. ``values``: by the net's names."""
-    def check(block: mx.gluon.Block, prefix: str) -> None:
-        gamma = values.get(f"{prefix}gamma")
-        if gamma is not None and getattr(block, "_kwargs", {}).get("fix_gamma") and (gamma != 1).any():
-            raise OpError(WHERE, f"{prefix}gamma is fixed at 1, and gets other values", "Make it with scale=True")
-        for name, child in block._children.items():
-            check(child, f"{prefix}{name}.")
-
-    check(net, "")
+def _check_fixed_gammas(parameters: dict[str, mx.gluon.Parameter], values: dict[str, np.ndarray]) -> None:
+    """Raise an OpError if a batch norm does not read a gamma that is not 1. Both are by the net's names."""
+    for name, parameter in parameters.items():
+        is_fixed = name.split(".")[-1] == "gamma" and not parameter._differentiable
+        if is_fixed and (values[name] != 1).any():
+            raise OpError(WHERE, f"{name} is fixed at 1, and gets other values", "Make it with scale=True")

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
+import pathlib
 
 import mxnet as mx
 import numpy as np
@@ -34,11 +36,11 @@ def run(args: argparse.Namespace) -> int:
     records = []
     for name in over(names, "measuring", "operator"):
         records.append(measure(typical(name, args.shape), args.dtype, context, args.seconds))
-    report = {"context": str(context), "dtype": args.dtype, "operators": records}
+    report = json.dumps({"context": str(context), "dtype": args.dtype, "operators": records}, indent=2)
     if args.output:
-        files.replace("bench", {args.output: lambda path: _write(path, json.dumps(report, indent=2) + "\n")})
+        files.replace("bench", {args.output: lambda path: pathlib.Path(path).write_text(report + "\n", "utf-8")})
     if args.json:
-        print(json.dumps(report, indent=2))
+        print(report)
     else:
         print("\n\n".join(text(record) for record in records))
     wrong = [record for record in records if record["wrong"]]
@@ -58,11 +60,11 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
     inputs = _inputs(case, dtype, context)
     shape = inputs[0].shape
     function = getattr(ops, case.op)
-    runs = {OURS: (_first(function, case.attrs), _scope(current_backend())),
-            "builtin": (_first(function, case.attrs), _scope("builtin"))}
+    runs = {OURS: (_first(function, case.attrs), functools.partial(backend, current_backend())),
+            "builtin": (_first(function, case.attrs), functools.partial(backend, "builtin"))}
     for peer, peer_run in peers(case.op, shape, **case.attrs).items():
-        runs[peer] = _on_ndarrays(peer_run), contextlib.nullcontext
-    runs["identity"] = _on_ndarrays(lambda F, data, *_: F.identity(data)), contextlib.nullcontext
+        runs[peer] = functools.partial(peer_run, mx.nd), contextlib.nullcontext
+    runs["identity"] = lambda data, *_: mx.nd.identity(data), contextlib.nullcontext
 
     runners, wrong = {}, {}
     for peer, (peer_run, scope) in runs.items():
@@ -113,15 +115,6 @@ def _first(function, attrs):
     return called
 
 
-def _on_ndarrays(peer_run):
-    """A peer's ``run(F, *inputs)`` as a function of NDArrays."""
-    return lambda *inputs: peer_run(mx.nd, *inputs)
-
-
-def _scope(name):
-    return lambda: backend(name)
-
-
 def _differences(runners, inputs, tolerance):
     """Peer -> how its result differs from the builtin backend's in float32, or float64 for float64 data."""
     inputs = [array.astype("float32") if array.dtype == np.float16 else array for array in inputs]
@@ -156,8 +149,3 @@ def _cell(row, peer):
         return ""
     time = f"{row['ms']:.3f} ms"
     return f"{time}         " if peer == OURS else f"{time} {row['over_ours']:6.2f} x"
-
-
-def _write(path, content):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(content)

@@ -94,7 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     export_arguments.add_export(add)
     export_arguments.add_viz(add)
     _add_bench(add)
-    completion.add(add, parser)
+    add("completion", "a script for bash or zsh that completes commands and options",
+        "Print a script that makes the key Tab complete the commands and options of gluonops. Write it into a file "
+        "that your shell reads at its start.", completion.run).set_defaults(whole=parser)
     return parser
 
 

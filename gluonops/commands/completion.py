@@ -4,9 +4,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-from collections.abc import Callable
 
-__all__ = ["add", "run"]
+__all__ = ["run"]
 
 SCRIPTS = {"train": ("finetune_detector", "finetune_classifier", "train_darknet"), "val": ("evaluate",)}
 SHELL = """\
@@ -22,15 +21,8 @@ _gluonops() {{
 complete -o default -F _gluonops gluonops"""
 
 
-def add(add_command: Callable, parser: argparse.ArgumentParser) -> None:
-    command = add_command("completion", "a script for bash or zsh that completes commands and options",
-                          "Print a script that makes the key Tab complete the commands and options of gluonops. Write "
-                          "it into a file that your shell reads at its start.", run)
-    command.set_defaults(whole=parser)
-
-
 def run(args: argparse.Namespace) -> int:
-    """Print the script. Return the exit code."""
+    """Print the script for ``args.whole``, the parser of all commands. Return the exit code."""
     words = {name: sorted([*command._option_string_actions, *_options_of_scripts(name)])
              for name, command in args.whole._subparsers._group_actions[0].choices.items()}
     if args.json:

@@ -11,6 +11,7 @@ from ..core.errors import OpError
 from ..core.files import make_folder
 from ..core.progress import layers
 from ..data.base import class_names
+from .image_arguments import DETECTION
 
 __all__ = ["run"]
 
@@ -26,7 +27,8 @@ def run(args: argparse.Namespace) -> int:
         net.preprocessing = {**net.preprocessing, "resize": args.resize}
     outputs = "maps"
     if args.detections:
-        net = net.detector(args.threshold, args.nms, args.topk)
+        options = {name: getattr(args, name) for name in DETECTION if getattr(args, name) is not None}
+        net = net.detector(**options)
         outputs = ["ids", "scores", "boxes"]
     metadata = {"classes": _names(args.names, net)} if args.names else None
     make_folder("convert", args.prefix)

@@ -15,10 +15,9 @@ from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..export.files import shapes_of_inputs
+from .export_arguments import QUANTIZE_OPTIONS
 
 __all__ = ["run"]
-
-QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")
 
 
 def run(args: argparse.Namespace) -> int:

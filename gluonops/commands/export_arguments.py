@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from . import kinds
 
-__all__ = ["add_export", "add_viz"]
+__all__ = ["QUANTIZE_OPTIONS", "add_export", "add_viz"]
+
+QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")   # of gluonops.export.quantize
 
 
 def add_export(add: Callable) -> None:
@@ -74,16 +76,13 @@ def _check_export(args: argparse.Namespace) -> None:
         args.parser.error("--fixed-batch and --opset go with --onnx")
     if args.training and args.torch is None:
         args.parser.error("--training goes with --torch")
-    _name_shapes(args)
+    kinds.name_shapes(args)
 
 
 def _check_int8(args: argparse.Namespace) -> None:
-    only = {"--calibrate": args.calibrate, "--preprocessing": args.preprocessing, "--method": args.method,
-            "--percentile": args.percentile, "--keep": args.keep, "--layer-limit": args.layer_limit,
-            "--storage": args.storage, "--limit": args.limit}
-    given = [option for option, value in only.items() if value is not None]
+    given = [name for name in ("calibrate", "preprocessing", *QUANTIZE_OPTIONS) if getattr(args, name) is not None]
     if given and not args.int8:
-        args.parser.error(f"{given[0]} goes with --int8")
+        args.parser.error(f"--{given[0].replace('_', '-')} goes with --int8")
     if not args.int8:
         return
     if args.torch is not None:
@@ -101,8 +100,4 @@ def add_viz(add: Callable) -> None:
     viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
     viz.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                      help="shape of the input, if the file does not store it; name it if there are several inputs")
-    viz.set_defaults(check=_name_shapes)
-
-
-def _name_shapes(args: argparse.Namespace) -> None:
-    args.data_shape = kinds.data_shape(args)
+    viz.set_defaults(check=kinds.name_shapes)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from . import kinds
 
-__all__ = ["add_convert", "add_on_images"]
+__all__ = ["DETECTION", "add_convert", "add_on_images"]
 
-DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # options of convert --detections
+DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # the defaults of a Darknet detector
 
 
 def _add_detection(command: argparse.ArgumentParser) -> None:
@@ -46,14 +46,11 @@ def add_convert(add: Callable) -> None:
 
 
 def _check_convert(args: argparse.Namespace) -> None:
-    """Refuse the options of detections without detections, and fill in their defaults."""
+    """Refuse the options of detections without detections."""
     given = [f"--{name}" for name in DETECTION if getattr(args, name) is not None]
     if given and not args.detections:
         verb = "goes" if len(given) == 1 else "go"
         args.parser.error(f"{' and '.join(given)} {verb} with --detections")
-    for name, default in DETECTION.items():
-        if getattr(args, name) is None:
-            setattr(args, name, default)
 
 
 def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
@@ -66,6 +63,7 @@ def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     for command in (detect, classify):
         command.usage = (f"{command.prog} [options] PREFIX IMAGE ...\n"
                          f"       {command.prog} [options] CFG WEIGHTS IMAGE ...")
+        command.set_defaults(module="on_images")
         command.add_argument("words", nargs="+", metavar="NET, IMAGE", help="the net, and images or folders of them")
         command.add_argument("-o", "--output", metavar="FILE", help="picture to draw into; a folder for several images")
         command.add_argument("--json", nargs="?", const="-", type=kinds.json_file, metavar="FILE.json",
@@ -80,4 +78,5 @@ def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     detect.add_argument("--weights", help="the .weights of --cfg")
     _add_detection(detect)
     _add_resize(detect)
+    classify.set_defaults(**dict.fromkeys(("cfg", "weights", "resize", *DETECTION)))   # which detect has
     classify.add_argument("--top", type=int, default=5, help="how many classes of an image (default: 5)")

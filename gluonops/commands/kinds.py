@@ -3,20 +3,36 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from typing import Any
 
-__all__ = ["data_shape", "json_file", "json_object", "named_sizes", "seconds", "sizes"]
+__all__ = ["json_file", "json_object", "name_shapes", "named_sizes", "seconds", "sizes"]
 
 
-def sizes(text: str) -> tuple[int, ...]:
-    """A shape."""
-    try:
-        shape = tuple(int(part) for part in text.strip("()").split(",") if part.strip())
-    except ValueError:
-        shape = ()
-    if not shape or min(shape) < 1:
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected sizes of at least 1, such as 1,3,416,416")
-    return shape
+def _kind(parse: Callable[[str], Any], is_right: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
+    """A type for argparse, which refuses what cannot be parsed, or is not right."""
+    def parsed(text):
+        try:
+            value = parse(text)
+            if is_right(value):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected {expected}")
+
+    return parsed
+
+
+def _integers(text):
+    return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
+
+
+sizes = _kind(_integers, lambda shape: min(shape, default=0) >= 1, "sizes of at least 1, such as 1,3,416,416")
+json_object = _kind(json.loads, lambda value: isinstance(value, dict),
+                    "a JSON object, such as '{\"range\": [0, 255]}'")
+seconds = _kind(float, lambda duration: 0 < duration < float("inf"), "seconds, more than 0")
+# An image after --json would be replaced.
+json_file = _kind(str, lambda name: name == "-" or name.endswith(".json"), "- or a file that ends in .json")
 
 
 def named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:
@@ -27,41 +43,10 @@ def named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:
     return name or None, sizes(numbers)
 
 
-def data_shape(args: argparse.Namespace) -> tuple[int, ...] | dict[str, tuple[int, ...]] | None:
-    """The options --data-shape as the functions of gluonops.export take them."""
+def name_shapes(args: argparse.Namespace) -> None:
+    """Make of all options --data-shape what the functions of gluonops.export take: a shape, or a dict, or None."""
     given = args.data_shape or []
     names = [name for name, _ in given]
     if len(given) > 1 and (None in names or len(set(names)) < len(names)):
         args.parser.error("--data-shape several times: name each input once, as in --data-shape left=1,3,32,32")
-    if names == [None]:
-        return given[0][1]
-    return dict(given) or None
-
-
-def json_object(text: str) -> dict[str, Any]:
-    """A JSON object."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected a JSON object, such as " + '\'{"range": [0, 255]}\'')
-    return value
-
-
-def seconds(text: str) -> float:
-    """A duration."""
-    try:
-        duration = float(text)
-    except ValueError:
-        duration = 0
-    if not 0 < duration < float("inf"):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected seconds, more than 0")
-    return duration
-
-
-def json_file(text: str) -> str:
-    """argparse's type for the name of a JSON file. An image after --json would be replaced."""
-    if text != "-" and not text.endswith(".json"):
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected - or a file that ends in .json")
-    return text
+    args.data_shape = given[0][1] if names == [None] else dict(given) or None

@@ -1,25 +1,80 @@
-"""What ``gluonops detect`` and ``gluonops classify`` have in common: their arguments, pictures and JSON."""
+"""``gluonops detect`` and ``gluonops classify``: run a net on images, and print and draw what it finds."""
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..core.optional import require
-from ..core.progress import layers
+from ..core.progress import layers, over
 from ..data import image_files
 from ..export.running.load import is_exported
 
-__all__ = ["as_json", "load_net", "output_paths", "write"]
+__all__ = ["run"]
 
 
-def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
+class Task(NamedTuple):
+    """What tells the two commands apart: their nets, the text of the progress bar, and what is found in an image."""
+
+    net: type
+    doing: str
+    find: Callable[[Any, str, argparse.Namespace], Sequence[Any]]
+    key: str   # of what is found, in the JSON
+    lines: Callable[[str, Sequence[Any]], Iterator[str]]   # of what is found, for a terminal
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the net on the images. Return the exit code."""
+    where, task = args.command, TASKS[args.command]
+    net, images = _load_net(args, where, task.net)
+    paths = _output_paths(args.output, images, where)
+    found = {image: task.find(net, image, args) for image in over(images, task.doing, "image")}
+    rows = []
+    for image, results in found.items():
+        drawn = {"output": paths[image]} if image in paths else {}
+        rows.append({"image": image, **drawn, task.key: [result.as_dict() for result in results]})
+    text = json.dumps(rows, indent=2)
+    pictures = {path: functools.partial(net.draw, image, found[image]) for image, path in paths.items()}
+    _write(where, pictures, args.json, text)
+    if args.json == "-":
+        print(text)
+        return 0
+    for image, results in found.items():
+        print("\n".join(task.lines(image, results)))
+    if args.output:
+        print(f"drawn into {args.output}")
+    return 0
+
+
+def _detections(image: str, detections: Sequence[export.Detection]) -> Iterator[str]:
+    yield f"{image}: {len(detections)} found"
+    width = max((len(found.name) for found in detections), default=0)
+    for found in detections:
+        yield f"  {found.name:{width}}  {found.score:.2f}  at " + " ".join(f"{side:.0f}" for side in found.box)
+
+
+def _predictions(image: str, predictions: Sequence[export.Prediction]) -> Iterator[str]:
+    yield image
+    for guess in predictions:
+        yield f"  {guess.score:6.1%}  {guess.name}"
+
+
+TASKS = {
+    "detect": Task(export.LoadedDetector, "detecting", lambda net, image, args: net.detect(image, args.threshold),
+                   "detections", _detections),
+    "classify": Task(export.LoadedClassifier, "classifying", lambda net, image, args: net.classify(image, args.top),
+                     "predictions", _predictions),
+}
+
+
+def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
     """The net that the arguments name, and the images: the path of each, and its path in a folder of pictures.
 
     The net is exported, or Darknet's: the first argument tells which.
@@ -36,11 +91,9 @@ def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dic
     images = _images(sources)
     if args.output and any(map(os.path.isdir, sources)):
         args.output = os.path.join(args.output, "")   # a folder, however many images there are
-    options = {name: getattr(args, name, None) for name in ("nms", "topk")}
-    if weights:   # an exported detector has the boxes above another one; the command leaves out more
-        options["threshold"] = getattr(args, "threshold", None)
-    net = export.load(path, weights, args.names, args.preprocessing, progress=layers,
-                      resize=getattr(args, "resize", None), data_shape=args.data_shape, **options)
+    threshold = args.threshold if weights else None   # an exported detector has its own; the command leaves out more
+    net = export.load(path, weights, args.names, args.preprocessing, progress=layers, resize=args.resize,
+                      data_shape=args.data_shape, threshold=threshold, nms=args.nms, topk=args.topk)
     if not isinstance(net, kind):
         is_classifier = isinstance(net, export.LoadedClassifier)
         other, command = ("classifier", "classify") if is_classifier else ("detector", "detect")
@@ -51,11 +104,10 @@ def load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dic
 def _split(args, where):
     """(path, weights or None, images)."""
     first, *rest = args.words
-    cfg, weights = getattr(args, "cfg", None), getattr(args, "weights", None)
-    if (cfg is None) != (weights is None):
+    if (args.cfg is None) != (args.weights is None):
         args.parser.error("--cfg and --weights go together")
-    if cfg is not None:
-        return cfg, weights, args.words
+    if args.cfg is not None:
+        return args.cfg, args.weights, args.words
     if first.endswith(".cfg"):
         if not rest:
             args.parser.error(f"{first} has no weights: gluonops {where} CFG WEIGHTS IMAGE ...")
@@ -84,11 +136,11 @@ def _images(sources: Sequence[str]) -> dict[str, str]:
     return names
 
 
-def output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
+def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
     """The picture to write for each image; empty without ``output``.
 
     - ``output``: a picture for one image, or a folder.
-    - ``images``: as :func:`load_net` returns them.
+    - ``images``: as :func:`_load_net` returns them.
 
     An OpError if a picture has no format, would replace an image or another picture, or ``output`` is one for several
     images.
@@ -127,25 +179,20 @@ def _format(path):
     return name if name in image.SAVE else None
 
 
-def write(where: str, pictures: dict[str, Callable], json_path: str | None, rows: list[dict[str, Any]]) -> None:
+def _write(where: str, pictures: dict[str, Callable], json_path: str | None, text: str) -> None:
     """Write the pictures and the JSON file, all or none.
 
     - ``pictures``: path -> function that returns a PIL.Image.Image. They are drawn one at a time.
     - ``json_path``: none or ``-`` for no file.
-    - ``rows``: the content of the JSON file.
+    - ``text``: the content of the JSON file.
     """
     def saver(path, draw):
         return lambda temporary: draw().save(temporary, format=_format(path))
 
     savers = {path: saver(path, draw) for path, draw in pictures.items()}
     if json_path not in (None, "-"):
-        savers[json_path] = lambda temporary: pathlib.Path(temporary).write_text(as_json(rows) + "\n", encoding="utf-8")
+        savers[json_path] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
     for path in savers:
         make_folder(where, path)
         check_target(where, path)
     replace(where, savers)
-
-
-def as_json(rows: list[dict[str, Any]]) -> str:
-    """The text of a JSON file."""
-    return json.dumps(rows, indent=2)

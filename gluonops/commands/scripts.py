@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import data
+from ..train.interrupting import take_option
 from ..train.usage import program
 
 __all__ = ["run"]
@@ -35,9 +36,10 @@ def run(args: argparse.Namespace) -> int:
 def _training(args: argparse.Namespace) -> tuple[str, list[str]]:
     """The script that trains what the arguments describe, and its arguments."""
     words = ["--data", *args.rest] if _leading(args.rest) else args.rest
-    if _value(words, "--cfg"):
+    values = {option: take_option(option, words)[0] for option in ("--cfg", "--data", "--root")}
+    if values["--cfg"]:
         return "train_darknet", words
-    folder = _value(words, "--data") or _value(words, "--root")
+    folder = values["--data"] or values["--root"]
     task = TASKS[args.task] if args.task else data.recognize(folder).task if folder else "classification"
     return SCRIPTS[task], words
 
@@ -54,10 +56,3 @@ def _validation(args: argparse.Namespace) -> tuple[str, list[str]]:
 def _leading(words: Sequence[str]) -> list[str]:
     """The words before the first option."""
     return [*itertools.takewhile(lambda word: not word.startswith("-"), words)]
-
-
-def _value(words: Sequence[str], option: str) -> str | None:
-    """The value of an option."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(option, dest="value", nargs="?")
-    return parser.parse_known_args(words)[0].value

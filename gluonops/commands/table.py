@@ -159,18 +159,14 @@ def terminal(width: int = 100, names: list[str] | None = None) -> str:
     paragraphs = []
     for row in rows(names):
         lines = [f"{row['op']}: {row['summary']}"]
-        cells = {**row, "attributes": _attributes(row)}
+        attributes = ", ".join(f"{name}={value!r}" for name, value in row["attributes"].items()) or "none"
+        cells = {**row, "attributes": attributes}
         for key in ("layer", *DETAILS):
             heading = HEADINGS[key].split()[0]
             lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {heading:<12}",
                                    subsequent_indent=" " * 14)
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)
-
-
-def _attributes(row: dict) -> str:
-    """``stride=2, mode='darknet'``: names and defaults."""
-    return ", ".join(f"{name}={value!r}" for name, value in row["attributes"].items()) or "none"
 
 
 def replace(text: str, name: str, table: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-import mxnet as mx
 from mxnet import gluon
 
 from ..core.errors import OpError
@@ -38,7 +37,7 @@ class ParameterAverage:
             raise OpError("train.ParameterAverage", f"decay is {decay!r}; expected 0 to 1, without 1",
                           "Pass for instance 0.999")
         self.net, self.decay, self.updates = net, decay, 0
-        self.values = {name: self._current(parameter).copy() for name, parameter in self._parameters().items()}
+        self.values = {name: parameter.list_data()[0].copy() for name, parameter in self._parameters().items()}
 
     def update(self) -> None:
         """Count an update of the net's parameters. Nothing waits for the result."""
@@ -46,7 +45,7 @@ class ParameterAverage:
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
         for name, parameter in self._parameters().items():
             average = self.values[name]
-            average += (1 - decay) * (self._current(parameter) - average)
+            average += (1 - decay) * (parameter.list_data()[0] - average)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -64,7 +63,3 @@ class ParameterAverage:
 
     def _parameters(self) -> dict[str, gluon.Parameter]:
         return self.net._collect_params_with_prefix()
-
-    @staticmethod
-    def _current(parameter: gluon.Parameter) -> mx.nd.NDArray:
-        return parameter.list_data()[0]

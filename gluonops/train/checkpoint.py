@@ -6,7 +6,6 @@ code.
 """
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import pathlib
@@ -24,8 +23,8 @@ from .averaging import ParameterAverage
 from .files import save_tensors
 from .interrupting import CHECKPOINTS
 
-__all__ = ["find_checkpoint", "net_tensors", "next_order", "read_checkpoint", "read_parameters", "restore_checkpoint",
-           "restore_net", "save_checkpoint"]
+__all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
+           "save_checkpoint"]
 
 FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
 READABLE = (1, 2)
@@ -220,10 +219,12 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
 
 def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
     """The net's tensors in a checkpoint, by the parameters' places in the net; averages if there are any."""
-    own = {name[len("param:net."):]: value for name, value in tensors.items() if name.startswith("param:net.")}
-    averages = {name[len("average:net."):]: value for name, value in tensors.items()
-                if name.startswith("average:net.")}
-    return {**own, **averages}
+    return {**_under("param:net.", tensors), **_under("average:net.", tensors)}
+
+
+def _under(prefix, tensors):
+    """The tensors whose names begin with the prefix, by the rest of their names."""
+    return {name[len(prefix):]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _checksum(tensors):
@@ -246,19 +247,16 @@ def _restore_optimizer(tensors, train_state, parameters_by_name, trainer):
         optimizer._index_update_count.update(counts)
         for name in train_state["counts"]:
             index = indices[parameters_by_name[name].name]
-            template = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
-            numbers = itertools.count()
-            updater.states[index] = _filled(template, numbers, tensors, f"state:{name}", context)
-            if f"state:{name}:{next(numbers)}" in tensors:
-                raise OpError(WHERE, f"the checkpoint is of another optimizer: it has further states of {name}",
-                              "Continue with the optimizer that the run was started with")
+            state = optimizer.create_state_multi_precision(index, trainer._params[index].data(context))
+            _fill(state, name, tensors)
+            updater.states[index] = state
             updater.states_synced[index] = True
     optimizer._set_current_context(trainer._contexts[0].device_id)
 
 
 def _check_tensors(tensors, prefix, expected):
-    saved = {name[len(prefix):]: value.shape for name, value in tensors.items() if name.startswith(prefix)}
-    shapes = {name: value.shape for name, value in expected.items()}
+    saved, shapes = ({name: value.shape for name, value in part.items()}
+                     for part in (_under(prefix, tensors), expected))
     different = sorted(name for name in {*saved, *shapes} if saved.get(name) != shapes.get(name))
     if different:
         raise OpError(WHERE, f"the checkpoint and the net differ in {len(different)} parameters, first "
@@ -279,16 +277,17 @@ def _tensors(state):
     return [] if state is None else [state]
 
 
-def _filled(template, numbers, tensors, name, context):
-    """The template with its tensors replaced by the saved ones."""
-    if isinstance(template, (tuple, list)):
-        return type(template)(_filled(part, numbers, tensors, name, context) for part in template)
-    if template is None:
-        return None
-    place = f"{name}:{next(numbers)}"
-    saved = tensors.get(place)
-    if saved is None or saved.shape != template.shape:
-        has = "lacks" if saved is None else f"has the shape {saved.shape} for"
-        raise OpError(WHERE, f"the checkpoint {has} {place}, a state of the optimizer; expected {template.shape}",
-                      "Continue with the options that the run was started with, or from another checkpoint")
-    return saved.copyto(context)
+def _fill(state, name, tensors):
+    """Put the saved states of a parameter into the tensors of the optimizer's state."""
+    parts = _tensors(state)
+    for i, part in enumerate(parts):
+        saved = tensors.get(f"state:{name}:{i}")
+        if saved is None or saved.shape != part.shape:
+            has = "lacks" if saved is None else f"has the shape {saved.shape} for"
+            raise OpError(WHERE, f"the checkpoint {has} state:{name}:{i}, a state of the optimizer; expected "
+                          f"{part.shape}", "Continue with the options that the run was started with, or from another "
+                          "checkpoint")
+        saved.copyto(part)
+    if f"state:{name}:{len(parts)}" in tensors:
+        raise OpError(WHERE, f"the checkpoint is of another optimizer: it has further states of {name}",
+                      "Continue with the optimizer that the run was started with")

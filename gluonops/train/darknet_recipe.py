@@ -22,9 +22,8 @@ from .metrics import accuracy, evaluate_detector
 from .plan import updates_per_epoch
 from .schedules import Schedule, darknet_schedule
 
-__all__ = ["FIRST_LAYERS", "LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs",
-           "darknet_optimizer", "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers",
-           "shorten_cfg"]
+__all__ = ["LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
+           "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers", "shorten_cfg"]
 
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
 LEAST_UPDATES = 100   # an epoch has at least so many; AlexeyAB's program does not measure more often

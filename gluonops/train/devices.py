@@ -11,7 +11,7 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 
-__all__ = ["KVSTORES", "Workers", "devices", "join_workers", "share_parameters"]
+__all__ = ["KVSTORES", "Workers", "devices", "join_workers"]
 
 KVSTORES = ("device", "local", "dist_sync", "dist_async")
 

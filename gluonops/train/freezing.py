@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from mxnet import gluon
 
-__all__ = ["blocks_of", "clear_graphs", "freeze"]
+__all__ = ["clear_graphs", "freeze"]
 
 
 def freeze(block: gluon.Block, frozen: bool = True, grad_req: str = "write") -> bool:

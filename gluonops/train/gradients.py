@@ -9,7 +9,7 @@ from ..core.errors import OpError
 from .devices import Workers
 from .precision import MixedPrecision
 
-__all__ = ["Updates", "accumulate_gradients", "clip_gradients", "zero_gradients"]
+__all__ = ["accumulate_gradients", "clip_gradients", "zero_gradients"]
 
 
 def accumulate_gradients(parameters: Iterable[gluon.Parameter]) -> None:

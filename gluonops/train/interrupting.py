@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from ..core.errors import OpError
 
-__all__ = ["CHECKPOINTS", "command_to_resume", "run_script"]
+__all__ = ["command_to_resume", "run_script"]
 
 CHECKPOINTS = ("last.checkpoint", "pretraining.checkpoint")
 SUBGRAPH_VERBOSE = "MXNET_SUBGRAPH_VERBOSE"   # whether Module says in each process that it fuses layers
@@ -88,15 +88,17 @@ def command_to_resume() -> str:
     program, *arguments = sys.argv
     is_command = program.endswith((" train", " val"))    # which gluonops.commands.scripts has put there
     words = shlex.split(program) if is_command else ["python", program]
-    drop_value = False
-    for word in arguments:
-        name, equals, _ = word.partition("=")
-        is_resume = name == "--resume"
-        if not is_resume and not (drop_value and not word.startswith("-")):
-            words.append(word)
-        drop_value = is_resume and not equals
+    _, others = take_option("--resume", arguments)
     launcher = os.environ.get(LAUNCHER)
-    return " ".join(filter(None, [launcher, shlex.join([*words, "--resume", "auto"])]))
+    return " ".join(filter(None, [launcher, shlex.join([*words, *others, "--resume", "auto"])]))
+
+
+def take_option(option: str, words: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The value of an option, or None, and the other words of a command line."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(option, dest="value", nargs="?")
+    known, others = parser.parse_known_args(words)
+    return known.value, others
 
 
 def _time_of_change(path):

@@ -192,19 +192,29 @@ class DetectionMetrics:
         Detections with a score of at least 0.25 are matched to the objects of any class, from the highest score down.
         A match has an IoU of at least 0.5.
         """
-        matrix = np.zeros((len(self.classes) + 1,) * 2, "int64")
-        for found, label in zip(self._found, self._labels):
-            _count_matches(matrix, found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0])
+        nothing = len(self.classes)
+        matrix = np.zeros((nothing + 1,) * 2, "int64")
+        for found, label in self._counted():
+            actual = np.append(label[:, 4], nothing).astype(int)
+            missed = np.ones(len(actual), bool)
+            missed[-1] = False
+            for row, object_index, _ in _matches(found, label):
+                missed[object_index] = False
+                matrix[actual[object_index], int(row[0])] += 1
+            np.add.at(matrix[:, nothing], actual[missed], 1)
         return matrix
+
+    def _counted(self):
+        """Of each image the detections whose score is high enough, and the objects that are not difficult."""
+        for found, label in zip(self._found, self._labels):
+            yield found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
 
     def _matched_iou(self):
         overlaps = []
-        for found, label in zip(self._found, self._labels):
-            confident = found[found[:, 1] >= CONFIDENT]
-            easy = label[label[:, 5] == 0]
-            for class_id in np.unique(easy[:, 4]):
-                of_class = confident[confident[:, 0] == class_id], easy[easy[:, 4] == class_id]
-                overlaps += [overlap for _, object_index, overlap in _matches(*of_class) if object_index is not None]
+        for found, label in self._counted():
+            for class_id in np.unique(label[:, 4]):
+                matches = _matches(found[found[:, 0] == class_id], label[label[:, 4] == class_id])
+                overlaps += [overlap for _, object_index, overlap in matches if object_index >= 0]
         return float(np.mean(overlaps)) if overlaps else 0.0
 
     def _per_class(self, metric):
@@ -260,36 +270,16 @@ def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int
     return metrics
 
 
-def _count_matches(matrix, found, label):
-    """Add one image's detections and objects to a confusion matrix."""
-    nothing = len(matrix) - 1
-    missed = set(range(len(label)))
-    for row, object_index, _ in _matches(found, label):
-        actual = nothing
-        if object_index is not None:
-            missed.remove(object_index)
-            actual = int(label[object_index, 4])
-        matrix[actual, int(row[0])] += 1
-    for object_index in missed:
-        matrix[int(label[object_index, 4]), nothing] += 1
-
-
 def _matches(found, label):
-    """(detection, index of its object or None, IoU) from the highest score down; an object has one detection."""
-    free = np.ones(len(label), bool)
-    for row in found[np.argsort(-found[:, 1], kind="stable")]:
-        overlaps = np.where(free, _overlaps(row[2:], label[:, :4]), 0)
-        best = int(overlaps.argmax()) if len(label) else -1
-        if best >= 0 and overlaps[best] >= HIT:
-            free[best] = False
-            yield row, best, float(overlaps[best])
+    """(detection, index of its object or -1, IoU) from the highest score down; an object has one detection."""
+    bbox_iou = require("gluoncv.utils.bbox", "train.DetectionMetrics").bbox_iou
+    with np.errstate(invalid="ignore", divide="ignore"):   # a box may be infinite, and a point or no number
+        overlaps = np.nan_to_num(bbox_iou(found[:, 2:], label[:, :4]))
+    for row in np.argsort(-found[:, 1], kind="stable"):
+        overlap = float(overlaps[row].max(initial=0))
+        if overlap < HIT:
+            yield found[row], -1, 0.0
         else:
-            yield row, None, 0.0
-
-
-def _overlaps(box, others):
-    """Intersection over union of a box with others, (N,)."""
-    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
-    common = np.maximum(high - low, 0).prod(1)
-    area, areas = np.prod(box[2:] - box[:2]), (others[:, 2:] - others[:, :2]).prod(1)
-    return common / np.maximum(area + areas - common, 1e-12)
+            best = int(overlaps[row].argmax())
+            overlaps[:, best] = 0
+            yield found[row], best, overlap

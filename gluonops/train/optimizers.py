@@ -9,7 +9,7 @@ from ..core.errors import OpError
 from .devices import Workers
 from .schedules import Schedule, for_servers
 
-__all__ = ["DEFAULTS", "OPTIMIZERS", "make_trainer"]
+__all__ = ["OPTIMIZERS", "make_trainer"]
 
 OPTIMIZERS = ("sgd", "nag", "adam", "adamax", "nadam", "rmsprop", "lamb", "lars", "signum", "ftml")
 FASTER = {"sgd": optimizers.FusedSGD.__name__}   # the same numbers

@@ -16,21 +16,21 @@ from ..data import format_names, recognize
 from ..data.base import class_words
 from ..runtime.near import Parser
 from .devices import KVSTORES
+from .interrupting import take_option
 from .optimizers import OPTIMIZERS
 from .precision import DTYPES
 from .recipe import LEAST_UPDATES, SMALL
 from .schedules import SCHEDULES, Schedule, schedule
 
 __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
-           "run_arguments", "schedule_of", "seed"]
+           "run_arguments", "schedule_of"]
 
 WHERE = "train.Options"
 MOST_JSON = 1 << 26   # bytes of a config: results.json has the confusion of all classes
 MOST_YAML = 1 << 20   # its parser is in Python and slow; the one in C dies of deep nesting
-# Options that a resumed run may change, and that --config does not take over: they do not change the numbers.
-WITHOUT_EFFECT = ("config", "debug", "device", "out", "pretrained", "resume", "save_every", "tensorboard", "threads")
-# Options of the machine that --config takes over nevertheless, because a split of batches rounds in another way.
-IN_CONFIG = ("device", "pretrained", "threads", "save_every", "tensorboard")
+NOT_IN_CONFIG = ("config", "debug", "out", "resume")   # options that --config does not take over
+# Options that a resumed run may change: they do not change the numbers, unless another split of batches rounds so.
+WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "pretrained", "save_every", "tensorboard", "threads")
 
 
 def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
@@ -228,9 +228,7 @@ class Options:
             The config cannot be read, or has an option that there is not.
         """
         words = list(sys.argv[1:] if words is None else words)
-        first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        first.add_argument("--config", nargs="?")
-        config = first.parse_known_args(words)[0].config
+        config, _ = take_option("--config", words)
         args = self.parser.parse_args([*(self._config_words(config) if config else []), *words])
         if self._task and args.dataset is None:
             args.dataset = recognize(args.data, self._task).name
@@ -252,7 +250,7 @@ class Options:
             if name not in actions:
                 raise OpError(WHERE, f"{path} has the option {name}; expected one of {', '.join(sorted(actions))}",
                               "Remove it, or name the config of another script")
-            if name in WITHOUT_EFFECT and name not in IN_CONFIG:
+            if name in NOT_IN_CONFIG:
                 continue
             values = value if isinstance(value, list) else [value]
             if any(isinstance(each, (list, dict)) for each in values):

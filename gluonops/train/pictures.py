@@ -24,7 +24,9 @@ __all__ = ["draw_confusion", "draw_curves", "draw_detections", "draw_embedding",
 
 MANY_CLASSES = 20   # a matrix of so many has no numbers in its cells
 LONGEST_SIDE = 3    # longer embeddings get a scale for each axis; in shares of the other side
-PANELS = {"losses": "training loss, mean of an image", "scores": "scores, 1 is best", "rate": "learning rate"}
+# The titles of the panels of curves, and the limits of their vertical axes.
+PANELS = {"losses": ("training loss, mean of an image", (0, None)), "scores": ("scores, 1 is best", (None, 1.01)),
+          "rate": ("learning rate", (0, None))}
 # What a legend calls the columns of a history. The images for validation choose the epoch.
 LABELS = {"mAP": "mAP at IoU 0.5, validation", "AP": "COCO's AP, validation",
           "matched_iou": "IoU of boxes that were found, validation", "iou": "IoU of boxes, training",
@@ -59,18 +61,13 @@ def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Seq
              "rate": _with_numbers(history, ["learning_rate"])}
     above = [panel for panel in ("losses", "scores") if names[panel]]
     rows = [above, above, ["rate"] * max(1, len(above))] if names["rate"] else [above]
-    rows = [row for row in rows if row]
-    if not rows:
-        rows = [["scores"]]   # a run without a number: an empty panel says so
+    rows = [row for row in rows if row] or [["scores"]]   # a run without a number: an empty panel says so
     figure = new_figure(5.5 * len(rows[0]), 1.2 + 1.3 * len(rows) if len(rows) > 1 else 4)
     for panel, axes in figure.subplot_mosaic(rows).items():
         _draw_panel(axes, history, names[panel])
         only = f": {_label(names[panel][0])}" if len(names[panel]) == 1 and panel == "scores" else ""
-        axes.set_title(PANELS[panel] + only)
-        if panel == "losses" or panel == "rate":
-            axes.set_ylim(0, None)
-        if panel == "scores":
-            axes.set_ylim(None, 1.01)
+        title, limits = PANELS[panel]
+        axes.set(title=title + only, ylim=limits)
     save_figure(figure, path)
 
 
@@ -153,10 +150,7 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
         axes.set_frame_on(False)
     for axes, index in zip(grid.flat, order):
         image, is_right = images[index], predicted[index] == labels[index]
-        if len(image) == 1:
-            axes.imshow(image[0], cmap="gray", vmin=0, vmax=1)
-        else:
-            axes.imshow(image.transpose(1, 2, 0), vmin=0, vmax=1)
+        axes.imshow(image.transpose(1, 2, 0), cmap="gray", vmin=0, vmax=1)   # colours have no map
         lines = [str(names[int(predicted[index])])]
         if not is_right:
             lines.append(f"({names[int(labels[index])]})")
@@ -260,7 +254,8 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
                           fontsize=13 if len(str(name)) < 4 else 9,
                           bbox={"boxstyle": "round,pad=0.15", "fc": "white", "alpha": 0.8, "lw": 0})
     axes.set(title=title, xlabel=axis_names[0], ylabel=axis_names[1])
-    if vectors.shape[1] > 1 and _has_one_scale(points):
+    sides = np.ptp(points, axis=0)
+    if vectors.shape[1] > 1 and sides.max() <= LONGEST_SIDE * sides.min():
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
     save_figure(figure, path)
@@ -303,9 +298,3 @@ def _in_two_dimensions(vectors, labels):
     share = (values[:2]**2).sum() / max((values**2).sum(), 1e-30)
     title += f";\nthe two directions of largest variance have {share:.0%} of it"
     return centred @ directions[:2].T, title, ("first direction", "second direction")
-
-
-def _has_one_scale(points):
-    """Whether the points fill a picture whose axes have one scale."""
-    sides = np.ptp(points, axis=0)
-    return sides.max() <= LONGEST_SIDE * sides.min()

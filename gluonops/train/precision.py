@@ -143,18 +143,15 @@ def _lowered(block, dtype):
         outputs = block(mx.sym.var("data"))
     several = isinstance(outputs, (list, tuple))
     graph = mx.sym.Group(list(outputs)) if several else outputs
+    kind = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     # MXNet takes concat for an operator of any type, and then finds inputs of two types.
-    in_float32 = [*amp.list_fp32_ops(_type(dtype)), *({"Concat", "concat"} & {*amp.list_lp16_fp32_ops(_type(dtype))})]
+    in_float32 = [*amp.list_fp32_ops(kind), *({"Concat", "concat"} & {*amp.list_lp16_fp32_ops(kind)})]
     graph = amp.convert_symbol(graph, dtype, fp32_ops=in_float32, data_names=["data"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")   # that MXNet cannot decide the type of the data
         low = gluon.SymbolBlock(graph, [mx.sym.var("data")], params=block.collect_params())
     low.hybridize(static_alloc=True)
     return low
-
-
-def _type(dtype):
-    return bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
 
 
 def _cpu_has_bfloat16():

@@ -24,8 +24,7 @@ from .devices import Workers
 from .freezing import blocks_of
 from .plan import updates_per_epoch
 
-__all__ = ["FEW_UPDATES", "LEAST_PRETRAINING", "LEAST_UPDATES", "OBJECT_BATCH", "SMALL", "anchor_images",
-           "fit_batch_norm", "gradient_limit", "hint_for_classifier", "hint_for_detector", "is_small",
+__all__ = ["anchor_images", "fit_batch_norm", "gradient_limit", "hint_for_classifier", "hint_for_detector", "is_small",
            "passes_over_objects", "repeats", "warning_of_few_updates"]
 
 SMALL = 1000              # images; fewer are a small data set

@@ -1,4 +1,4 @@
-"""What a run leaves in words and numbers: the rows of its screen, ``history.csv``, ``results.json``."""
+"""What a run leaves in words and numbers: its screen, ``history.csv``, TensorBoard's files, ``results.json``."""
 from __future__ import annotations
 
 import csv
@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 import mxnet as mx
 import numpy as np
 
+from ..core.errors import OpError
 from ..core.progress import COLUMNS
 from ..version import __version__
 from .files import write
 
-__all__ = ["EpochTable", "ExpectedTime", "duration", "write_history", "write_results"]
+__all__ = ["EpochTable", "EventWriter", "write_history", "write_results"]
 
 WIDTH = 7   # A column is at least so wide: four digits, a point and an exponent.
 SLOW, TIMED = 4, 12   # the first batches of a run, and those behind them, which take about as long as all others
@@ -53,7 +54,7 @@ class EpochTable:
             cells["left"] = duration(seconds * (self._epochs - values["epoch"]))
         for name in self._shown or [name for name in values if name != "epoch"]:
             if isinstance(values.get(name), numbers.Real):
-                cells[_words(name)] = f"{values[name]:.4g}"
+                cells[name.replace("_", " ")] = f"{values[name]:.4g}"
         widths = {name: max(len(name), WIDTH) for name in cells}
         while sum(widths.values()) + 2 * len(widths) > COLUMNS:
             widths.popitem()
@@ -105,6 +106,37 @@ def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLi
     write(path, save, "train.write_history")
 
 
+class EventWriter:
+    """Writes the rows of a run's history as scalars, in the folder that ``tensorboard --logdir`` takes.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+
+    Raises
+    ------
+    OpError
+        tensorboardX is not installed.
+    """
+
+    def __init__(self, folder: str | os.PathLike):
+        try:
+            import tensorboardX
+        except ImportError as error:
+            raise OpError("train.EventWriter", f"tensorboardX cannot be imported ({error})",
+                          "Run: pip install tensorboardX; or leave tensorboard out") from error
+        self._make = tensorboardX.SummaryWriter
+        self._folder = os.fspath(folder)
+
+    def write(self, row: Mapping[str, object]) -> None:
+        """Write the numbers of a row at the step ``row["epoch"]``, and close the file: each call adds a file."""
+        # Files are named by the second, and two epochs may end in one.
+        with self._make(self._folder, filename_suffix=f".epoch{row['epoch']}") as writer:
+            for name, value in row.items():
+                if name != "epoch" and isinstance(value, numbers.Real):
+                    writer.add_scalar(name, float(value), int(row["epoch"]))
+
+
 def write_results(results: Mapping[str, object], path: str | os.PathLike) -> None:
     """Write results as JSON, with the versions of the packages.
 
@@ -125,12 +157,4 @@ def write_results(results: Mapping[str, object], path: str | os.PathLike) -> Non
 
 
 def _as_json(value: object) -> object:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

@@ -28,9 +28,8 @@ from .gradients import Updates
 from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
 from .progress import Bar, say
-from .reports import EpochTable, ExpectedTime, duration, write_history
+from .reports import EpochTable, EventWriter, ExpectedTime, duration, write_history
 from .stopping import Stopping
-from .tensorboard import EventWriter
 
 __all__ = ["Run"]
 

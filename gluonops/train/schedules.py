@@ -310,11 +310,8 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
                           "Leave it out, or choose another schedule")
     _check("total", total, total > 0, "a number of updates from 1")
     defaults = {"total": total, "steps": [max(1, round(share * total)) for share in (0.6, 0.85)],
-                "step": max(1, total // 2), "scale": 0.1, "cycle": max(1, total // 7)}
-    if name == "exp":
-        defaults["gamma"] = 0.01 ** (1 / total)
-    if name == "sig":
-        defaults["gamma"] = 10 / total
+                "step": max(1, total // 2), "scale": 0.1, "cycle": max(1, total // 7),
+                "gamma": 10 / total if name == "sig" else 0.01 ** (1 / total)}
     chosen = {option: defaults[option] for option in takes if option in defaults}
     return kind(learning_rate, **{**chosen, **options}, warmup=warmup, warmup_power=warmup_power)
 

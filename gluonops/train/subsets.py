@@ -12,7 +12,7 @@ from ..data import DetectionDataset
 from ..data.base import described
 from ..runtime.near import perhaps
 
-__all__ = ["Cached", "ClassSubset", "DetectionSubset", "Repeated", "check_classes"]
+__all__ = ["Cached", "ClassSubset", "DetectionSubset", "Repeated"]
 
 
 class Derived(gluon.data.Dataset):

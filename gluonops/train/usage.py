@@ -14,7 +14,7 @@ import numpy as np
 from ..core.optional import require
 from .files import write
 
-__all__ = ["how_to_run", "program", "save_example"]
+__all__ = ["how_to_run", "save_example"]
 
 SNIPPETS = {
     "detect": """\
