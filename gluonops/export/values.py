@@ -68,3 +68,24 @@ class NodeValues:
             end = len(shape) if end is None else end
             ranges.append((begin % max(len(shape), 1), end if end >= 0 else end + len(shape)))
         return ranges
+
+    def matched_axes(self) -> dict[int, int]:
+        """Axes of the first input -> those of the second one whose sizes they get, as in a slice_like."""
+        ranks = [len(shape) for shape in self.shapes]
+        if self.node.op == "Crop":
+            return {2: 2, 3: 3}
+        if self.node.op == "slice_like":
+            return {axis % ranks[0]: axis % ranks[0] for axis in self.ints("axes", range(ranks[0]))}
+        axes = zip(self.ints("lhs_axes", range(ranks[0])), self.ints("rhs_axes", range(ranks[1])))
+        return {axis % ranks[0]: other for axis, other in axes}
+
+    def bounds(self) -> list[tuple[int | None, ...]]:
+        """The first element, the one behind the last, and the step of a slice along each axis, as in Python."""
+        begins = self.ints("begin", ())
+        return list(zip(begins, self.ints("end", ()), self.ints("step", (None,) * len(begins))))
+
+    def reorg(self) -> tuple[int, str, bool]:
+        """Of what makes channels of pixels: the size of the blocks, the mode, and whether it is the inverse."""
+        if self.node.op in ("space_to_depth", "depth_to_space"):
+            return self.value("block_size"), "DCR", self.node.op == "depth_to_space"
+        return self.value("stride"), self.text("mode", "darknet"), self.flag("reverse")

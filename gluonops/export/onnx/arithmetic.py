@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..rules import names_of
 from .model import Call, Model
 from .registry import converts
 
@@ -13,16 +14,13 @@ UNARY = {"abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "
          "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
          "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan",
          "tanh": "Tanh"}
-BINARY = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "power": "Pow", "maximum": "Max", "minimum": "Min"}
+OF_NUMBERS = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "power": "Pow", "maximum": "Max",
+              "minimum": "Min"}
 COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
                "lesser": "Less", "lesser_equal": "LessOrEqual"}
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
-# MXNet's names of an operation: for equal shapes, with a scalar on the right, with a scalar on the left.
-SAME = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div", "power": "_power",
-        "maximum": "_maximum", "minimum": "_minimum"}
-SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
-          "power": "_power_scalar", "maximum": "_maximum_scalar", "minimum": "_minimum_scalar"}
-REVERSED = {"sub": "_rminus_scalar", "div": "_rdiv_scalar", "power": "_rpower_scalar"}
+OF_TWO = {**OF_NUMBERS, **COMPARISONS, **LOGIC, "mod": "Mod"}
+OPERATIONS = {name: operation for operation in OF_TWO for name in names_of(operation)}   # MXNet's name -> ours
 
 
 def _widened(model: Model, call: Call, value: str) -> str:
@@ -35,95 +33,42 @@ def _narrowed(model: Model, call: Call, value: str) -> str:
     return model.cast(value, call.dtype) if call.dtype.itemsize == 1 else value
 
 
-def _enter_unary(name: str, op: str) -> None:
-    @converts(name)
-    def convert(model: Model, call: Call) -> str:
-        if call.dtype.kind == "f":
-            return model.add(op, call.inputs[0])
-        return _convert_unary_of_integers(model, call, op)
-
-
-def _convert_unary_of_integers(model: Model, call: Call, op: str) -> str:
+@converts(*UNARY)
+def unary(model: Model, call: Call) -> str:
     """ONNX, or onnxruntime, lacks some of these for integers."""
-    is_unsigned = call.dtype.kind == "u"
-    if op in ("Floor", "Ceil") or (op == "Relu" and is_unsigned):
+    op, kind = UNARY[call.node.op], call.dtype.kind
+    if kind != "f" and (op in ("Floor", "Ceil") or (op == "Relu" and kind == "u")):
         return call.inputs[0]
-    if op == "Relu":
+    if kind != "f" and op == "Relu":
         return model.add("Max", call.inputs[0], model.scalar(0, call.dtype))
     return model.add(op, call.inputs[0])
 
 
-def _scalar(model: Model, call: Call) -> str:
-    return model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])
-
-
-def _enter_binary(name: str, op: str) -> None:
-    def combine(model: Model, call: Call, left: str, right: str) -> str:
-        if op == "Pow":
-            return _narrowed(model, call, model.add(op, _widened(model, call, left), _widened(model, call, right)))
-        return model.add(op, left, right)
-
-    @converts(SAME[name], f"broadcast_{name}")
-    def convert(model: Model, call: Call) -> str:
-        return combine(model, call, *call.inputs)
-
-    @converts(SCALAR[name])
-    def convert_scalar(model: Model, call: Call) -> str:
-        return combine(model, call, call.inputs[0], _scalar(model, call))
-
-    if name in REVERSED:
-        @converts(REVERSED[name])
-        def convert_reversed(model: Model, call: Call) -> str:
-            return combine(model, call, _scalar(model, call), call.inputs[0])
-
-
-def _as_numbers(model: Model, call: Call, truth: str) -> str:
-    """MXNet's comparisons return 0 and 1 in the type of their inputs."""
-    return model.cast(truth, call.dtype)
-
-
-def _enter_comparison(name: str, op: str) -> None:
-    def compare(model: Model, call: Call, left: str, right: str) -> str:
-        truth = model.add(op, left, right)
-        if name == "not_equal":
-            truth = model.add("Not", truth)
-        return _as_numbers(model, call, truth)
-
-    @converts(f"_{name}", f"broadcast_{name}")
-    def convert(model: Model, call: Call) -> str:
-        return compare(model, call, *call.inputs)
-
-    @converts(f"_{name}_scalar")
-    def convert_scalar(model: Model, call: Call) -> str:
-        return compare(model, call, call.inputs[0], _scalar(model, call))
-
-
-def _enter_logic(name: str, op: str) -> None:
-    def combine(model: Model, call: Call, left: str, right: str) -> str:
-        return _as_numbers(model, call, model.add(op, model.cast(left, bool), model.cast(right, bool)))
-
-    @converts(f"_{name}", f"broadcast_{name}")
-    def convert(model: Model, call: Call) -> str:
-        return combine(model, call, *call.inputs)
-
-    @converts(f"_{name}_scalar")
-    def convert_scalar(model: Model, call: Call) -> str:
-        return combine(model, call, call.inputs[0], _scalar(model, call))
-
-
-for _name, _op in UNARY.items():
-    _enter_unary(_name, _op)
-for _name, _op in BINARY.items():
-    _enter_binary(_name, _op)
-for _name, _op in COMPARISONS.items():
-    _enter_comparison(_name, _op)
-for _name, _op in LOGIC.items():
-    _enter_logic(_name, _op)
+@converts(*OPERATIONS)
+def binary(model: Model, call: Call) -> str:
+    """Of two tensors, or of one and a scalar. MXNet's comparisons return 0 and 1 in the type of their inputs."""
+    operation = OPERATIONS[call.node.op]
+    op = OF_TWO[operation]
+    both = call.inputs
+    if call.node.op.endswith("_scalar"):
+        both = [*both, model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])]
+    if call.node.op.startswith("_r"):
+        both = both[::-1]
+    if op == "Mod":
+        return _modulo(model, call, *both)
+    if op == "Pow":
+        return _narrowed(model, call, model.add(op, *(_widened(model, call, value) for value in both)))
+    if operation in LOGIC:
+        both = [model.cast(value, bool) for value in both]
+    result = model.add(op, *both)
+    if operation == "not_equal":
+        result = model.add("Not", result)
+    return result if operation in OF_NUMBERS else model.cast(result, call.dtype)
 
 
 @converts("logical_not")
 def logical_not(model: Model, call: Call) -> str:
-    return _as_numbers(model, call, model.add("Not", model.cast(call.inputs[0], bool)))
+    return model.cast(model.add("Not", model.cast(call.inputs[0], bool)), call.dtype)
 
 
 @converts("square")
@@ -184,21 +129,6 @@ def _modulo(model: Model, call: Call, left: str, right: str) -> str:
     quotient = model.add("Floor", model.add("Div", left, divisor))
     rest = model.add("Sub", left, model.add("Mul", quotient, divisor))
     return model.add("Where", by_zero, zero, rest)
-
-
-@converts("_mod", "broadcast_mod")
-def mod(model: Model, call: Call) -> str:
-    return _modulo(model, call, *call.inputs)
-
-
-@converts("_mod_scalar")
-def mod_scalar(model: Model, call: Call) -> str:
-    return _modulo(model, call, call.inputs[0], _scalar(model, call))
-
-
-@converts("_rmod_scalar")
-def rmod_scalar(model: Model, call: Call) -> str:
-    return _modulo(model, call, _scalar(model, call), call.inputs[0])
 
 
 @converts("clip")
@@ -265,27 +195,17 @@ def _reshaped_if_scalar(model: Model, call: Call, result: str, axes: Sequence[in
     return result
 
 
-@converts("sum")
-def reduce_sum(model: Model, call: Call) -> str:
+REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": "ReduceMin", "prod": "ReduceProd"}
+
+
+@converts(*REDUCTIONS)
+def reduction(model: Model, call: Call) -> str:
     axes = call.reduced_axes()
-    total = model.reduce("ReduceSum", _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
-    return _reshaped_if_scalar(model, call, _narrowed(model, call, total), axes)
-
-
-def _enter_reduction(op: str, *names: str) -> None:
-    @converts(*names)
-    def convert(model: Model, call: Call) -> str:
-        axes = call.reduced_axes()
-        if op == "ReduceMean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
-            _refuse_integers(call)
-        result = model.reduce(op, _widened(model, call, call.inputs[0]), axes, call.flag("keepdims"))
-        return _reshaped_if_scalar(model, call, _narrowed(model, call, result), axes)
-
-
-_enter_reduction("ReduceMean", "mean")
-_enter_reduction("ReduceMax", "max")
-_enter_reduction("ReduceMin", "min")
-_enter_reduction("ReduceProd", "prod")
+    if call.node.op == "mean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
+        _refuse_integers(call)
+    widened = _widened(model, call, call.inputs[0])
+    result = model.reduce(REDUCTIONS[call.node.op], widened, axes, call.flag("keepdims"))
+    return _reshaped_if_scalar(model, call, _narrowed(model, call, result), axes)
 
 
 @converts("norm")

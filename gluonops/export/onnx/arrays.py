@@ -190,16 +190,10 @@ def broadcast(model: Model, call: Call) -> str:
     return model.add("Expand", call.inputs[0], model.shape(call.shape))
 
 
-@converts("zeros_like", "ones_like")
-def filled_like(model: Model, call: Call) -> str:
-    number = 1 if call.node.op == "ones_like" else 0
-    return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
-
-
-@converts("_zeros", "_ones", "_full")
+@converts("zeros_like", "ones_like", "_zeros", "_ones", "_full")
 def filled(model: Model, call: Call) -> str:
-    """Of a shape that its readers have, such as the first state of a recurrent layer. Others are constants."""
-    number = {"_zeros": 0, "_ones": 1}.get(call.node.op, call.value("value"))
+    """As another input, or of a shape that its readers have, such as the first state of a recurrent layer."""
+    number = 1 if "ones" in call.node.op else call.value("value", 0)
     return model.add("Expand", model.scalar(number, call.dtype), model.shape(call.shape))
 
 
@@ -297,20 +291,10 @@ def top(model: Model, call: Call) -> str | list[str]:
     return indices if returned == "indices" else [values, indices]
 
 
-@converts("depth_to_space")
-def depth_to_space(model: Model, call: Call) -> str:
-    return _blocks_to_pixels(model, call, call.value("block_size"), "DCR")
-
-
-@converts("space_to_depth")
-def space_to_depth(model: Model, call: Call) -> str:
-    return _pixels_to_blocks(model, call, call.value("block_size"), "DCR")
-
-
-@converts("gluonops_reorg")
+@converts("depth_to_space", "space_to_depth", "gluonops_reorg")
 def reorg(model: Model, call: Call) -> str:
-    mode, size = call.text("mode"), call.value("stride")
-    if call.flag("reverse"):
+    size, mode, is_reverse = call.reorg()
+    if is_reverse:
         return _blocks_to_pixels(model, call, size, "CRD" if mode == "CRD" else "DCR")
     return _pixels_to_blocks(model, call, size, mode)
 

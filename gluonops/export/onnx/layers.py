@@ -72,11 +72,11 @@ def batch_norm(model: Model, call: Call) -> str:
     return result if axis == 1 else model.add("Transpose", result, perm=order)
 
 
-def _standardized(model: Model, call: Call, data: str, axes: Sequence[int]) -> str:
-    """(data - mean) / sqrt(variance + eps) over ``axes``."""
+def _standardized(model: Model, call: Call, data: str, axes: Sequence[int], eps: float = 1e-5) -> str:
+    """(data - mean) / sqrt(variance + eps) over ``axes``. ``eps``: MXNet's default."""
     centred = model.add("Sub", data, model.reduce("ReduceMean", data, axes))
     variance = model.reduce("ReduceMean", model.add("Mul", centred, centred), axes)
-    eps = model.scalar(call.value("eps", 1e-5), call.dtype)
+    eps = model.scalar(call.value("eps", eps), call.dtype)
     return model.add("Div", centred, model.add("Sqrt", model.add("Add", variance, eps)))
 
 
@@ -101,12 +101,8 @@ def layer_norm(model: Model, call: Call) -> str:
 
 @converts("InstanceNorm")
 def instance_norm(model: Model, call: Call) -> str:
-    spatial = list(range(2, len(call.shapes[0])))
-    eps = model.scalar(call.value("eps", 1e-3), call.dtype)
-    data = call.inputs[0]
-    centred = model.add("Sub", data, model.reduce("ReduceMean", data, spatial))
-    variance = model.reduce("ReduceMean", model.add("Mul", centred, centred), spatial)
-    return _affine(model, call, model.add("Div", centred, model.add("Sqrt", model.add("Add", variance, eps))), 1)
+    spatial = range(2, len(call.shapes[0]))
+    return _affine(model, call, _standardized(model, call, call.inputs[0], spatial, eps=1e-3), 1)
 
 
 @converts("GroupNorm")
@@ -215,13 +211,11 @@ def _divisors(call: Call, windows: list[_Window], kind: str) -> np.ndarray:
 
 
 def _global_pooling(model: Model, call: Call, kind: str) -> str:
-    if kind == "max":
-        return model.add("GlobalMaxPool", call.inputs[0])
-    if kind == "avg":
-        return model.add("GlobalAveragePool", call.inputs[0])
-    if kind == "lp":
-        return model.add("GlobalLpPool", call.inputs[0], p=call.value("p_value", 2))
-    return model.reduce("ReduceSum", call.inputs[0], range(2, len(call.shape)))
+    if kind == "sum":
+        return model.reduce("ReduceSum", call.inputs[0], range(2, len(call.shape)))
+    options = {"p": call.value("p_value", 2)} if kind == "lp" else {}
+    op = {"max": "GlobalMaxPool", "avg": "GlobalAveragePool", "lp": "GlobalLpPool"}[kind]
+    return model.add(op, call.inputs[0], **options)
 
 
 @converts("_contrib_AdaptiveAvgPooling2D")
