@@ -53,13 +53,6 @@ def _state(call: Call, *names: str, first: int = 1) -> dict[str, int]:
     return dict(zip(names, range(first, len(call.node.inputs))))
 
 
-def _function(name: str, args: dict[str, object]) -> str:
-    """A call of a function, with the options that are not its defaults."""
-    options = "".join(f", {option}={args[option]!r}" for option in OPTIONS
-                      if option in args and args[option] != default_of("nn.Conv", option))
-    return f"F.{name}({{*}}{options})"
-
-
 @converts("Convolution", "Convolution_v1", "Deconvolution")
 def convolution(call: Call) -> Form:
     _check_layout(call)
@@ -70,8 +63,8 @@ def convolution(call: Call) -> Form:
         raise call.refuse("has three dimensions, for which MXNet has no float64 to compare with")
     kind, function = ("ConvTranspose", "conv_transpose") if is_transposed else ("Conv", "conv")
     args = _of_convolution(call, 1)
-    text = _function(f"{function}{spatial}d", args)
-    return Form(text, f"nn.{kind}{spatial}d", args, _state(call, "weight", "bias"))
+    options = "".join(f", {name}={args[name]!r}" for name in OPTIONS if args[name] != default_of("nn.Conv", name))
+    return Form(f"F.{function}{spatial}d({{*}}{options})", f"nn.{kind}{spatial}d", args, _state(call, "weight", "bias"))
 
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:
@@ -119,11 +112,15 @@ def layer_norm(call: Call) -> Form:
 
 
 @converts("GroupNorm", "gluonops.group_norm")
-def group_norm(call: Call) -> Form:
+def group_norm(call: Call) -> Form | str:
+    """MXNet's own has one gamma for each group."""
     groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), Single(call.value("eps", 1e-5))
-    args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": eps}
-    module = "nn.GroupNorm" if call.shapes[1][0] == call.shapes[0][1] else "GroupNorm"   # one gamma for each group
-    return Form(module=module, args=args, state=_state(call, "weight", "bias"))
+    channels = call.shapes[0][1]
+    if call.shapes[1][0] != channels:
+        parameters = [f"{{{place}}}.repeat_interleave({channels // groups})" for place in (1, 2)]
+        return f"F.group_norm({{0}}, {groups}, {', '.join(parameters)}, {eps!r})"
+    args = {"num_groups": groups, "num_channels": channels, "eps": eps}
+    return Form(module="nn.GroupNorm", args=args, state=_state(call, "weight", "bias"))
 
 
 @converts("gluonops.rms_norm", "gluonops.l2_normalize")
@@ -193,13 +190,13 @@ def leaky_relu(call: Call) -> Form:
 
 @converts("Dropout")
 def dropout(call: Call) -> Form:
+    """Elements along some axes may share their fate."""
     if call.text("mode", "training") != "training":
         raise call.refuse("drops at inference as well")
-    rate = call.value("p", 0.5)
     axes = call.ints("axes", ())
-    if axes:
-        return Form(module="SharedDropout", args={"p": rate, "axes": axes})
-    return Form(module="nn.Dropout", args={"p": rate})
+    one_each = ", ".join(":1" if axis in axes else ":" for axis in range(call.ndim))
+    text = f"{{0}} * {{self}}(torch.ones_like({{0}}[{one_each}]))" if axes else "{self}({0})"
+    return Form(module="nn.Dropout", args={"p": call.value("p", 0.5)}, call=text)
 
 
 @converts("softmax", "log_softmax", "softmin", "SoftmaxActivation", "gluonops.softmax")
@@ -229,21 +226,19 @@ def up_sampling(call: Call) -> Form:
 
 
 @converts("_contrib_BilinearResize2D")
-def bilinear_resize(call: Call) -> Form:
-    options = f"mode='bilinear', align_corners={call.flag('align_corners', True)}"
-    mode = call.text("mode", "size")
+def bilinear_resize(call: Call) -> str:
+    mode, scale = call.text("mode", "size"), call.value("scale_height")
     if 1 in call.shape[2:] and call.shape[2:] != call.shapes[0][2:]:
         raise call.refuse("resizes to one pixel")
-    if mode == "like":
-        return Form(f"F.interpolate({{0}}, size={{1}}.shape[2:], {options})")
-    if mode != "size":
+    if mode not in ("size", "like"):
         raise call.refuse(f"has the mode {mode}; expected size or like")
-    if call.value("scale_height") is not None:
-        scales = float(call.value("scale_height")), float(call.value("scale_width", 1.0))
+    size = "size={1}.shape[2:]" if mode == "like" else f"size={one(call.shape[2:])}"
+    if mode == "size" and scale is not None:
+        scales = float(scale), float(call.value("scale_width", 1.0))
         if any(scale != int(scale) for scale in scales):
             raise call.refuse("has a scale that is no integer")
-        return Form(f"F.interpolate({{0}}, scale_factor={one(scales)}, {options})")
-    return Form(f"F.interpolate({{0}}, size={one(call.shape[2:])}, {options})")
+        size = f"scale_factor={one(scales)}"
+    return f"F.interpolate({{0}}, {size}, mode='bilinear', align_corners={call.flag('align_corners', True)})"
 
 
 @converts("RNN")
