@@ -42,6 +42,11 @@ class NodeValues:
         """An attribute as a boolean."""
         return self.node.flag(name, default)
 
+    @property
+    def has_channels_last(self) -> bool:
+        """Whether the layout of a convolution or a pooling has the channels behind the pixels."""
+        return str(self.text("layout")).endswith("C")
+
     def axis(self, name: str = "axis", default: int = -1) -> int:
         """An attribute as an axis of the first input, from 0."""
         return self.value(name, default) % len(self.shapes[0])
@@ -79,10 +84,12 @@ class NodeValues:
         axes = zip(self.ints("lhs_axes", range(ranks[0])), self.ints("rhs_axes", range(ranks[1])))
         return {axis % ranks[0]: other for axis, other in axes}
 
-    def bounds(self) -> list[tuple[int | None, ...]]:
-        """The first element, the one behind the last, and the step of a slice along each axis, as in Python."""
+    def bounds(self) -> dict[int, tuple[int | None, ...]]:
+        """Of a slice: an axis, which may count from the end -> begin, end and step there, as of Python's slices."""
+        if self.node.op == "slice_axis":
+            return {self.value("axis"): (self.value("begin") or None, self.value("end"), None)}
         begins = self.ints("begin", ())
-        return list(zip(begins, self.ints("end", ()), self.ints("step", (None,) * len(begins))))
+        return dict(enumerate(zip(begins, self.ints("end", ()), self.ints("step", (None,) * len(begins)))))
 
     def reorg(self) -> tuple[int, str, bool]:
         """Of what makes channels of pixels: the size of the blocks, the mode, and whether it is the inverse."""

@@ -147,7 +147,6 @@ CASES = {
     "_contrib_MultiBoxDetection": [([(2, 4, 7), (2, 28), (1, 7, 4)], {})],
     "where": [([IMAGE] * 3, {}), ([(2,), (2, 3), (2, 3)], {})],
     "add_n": [([IMAGE] * 3, {"num_args": 3})],
-    "amp_multicast": [([IMAGE] * 2, {"num_outputs": 2})],
     "shape_array": [([IMAGE], {})],
     "_contrib_index_array": [([IMAGE], {}), ([IMAGE], {"axes": (1, -1)})],
     "size_array": [([IMAGE], {})],

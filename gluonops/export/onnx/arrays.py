@@ -30,19 +30,14 @@ def reshape(model: Model, call: Call) -> str:
     return call.inputs[0] if call.shape == call.shapes[0] else model.reshape(call.inputs[0], call.shape)
 
 
-@converts("transpose")
+@converts("transpose", "SwapAxis")
 def transpose(model: Model, call: Call) -> str:
-    ndim = len(call.shapes[0])
-    reversed_axes = tuple(reversed(range(ndim)))
-    return model.add("Transpose", call.inputs[0], perm=call.ints("axes", reversed_axes))
-
-
-@converts("SwapAxis")
-def swap_axes(model: Model, call: Call) -> str:
     order = list(range(len(call.shapes[0])))
-    first = call.value("dim1", 0)
-    second = call.value("dim2", 0)
-    order[first], order[second] = order[second], order[first]
+    if call.node.op == "transpose":
+        order = call.ints("axes", order[::-1])
+    else:
+        first, second = call.value("dim1", 0), call.value("dim2", 0)
+        order[first], order[second] = order[second], order[first]
     return model.add("Transpose", call.inputs[0], perm=order)
 
 
@@ -107,42 +102,21 @@ def _bound(bound: int | None, default: int) -> int:
     return default if bound is None else bound
 
 
-@converts("slice")
+@converts("slice", "slice_axis")
 def slice_(model: Model, call: Call) -> str:
-    begins = call.ints("begin", ())
-    ends = call.ints("end", ())
-    steps = [step or 1 for step in call.ints("step", (None,) * len(begins))]
-    whole_axis = (None, None, 1)
-    bounds = {axis: bound for axis, bound in enumerate(zip(begins, ends, steps)) if bound != whole_axis}
+    bounds = {axis: (begin, end, step or 1) for axis, (begin, end, step) in call.bounds().items()}
+    bounds = {axis: each for axis, each in bounds.items() if each != (None, None, 1)}
     if not bounds:
         return call.inputs[0]
     return cut(model, call.inputs[0], list(bounds), *zip(*bounds.values()))
 
 
-@converts("slice_axis")
-def slice_axis(model: Model, call: Call) -> str:
-    begin = call.value("begin")
-    end = call.value("end")
-    if begin == 0 and end is None:
-        return call.inputs[0]
-    return cut(model, call.inputs[0], [call.value("axis")], [begin], [end])
-
-
-@converts("slice_like")
-def slice_like(model: Model, call: Call) -> str:
-    return _cropped(model, call, [0] * len(call.shape))
-
-
-@converts("Crop")
-def crop(model: Model, call: Call) -> str:
-    if call.flag("center_crop"):
-        rest = [old - new for old, new in zip(call.shapes[0][2:], call.shape[2:])]
-        return _cropped(model, call, [0, 0, rest[0] // 2, rest[1] // 2])
-    return _cropped(model, call, [0, 0, *call.ints("offset", (0, 0))])
-
-
-def _cropped(model: Model, call: Call, begins: Sequence[int]) -> str:
+@converts("slice_like", "Crop")
+def cropped(model: Model, call: Call) -> str:
     """A part of the first input, with the output's sizes."""
+    begins = [0, 0, *call.ints("offset", (0,) * (len(call.shape) - 2))]
+    if call.flag("center_crop"):
+        begins[2:] = [(old - new) // 2 for old, new in zip(call.shapes[0][2:], call.shape[2:])]
     axes = [i for i, (old, new) in enumerate(zip(call.shapes[0], call.shape)) if old != new]
     if not axes:
         return call.inputs[0]

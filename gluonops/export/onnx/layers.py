@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,30 +13,23 @@ from .sequences import within
 ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 
 
-@converts("Convolution", "Convolution_v1")
+@converts("Convolution", "Convolution_v1", "Deconvolution")
 def convolution(model: Model, call: Call) -> str:
-    _check_layout(call)
-    kernel, strides, pads, dilations = call.window()
-    return model.add("Conv", *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2, dilations=dilations,
-                     group=call.value("num_group", 1))
-
-
-@converts("Deconvolution")
-def deconvolution(model: Model, call: Call) -> str:
     _check_layout(call)
     if any(call.ints("target_shape", ())):
         raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
     kernel, strides, pads, dilations = call.window()
-    return model.add("ConvTranspose", *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2,
-                     dilations=dilations, output_padding=call.ints("adj", (0,) * len(kernel)),
-                     group=call.value("num_group", 1))
+    op, options = "Conv", {}
+    if call.node.op == "Deconvolution":
+        op, options = "ConvTranspose", {"output_padding": call.ints("adj", (0,) * len(kernel))}
+    return model.add(op, *call.inputs, kernel_shape=kernel, strides=strides, pads=pads * 2, dilations=dilations,
+                     group=call.value("num_group", 1), **options)
 
 
 def _check_layout(call: Call) -> None:
     """Raise an OpError unless channels come first."""
-    layout = call.text("layout", "None")
-    if layout not in ("None", "NCW", "NCHW", "NCDHW"):
-        raise call.refuse(f"has layout {layout}; ONNX puts channels first")
+    if call.has_channels_last:
+        raise call.refuse(f"has layout {call.text('layout')}; ONNX puts channels first")
 
 
 @converts("FullyConnected")
@@ -154,58 +146,36 @@ def pooling(model: Model, call: Call) -> str:
         return _global_pooling(model, call, kind)
     if any(not isinstance(size, int) for size in call.shape[2:]):
         raise call.refuse("pools along the batch")
-    windows = _windows(call)
-    if any(window.after >= window.kernel for window in windows):   # MXNet: 0 or the lowest float; onnxruntime: an error
+    windows = call.windows()
+    kernel, strides, before, *_ = zip(*windows)
+    # The last window may lie beyond the padding: MXNet may round up.
+    after = [max(pad, (outputs - 1) * stride + length - pad - size) for length, stride, pad, size, outputs in windows]
+    if any(pad >= length for pad, length in zip(after, kernel)):   # MXNet: 0 or the lowest float; onnxruntime: an error
         raise call.refuse("has a window wholly beyond the data, as ceil_mode or pooling_convention='full' can make one")
 
-    data = call.inputs[0]
-    pads = [window.before for window in windows] + [window.after for window in windows]
-    options = {"kernel_shape": [window.kernel for window in windows], "strides": [window.stride for window in windows]}
+    data, options = call.inputs[0], {"kernel_shape": kernel, "strides": strides}
     if kind == "max":
-        return model.add("MaxPool", data, pads=pads, **options)
+        return model.add("MaxPool", data, pads=[*before, *after], **options)
     if kind == "lp":
-        return model.add("LpPool", data, pads=pads, p=call.value("p_value", 2), **options)
-    if any(pads):
-        before, after = pads[:len(windows)], pads[len(windows):]
+        return model.add("LpPool", data, pads=[*before, *after], p=call.value("p_value", 2), **options)
+    if any(before) or any(after):
         data = model.add("Pad", data, model.ints(0, 0, *before, 0, 0, *after), model.scalar(0, call.dtype))
     mean = model.add("AveragePool", data, **options)
-    area = int(np.prod([window.kernel for window in windows]))
-    factor = area / _divisors(call, windows, kind).astype(np.float64)
+    factor = int(np.prod(kernel)) / _divisors(call, kind).astype(np.float64)
     return mean if (factor == 1).all() else model.add("Mul", mean, model.constant(factor.astype(call.dtype)))
 
 
-class _Window(NamedTuple):
-    """A pooling along one axis: the window's size and stride, the sizes of data and output, the padding per side."""
-    kernel: int
-    stride: int
-    size: int
-    outputs: int
-    before: int
-    after: int
-
-
-def _windows(call: Call) -> list[_Window]:
-    """The windows of a pooling, one per spatial axis."""
-    kernel, strides, pads, _ = call.window()
-    windows = []
-    for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
-        end = (outputs - 1) * stride + length - pad   # it lies beyond the padding if MXNet rounds up
-        windows.append(_Window(length, stride, size, outputs, before=pad, after=max(pad, end - size)))
-    return windows
-
-
-def _divisors(call: Call, windows: list[_Window], kind: str) -> np.ndarray:
+def _divisors(call: Call, kind: str) -> np.ndarray:
     """The number that MXNet divides each window's sum by: 1, or how many elements it counts."""
     if kind == "sum":
-        return np.ones((1,) * len(windows))
-    counts_padding = call.flag("count_include_pad", True)
+        return np.ones((1,) * (len(call.shape) - 2))
     total = np.ones(())
-    for window in windows:
-        begin = np.arange(window.outputs) * window.stride - window.before
-        end = np.minimum(begin + window.kernel, window.size + window.before)
-        if not counts_padding:
+    for length, stride, pad, size, outputs in call.windows():
+        begin = np.arange(outputs) * stride - pad
+        end = np.minimum(begin + length, size + pad)
+        if not call.flag("count_include_pad", True):
             begin = np.maximum(begin, 0)
-            end = np.minimum(end, window.size)
+            end = np.minimum(end, size)
         total = total[..., None] * (end - begin)
     return total
 

@@ -142,6 +142,13 @@ def _reshaped_like(call: NodeValues, x: np.ndarray, other: np.ndarray) -> np.nda
     return x.reshape(*x.shape[:start], *other.shape[first:last], *x.shape[stop:])
 
 
+def _sliced(call: NodeValues, x: np.ndarray) -> np.ndarray:
+    index = [slice(None)] * x.ndim
+    for axis, bounds in call.bounds().items():
+        index[axis] = slice(*bounds)
+    return x[tuple(index)]
+
+
 # What NumPy makes of the values of the inputs. The shapes are those that it makes of arrays without memory.
 MOVES = {
     "Reshape": lambda call, x: x.reshape(sizes_of_reshape(call, x.shape)),
@@ -150,8 +157,8 @@ MOVES = {
     "expand_dims": lambda call, x: np.expand_dims(x, call.value("axis")),
     "repeat": lambda call, x: np.repeat(x, call.value("repeats"), call.value("axis")),
     "reshape_like": _reshaped_like,
-    "slice": lambda call, x: x[tuple(slice(*bounds) for bounds in call.bounds())],
-    "slice_axis": lambda call, x: x[(slice(None),) * call.axis() + (slice(call.value("begin"), call.value("end")),)],
+    "slice": _sliced,
+    "slice_axis": _sliced,
     "squeeze": lambda call, x: np.atleast_1d(x.squeeze(call.ints("axis", None))),
     "tile": lambda call, x: np.tile(x, call.ints("reps", ())),
     "transpose": lambda call, x: x.transpose(call.ints("axes", None)),
@@ -264,7 +271,6 @@ def take(call: Call) -> Shape:
 
 
 RULES.update({
-    "amp_multicast": lambda call: list(call.shapes),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
     "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
     "one_hot": lambda call: (*call.data, call.value("depth")),

@@ -10,7 +10,7 @@ from .call import Call, Misfit, Shape, shape_of
 
 def _pixels(call: Call, kernel: Shape = ()) -> Shape:
     """The sizes of the data along the axes of the pixels."""
-    if (call.text("layout") or "None").endswith("C"):
+    if call.has_channels_last:
         raise Misfit(f"{call.node.name!r} has the channels last, where only MXNet knows the shapes")
     call.check(len(call.data) == len(kernel or call.data[2:]) + 2, 0, f"{len(kernel) + 2} dimensions")
     return call.data[2:]

@@ -1,10 +1,9 @@
 """Converters of losses, whose torch code is in ``losses.txt``. A net has them if it is written for training."""
 from __future__ import annotations
 
-from typing import Any
-
 from ...core import registry
 from ..graph import Node, our_name
+from ..rules import attributes_of
 from .registry import Call, Single, arguments_of, converts, number
 
 FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
@@ -18,7 +17,7 @@ def function(call: Call) -> str:
     name = our_name(call.node)
     known = arguments_of(name)
     return call.snippet(name, **{key: list(value) if isinstance(value, tuple) else value
-                                 for key, value in _attributes(call.node).items() if key in known})
+                                 for key, value in attributes_of(call.node)._asdict().items() if key in known})
 
 
 def lacks_arguments(node: Node) -> bool:
@@ -26,14 +25,9 @@ def lacks_arguments(node: Node) -> bool:
     name = our_name(node)
     if name not in FUNCTIONS:
         return False
-    op, known, values = registry.get(name).op, arguments_of(name), _attributes(node)
+    op, known, values = registry.get(name).op, arguments_of(name), attributes_of(node)._asdict()
     return any(attr.name not in known and values[attr.name] != attr.default for attr in op.attrs
                if attr.name != "parts")   # that is a second output, which may be read by nothing
-
-
-def _attributes(node: Node) -> dict[str, Any]:
-    op = registry.get(our_name(node)).op
-    return op.parse({attr.name: node.attrs[attr.name] for attr in op.attrs if attr.name in node.attrs})._asdict()
 
 
 @converts("gluonops.softmax_cross_entropy")

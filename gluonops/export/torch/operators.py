@@ -230,17 +230,15 @@ def _index(parts: dict[int, str]) -> str:
 
 @converts("slice", "slice_axis")
 def slice_(call: Call) -> str:
-    is_axis = call.node.op == "slice_axis"
-    bounds = {call.axis(): (call.value("begin"), call.value("end"), 1)} if is_axis else dict(enumerate(call.bounds()))
-    if any(step is not None and step < 0 for *_, step in bounds.values()):
-        raise call.refuse("has a negative step")
-    texts = {axis: _part(*each) for axis, each in bounds.items()}
-    return _index({axis: text for axis, text in texts.items() if text != ":"})
-
-
-def _part(begin: int | None, end: int | None, step: int | None) -> str:
-    text = f"{begin or ''}:{'' if end is None else end}"
-    return text if step in (None, 1) else f"{text}:{step}"
+    texts = {}
+    for axis, (begin, end, step) in call.bounds().items():
+        step = step or 1
+        if step < 0:
+            raise call.refuse("has a negative step")
+        text = f"{begin or ''}:{'' if end is None else end}" + (f":{step}" if step > 1 else "")
+        if text != ":":
+            texts[axis % call.ndim] = text
+    return _index(texts)
 
 
 @converts("slice_like", "Crop")
@@ -315,13 +313,10 @@ def first_state(call: Call) -> str:
 
 @converts("_contrib_arange_like")
 def arange_like(call: Call) -> str:
-    axis = call.value("axis")
-    if axis is None or call.value("repeat", 1) != 1:
-        raise call.refuse("counts the elements of all axes")
-    start, step = number(call.value("start", 0.0)), number(float(call.value("step", 1.0)))
-    count = f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
-    count = count if step == "1" else f"{step} * {count}"
-    return count if start == "0" else f"{start} + {count}"
+    numbers = [call.value(name, default) for name, default in (("start", 0), ("step", 1), ("repeat", 1))]
+    if call.value("axis") is None or numbers != [0, 1, 1]:
+        raise call.refuse("counts otherwise than along an axis, from 0 in steps of 1")
+    return "torch.arange({0}.shape[<axis>], dtype={0}.dtype, device={0}.device)"
 
 
 @converts("_contrib_index_array")
