@@ -7,7 +7,6 @@ from .registry import CONVERTERS, Call, Form, Single, converts, default_of, one
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 COUNTER = "counter"              # and a node of these for what counts images in training
 OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # of the functions that convolve
-CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
 ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
                "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
                "softsign": Form("F.softsign({0})", "nn.Softsign"), "mish": Form("F.mish({0})", "nn.Mish"),
@@ -38,9 +37,8 @@ CONVERTERS.update({
 
 
 def _check_layout(call: Call) -> None:
-    layout = call.text("layout", "None")
-    if layout not in CHANNELS_FIRST:
-        raise call.refuse(f"has layout {layout}; expected channels first")
+    if call.has_channels_last:
+        raise call.refuse(f"has layout {call.text('layout')}; expected channels first")
 
 
 def _window(call: Call) -> dict[str, object]:
@@ -76,11 +74,11 @@ def _of_convolution(call: Call, first: int) -> dict[str, object]:
             "bias": len(call.node.inputs) > first + 1}
 
 
-@converts("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+@converts("_contrib_ModulatedDeformableConvolution")
 def deformable_convolution(call: Call) -> Form:
-    first = 3 if call.node.op == "_contrib_ModulatedDeformableConvolution" else 2
-    state = _state(call, "weight", "bias", first=first)
-    return Form(module="DeformableConv2d", args=_of_convolution(call, first), state=state)
+    """Its offsets and its mask come before its parameters."""
+    state = _state(call, "weight", "bias", first=3)
+    return Form(module="DeformableConv2d", args=_of_convolution(call, 3), state=state)
 
 
 @converts("FullyConnected")
@@ -164,8 +162,7 @@ def pooling(call: Call) -> Form:
 
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
-    kernel, strides, pads, _ = call.window()
-    for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
+    for length, stride, pad, size, outputs in call.windows():
         if 2 * pad > length:
             raise call.refuse(f"pads {pad} for a kernel of {length}; expected half of it at most")
         if (outputs - 1) * stride >= size + pad:
@@ -194,7 +191,7 @@ def dropout(call: Call) -> Form:
     if call.text("mode", "training") != "training":
         raise call.refuse("drops at inference as well")
     axes = call.ints("axes", ())
-    one_each = ", ".join(":1" if axis in axes else ":" for axis in range(call.ndim))
+    one_each = ", ".join(":1" if axis in axes else ":" for axis in range(max(axes, default=0) + 1))
     text = f"{{0}} * {{self}}(torch.ones_like({{0}}[{one_each}]))" if axes else "{self}({0})"
     return Form(module="nn.Dropout", args={"p": call.value("p", 0.5)}, call=text)
 
