@@ -8,22 +8,18 @@ import numpy as np
 from ..core.errors import OpError
 from ..runtime import importing
 from .graph import Entry, Graph, Node
-from .rules import Call, arange_values, reshape
+from .rules import MOVES, Call, arange_values
 from .shapes import Arrays
 
 if importing.is_imported():
     import mxnet as mx
 # What MXNet's operators compute, to the bit, from a call and the values of its inputs.
 FUNCTIONS: dict[str, Callable] = {
+    **MOVES,
     "_arange": arange_values,
     "_full": lambda call: np.full(call.ints("shape", ()), call.value("value"), _type(call)),
     "_ones": lambda call: np.ones(call.ints("shape", ()), _type(call)),
     "_zeros": lambda call: np.zeros(call.ints("shape", ()), _type(call)),
-    "Reshape": lambda call, x: x.reshape(reshape(call)),
-    "expand_dims": lambda call, x: np.expand_dims(x, call.value("axis")),
-    "transpose": lambda call, x: x.transpose(call.ints("axes", tuple(range(x.ndim))[::-1])),
-    "tile": lambda call, x: np.tile(x, call.ints("reps", ())),
-    "repeat": lambda call, x: np.repeat(x, call.value("repeats"), call.value("axis")),
     "Concat": lambda call, *parts: np.concatenate(parts, call.value("dim", 1)),
     "stack": lambda call, *parts: np.stack(parts, call.value("axis", 0)),
     "_plus_scalar": lambda call, x: x + x.dtype.type(call.value("scalar")),

@@ -252,3 +252,7 @@ class SizedNode(NodeValues):
     def dtype(self) -> np.dtype:
         """Type of the first output."""
         return self._sizes.dtype[self.node, 0]
+
+    def windows(self) -> list[tuple[int, ...]]:
+        """Of a pooling along each axis: size of the window, stride, padding, size of the data, size of the output."""
+        return list(zip(*self.window()[:3], self.shapes[0][2:], self.shape[2:]))

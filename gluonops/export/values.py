@@ -42,6 +42,11 @@ class NodeValues:
         """An attribute as a boolean."""
         return self.node.flag(name, default)
 
+    @property
+    def has_channels_last(self) -> bool:
+        """Whether the layout of a convolution or a pooling has the channels behind the pixels."""
+        return str(self.text("layout")).endswith("C")
+
     def axis(self, name: str = "axis", default: int = -1) -> int:
         """An attribute as an axis of the first input, from 0."""
         return self.value(name, default) % len(self.shapes[0])
@@ -68,3 +73,26 @@ class NodeValues:
             end = len(shape) if end is None else end
             ranges.append((begin % max(len(shape), 1), end if end >= 0 else end + len(shape)))
         return ranges
+
+    def matched_axes(self) -> dict[int, int]:
+        """Axes of the first input -> those of the second one whose sizes they get, as in a slice_like."""
+        ranks = [len(shape) for shape in self.shapes]
+        if self.node.op == "Crop":
+            return {2: 2, 3: 3}
+        if self.node.op == "slice_like":
+            return {axis % ranks[0]: axis % ranks[0] for axis in self.ints("axes", range(ranks[0]))}
+        axes = zip(self.ints("lhs_axes", range(ranks[0])), self.ints("rhs_axes", range(ranks[1])))
+        return {axis % ranks[0]: other for axis, other in axes}
+
+    def bounds(self) -> dict[int, tuple[int | None, ...]]:
+        """Of a slice: an axis, which may count from the end -> begin, end and step there, as of Python's slices."""
+        if self.node.op == "slice_axis":
+            return {self.value("axis"): (self.value("begin") or None, self.value("end"), None)}
+        begins = self.ints("begin", ())
+        return dict(enumerate(zip(begins, self.ints("end", ()), self.ints("step", (None,) * len(begins)))))
+
+    def reorg(self) -> tuple[int, str, bool]:
+        """Of what makes channels of pixels: the size of the blocks, the mode, and whether it is the inverse."""
+        if self.node.op in ("space_to_depth", "depth_to_space"):
+            return self.value("block_size"), "DCR", self.node.op == "depth_to_space"
+        return self.value("stride"), self.text("mode", "darknet"), self.flag("reverse")

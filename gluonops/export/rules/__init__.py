@@ -5,9 +5,9 @@ or a list of those of several. Outputs that nothing reads, such as the mask of a
 :func:`infer_shapes` applies the rules to a graph.
 """
 from . import arrays, layers  # they fill the table
-from .arrays import arange_values, reshape, sizes_of_reshape
+from .arrays import MOVES, arange_values, names_of, sizes_of_reshape
 from .call import RULES, Call, Misfit
-from .infer import infer_shapes, infer_types
+from .infer import attributes_of, infer_shapes, infer_types
 
-__all__ = ["RULES", "Call", "Misfit", "arange_values", "arrays", "infer_shapes", "infer_types", "layers", "reshape",
-           "sizes_of_reshape"]
+__all__ = ["MOVES", "RULES", "Call", "Misfit", "arange_values", "arrays", "attributes_of", "infer_shapes",
+           "infer_types", "layers", "names_of", "sizes_of_reshape"]

@@ -7,27 +7,34 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..values import NodeValues
-from .call import RULES, Call, Misfit, Shape, shape_of
+from .call import OPEN, RULES, Call, Misfit, Shape, shape_of
 
 FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argsort", "cbrt", "ceil",
          "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
          "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
          "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sort", "sqrt", "square", "tan", "tanh", "trunc",
-         "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization",
-         "LRN", "MakeLoss", "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy",
-         "_identity_with_attr_like_rhs")
+         "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization", "LRN", "MakeLoss",
+         "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy", "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
-_SCALARS = [*OF_TWO[5:], "plus", "minus", "mul", "div", "power", "rminus", "rdiv", "rpower", "rmod"]
+REVERSED = ("sub", "div", "power", "mod")   # these also exist with a scalar in front
 
 
-@shape_of(*FIRST, *(f"_{name}_scalar" for name in _SCALARS))
+def names_of(operation: str) -> list[str]:
+    """MXNet's names of an operation: for equal shapes, for others, with a scalar behind it, and with one in front."""
+    word = {"add": "plus", "sub": "minus"}.get(operation, operation)
+    same = "elemwise" if operation in OF_TWO[:4] else ""
+    front = [f"_r{word}_scalar"] if operation in REVERSED else []
+    return [f"{same}_{operation}", f"broadcast_{operation}", f"_{word}_scalar", *front]
+
+
+@shape_of(*FIRST, *(name for operation in OF_TWO for name in names_of(operation)[2:]))
 def of_the_first(call: Call) -> Shape:
     return call.data
 
 
-@shape_of("add_n", *(f"elemwise_{name}" for name in OF_TWO[:4]), *(f"_{name}" for name in OF_TWO[4:]))
+@shape_of("add_n", *(names_of(operation)[0] for operation in OF_TWO))
 def elementwise(call: Call) -> Shape:
     return call.alike()
 
@@ -41,10 +48,7 @@ def where(call: Call) -> Shape:
 
 @shape_of(*(f"broadcast_{name}" for name in OF_TWO))
 def broadcast_pair(call: Call) -> Shape:
-    rank = max(map(len, call.shapes))
-    left, right = ((1,) * (rank - len(shape)) + shape for shape in call.shapes)
-    call.check(all(one == other or 1 in (one, other) for one, other in zip(left, right)), 1, f"one like {left}")
-    return tuple(one if other == 1 else other for one, other in zip(left, right))
+    return np.broadcast_shapes(*call.shapes)
 
 
 @shape_of("LeakyReLU")
@@ -62,16 +66,9 @@ def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
     return shape or (1,)
 
 
-@shape_of("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm")
+@shape_of("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm", "argmax", "argmin")
 def reduction(call: Call) -> Shape:
     return _reduced(call, call.reduced_axes(), call.flag("keepdims"))
-
-
-@shape_of("argmax", "argmin")
-def arg_extreme(call: Call) -> Shape:
-    axis = call.value("axis")
-    axes = range(len(call.data)) if axis is None else [call.axis()]
-    return _reduced(call, axes, call.flag("keepdims"))
 
 
 @shape_of("topk")
@@ -102,15 +99,6 @@ def product(call: Call) -> Shape:
 # The codes of npx.reshape that mean the same as others of Reshape, and one that leaves out a size of 1.
 SKIP = -7
 NUMPYS_CODES = {-2: 0, -3: SKIP, -4: -2, -5: -3, -6: -4}
-
-
-@shape_of("Reshape", "_npx_reshape")
-def reshape(call: Call) -> Shape:
-    sizes = sizes_of_reshape(call, call.data)
-    rest = math.prod(size for size in sizes if size != -1)
-    shape = tuple(math.prod(call.data) // max(rest, 1) if size == -1 else size for size in sizes)
-    call.check(math.prod(shape) == math.prod(call.data) and sizes.count(-1) < 2, 0, f"as many elements as {shape}")
-    return shape
 
 
 def sizes_of_reshape(call: NodeValues, data: Sequence) -> list:
@@ -149,35 +137,42 @@ def _sizes(data: Sequence, codes: list[int]) -> list:
     return sizes
 
 
-@shape_of("reshape_like")
-def reshape_like(call: Call) -> Shape:
+def _reshaped_like(call: NodeValues, x: np.ndarray, other: np.ndarray) -> np.ndarray:
     (start, stop), (first, last) = call.replaced_axes()
-    shape = (*call.data[:start], *call.shapes[1][first:last], *call.data[stop:])
-    call.check(math.prod(shape) == math.prod(call.data), 0, f"as many elements as {shape}")
-    return shape
+    return x.reshape(*x.shape[:start], *other.shape[first:last], *x.shape[stop:])
 
 
-@shape_of("SwapAxis")
-def swap_axes(call: Call) -> Shape:
-    shape = list(call.data)
-    one, other = call.value("dim1", 0), call.value("dim2", 0)
-    shape[one], shape[other] = shape[other], shape[one]
-    return tuple(shape)
+def _sliced(call: NodeValues, x: np.ndarray) -> np.ndarray:
+    index = [slice(None)] * x.ndim
+    for axis, bounds in call.bounds().items():
+        index[axis] = slice(*bounds)
+    return x[tuple(index)]
 
 
-@shape_of("expand_dims")
-def expand_dims(call: Call) -> Shape:
-    axis = call.value("axis")
-    axis += len(call.data) + 1 if axis < 0 else 0
-    return (*call.data[:axis], 1, *call.data[axis:])
+# What NumPy makes of the values of the inputs. The shapes are those that it makes of arrays without memory.
+MOVES = {
+    "Reshape": lambda call, x: x.reshape(sizes_of_reshape(call, x.shape)),
+    "SwapAxis": lambda call, x: x.swapaxes(call.value("dim1", 0), call.value("dim2", 0)),
+    "broadcast_to": lambda call, x: np.broadcast_to(x, [n or old for n, old in zip(call.ints("shape", ()), x.shape)]),
+    "expand_dims": lambda call, x: np.expand_dims(x, call.value("axis")),
+    "repeat": lambda call, x: np.repeat(x, call.value("repeats"), call.value("axis")),
+    "reshape_like": _reshaped_like,
+    "slice": _sliced,
+    "slice_axis": _sliced,
+    "squeeze": lambda call, x: np.atleast_1d(x.squeeze(call.ints("axis", None))),
+    "tile": lambda call, x: np.tile(x, call.ints("reps", ())),
+    "transpose": lambda call, x: x.transpose(call.ints("axes", None)),
+}
+MOVES["_npx_reshape"] = MOVES["Reshape"]
 
 
-@shape_of("squeeze")
-def squeeze(call: Call) -> Shape:
-    ones = [axis for axis, size in enumerate(call.data) if size == 1]
-    axes = {axis % len(call.data) for axis in call.ints("axis", ones)}
-    call.check(axes.issubset(ones), 0, f"sizes of 1 along {sorted(axes)}")
-    return _reduced(call, axes, False)
+@shape_of(*MOVES)
+def moved(call: Call) -> Shape:
+    if None in call.shapes:
+        raise TypeError("a shape is not known")
+    result = MOVES[call.node.op](call, *(np.empty(shape, []) for shape in call.shapes))
+    call.check(result.size > 0 or OPEN in call.data, 0, "elements in what is taken")
+    return result.shape
 
 
 @shape_of("Concat")
@@ -185,8 +180,7 @@ def concat(call: Call) -> Shape:
     axis = call.axis("dim", 1)
     shape = list(call.data)
     for position, other in enumerate(call.shapes):
-        expected = (*shape[:axis], other[axis], *shape[axis + 1:])
-        call.expect(position, expected)
+        call.expect(position, (*shape[:axis], other[axis], *shape[axis + 1:]))
     shape[axis] = sum(other[axis] for other in call.shapes)
     return tuple(shape)
 
@@ -208,71 +202,19 @@ def split(call: Call) -> list[Shape]:
     return [(*call.data[:axis], *part, *call.data[axis + 1:])] * count
 
 
-@shape_of("slice", "slice_axis")
-def part(call: Call) -> Shape:
-    if call.node.op == "slice_axis":
-        axes, bounds = [call.axis()], [(call.value("begin"), call.value("end"))]
+@shape_of("slice_like", "Crop", "broadcast_axis", "broadcast_like")
+def with_sizes(call: Call) -> Shape:
+    """Other sizes along some axes: smaller ones of a slice; of a broadcast any, if the old one is 1."""
+    shape, op = list(call.data), call.node.op
+    if len(call.shapes) > 1:
+        sizes = {axis: call.shapes[1][other] for axis, other in call.matched_axes().items()}
+    elif op == "Crop":
+        sizes = dict(zip((2, 3), call.ints("h_w", (0, 0))))
     else:
-        begins, ends = call.ints("begin", ()), call.ints("end", ())
-        axes = range(len(begins))
-        bounds = zip(begins, ends, call.ints("step", (None,) * len(begins)))
-    shape = list(call.data)
-    for axis, each in zip(axes, bounds):
-        shape[axis] = len(range(shape[axis])[slice(*each)])
-        call.check(shape[axis] > 0, 0, "elements in the slice")
-    return tuple(shape)
-
-
-@shape_of("slice_like")
-def slice_like(call: Call) -> Shape:
-    shape, other = list(call.data), call.shapes[1]
-    for axis in call.ints("axes", tuple(range(len(shape)))):
-        call.check(other[axis] <= shape[axis], 1, f"at most {shape[axis]} along axis {axis}")
-        shape[axis] = other[axis]
-    return tuple(shape)
-
-
-@shape_of("Crop")
-def crop(call: Call) -> Shape:
-    sizes = call.shapes[1][2:] if len(call.shapes) > 1 else call.ints("h_w", (0, 0))
-    call.check(all(size <= old for size, old in zip(sizes, call.data[2:])), 0, f"at least {sizes}")
-    return (*call.data[:2], *sizes)
-
-
-@shape_of("tile")
-def tile(call: Call) -> Shape:
-    counts = call.ints("reps", ())
-    rank = max(len(counts), len(call.data))
-    counts = (1,) * (rank - len(counts)) + counts
-    return tuple(count * size for count, size in zip(counts, (1,) * (rank - len(call.data)) + call.data))
-
-
-@shape_of("repeat")
-def repeat(call: Call) -> Shape:
-    count = call.value("repeats")
-    if call.value("axis") is None:
-        return (count * math.prod(call.data),)
-    shape, axis = list(call.data), call.axis()
-    shape[axis] *= count
-    return tuple(shape)
-
-
-@shape_of("broadcast_to")
-def broadcast_to(call: Call) -> Shape:
-    shape = tuple(new or old for new, old in zip(call.ints("shape", ()), call.data))
-    call.check(len(shape) == len(call.data) and all(old in (1, new) for new, old in zip(shape, call.data)), 0, shape)
-    return shape
-
-
-@shape_of("broadcast_axis", "broadcast_like")
-def broadcast_axes(call: Call) -> Shape:
-    shape, is_like = list(call.data), call.node.op == "broadcast_like"
-    axes, sizes = call.ints("axis", ()), call.ints("size", ())
-    if is_like:
-        axes, other = call.ints("lhs_axes", range(len(shape))), call.shapes[1]
-        sizes = [other[axis] for axis in call.ints("rhs_axes", range(len(other)))]
-    for axis, size in zip(axes, sizes):
-        call.check(shape[axis] == 1 or (is_like and shape[axis] == size), 0, f"a size of 1 along axis {axis}")
+        sizes = dict(zip(call.ints("axis", ()), call.ints("size", ())))
+    for axis, size in sizes.items():
+        fits = size <= shape[axis] if op in ("slice_like", "Crop") else shape[axis] in (1, size)
+        call.check(fits, 0, f"another size than {shape[axis]} along axis {axis} for {size}")
         shape[axis] = size
     return tuple(shape)
 
@@ -305,22 +247,6 @@ def sequence(call: Call) -> Shape:
     return _reduced(call, [time], False) if call.node.op == "SequenceLast" else call.data
 
 
-# Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
-@shape_of("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")
-def attention(call: Call) -> Shape:
-    time, batch, width = call.data
-    if "encdec" in call.node.op:
-        call.expect(1, (call.shapes[1][0], batch, 2 * width))
-    return batch * call.value("heads"), time, call.shapes[-1][0]
-
-
-@shape_of("_contrib_interleaved_matmul_selfatt_valatt", "_contrib_interleaved_matmul_encdec_valatt")
-def attended(call: Call) -> Shape:
-    time, batch, width = call.data
-    call.expect(1, (batch * call.value("heads"), call.shapes[1][1], time))
-    return call.shapes[1][1], batch, width // (3 if "selfatt" in call.node.op else 2)
-
-
 def arange_values(call: Call) -> np.ndarray:
     """The values of an ``_arange``, which computes in float64."""
     start, stop, step = (call.value(name, default) for name, default in (("start", 0), ("stop", None), ("step", 1.0)))
@@ -345,9 +271,7 @@ def take(call: Call) -> Shape:
 
 
 RULES.update({
-    "amp_multicast": lambda call: list(call.shapes),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
-    "transpose": lambda call: tuple(call.data[axis] for axis in call.ints("axes", range(len(call.data))[::-1])),
     "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
     "one_hot": lambda call: (*call.data, call.value("depth")),
     "shape_array": lambda call: (len(call.data),),

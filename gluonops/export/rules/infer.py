@@ -91,7 +91,7 @@ def rule_of(node: Node) -> Rule | None:
 def of_contract(call: Call) -> list[Shape]:
     """An operator of gluonops, by its contract."""
     op = registry.get(our_name(call.node)).op
-    attrs = _attributes(call.node)
+    attrs = attributes_of(call.node)
     known = {arg.name: shape for arg, shape in zip(op.inputs, call.shapes) if shape is not None}
     shapes = op.infer_shape(attrs, known)
     for position, arg in enumerate(op.inputs):
@@ -99,7 +99,7 @@ def of_contract(call: Call) -> list[Shape]:
     return [shapes[out.name] for out in op.outputs]
 
 
-def _attributes(node: Node) -> tuple:
+def attributes_of(node: Node) -> tuple:
     """The attributes of an operator of gluonops."""
     op = registry.get(our_name(node)).op
     return op.parse({name: value for name, value in node.attrs.items() if name != "op_type"})
@@ -110,7 +110,7 @@ def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
     """The type of what a node returns; a list if its outputs have several."""
     if is_ours(node):
         op = registry.get(our_name(node)).op
-        found = op.infer_type(_attributes(node), {arg.name: dtype.name for arg, dtype in zip(op.inputs, types)})
+        found = op.infer_type(attributes_of(node), {arg.name: dtype.name for arg, dtype in zip(op.inputs, types)})
         return [np.dtype(found[out.name]) for out in op.outputs]
     if node.op in TYPES:
         return TYPES[node.op](node, types)
@@ -137,11 +137,6 @@ def _of_top(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
     return {"indices": indices, "both": [types[0], indices]}.get(kind, types[0])
 
 
-def _of_several(node: Node, types: list[np.dtype]) -> np.dtype:
-    choose = min if node.flag("cast_narrow") else max
-    return choose(types, key=lambda dtype: dtype.itemsize)
-
-
 TYPES.update({
     **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast", "amp_cast"), _chosen),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "_np_cumsum"),
@@ -149,5 +144,4 @@ TYPES.update({
     **dict.fromkeys(("_contrib_index_array", "shape_array", "size_array"), lambda node, types: np.dtype("int64")),
     **dict.fromkeys(("where", "Embedding"), lambda node, types: types[1]),
     "topk": _of_top,
-    "amp_multicast": _of_several,
 })

@@ -2,69 +2,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from .call import Call, Shape, shape_of
+from .call import Call, Misfit, Shape, shape_of
 
 
-def _places(call: Call) -> tuple[int, list[int]]:
-    """The axis of the channels, and those of the pixels."""
-    rank = len(call.data)
-    is_last = (call.text("layout") or "None").endswith("C")
-    return (rank - 1, [*range(1, rank - 1)]) if is_last else (1, [*range(2, rank)])
-
-
-def _with(call: Call, channels: int, sizes: Sequence[int]) -> Shape:
-    """The shape of the data with other channels and pixels."""
-    axis, places = _places(call)
-    shape = list(call.data)
-    shape[axis] = channels
-    for place, size in zip(places, sizes):
-        call.check(size > 0, 0, "more pixels")
-        shape[place] = int(size)
-    return tuple(shape)
-
-
-def _pixels(call: Call, kernel: Shape) -> list[int]:
+def _pixels(call: Call, kernel: Shape = ()) -> Shape:
     """The sizes of the data along the axes of the pixels."""
-    pixels = [call.data[place] for place in _places(call)[1]]
-    call.check(len(pixels) == len(kernel), 0, f"{len(kernel) + 2} dimensions")
-    return pixels
+    if call.has_channels_last:
+        raise Misfit(f"{call.node.name!r} has the channels last, where only MXNet knows the shapes")
+    call.check(len(call.data) == len(kernel or call.data[2:]) + 2, 0, f"{len(kernel) + 2} dimensions")
+    return call.data[2:]
+
+
+def _map(call: Call, channels: int, sizes: list[int]) -> Shape:
+    """The shape of a map."""
+    call.check(all(size > 0 for size in sizes), 0, "more pixels")
+    return (call.data[0], channels, *sizes)
 
 
 @shape_of("Convolution", "Convolution_v1", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
 def convolution(call: Call) -> Shape:
     kernel, strides, pads, dilations = call.window()
     filters, groups = call.value("num_filter"), call.value("num_group", 1)
-    channels, _ = _places(call)
     sizes = [(size + 2 * pad - dilation * (length - 1) - 1) // stride + 1 for size, length, stride, pad, dilation
              in zip(_pixels(call, kernel), kernel, strides, pads, dilations)]
-    weight = call.data[channels] // groups
-    call.check(weight * groups == call.data[channels], 0, f"channels in {groups} groups")
+    weight = call.data[1] // groups
+    call.check(weight * groups == call.data[1], 0, f"channels in {groups} groups")
     first = {"_contrib_DeformableConvolution": 2, "_contrib_ModulatedDeformableConvolution": 3}.get(call.node.op, 1)
     points = call.value("num_deformable_group", 1) * math.prod(kernel)
     for position, count in zip(range(1, first), (2 * points, points)):   # offsets, and weights of the points
         call.expect(position, (call.data[0], count, *sizes))
-    call.expect(first, (filters, *kernel, weight) if channels > 1 else (filters, weight, *kernel))
+    call.expect(first, (filters, weight, *kernel))
     call.expect(first + 1, (filters,))
-    return _with(call, filters, sizes)
+    return _map(call, filters, sizes)
 
 
 @shape_of("Deconvolution")
 def deconvolution(call: Call) -> Shape:
     kernel, strides, pads, dilations = call.window()
     filters, groups = call.value("num_filter"), call.value("num_group", 1)
-    channels, _ = _places(call)
     adjustments, targets = call.ints("adj", (0,) * len(kernel)), call.ints("target_shape", (0,) * len(kernel))
     sizes = [stride * (size - 1) + dilation * (length - 1) + 1 - 2 * pad + more for size, length, stride, pad, dilation,
              more in zip(_pixels(call, kernel), kernel, strides, pads, dilations, adjustments)]
     sizes = targets if all(targets) else sizes
-    call.expect(1, (call.data[channels], *kernel, filters // groups) if channels > 1
-                else (call.data[channels], filters // groups, *kernel))
+    call.expect(1, (call.data[1], filters // groups, *kernel))
     call.expect(2, (filters,))
-    return _with(call, filters, sizes)
+    return _map(call, filters, sizes)
 
 
 @shape_of("FullyConnected")
@@ -79,9 +64,8 @@ def fully_connected(call: Call) -> Shape:
 
 @shape_of("Pooling", "Pooling_v1")
 def pooling(call: Call) -> Shape:
-    channels, places = _places(call)
     if call.flag("global_pool"):
-        return _with(call, call.data[channels], [1] * len(places))
+        return _map(call, call.data[1], [1] * len(_pixels(call)))
     kernel, strides, pads, _ = call.window()
     convention = call.text("pooling_convention", "valid")
     sizes = []
@@ -92,7 +76,7 @@ def pooling(call: Call) -> Shape:
         else:
             rest = size + 2 * pad - length
             sizes.append((-(-rest // stride) if convention == "full" else rest // stride) + 1)
-    return _with(call, call.data[channels], sizes)
+    return _map(call, call.data[1], sizes)
 
 
 @shape_of("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm")
@@ -148,12 +132,8 @@ def bilinear_resize(call: Call) -> Shape:
             new = call.shapes[1][axis]
         elif mode == "size":
             new = call.value(name, 1) if scale is None else int(np.float32(scale) * old)
-        elif mode == "odd_scale":
-            new = int(np.float32(old) * scale) if old % 2 == 0 else int(np.float32(old - 1) * scale) + 1
         else:
-            parity = {"to_even_down": old % 2 == 1 and -1, "to_even_up": old % 2 == 1 and 1,
-                      "to_odd_down": old % 2 == 0 and -1, "to_odd_up": old % 2 == 0 and 1}
-            new = old + int(parity[mode])
+            raise Misfit(f"{call.node.name!r} has the mode {mode}, whose sizes only MXNet knows")
         sizes.append(new)
     return (*call.data[:2], *sizes)
 

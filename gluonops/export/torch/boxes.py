@@ -45,13 +45,7 @@ def multi_box_detection(call: Call) -> str:
 
 @converts("_contrib_ROIAlign")
 def roi_align(call: Call) -> str:
+    if call.flag("position_sensitive"):
+        raise call.refuse("has channels of their own for each bin")
     return call.snippet("roi_align", call.ints("pooled_size", ()), Single(call.value("spatial_scale")),
-                        samples=call.value("sample_ratio"), aligned=call.flag("aligned"),
-                        own_channels=call.flag("position_sensitive"))
-
-
-@converts("_contrib_PSROIPooling")
-def position_sensitive_pooling(call: Call) -> str:
-    bins = call.shape[2]
-    groups = call.value("group_size", 0) or bins
-    return call.snippet("position_sensitive_pool", bins, groups, Single(call.value("spatial_scale")))
+                        samples=call.value("sample_ratio"), aligned=call.flag("aligned"))

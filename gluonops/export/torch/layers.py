@@ -7,7 +7,6 @@ from .registry import CONVERTERS, Call, Form, Single, converts, default_of, one
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 COUNTER = "counter"              # and a node of these for what counts images in training
 OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # of the functions that convolve
-CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
 ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
                "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
                "softsign": Form("F.softsign({0})", "nn.Softsign"), "mish": Form("F.mish({0})", "nn.Mish"),
@@ -38,9 +37,8 @@ CONVERTERS.update({
 
 
 def _check_layout(call: Call) -> None:
-    layout = call.text("layout", "None")
-    if layout not in CHANNELS_FIRST:
-        raise call.refuse(f"has layout {layout}; expected channels first")
+    if call.has_channels_last:
+        raise call.refuse(f"has layout {call.text('layout')}; expected channels first")
 
 
 def _window(call: Call) -> dict[str, object]:
@@ -53,13 +51,6 @@ def _state(call: Call, *names: str, first: int = 1) -> dict[str, int]:
     return dict(zip(names, range(first, len(call.node.inputs))))
 
 
-def _function(name: str, args: dict[str, object]) -> str:
-    """A call of a function, with the options that are not its defaults."""
-    options = "".join(f", {option}={args[option]!r}" for option in OPTIONS
-                      if option in args and args[option] != default_of("nn.Conv", option))
-    return f"F.{name}({{*}}{options})"
-
-
 @converts("Convolution", "Convolution_v1", "Deconvolution")
 def convolution(call: Call) -> Form:
     _check_layout(call)
@@ -70,8 +61,8 @@ def convolution(call: Call) -> Form:
         raise call.refuse("has three dimensions, for which MXNet has no float64 to compare with")
     kind, function = ("ConvTranspose", "conv_transpose") if is_transposed else ("Conv", "conv")
     args = _of_convolution(call, 1)
-    text = _function(f"{function}{spatial}d", args)
-    return Form(text, f"nn.{kind}{spatial}d", args, _state(call, "weight", "bias"))
+    options = "".join(f", {name}={args[name]!r}" for name in OPTIONS if args[name] != default_of("nn.Conv", name))
+    return Form(f"F.{function}{spatial}d({{*}}{options})", f"nn.{kind}{spatial}d", args, _state(call, "weight", "bias"))
 
 
 def _of_convolution(call: Call, first: int) -> dict[str, object]:
@@ -83,11 +74,11 @@ def _of_convolution(call: Call, first: int) -> dict[str, object]:
             "bias": len(call.node.inputs) > first + 1}
 
 
-@converts("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+@converts("_contrib_ModulatedDeformableConvolution")
 def deformable_convolution(call: Call) -> Form:
-    first = 3 if call.node.op == "_contrib_ModulatedDeformableConvolution" else 2
-    state = _state(call, "weight", "bias", first=first)
-    return Form(module="DeformableConv2d", args=_of_convolution(call, first), state=state)
+    """Its offsets and its mask come before its parameters."""
+    state = _state(call, "weight", "bias", first=3)
+    return Form(module="DeformableConv2d", args=_of_convolution(call, 3), state=state)
 
 
 @converts("FullyConnected")
@@ -119,11 +110,15 @@ def layer_norm(call: Call) -> Form:
 
 
 @converts("GroupNorm", "gluonops.group_norm")
-def group_norm(call: Call) -> Form:
+def group_norm(call: Call) -> Form | str:
+    """MXNet's own has one gamma for each group."""
     groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), Single(call.value("eps", 1e-5))
-    args = {"num_groups": groups, "num_channels": call.shapes[0][1], "eps": eps}
-    module = "nn.GroupNorm" if call.shapes[1][0] == call.shapes[0][1] else "GroupNorm"   # one gamma for each group
-    return Form(module=module, args=args, state=_state(call, "weight", "bias"))
+    channels = call.shapes[0][1]
+    if call.shapes[1][0] != channels:
+        parameters = [f"{{{place}}}.repeat_interleave({channels // groups})" for place in (1, 2)]
+        return f"F.group_norm({{0}}, {groups}, {', '.join(parameters)}, {eps!r})"
+    args = {"num_groups": groups, "num_channels": channels, "eps": eps}
+    return Form(module="nn.GroupNorm", args=args, state=_state(call, "weight", "bias"))
 
 
 @converts("gluonops.rms_norm", "gluonops.l2_normalize")
@@ -167,8 +162,7 @@ def pooling(call: Call) -> Form:
 
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
-    kernel, strides, pads, _ = call.window()
-    for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
+    for length, stride, pad, size, outputs in call.windows():
         if 2 * pad > length:
             raise call.refuse(f"pads {pad} for a kernel of {length}; expected half of it at most")
         if (outputs - 1) * stride >= size + pad:
@@ -193,13 +187,13 @@ def leaky_relu(call: Call) -> Form:
 
 @converts("Dropout")
 def dropout(call: Call) -> Form:
+    """Elements along some axes may share their fate."""
     if call.text("mode", "training") != "training":
         raise call.refuse("drops at inference as well")
-    rate = call.value("p", 0.5)
     axes = call.ints("axes", ())
-    if axes:
-        return Form(module="SharedDropout", args={"p": rate, "axes": axes})
-    return Form(module="nn.Dropout", args={"p": rate})
+    one_each = ", ".join(":1" if axis in axes else ":" for axis in range(max(axes, default=0) + 1))
+    text = f"{{0}} * {{self}}(torch.ones_like({{0}}[{one_each}]))" if axes else "{self}({0})"
+    return Form(module="nn.Dropout", args={"p": call.value("p", 0.5)}, call=text)
 
 
 @converts("softmax", "log_softmax", "softmin", "SoftmaxActivation", "gluonops.softmax")
@@ -229,21 +223,19 @@ def up_sampling(call: Call) -> Form:
 
 
 @converts("_contrib_BilinearResize2D")
-def bilinear_resize(call: Call) -> Form:
-    options = f"mode='bilinear', align_corners={call.flag('align_corners', True)}"
-    mode = call.text("mode", "size")
+def bilinear_resize(call: Call) -> str:
+    mode, scale = call.text("mode", "size"), call.value("scale_height")
     if 1 in call.shape[2:] and call.shape[2:] != call.shapes[0][2:]:
         raise call.refuse("resizes to one pixel")
-    if mode == "like":
-        return Form(f"F.interpolate({{0}}, size={{1}}.shape[2:], {options})")
-    if mode != "size":
+    if mode not in ("size", "like"):
         raise call.refuse(f"has the mode {mode}; expected size or like")
-    if call.value("scale_height") is not None:
-        scales = float(call.value("scale_height")), float(call.value("scale_width", 1.0))
+    size = "size={1}.shape[2:]" if mode == "like" else f"size={one(call.shape[2:])}"
+    if mode == "size" and scale is not None:
+        scales = float(scale), float(call.value("scale_width", 1.0))
         if any(scale != int(scale) for scale in scales):
             raise call.refuse("has a scale that is no integer")
-        return Form(f"F.interpolate({{0}}, scale_factor={one(scales)}, {options})")
-    return Form(f"F.interpolate({{0}}, size={one(call.shape[2:])}, {options})")
+        size = f"scale_factor={one(scales)}"
+    return f"F.interpolate({{0}}, {size}, mode='bilinear', align_corners={call.flag('align_corners', True)})"
 
 
 @converts("RNN")

@@ -1,10 +1,9 @@
 """Converters of losses, whose torch code is in ``losses.txt``. A net has them if it is written for training."""
 from __future__ import annotations
 
-from typing import Any
-
 from ...core import registry
 from ..graph import Node, our_name
+from ..rules import attributes_of
 from .registry import Call, Single, arguments_of, converts, number
 
 FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
@@ -18,7 +17,7 @@ def function(call: Call) -> str:
     name = our_name(call.node)
     known = arguments_of(name)
     return call.snippet(name, **{key: list(value) if isinstance(value, tuple) else value
-                                 for key, value in _attributes(call.node).items() if key in known})
+                                 for key, value in attributes_of(call.node)._asdict().items() if key in known})
 
 
 def lacks_arguments(node: Node) -> bool:
@@ -26,14 +25,9 @@ def lacks_arguments(node: Node) -> bool:
     name = our_name(node)
     if name not in FUNCTIONS:
         return False
-    op, known, values = registry.get(name).op, arguments_of(name), _attributes(node)
+    op, known, values = registry.get(name).op, arguments_of(name), attributes_of(node)._asdict()
     return any(attr.name not in known and values[attr.name] != attr.default for attr in op.attrs
                if attr.name != "parts")   # that is a second output, which may be read by nothing
-
-
-def _attributes(node: Node) -> dict[str, Any]:
-    op = registry.get(our_name(node)).op
-    return op.parse({attr.name: node.attrs[attr.name] for attr in op.attrs if attr.name in node.attrs})._asdict()
 
 
 @converts("gluonops.softmax_cross_entropy")
@@ -59,9 +53,7 @@ def softmax_output(call: Call) -> str:
     scale, normalization = number(Single(call.value("grad_scale", 1.0))), call.text("normalization", "null")
     is_map = call.flag("multi_output")
     if call.shapes[0] == call.shapes[1]:
-        if normalization != "null" or is_map:
-            raise call.refuse("has dense labels with multi_output or a normalization")
-        return f"GivenGradient.apply({{0}}, {{0}}.softmax(-1), {scale} * ({{0}}.softmax(-1) - {{1}}))"
+        raise call.refuse("has dense labels")
     if call.ndim > 2 and not is_map and not call.flag("preserve_shape"):
         raise call.refuse("takes the softmax over several axes")
     options = f", {1 if is_map else -1}"
@@ -73,18 +65,6 @@ def softmax_output(call: Call) -> str:
         scale += " / {1}.numel()" if normalization == "batch" else " / {1}[0].numel()"
     options += f", grad_scale={scale}" if scale != "1" else ""
     return f"softmax_output({{0}}, {{1}}{options})"
-
-
-@converts("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
-def regression_output(call: Call) -> str:
-    kind = call.node.op[:-len("RegressionOutput")].lower()
-    return call.snippet("regression_output", kind, Single(call.value("grad_scale", 1.0)))
-
-
-@converts("SVMOutput")
-def svm_output(call: Call) -> str:
-    margin, scale = (Single(call.value(name, 1.0)) for name in ("margin", "regularization_coefficient"))
-    return call.snippet("svm_output", margin, scale, not call.flag("use_linear"))
 
 
 @converts("MakeLoss", "make_loss")

@@ -1,7 +1,7 @@
 """Converters of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
 from __future__ import annotations
 
-from ..rules import sizes_of_reshape
+from ..rules import names_of, sizes_of_reshape
 from .registry import CONVERTERS, Call, Form, Single, converts, number, one
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
@@ -10,48 +10,39 @@ SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "e
         "trunc", "zeros_like")
 UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
          "gluonops.abs": "abs"}
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}   # see :func:`divide` for integers
-ELEMENTWISE = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div",
-               "power": "_power"}
-SCALAR = {"add": "_plus_scalar", "sub": "_minus_scalar", "mul": "_mul_scalar", "div": "_div_scalar",
-          "power": "_power_scalar"}
+# Of two inputs. See :func:`divide` for integers. Not torch.maximum, which halves the gradient between equal numbers:
+# MXNet's first input gets it.
+ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
                "lesser_equal": "<="}
-# Not torch.maximum, which halves the gradient between equal numbers: MXNet's first input gets it.
-LARGER, SMALLER = "torch.where({0} >= {1}, {0}, {1})", "torch.where({0} <= {1}, {0}, {1})"
+OF_TWO = {
+    **{name: f"{{0}} {symbol} {{1}}" for name, symbol in ARITHMETIC.items()},
+    **{name: f"({{0}} {symbol} {{1}}).to({{0}}.dtype)" for name, symbol in COMPARISONS.items()},
+    **{f"logical_{name}": f"(({{0}} != 0) {symbol} ({{1}} != 0)).to({{0}}.dtype)"
+       for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^"))},
+    "maximum": "torch.where({0} >= {1}, {0}, {1})", "minimum": "torch.where({0} <= {1}, {0}, {1})",
+    "mod": "torch.remainder({0}, {1})"}
 
 for _name, _function in UNARY.items():
     CONVERTERS[_name] = f"torch.{_function}({{0}})"
-for _name, _symbol in SYMBOLS.items():
-    CONVERTERS[ELEMENTWISE[_name]] = CONVERTERS[f"broadcast_{_name}"] = f"{{0}} {_symbol} {{1}}"
-    CONVERTERS[SCALAR[_name]] = f"{{0}} {_symbol} <scalar>"
-    CONVERTERS[f"_r{SCALAR[_name][1:]}"] = f"<scalar> {_symbol} {{0}}"
-for _name, _symbol in (("and", "&"), ("or", "|"), ("xor", "^")):
-    CONVERTERS[f"_logical_{_name}"] = CONVERTERS[f"broadcast_logical_{_name}"] = \
-        f"(({{0}} != 0) {_symbol} ({{1}} != 0)).to({{0}}.dtype)"
-    CONVERTERS[f"_logical_{_name}_scalar"] = f"(({{0}} != 0) {_symbol} (<scalar> != 0)).to({{0}}.dtype)"
-for _name, _symbol in COMPARISONS.items():
-    CONVERTERS[f"_{_name}"] = CONVERTERS[f"broadcast_{_name}"] = f"({{0}} {_symbol} {{1}}).to({{0}}.dtype)"
-    CONVERTERS[f"_{_name}_scalar"] = f"({{0}} {_symbol} <scalar>).to({{0}}.dtype)"
+for _operation, _text in OF_TWO.items():
+    _same, _broadcast, _scalar, *_front = names_of(_operation)
+    CONVERTERS[_same] = CONVERTERS[_broadcast] = _text
+    CONVERTERS[_scalar] = _text.replace("{1}", "<scalar>")
+    CONVERTERS.update(dict.fromkeys(_front, _text.replace("{0}", "<scalar>").replace("{1}", "{0}")))
 CONVERTERS.update({
     "_copy": "{0}",
     "rint": "torch.ceil({0} - 0.5)",   # of a half the number below; torch.round returns the even one
     "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # of a half the number farther from 0
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
-    "_maximum": LARGER,
-    "_minimum": SMALLER,
-    "broadcast_maximum": LARGER,
-    "broadcast_minimum": SMALLER,
     "_maximum_scalar": "{0}.clamp(min=<scalar>)",
     "_minimum_scalar": "{0}.clamp(max=<scalar>)",
-    "_mod": "torch.remainder({0}, {1})",
-    "broadcast_mod": "torch.remainder({0}, {1})",
-    "_mod_scalar": "torch.remainder({0}, <scalar>)",
     "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar>), {0})",
     "logical_not": "({0} == 0).to({0}.dtype)",
     "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
+    "_contrib_div_sqrt_dim": "{0} / {0}.shape[-1] ** 0.5",
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
@@ -61,7 +52,6 @@ CONVERTERS.update({
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
     "tile": "{0}.tile(<reps>)",
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
-    "slice_axis": lambda call: "{0}" + _index({call.axis(): _part(call.value("begin"), call.value("end"))}),
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
     "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
@@ -234,35 +224,29 @@ def split(call: Call) -> Form:
 
 
 def _index(parts: dict[int, str]) -> str:
-    """The index that takes a part along some axes, such as ``[:, 2:4]``."""
-    return "[" + ", ".join(parts.get(axis, ":") for axis in range(max(parts) + 1)) + "]"
+    """What takes a part along some axes, such as ``{0}[:, 2:4]``."""
+    return "{0}" + f"[{', '.join(parts.get(axis, ':') for axis in range(max(parts) + 1))}]" if parts else "{0}"
 
 
-def _part(begin: object, end: object, step: object = 1) -> str:
-    first = "" if begin in (None, 0) else begin
-    last = "" if end is None else end
-    return f"{first}:{last}" if step in (None, 1) else f"{first}:{last}:{step}"
-
-
-@converts("slice")
+@converts("slice", "slice_axis")
 def slice_(call: Call) -> str:
-    begins, ends = call.ints("begin", ()), call.ints("end", ())
-    steps = call.ints("step", (1,) * len(begins))
-    if any(step is not None and step < 0 for step in steps):
-        raise call.refuse("has a negative step")
-    bounds = {axis: each for axis, each in enumerate(zip(begins, ends, steps)) if each != (None, None, 1)}
-    return "{0}" + _index({axis: _part(*each) for axis, each in bounds.items()}) if bounds else "{0}"
+    texts = {}
+    for axis, (begin, end, step) in call.bounds().items():
+        step = step or 1
+        if step < 0:
+            raise call.refuse("has a negative step")
+        text = f"{begin or ''}:{'' if end is None else end}" + (f":{step}" if step > 1 else "")
+        if text != ":":
+            texts[axis % call.ndim] = text
+    return _index(texts)
 
 
 @converts("slice_like", "Crop")
 def slice_like(call: Call) -> str:
-    if call.node.op == "Crop":
-        if call.ints("offset", (0, 0)) != (0, 0) or call.flag("center_crop") or len(call.node.inputs) != 2:
-            raise call.refuse("crops away from the corner")
-        axes = (2, 3)
-    else:
-        axes = [axis % call.ndim for axis in call.ints("axes", tuple(range(call.ndim)))]
-    return "{0}" + _index({axis: f":{{1}}.shape[{axis}]" for axis in axes})
+    if call.node.op == "Crop" and (call.ints("offset", (0, 0)) != (0, 0) or call.flag("center_crop")
+                                   or len(call.node.inputs) != 2):
+        raise call.refuse("crops away from the corner")
+    return _index({axis: f":{{1}}.shape[{other}]" for axis, other in call.matched_axes().items()})
 
 
 @converts("gluonops.tile")
@@ -290,10 +274,9 @@ def broadcast(call: Call) -> str:
 
 @converts("broadcast_like")
 def broadcast_like(call: Call) -> str:
-    axes, others = (call.ints(name, ()) for name in ("lhs_axes", "rhs_axes"))
-    if not axes:
+    if not call.ints("lhs_axes", ()):
         return "{0}.expand_as({1})"
-    sizes = {axis % call.ndim: f"{{1}}.shape[{other}]" for axis, other in zip(axes, others)}
+    sizes = {axis: f"{{1}}.shape[{other}]" for axis, other in call.matched_axes().items()}
     return f"{{0}}.expand({', '.join(sizes.get(axis, '-1') for axis in range(call.ndim))})"
 
 
@@ -313,10 +296,7 @@ def pad(call: Call) -> str:
 
 @converts("space_to_depth", "depth_to_space", "gluonops.reorg")
 def reorg(call: Call) -> str:
-    if call.node.op in ("space_to_depth", "depth_to_space"):
-        size, mode, is_reverse = call.value("block_size"), "DCR", call.node.op == "depth_to_space"
-    else:
-        size, mode, is_reverse = call.value("stride"), call.text("mode", "darknet"), call.flag("reverse")
+    size, mode, is_reverse = call.reorg()
     if mode == "CRD":
         return f"F.pixel_{'' if is_reverse else 'un'}shuffle({{0}}, {size})"
     if is_reverse:
@@ -333,13 +313,10 @@ def first_state(call: Call) -> str:
 
 @converts("_contrib_arange_like")
 def arange_like(call: Call) -> str:
-    axis = call.value("axis")
-    if axis is None or call.value("repeat", 1) != 1:
-        raise call.refuse("counts the elements of all axes")
-    start, step = number(call.value("start", 0.0)), number(float(call.value("step", 1.0)))
-    count = f"torch.arange({{0}}.shape[{axis}], dtype={{0}}.dtype, device={{0}}.device)"
-    count = count if step == "1" else f"{step} * {count}"
-    return count if start == "0" else f"{start} + {count}"
+    numbers = [call.value(name, default) for name, default in (("start", 0), ("step", 1), ("repeat", 1))]
+    if call.value("axis") is None or numbers != [0, 1, 1]:
+        raise call.refuse("counts otherwise than along an axis, from 0 in steps of 1")
+    return "torch.arange({0}.shape[<axis>], dtype={0}.dtype, device={0}.device)"
 
 
 @converts("_contrib_index_array")

@@ -133,7 +133,7 @@ NETS = {
                               nn.BatchNorm(use_global_stats=True), gops.nn.L2Normalize(), gops.nn.RMSNorm(axis=1),
                               gluon.contrib.nn.SyncBatchNorm()),
     "norms_of_axes": lambda: sequence(nn.BatchNorm(axis=-1), nn.Conv2D(4, 3), nn.BatchNorm(axis=2, scale=False),
-                                      nn.LayerNorm(axis=1)),
+                                      nn.GroupNorm(2), nn.LayerNorm(axis=1)),
     "activations": lambda: sequence(nn.LeakyReLU(0.1), nn.PReLU(), nn.ELU(0.7), nn.SELU(), nn.GELU(), nn.Swish(),
                                     gops.nn.Mish(), gops.nn.HardSwish(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(axis=1)),
     "deconvolutions": lambda: sequence(nn.Conv2DTranspose(6, 3, 2, 1, 1),

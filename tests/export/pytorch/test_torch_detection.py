@@ -75,17 +75,9 @@ CASES = {
     **{f"detections{number}": (lambda F, *inputs, options=options: detected(F, *inputs, **options), {
         "scores": (2, 4, COUNT), "offsets": (2, 4 * COUNT), "data": (2, 3, 4, 3)}, ())
        for number, options in enumerate(DETECTIONS)},
-    **{f"align{number}": (lambda F, *inputs, options=options: pooled(F, *inputs, **options), {**MAPS, **ROWS}, ())
-       for number, options in enumerate([{"aligned": True, "sample_ratio": 3}, {"position_sensitive": True}])},
-    **{f"psroi{groups}": (lambda F, data, regions, groups=groups: F.contrib.PSROIPooling(
-        data, regions_of(F, regions), spatial_scale=0.25, output_dim=3, pooled_size=4, group_size=groups), {
-        "data": (2, 3 * groups ** 2, 8, 10), **ROWS}, ()) for groups in (4, 2)},
+    "align": (lambda F, *inputs: pooled(F, *inputs, aligned=True, sample_ratio=3), {**MAPS, **ROWS}, ()),
     "gather": (lambda F, data, rows: F.gather_nd(data, F.reshape(rows, (2, -1))),
                {"data": (6, 4, 3), "rows": (2, 5)}, ()),
-    **{f"deformable{number}": (lambda F, x, offset, *parameters, options=options: F.contrib.DeformableConvolution(
-        x, 3.3 * offset + 0.007, *parameters, kernel=(3, 3), num_filter=6, **options), {
-        "x": (2, 4, 8, 9), "offset": (2, 18 * groups, *size)}, options)
-       for number, (options, size, groups) in enumerate(DEFORMABLE)},
     **{f"modulated{number}": (lambda F, *inputs, options=options: modulated(F, *inputs, **options), {
         "x": (2, 4, 8, 9), "offset": (2, 18 * groups, *size), "mask": (2, 9 * groups, *size)}, options)
        for number, (options, size, groups) in enumerate(DEFORMABLE)},
