@@ -26,8 +26,8 @@ class Class:
     - ``blocks``: its instances; ``template``: one that has all modules, whose source is that of the class.
     - ``structure``: of blocks that have all modules; ``place``: of the item that others lack, None if none does.
     - ``parameters``: of its constructor -> default, None for none.
-    - ``expressions``: an argument of one of the template's modules -> what of the parameters it is.
-    - ``optional``: module of the template -> the parameter that says whether it is there.
+    - ``expressions``: an argument of one of the template's modules -> what of the parameters it is; of an optional
+      module also IDENTITY -> the parameter that says whether it is there.
     - ``is_sequential``: whether it derives from ``nn.Sequential``.
     """
 
@@ -38,7 +38,6 @@ class Class:
         self.name = ""
         self.parameters: dict[str, Any] = {}
         self.expressions: dict[tuple[int, str], str] = {}
-        self.optional: dict[Module, str] = {}
         self.is_sequential = False
 
     def adapts(self, block: Block, structure: tuple) -> bool:
@@ -84,7 +83,7 @@ class Class:
                     self.expressions[id(owner), name] = self._expression(values, vectors, name, module, owner)
         if optional:
             name = (optional.name or optional.usual_name) if self.is_sequential else optional.attribute
-            self.optional[optional], self.parameters[name] = name, False
+            self.expressions[id(optional), IDENTITY], self.parameters[name] = name, False
             vectors[name] = [each.kind != IDENTITY for each in instances[optional]]
         ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)
         self.parameters = {name: self.parameters[name] for name in ordered}

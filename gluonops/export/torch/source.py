@@ -63,14 +63,16 @@ def _used_snippets(body: str) -> list[str]:
 
 def _class_source(owner: Class, inputs: list[str] | None) -> str:
     """The source of a class. ``inputs``: names for the inputs, None for the usual ones."""
-    block = owner.template
-    constructor = _constructor(owner.parameters)
+    block, base = owner.template, SEQUENTIAL if owner.is_sequential else "nn.Module"
+    arguments = ["self", *(name if default is None else f"{name}={default!r}"
+                           for name, default in owner.parameters.items())]
+    constructor = _wrapped([f"def __init__({', '.join(arguments)}):"], 4)
+    lines = [f"class {owner.name}({base}):"]
     if owner.is_sequential:
-        lines = [f"super().__init__({', '.join(_layers(owner))})"]
-        return "\n".join([f"class {owner.name}(nn.Sequential):", constructor, *_wrapped(lines, 8)])
-    lines = [f"class {owner.name}(nn.Module):"]
+        layers = ", ".join(_children(block.children, owner.expressions))
+        return "\n".join([*lines, *constructor, *_wrapped([f"super().__init__({layers})"], 8)])
     if block.children:
-        lines += [constructor, "        super().__init__()", *_assignments(owner), ""]
+        lines += [*constructor, *_wrapped(["super().__init__()", *_assignments(owner)], 8), ""]
     names = inputs or _names_of_inputs(block)
     lines.append(f"    def forward({', '.join(['self', *names])}):")
     return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
@@ -84,86 +86,43 @@ def _names_of_inputs(block: Block) -> list[str]:
     return [*block.names, *others][:len(block.inputs)]
 
 
-def _constructor(parameters: dict[str, object]) -> str:
-    """The line, or the three lines, that begin a constructor."""
-    arguments = ", ".join(["self", *(name if default is None else f"{name}={default!r}"
-                                     for name, default in parameters.items())])
-    line = f"    def __init__({arguments}):"
-    return line if len(line) <= WIDTH else f"    def __init__(\n        {arguments}\n    ):"
-
-
-def _layers(owner: Class) -> list[str]:
-    """The arguments of the constructor of ``nn.Sequential``, for a class that derives from it."""
-    layers = owner.template.children
-    if not owner.optional:
-        return _children(layers, owner.expressions)
-    texts = [module_source(module, owner.expressions) for module in layers]
-    return [f"{text} if {owner.optional[module]} else {IDENTITY}()" if module in owner.optional else text
-            for module, text in zip(layers, texts)]
-
-
 def _assignments(owner: Class) -> list[str]:
     """The lines of a constructor that make the modules. A parameter that two of them have is that of the first one."""
     lines, holders = [], {}
     for module in owner.template.children:
-        target, text = f"self.{module.attribute}", module_source(module, owner.expressions)
+        target = f"self.{module.attribute}"
         paths = {variable: f"{target}.{name}".rstrip(".") for name, variable in module.state.items()}
         ties = [f"{path} = {holders[variable]}" for variable, path in paths.items() if variable in holders]
         holders = {**paths, **holders}
-        if module in owner.optional:
-            lines += [f"        {target} = {IDENTITY}()", f"        if {owner.optional[module]}:",
-                      *_wrapped([f"{target} = {text}"], 12)]
-        else:
-            lines += _wrapped([*([] if ties and module.kind == PARAMETER else [f"{target} = {text}"]), *ties], 8)
+        if not ties or module.kind != PARAMETER:
+            lines.append(f"{target} = {module_source(module, owner.expressions)}")
+        lines += ties
     return lines
 
 
 def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> str:
-    """The call of a constructor. ``expressions``: arguments that are written as an expression of parameters."""
-    if module.kind == SEQUENTIAL:
-        return f"{SEQUENTIAL}({', '.join(_children(module.children, expressions))})"
+    """The call of a constructor. ``expressions``: see :class:`.classes.Class`."""
     texts = {name: expressions.get((id(module), name), repr(value)) for name, value in module.args.items()}
-    if module.kind == PARAMETER:
-        is_trained = "" if module.args["requires_grad"] else ", requires_grad=False"
-        return f"nn.Parameter(torch.empty({texts['shape']}){is_trained})"
-    defaults = {name: module.default(name) for name in texts}
-    arguments = [text if defaults[name] is None else f"{name}={text}" for name, text in texts.items()
-                 if text != repr(defaults[name])]
-    return f"{module.kind}({', '.join(arguments)})"
+    if module.kind == SEQUENTIAL:
+        arguments = _children(module.children, expressions)
+    elif module.kind == PARAMETER:
+        is_trained = [] if module.args["requires_grad"] else ["requires_grad=False"]
+        arguments = [f"torch.empty({texts['shape']})", *is_trained]
+    else:
+        defaults = {name: module.default(name) for name in texts}
+        arguments = [text if defaults[name] is None else f"{name}={text}" for name, text in texts.items()
+                     if text != repr(defaults[name])]
+    call, switch = f"{module.kind}({', '.join(arguments)})", expressions.get((id(module), IDENTITY))
+    return f"{call} if {switch} else {IDENTITY}()" if switch else call
 
 
 def _children(children: list[Module], expressions: dict) -> list[str]:
-    """The modules of an ``nn.Sequential``; those that are equal, or whose numbers grow evenly, as a loop."""
-    texts, rest = [], list(children)
-    while rest:
-        run = _run(rest, expressions)
-        texts.append(_loop(run) if len(run) >= SHORTEST_RUN else module_source(rest[0], expressions))
-        del rest[:len(run) if len(run) >= SHORTEST_RUN else 1]
+    """The modules of an ``nn.Sequential``; equal ones as a loop."""
+    texts = []
+    for text, equal in itertools.groupby(module_source(child, expressions) for child in children):
+        count = len(list(equal))
+        texts += [f"*({text} for _ in range({count}))"] if count >= SHORTEST_RUN else [text] * count
     return texts
-
-
-def _run(modules: list[Module], expressions: dict) -> list[Module]:
-    """The modules at the beginning that are equal but for numbers that grow evenly."""
-    run = list(itertools.takewhile(
-        lambda module: module.key() == modules[0].key()
-        and not any((id(owner), name) in expressions for owner, name in module.slots()), modules))
-    steps = [_steps(*pair) for pair in zip(run, run[1:])]
-    return run[:1 + len(list(itertools.takewhile(lambda step: step is not None and step == steps[0], steps)))]
-
-
-def _steps(first: Module, second: Module) -> list | None:
-    """By how much each argument grows from one module to the next; None if one changes otherwise."""
-    pairs = list(zip(first.values(), second.values()))
-    if any(type(value) is not int for before, after in pairs if before != after for value in (before, after)):
-        return None
-    return [0 if before == after else after - before for before, after in pairs]
-
-
-def _loop(run: list[Module]) -> str:
-    """A generator that makes the modules."""
-    grown = {(id(owner), name): f"{owner.args[name]} {'+' if step > 0 else '-'} {abs(step)} * i"
-             for (owner, name), step in zip(run[0].slots(), _steps(*run[:2])) if step}
-    return f"*({module_source(run[0], grown)} for {'i' if grown else '_'} in range({len(run)}))"
 
 
 def _forward(block: Block, names: list[str]) -> list[str]:
