@@ -8,6 +8,7 @@ call of the same block shares its parameters) is dissolved in the one around.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Iterator
@@ -52,10 +53,14 @@ class Scope:
     def __post_init__(self) -> None:
         self.calls = [self]
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> list[Node]:
         """The nodes in it, in any depth."""
-        for item in self.items:
-            yield from _nodes_of(item)
+        return [node for item in self.items for node in _nodes_of(item)]
+
+    @functools.cached_property
+    def inside(self) -> set[Node]:
+        """The nodes in it, which do not change when the scopes in it do."""
+        return set(self.nodes())
 
     def scopes(self) -> Iterator[Scope]:
         """This one and the scopes in it, in any depth."""
@@ -75,45 +80,41 @@ class Recorder:
     A mark is a number in ``calls``. Names do not tell calls apart: a block that is called twice gives them twice.
     """
 
-    def __init__(self, net: mx.gluon.Block):
+    def __init__(self):
         self.calls = []
-        self._open = []   # calls that have not returned, and MXNet's scopes of their marks
-        self._handles = []
-        for block in dict.fromkeys(_descendants(net)):   # one may be in several others
-            self._handles += [block.register_forward_pre_hook(self._enter), block.register_forward_hook(self._leave)]
+        self._around = None   # the call that has not returned
 
     def __enter__(self) -> Recorder:
+        mx.gluon.HybridBlock.__call__ = lambda block, *inputs: self._called(block, inputs)
         return self
 
     def __exit__(self, *error: object) -> None:
-        for handle in self._handles:
-            handle.detach()
-        while self._open:   # the trace has failed
-            self._leave(*[None] * 3)
+        del mx.gluon.HybridBlock.__call__   # that of the base class follows
 
-    def _enter(self, block: mx.gluon.Block, inputs: tuple) -> None:
+    def _called(self, block: mx.gluon.HybridBlock, inputs: tuple) -> object:
+        """Call a block."""
+        around, mark = self._around, {MARK: str(len(self.calls))}
         call = Scope("net", type(block).__name__, block, _named_arguments(block, inputs))
-        if not self._open and list(_symbols(inputs)):
-            for parameter in block.collect_params().values():
-                parameter.var()   # Gluon keeps it: it gets no mark
-        if self._open:
-            around, _ = self._open[-1]
+        if around:
             call.name = _attribute(around.block, block)
             call.path = (*around.path, call)
-        mark = mx.AttrScope(**{MARK: str(len(self.calls))})
-        mark.__enter__()
+        elif list(_symbols(inputs)):
+            for parameter in block.collect_params().values():
+                parameter.var()   # Gluon keeps it: it gets no mark
         self.calls.append(call)
-        self._open.append((call, mark))
-
-    def _leave(self, block: mx.gluon.Block, inputs: tuple, outputs: object) -> None:
-        call, mark = self._open.pop()
-        mark.__exit__(None, None, None)
+        self._around = call
+        try:
+            with mx.AttrScope(**mark):
+                outputs = mx.gluon.Block.__call__(block, *inputs)
+        finally:
+            self._around = around
         if isinstance(block, mx.gluon.SymbolBlock):   # it copies nodes that were made before
             for symbol in _symbols(outputs):
                 variables = set(symbol.list_inputs())
                 for output in symbol.get_internals():
                     if output.attr(MARK) is None and output.name not in variables:
-                        output._set_attr(**{MARK: str(self.calls.index(call))})
+                        output._set_attr(**mark)
+        return outputs
 
     def call_of(self, node: Node) -> Scope | None:
         """The call that has made a node; None for one that is made later."""
@@ -138,13 +139,11 @@ def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
 
     Gluon may know a block by a number only.
     """
-    own = next((name for name, value in vars(block).items() if value is child), "")
-    if own or child in block._children.values():
-        return own
-    for name, value in vars(block).items():
-        if isinstance(value, mx.gluon.Block) and child in _descendants(value):
-            return re.sub("(?<=[^s])s$", "", name)
-    return ""
+    holders = {name: value for name, value in vars(block).items() if isinstance(value, mx.gluon.Block)}
+    names = [name for name, value in holders.items() if value is child]
+    if child not in block._children.values():
+        names += [re.sub("(?<=[^s])s$", "", name) for name, value in holders.items() if child in _descendants(value)]
+    return next(iter(names), "")
 
 
 def _descendants(block: mx.gluon.Block) -> list[mx.gluon.Block]:
@@ -165,18 +164,16 @@ def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:
     """The scopes of a graph. ``parameters``: the names of its parameters and states."""
     root = Scope("net", "Net")
-    known, readers = {(): root}, graph.readers()
+    known, readers = {}, graph.readers()
     paths = _paths(graph, recorder, readers)
-    for node in graph.nodes():
-        if node.is_variable:
-            continue
-        path = paths[node]
-        for depth in range(1, len(path) + 1):
-            if path[:depth] not in known:
-                step = path[depth - 1]
-                known[path[:depth]] = step if isinstance(step, Scope) else Scope(*step)
-                known[path[:depth - 1]].items.append(known[path[:depth]])
-        known[path].items.append(node)
+    for node in filter(forms.get, graph.nodes()):
+        scope = root
+        for step in paths[node]:
+            if (scope, step) not in known:
+                known[scope, step] = step if isinstance(step, Scope) else Scope(*step)
+                scope.items.append(known[scope, step])
+            scope = known[scope, step]
+        scope.items.append(node)
     _join_calls(root, parameters, forms)
     _dissolve_impossible(root, readers, parameters)
     _simplify(root)
@@ -213,27 +210,21 @@ def _join_calls(root: Scope, parameters: set[str], forms: dict[Node, Form]) -> N
         if scope.block is not None:
             groups.setdefault(scope.block, []).append(scope)
     for scopes in groups.values():
-        images = [_images(scopes[0], scope, parameters, forms) for scope in scopes]
-        if None not in images:
-            for scope, found in zip(scopes, images):
-                scope.calls, scope.images = scopes, found
+        described = [_described(scope, parameters, forms) for scope in scopes]
+        first, entries = described[0]
+        if all(steps == first for steps, _ in described):
+            for scope, (_, images) in zip(scopes, described):
+                scope.calls, scope.images = scopes, dict(zip(entries, images))
 
 
-def _images(first: Scope, other: Scope, parameters: set[str], forms: dict[Node, Form]) -> dict[Entry, Entry] | None:
-    """See :class:`Scope`; None if the scopes do not compute the same."""
-    nodes = dict(zip(first.nodes(), other.nodes()))
-    if not len(nodes) == len(list(first.nodes())) == len(list(other.nodes())):
-        return None
-    images = {(node, place): (image, place) for node, image in nodes.items() for place in range(forms[node].outputs)}
-    for node, image in nodes.items():
-        if forms[node] != forms[image] or len(node.inputs) != len(image.inputs):
-            return None
-        for entry, found in zip(node.inputs, image.inputs):
-            if entry[0].name in parameters:
-                images[entry] = entry
-            if images.setdefault(entry, found) != found:
-                return None
-    return images
+def _described(scope: Scope, parameters: set[str], forms: dict[Node, Form]) -> tuple[list, list[Entry]]:
+    """The steps of a scope, which are equal if two compute the same, and the outputs that it reads and makes."""
+    nodes = scope.nodes()
+    made = [(node, place) for node in nodes for place in range(forms[node].outputs)]
+    read = [entry for node in nodes for entry in node.inputs]
+    entries = list(dict.fromkeys([*made, *read]))
+    numbers = {entry: entry[0].name if entry[0].name in parameters else place for place, entry in enumerate(entries)}
+    return [(forms[node], [numbers[entry] for entry in node.inputs]) for node in nodes], entries
 
 
 def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
@@ -261,22 +252,13 @@ def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
 
 
 def _can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
-    inside = set(scope.nodes())
-    sharing = {node for call in scope.calls for node in call.nodes()}
-    for node in inside:
-        for source, _ in node.inputs:
-            is_parameter = source.is_variable and source.name in parameters
-            if is_parameter and not sharing.issuperset(readers[source]):
-                return False
-    seen, waiting = set(), [reader for node in inside for reader in readers[node] if reader not in inside]
-    while waiting:   # the nodes behind it
-        node = waiting.pop()
-        if node in inside:
-            return False
-        if node is not None and node not in seen:
-            seen.add(node)
-            waiting += readers[node]
-    return True
+    """Whether no data leave a scope and come back, and only calls of the same block read its parameters."""
+    calls = set().union(*(call.inside for call in scope.calls))
+    read = [entry for node in scope.inside for entry in node.inputs]
+    if any(source.name in parameters and not calls.issuperset(readers[source]) for source, _ in read):
+        return False
+    before = set(Graph(read, {}).nodes()) - scope.inside
+    return not any(source in scope.inside for node in before for source, _ in node.inputs)
 
 
 def _in_a_circle(root: Scope) -> list[Scope]:
@@ -289,24 +271,22 @@ def _in_a_circle(root: Scope) -> list[Scope]:
 
 
 def _nodes_of(item: Scope | Node) -> list[Node]:
-    return list(item.nodes()) if isinstance(item, Scope) else [item]
+    return item.nodes() if isinstance(item, Scope) else [item]
 
 
 def _in_order(scope: Scope) -> tuple[list, list]:
     """The items so that each comes behind what it reads, and those for which there is no such order."""
     owner = {node: item for item in scope.items for node in _nodes_of(item)}
-    needed = {}
-    for item in scope.items:
-        sources = {owner.get(source) for node in _nodes_of(item) for source, _ in node.inputs}
-        needed[item] = sources - {None, item}
-    ordered, rest = [], list(scope.items)
+    needed = {item: {owner.get(source) for node in _nodes_of(item) for source, _ in node.inputs} - {None, item}
+              for item in scope.items}
+    ordered, rest = {}, list(scope.items)
     while rest:
-        ready = next((item for item in rest if needed[item].issubset(ordered)), None)
+        ready = next((item for item in rest if needed[item] <= ordered.keys()), None)
         if ready is None:
             break
-        ordered.append(ready)
+        ordered[ready] = None
         rest.remove(ready)
-    return ordered, rest
+    return list(ordered), rest
 
 
 def _simplify(scope: Scope) -> None:
@@ -327,11 +307,12 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
     """Make a scope of each convolution and the layers behind it, where enough of them are alike."""
     groups = []
     for item in scope.items:
-        if groups and _is_behind(item, groups[-1], readers):
+        first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
+        if _op(first) == "Convolution" and _op(item) in BEHIND_CONVOLUTION and readers[last] == [item]:
             groups[-1].append(item)
         else:
             groups.append([item])
-    kinds = [tuple(item.op if isinstance(item, Node) else "" for item in group) for group in groups]
+    kinds = [tuple(map(_op, group)) for group in groups]
     if len(set(kinds)) == 1:   # the scope is one of them, or has nothing else
         return
     scope.items = []
@@ -341,8 +322,6 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
         scope.items += [block] if is_block else group
 
 
-def _is_behind(item: Scope | Node, group: list, readers: dict) -> bool:
-    """Whether an item is the only reader of a group that begins with a convolution, and belongs to it."""
-    nodes = [item, *group]
-    return (all(isinstance(node, Node) for node in nodes) and group[0].op == "Convolution"
-            and item.op in BEHIND_CONVOLUTION and readers[group[-1]] == [item])
+def _op(item: Scope | Node | None) -> str:
+    """The operator of a node; empty for a scope."""
+    return item.op if isinstance(item, Node) else ""

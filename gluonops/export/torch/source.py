@@ -2,17 +2,19 @@
 from __future__ import annotations
 
 import ast
+import collections
+import itertools
 import re
-from collections.abc import Iterator
 
-from .blocks import IDENTITY, INPUT, NAMES, PARAMETER, SEQUENTIAL, Block, Class, Item, Module, Ref
-from .registry import default_of, plain, snippets
+from .blocks import IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
+from .classes import Class
+from .registry import plain, snippets
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
-TOKEN = re.compile("\0[^\0]+\0")   # of a variable in an expression; see :meth:`_Forward._token`
+TOKEN = re.compile(r"{(\d+)}")   # of what a text reads
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
@@ -61,29 +63,19 @@ def _used_snippets(body: str) -> list[str]:
 
 def _class_source(owner: Class, inputs: list[str] | None) -> str:
     """The source of a class. ``inputs``: names for the inputs, None for the usual ones."""
-    block = owner.template
-    constructor = _constructor(owner.parameters)
+    block, base = owner.template, SEQUENTIAL if owner.is_sequential else "nn.Module"
+    arguments = ["self", *(name if default is None else f"{name}={default!r}"
+                           for name, default in owner.parameters.items())]
+    constructor = _wrapped([f"def __init__({', '.join(arguments)}):"], 4)
+    lines = [f"class {owner.name}({base}):"]
     if owner.is_sequential:
-        if owner.optional:
-            texts = [module_source(item.module, owner.expressions) for item in block.items]
-            texts = [f"{text} if {owner.optional[item]} else {IDENTITY}()" if item in owner.optional else text
-                     for item, text in zip(block.items, texts)]
-        else:
-            texts = _children([item.module for item in block.items], owner.expressions)
-        children = ", ".join(texts)
-        return "\n".join([f"class {owner.name}(nn.Sequential):", constructor,
-                          *_wrapped([f"super().__init__({children})"], 8)])
-    lines = [f"class {owner.name}(nn.Module):"]
-    modules = [item for item in block.items if item.own]
-    if modules:
-        lines += [constructor, "        super().__init__()"]
-        for item in modules:
-            lines += _assignment(owner, item)
-        lines.append("")
+        layers = ", ".join(_children(block.children, owner.expressions))
+        return "\n".join([*lines, *constructor, *_wrapped([f"super().__init__({layers})"], 8)])
+    if block.children:
+        lines += [*constructor, *_wrapped(["super().__init__()", *_assignments(owner)], 8), ""]
     names = inputs or _names_of_inputs(block)
-    lines.append(f"    def forward(self, {', '.join(names)}):" if names else "    def forward(self):")
-    lines += _wrapped(_Forward(block, names).lines(), 8)
-    return "\n".join(lines)
+    lines.append(f"    def forward({', '.join(['self', *names])}):")
+    return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
 
 
 def _names_of_inputs(block: Block) -> list[str]:
@@ -94,176 +86,104 @@ def _names_of_inputs(block: Block) -> list[str]:
     return [*block.names, *others][:len(block.inputs)]
 
 
-def _constructor(parameters: dict[str, object]) -> str:
-    """The line, or the three lines, that begin a constructor."""
-    arguments = ", ".join(["self", *(name if default is None else f"{name}={default!r}"
-                                     for name, default in parameters.items())])
-    line = f"    def __init__({arguments}):"
-    return line if len(line) <= WIDTH else f"    def __init__(\n        {arguments}\n    ):"
-
-
-def _assignment(owner: Class, item: Item) -> list[str]:
-    """The lines of a constructor that make the module of an item."""
-    name, text = item.attribute, module_source(item.module, owner.expressions)
-    if item not in owner.optional:
-        ties = {key: f"self.{owner.template.holder(other).attribute}.{place}".rstrip(".")
-                for key, (other, place) in item.module.ties.items()}
-        if item.module.kind == PARAMETER and ties:
-            return [f"        self.{name} = {ties['']}"]
-        return _wrapped([f"self.{name} = {text}", *(f"self.{name}.{key} = {text}" for key, text in ties.items())], 8)
-    return [f"        self.{name} = {IDENTITY}()", f"        if {name}:", *_wrapped([f"self.{name} = {text}"], 12)]
+def _assignments(owner: Class) -> list[str]:
+    """The lines of a constructor that make the modules. A parameter that two of them have is that of the first one."""
+    lines, holders = [], {}
+    for module in owner.template.children:
+        target = f"self.{module.attribute}"
+        paths = {variable: f"{target}.{name}".rstrip(".") for name, variable in module.state.items()}
+        ties = [f"{path} = {holders[variable]}" for variable, path in paths.items() if variable in holders]
+        holders = {**paths, **holders}
+        if not ties or module.kind != PARAMETER:
+            lines.append(f"{target} = {module_source(module, owner.expressions)}")
+        lines += ties
+    return lines
 
 
 def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> str:
-    """The call of a constructor. ``expressions``: arguments that are written as an expression of parameters."""
-    if module.kind == PARAMETER:
-        shape = expressions.get((id(module), "shape"), module.args["shape"])
-        is_trained = "" if module.args["requires_grad"] else ", requires_grad=False"
-        return f"nn.Parameter(torch.empty({shape}){is_trained})"
+    """The call of a constructor. ``expressions``: see :class:`.classes.Class`."""
+    texts = {name: expressions.get((id(module), name), repr(value)) for name, value in module.args.items()}
     if module.kind == SEQUENTIAL:
-        return f"{SEQUENTIAL}({', '.join(_children(module.children, expressions))})"
-    texts = []
-    for name, value in module.args.items():
-        default = module.block.owner.parameters[name] if module.block else default_of(module.kind, name)
-        text = expressions.get((id(module), name), repr(value))
-        if default is None:
-            texts.append(text)
-        elif text != repr(default):
-            texts.append(f"{name}={text}")
-    return f"{module.kind}({', '.join(texts)})"
+        arguments = _children(module.children, expressions)
+    elif module.kind == PARAMETER:
+        is_trained = [] if module.args["requires_grad"] else ["requires_grad=False"]
+        arguments = [f"torch.empty({texts['shape']})", *is_trained]
+    else:
+        defaults = {name: module.default(name) for name in texts}
+        arguments = [text if defaults[name] is None else f"{name}={text}" for name, text in texts.items()
+                     if text != repr(defaults[name])]
+    call, switch = f"{module.kind}({', '.join(arguments)})", expressions.get((id(module), IDENTITY))
+    return f"{call} if {switch} else {IDENTITY}()" if switch else call
 
 
 def _children(children: list[Module], expressions: dict) -> list[str]:
-    """The modules of an ``nn.Sequential``; those that are equal, or whose numbers grow evenly, as a loop."""
-    texts, place = [], 0
-    while place < len(children):
-        length = _run(children, place, expressions)
-        if length >= SHORTEST_RUN:
-            texts.append(_loop(children[place:place + length]))
-        else:
-            length = 1
-            texts.append(module_source(children[place], expressions))
-        place += length
+    """The modules of an ``nn.Sequential``; equal ones as a loop."""
+    texts = []
+    for text, equal in itertools.groupby(module_source(child, expressions) for child in children):
+        count = len(list(equal))
+        texts += [f"*({text} for _ in range({count}))"] if count >= SHORTEST_RUN else [text] * count
     return texts
 
 
-def _run(children: list[Module], begin: int, expressions: dict) -> int:
-    """How many modules from here on are equal but for numbers that grow evenly."""
-    first = children[begin]
-    length = 1
-    while begin + length < len(children):
-        module = children[begin + length]
-        if module.key() != first.key() or any((id(owner), name) in expressions for owner, name in module.slots()):
-            break
-        if length == 1:
-            steps = _steps(first, module)
-        if steps is None or _steps(children[begin + length - 1], module) != steps:
-            break
-        length += 1
-    return length
+def _forward(block: Block, names: list[str]) -> list[str]:
+    """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again.
+
+    ``names``: of the inputs.
+    """
+    statements = _statements(block)
+    reads = [list(map(int, TOKEN.findall(text))) for _, text, _ in statements]
+    last = {number: place for place, numbers in enumerate(reads) for number in numbers}
+    variables = dict(enumerate(names))
+    kept = set(names).difference(INPUT_NAMES)   # names with a meaning, which are not used again for something else
+    lines = []
+    for place, (targets, text, wishes) in enumerate(statements):
+        line = _tidied(TOKEN.sub(lambda token: variables[int(token[1])], text))
+        dying = [variables[number] for number in reads[place]
+                 if last[number] == place and variables[number] not in kept] if len(targets) == 1 else []
+        taken = {name for number, name in variables.items() if last.get(number, -1) > place}
+        for number in targets:
+            wanted = [name for name in wishes.get(number, []) if not dying and name not in taken]
+            kept.update(wanted)
+            others = (["x"] if kept else []) + ["out", *(f"out{count}" for count in range(2, 1000))]
+            variables[number] = next(name for name in wanted + dying + others if name not in taken)
+            taken.add(variables[number])
+        lines.append(", ".join(variables[number] for number in targets) + f" = {line}" if targets else line)
+    assigned = lines[-1].replace("return ", "", 1) + " = "
+    if len(lines) > 1 and lines[-2].startswith(assigned):
+        lines[-2:] = [f"return {lines[-2][len(assigned):]}"]
+    return lines
 
 
-def _steps(first: Module, second: Module) -> list | None:
-    """By how much each argument grows from one module to the next; None if one changes otherwise."""
-    steps = []
-    for before, after in zip(first.values(), second.values()):
-        if before == after:
-            steps.append(0)
-        elif type(before) is int and type(after) is int:
-            steps.append(after - before)
+def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]]]:
+    """(variables, expression, what to call variables) of each statement; the last one returns.
+
+    Variables are numbers, and ``{number}`` in an expression. One that several steps read is called like its module.
+    """
+    places = [f"{{{place}}}" for place in range(len(block.results))]
+    items = [*block.items, Item(f"return {', '.join(places)}", block.results, [])]
+    entries = [*block.inputs, *(entry for item in block.items for entry in item.makes)]
+    numbers = {entry: number for number, entry in enumerate(entries)}
+    texts = {entry: f"{{{number:04}}}" for entry, number in numbers.items()}   # of one length
+    uses = collections.Counter(item.reads[int(place)] for item in items for place in TOKEN.findall(item.text))
+    readers = {entry: [item for item in items if entry in item.reads] for entry in entries}
+    statements = []
+    for item in items:
+        attribute = item.module.attribute if item.calls else ""
+        text = item.text.format(*(texts[entry] for entry in item.reads), self=f"self.{attribute}")
+        is_short = len(text) <= LONGEST_NESTED and [uses[entry] for entry in item.makes] == [1]
+        if is_short and _may_nest(item, *readers[item.makes[0]]) or item.calls and item.module.kind == PARAMETER:
+            texts[item.makes[0]] = f"({text})"
         else:
-            return None
-    return steps
+            is_name = attribute and not attribute[-1].isdigit() and attribute not in NAMES.values()
+            wishes = {numbers[entry]: [attribute] for entry in item.makes if is_name and len(readers[entry]) > 1}
+            statements.append(([numbers[entry] for entry in item.makes], text, wishes))
+    return statements
 
 
-def _loop(run: list[Module]) -> str:
-    """A generator that makes the modules."""
-    steps = _steps(run[0], run[1])
-    grown = {(id(owner), name): f"{owner.args[name]} {'+' if step > 0 else '-'} {abs(step)} * i"
-             for (owner, name), step in zip(run[0].slots(), steps) if step}
-    return f"*({module_source(run[0], grown)} for {'i' if grown else '_'} in range({len(run)}))"
-
-
-class _Forward:
-    """The lines of a ``forward``: expressions are put into those that read them, and ``x`` is used again."""
-
-    def __init__(self, block: Block, names: list[str]):
-        self.block, self.names = block, names
-        self.meaningful = set(names).difference(INPUT_NAMES)   # they are not used again for something else
-        self.numbers = {item: number for number, item in enumerate([INPUT, *self.block.items], -1)}
-        refs = [ref for item in self.block.items for ref in item.refs] + self.block.returns
-        self.reads = list(map(self._token, refs))
-
-    def lines(self) -> list[str]:
-        statements = self._statements()
-        last = {}   # variable -> the number of the last statement that reads it
-        for number, (_, text, _) in enumerate(statements):
-            for token in TOKEN.findall(text):
-                last[token] = number
-        variables = {self._token((INPUT, place)): name for place, name in enumerate(self.names)}
-        lines = []
-        for number, (targets, text, wish) in enumerate(statements):
-            read = TOKEN.findall(text)
-            line = _tidied(TOKEN.sub(lambda token: variables[token[0]], text))
-            if not targets:
-                lines.append(line)
-                continue
-            dying = [variables[token] for token in read
-                     if last[token] == number and variables[token] not in self.meaningful]
-            alive = {name for token, name in variables.items() if last.get(token, -1) > number}
-            names = []
-            for target in targets:
-                name = dying[0] if dying and len(targets) == 1 else self._free(target, wish, alive.union(names))
-                variables[target] = name
-                names.append(name)
-            lines.append(f"{', '.join(names)} = {line}")
-        assigned = lines[-1].replace("return ", "", 1) + " = "
-        if len(lines) > 1 and lines[-2].startswith(assigned):
-            lines[-2:] = [f"return {lines[-2][len(assigned):]}"]
-        return lines
-
-    def _statements(self) -> list[tuple[list[str], str, str]]:
-        """(variables, expression, what to call them) of each statement; the last one returns."""
-        statements, nested = [], {}
-        for item in self.block.items:
-            texts = [f"({nested[ref]})" if ref in nested else self._token(ref) for ref in item.refs]
-            text = item.text.format(*texts, self=f"self.{item.attribute}")
-            if self._is_nested(item, text):
-                nested[item, 0] = text
-            else:
-                variables = [self._token((item, place)) for place in range(item.outputs)]
-                statements.append((variables, text, item.attribute))
-        results = [nested.get(ref) or self._token(ref) for ref in self.block.returns]
-        return [*statements, ([], f"return {', '.join(results)}", "")]
-
-    def _token(self, ref: Ref) -> str:
-        """The place of a variable in an expression, before it has a name."""
-        item, place = ref
-        return f"\0{self.numbers[item]},{place}\0"
-
-    def _is_nested(self, item: Item, text: str) -> bool:
-        """Whether an expression is put into the one that reads it."""
-        if item.calls and item.module.kind == PARAMETER:
-            return True
-        if item.outputs != 1 or self.reads.count(self._token((item, 0))) != 1 or len(text) > LONGEST_NESTED:
-            return False
-        reader = next((other for other in self.block.items if (item, 0) in other.refs), None)
-        if reader is None:
-            return len(self.block.returns) == 1 or item.text == "{0}"
-        place = f"{{{reader.refs.index((item, 0))}}}"
-        if reader.text.count(place) != 1:
-            return False
-        return not (reader.calls and item.calls)
-
-    def _free(self, token: str, wish: str, taken: set[str]) -> str:
-        """A name for a variable that no other one has: that of its module if several steps read it."""
-        is_plain = wish and not re.search(r"\d$", wish) and wish not in NAMES.values()
-        if is_plain and self.reads.count(token) > 1 and wish not in taken:
-            self.meaningful.add(wish)
-            return wish
-        candidates = ["x"] if self.meaningful else []
-        candidates += ["out", *(f"out{number}" for number in range(2, 1000))]
-        return next(name for name in candidates if name not in taken)
+def _may_nest(item: Item, reader: Item) -> bool:
+    """Whether an expression may be put into the step that reads it: no call into a call, or beside other results."""
+    is_result = not reader.makes and len(reader.reads) > 1
+    return item.text == "{0}" or not (is_result or item.calls and reader.calls)
 
 
 def _tidied(statement: str) -> str:
@@ -280,42 +200,28 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
     """Lines with an indent; those that are too long are broken at the commas of their outermost brackets."""
     result = []
     for line in lines:
-        begin, end = _outermost(line) if indent + len(plain(line)) > WIDTH else (None, None)
+        begin, *commas, end = _brackets(line) if indent + len(plain(line)) > WIDTH else (None, None)
         if begin is None:
             result.append(" " * indent + line)
             continue
-        result.append(" " * indent + line[:begin + 1])
         whole = line[begin + 1:end]
-        parts = _split(whole)
-        if "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH:
-            result.append(" " * (indent + 4) + whole)
-        elif len(parts) == 1 and " for " in whole and not whole.startswith("*"):
-            result += _wrapped([whole], indent + 4)
-        else:
-            is_group = len(parts) == 1 and not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, a tuple
-            result += _wrapped(parts if is_group else [f"{part}," for part in parts], indent + 4)
-        result.append(" " * indent + line[end:])
+        parts = [line[first + 1:last].strip() for first, last in zip([begin, *commas], [*commas, end])]
+        is_group = not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, it would be a tuple
+        comma = "" if len(parts) == 1 and (is_group or " for " in whole and not whole.startswith("*")) else ","
+        fits = "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH
+        inside = [whole] if fits else [part + comma for part in parts if part]
+        result += [" " * indent + line[:begin + 1], *_wrapped(inside, indent + 4), " " * indent + line[end:]]
     return result
 
 
-def _outermost(line: str) -> tuple[int | None, int | None]:
-    """The positions of the brackets of the longest outermost pair."""
-    places = [place for place, (letter, depth) in enumerate(_depths(line)) if letter in "([{)]}" and depth == 0]
-    pairs = zip(places[::2], places[1::2])
-    return max(pairs, key=lambda pair: pair[1] - pair[0], default=(None, None))
-
-
-def _split(text: str) -> list[str]:
-    """The parts between the commas outside of brackets."""
-    commas = [place for place, found in enumerate(_depths(text)) if found == (",", 0)]
-    parts = [text[begin + 1:end].strip() for begin, end in zip([-1, *commas], [*commas, len(text)])]
-    return parts if parts[-1] else parts[:-1]
-
-
-def _depths(text: str) -> Iterator[tuple[str, int]]:
-    """Each letter, and the number of brackets around it."""
-    depth = 0
-    for letter in text:
+def _brackets(line: str) -> list[int | None]:
+    """The positions of the longest outermost pair of brackets, and between them those of the commas in it."""
+    depth, pairs = 0, [[None, None]]
+    for place, letter in enumerate(line):
         depth -= letter in ")]}"
-        yield letter, depth
+        if letter in "([{" and depth == 0:
+            pairs.append([place])
+        elif letter in ")]}" and depth == 0 or letter == "," and depth == 1:
+            pairs[-1].append(place)
         depth += letter in "([{"
+    return max(pairs[1:], key=lambda pair: pair[-1] - pair[0], default=pairs[0])

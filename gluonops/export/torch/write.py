@@ -28,7 +28,8 @@ from ..sizes import Sizes, known_shapes
 from ..values import NodeValues
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
-from .build import Builder, classes_of
+from .build import Builder
+from .classes import classes_of
 from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
@@ -101,9 +102,9 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters), forms)
     frozen, multipliers = _training(net, drawn.graph, parameters)
-    block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).block(tree, is_net=True)
+    block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
     classes = classes_of(block)
-    keys = dict(block.module.variables())   # name in torch -> name in MXNet
+    keys = dict(block.variables())   # name in torch -> name in MXNet
     groups = groups_source([key for key, name in keys.items() if name in frozen],
                            {key: multipliers[name] for key, name in keys.items()
                             if multipliers.get(name, (1, 1)) != (1, 1)})
@@ -183,7 +184,7 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
                       "Pass the path without -symbol.json")
     is_block = importing.is_imported() and isinstance(net, mx.gluon.HybridBlock)
-    with Recorder(net) if is_block else contextlib.nullcontext() as recorder:
+    with Recorder() if is_block else contextlib.nullcontext() as recorder:
         return ExportedModel.of(WHERE, net, data_shape, epoch), recorder
 
 

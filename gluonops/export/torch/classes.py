@@ -1,0 +1,215 @@
+"""The classes of a net, and what the instances of a class differ in.
+
+Two blocks are equal if they compute the same with modules of the same kinds. The arguments of the modules may differ:
+where they do, the class takes them as its own. A block that lacks one module of another one, such as the projection of
+a shortcut, is an instance of the other one's class, too.
+"""
+from __future__ import annotations
+
+import collections
+import keyword
+import re
+from typing import Any
+
+from .blocks import CALL, IDENTITY, SEQUENTIAL, Block, Item, Module
+from .registry import snippets
+
+FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
+# Attributes of every nn.Module that a net may have a layer for. Others have names that no layer has.
+ATTRIBUTES = ("apply", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float", "forward", "half",
+              "modules", "parameters", "to", "train", "training", "type")
+
+
+class Class:
+    """A class of the net's own.
+
+    - ``blocks``: its instances; ``template``: one that has all modules, whose source is that of the class.
+    - ``structure``: of blocks that have all modules; ``place``: of the item that others lack, None if none does.
+    - ``parameters``: of its constructor -> default, None for none.
+    - ``expressions``: an argument of one of the template's modules -> what of the parameters it is; of an optional
+      module also IDENTITY -> the parameter that says whether it is there.
+    - ``is_sequential``: whether it derives from ``nn.Sequential``.
+    """
+
+    def __init__(self, template: Block, structure: tuple):
+        self.template, self.structure = template, structure
+        self.blocks: list[Block] = []
+        self.place: int | None = None
+        self.name = ""
+        self.parameters: dict[str, Any] = {}
+        self.expressions: dict[tuple[int, str], str] = {}
+        self.is_sequential = False
+
+    def adapts(self, block: Block, structure: tuple) -> bool:
+        """Let it have an optional module, if a block lacks one of the instances' or has one more.
+
+        Blocks that Gluon calls differently may lack a layer only.
+        """
+        kinds = {block.kind, self.template.kind}
+        is_list = any("Sequential" in kind for kind in kinds) and block.is_chain()   # of any length
+        if self.place is not None or is_list or self in _classes_in([block]):
+            return False
+        self.place = _lacking(self.template, structure, kinds)
+        if self.place is None:
+            self.place = _lacking(block, self.structure, kinds)
+            if self.place is not None:
+                self.template, self.structure = block, structure
+                for smaller in self.blocks:
+                    _leave_out(smaller, self.place)
+        return self.place is not None
+
+    def complete(self) -> None:
+        """Name the modules, and find the arguments. The classes of the modules are complete."""
+        self.is_sequential = self.template.is_chain() and self.template.kind != "Net"
+        _name_modules(self.template)
+        for block in self.blocks:
+            if self.is_sequential:   # its base class calls the modules
+                block.become_sequential()
+                continue
+            for module, of_template in zip(block.children, self.template.children):
+                module.attribute = of_template.attribute
+        self._take_arguments()
+
+    def _take_arguments(self) -> None:
+        """Find the arguments that differ between the instances, and make them parameters of the class."""
+        vectors = {}   # parameter -> its value in each instance
+        instances = dict(zip(self.template.children, zip(*(block.children for block in self.blocks))))
+        optional = self.template.items[self.place].module if self.place is not None else None
+        for module in sorted(instances, key=lambda module: module is optional):
+            for place, (owner, name) in enumerate(module.slots()):
+                values = [None if each.kind == IDENTITY else each.values()[place] for each in instances[module]]
+                is_known = module is optional and _agree(values, vectors.get(name, ()))
+                if is_known or len(set(values) - {None}) > 1:
+                    self.expressions[id(owner), name] = self._expression(values, vectors, name, module, owner)
+        if optional:
+            name = (optional.name or optional.usual_name) if self.is_sequential else optional.attribute
+            self.expressions[id(optional), IDENTITY], self.parameters[name] = name, False
+            vectors[name] = [each.kind != IDENTITY for each in instances[optional]]
+        ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)
+        self.parameters = {name: self.parameters[name] for name in ordered}
+        for place, block in enumerate(self.blocks):
+            block.args = {name: _filled(vectors[name])[place] for name in self.parameters}
+
+    def _expression(self, values: list, vectors: dict, name: str, module: Module, owner: Module) -> str:
+        """What of the parameters has these values: one of them, a multiple, or a new one."""
+        for parameter, vector in vectors.items():
+            if _agree(values, vector):
+                return parameter
+        for parameter, vector in vectors.items():
+            if _factor(values, vector):
+                return f"{_factor(values, vector)} * {parameter}"
+            if _factor(vector, values):
+                return f"{parameter} // {_factor(vector, values)}"
+        parameter = {"num_features": "channels"}.get(name, name)   # as most classes call it
+        if parameter in vectors and parameter == "out_channels":
+            parameter = "hidden_channels"
+        if parameter in vectors:
+            parameter = f"{owner.usual_name if self.is_sequential else module.attribute}_{parameter}"
+        while parameter in vectors:
+            parameter += "_"
+        vectors[parameter] = list(values)
+        self.parameters[parameter] = None if isinstance(owner, Block) else owner.default(name)
+        return parameter
+
+
+def _agree(values: list, vector: list) -> bool:
+    """Whether a vector has these values, as far as they are known."""
+    pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
+    return bool(pairs) and all(left == right and type(left) is type(right) for left, right in pairs)
+
+
+def _factor(values: list, vector: list) -> int:
+    """The integer of at least 2 that makes ``values`` of ``vector``; 0 if there is none."""
+    pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
+    if not all(type(left) is int and type(right) is int and right > 1 and left % right == 0 for left, right in pairs):
+        return 0
+    factors = {left // right for left, right in pairs}
+    return factors.pop() if len(factors) == 1 and min(factors) > 1 else 0
+
+
+def _filled(vector: list) -> list:
+    """A vector with its first known value where an instance does not need one."""
+    known = next(value for value in vector if value is not None)
+    return [known if value is None else value for value in vector]
+
+
+def _name_modules(block: Block) -> None:
+    """Name the attributes that hold the modules."""
+    wanted = [module.name or module.usual_name for module in block.children]
+    counts, taken = collections.Counter(), {*ATTRIBUTES, *keyword.kwlist}
+    for module, name in zip(block.children, wanted):
+        if wanted.count(name) > 1:
+            counts[name] += 1
+            name = f"{name}{counts[name]}"
+        while name in taken:
+            name += "_"
+        module.attribute = name
+        taken.add(name)
+
+
+def classes_of(net: Block) -> list[Class]:
+    """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
+    owners = {}   # the structure of a block -> its class
+    for block in net.blocks():
+        if block.kind != SEQUENTIAL:
+            structure = block.structure()
+            if structure not in owners:
+                adapted = next((owner for owner in owners.values() if owner.adapts(block, structure)), None)
+                owners[structure] = adapted or Class(block, structure)
+            block.owner = owners[structure]
+            block.owner.blocks.append(block)
+            if structure != block.owner.structure:
+                _leave_out(block, block.owner.place)
+    classes, taken = [], {"Net", *snippets()}
+    for owner in sorted(dict.fromkeys(owners.values()), key=lambda owner: len(_classes_in(owner.blocks))):
+        is_plain = len(owner.blocks) < FEWEST or "Sequential" in owner.template.kind
+        if is_plain and owner.place is None and owner is not net.owner and owner.template.is_chain():
+            for block in owner.blocks:
+                block.kind, block.owner = SEQUENTIAL, None
+                block.become_sequential()
+        else:
+            owner.complete()
+            classes.append(owner)
+    for owner in classes:
+        owner.name = "Net" if owner is net.owner else _class_name(owner.template.kind, taken)
+        for block in owner.blocks:
+            block.kind = owner.name
+    return classes
+
+
+def _classes_in(blocks: list[Block]) -> set[Class]:
+    """The classes in blocks, in any depth."""
+    found, waiting = set(), list(blocks)
+    while waiting:
+        for block in waiting.pop().blocks():
+            if block.owner and block.owner not in found:
+                found.add(block.owner)
+                waiting += block.owner.blocks
+    return found
+
+
+def _lacking(block: Block, structure: tuple, kinds: set[str]) -> int | None:
+    """The place of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
+    if len(block.items) == len(structure[0]) + 1 and len(structure[0]) > 1:
+        for item in block.links():
+            may_lack = item.calls and (len(kinds) == 1 or not isinstance(item.module, Block))
+            if may_lack and block.structure(without=item) == structure:
+                return block.items.index(item)
+    return None
+
+
+def _leave_out(block: Block, place: int) -> None:
+    """Let a block have nothing in a place."""
+    block.items.insert(place, Item(CALL, [], [], Module(IDENTITY)))
+
+
+def _class_name(kind: str, taken: set[str]) -> str:
+    """A name that no other class has."""
+    kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
+    kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
+    name, number = kind, 1
+    while name in taken:
+        number += 1
+        name = f"{kind}{number}"
+    taken.add(name)
+    return name
