@@ -1,4 +1,4 @@
-"""How much memory this process may use."""
+"""How much memory this process may use, and how much of it is free."""
 from __future__ import annotations
 
 import math
@@ -6,6 +6,8 @@ import os
 import pathlib
 
 from . import cgroups
+
+__all__ = ["available_memory", "usable_memory"]
 
 
 def usable_memory(root: str | os.PathLike = "/") -> int:
@@ -15,6 +17,13 @@ def usable_memory(root: str | os.PathLike = "/") -> int:
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(min(machine, cgroups.lowest(pathlib.Path(root), "memory", _limit_of_version_1, _limit_of_version_2)))
+
+
+def available_memory(root: str | os.PathLike = "/") -> int:
+    """Bytes of memory that this process may use and that no other process has, as far as the system says so."""
+    lines = (cgroups.text(pathlib.Path(root, "proc/meminfo")) or "").splitlines()
+    free = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return min([usable_memory(root), *free])
 
 
 def _limit_of_version_1(group: pathlib.Path) -> float:

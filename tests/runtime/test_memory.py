@@ -275,6 +275,13 @@ def test_usable_memory_follows_the_limit_of_the_cgroup(tmp_path, groups, file):
     assert memory.usable_memory(tmp_path) == 512 * MIB
 
 
+@pytest.mark.parametrize("text, available", [("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", 2 * MIB), ("", None)])
+def test_available_memory_is_what_others_leave(tmp_path, text, available):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text(text)
+    assert memory.available_memory(tmp_path) == (available or memory.usable_memory(tmp_path))
+
+
 @pytest.mark.parametrize("limit", ["max", "", "much", "nan", "-1", "9223372036854771712", "1e400"])
 def test_no_limit_is_none(tmp_path, limit):
     group = tmp_path / "sys/fs/cgroup"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ...runtime import importing
-from ...runtime.memory import usable_memory
+from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, is_ours, our_name
 from ..model import ExportedModel
 from ..shapes import Shapes
@@ -79,11 +79,11 @@ def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
     sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
     outputs = sum(math.prod(shape) for (node, _), shape in sizes.items() if not node.is_variable)
     parameters = sum(math.prod(array.shape) for array in model.parameters.values())
-    needed, usable = 8 * (2 * outputs + 8 * parameters), usable_memory()   # copies; an estimate
-    if needed > usable:
+    needed, available = 8 * (2 * outputs + 8 * parameters), available_memory()   # copies; an estimate
+    if needed > available:
         warnings.warn("only the outputs in evaluation mode were compared with MXNet: gradients need about "
-                      f"{needed / 1e9:.0f} GB of memory; there are {usable / 1e9:.0f}", ExportWarning, stacklevel=5)
-    return needed > usable
+                      f"{needed / 1e9:.0f} GB of memory; there are {available / 1e9:.0f}", ExportWarning, stacklevel=5)
+    return needed > available
 
 
 def _compare_outputs(net: Any, reference: Reference, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

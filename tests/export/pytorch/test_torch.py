@@ -221,7 +221,7 @@ def test_recurrent_cells(kind, tmp_path):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_gradients_that_need_more_memory_than_there_is(tmp_path, monkeypatch):
     from gluonops.export.torch import verify
-    monkeypatch.setattr(verify, "usable_memory", lambda: 10 ** 6)
+    monkeypatch.setattr(verify, "available_memory", lambda: 10 ** 6)
     with pytest.warns(gops.export.ExportWarning, match="only the outputs in evaluation mode were compared"):
         export(sequence(nn.Dense(1000)), tmp_path, (2, 100))
 
@@ -500,7 +500,7 @@ def test_from_files_and_the_command(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("memory, modes", [(10 ** 12, 2), (10 ** 3, 1)])
 def test_the_written_test_passes_with_torch_alone(memory, modes, tmp_path, monkeypatch):
     from gluonops.export.torch import verify
-    monkeypatch.setattr(verify, "usable_memory", lambda: memory)
+    monkeypatch.setattr(verify, "available_memory", lambda: memory)
     export(residual(), tmp_path)
     code = ("import sys\n"
             "sys.modules.update(dict.fromkeys(('gluonops', 'mxnet', 'numpy', 'safetensors')))\n"
