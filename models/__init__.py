@@ -23,18 +23,8 @@ __all__ = ["Classifier", "Darknet19", "IResNet", "LeNetReorg", "MLP", "RegionDet
            "TinyYOLOv4", "YOLOv2", "YOLOv3", "YOLOv4", "classifier", "darknet19", "get_model", "iresnet", "lenet_reorg",
            "mlp", "region_detector", "tiny_yolov2", "tiny_yolov3", "tiny_yolov4", "yolov2", "yolov3", "yolov4"]
 
-_MODELS = {
-    "darknet19": darknet19,
-    "iresnet": iresnet,
-    "lenet_reorg": lenet_reorg,
-    "mlp": mlp,
-    "tiny_yolov2": tiny_yolov2,
-    "tiny_yolov3": tiny_yolov3,
-    "tiny_yolov4": tiny_yolov4,
-    "yolov2": yolov2,
-    "yolov3": yolov3,
-    "yolov4": yolov4,
-}
+_MODELS = {make.__name__: make for make in (darknet19, iresnet, lenet_reorg, mlp, tiny_yolov2, tiny_yolov3, tiny_yolov4,
+                                           yolov2, yolov3, yolov4)}
 
 
 def get_model(name: str, **kwargs) -> HybridBlock:

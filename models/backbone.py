@@ -59,7 +59,7 @@ def _cut(name, graph, stride):
     shapes = dict(zip(internals.list_outputs(), _output_shapes(internals)))
     nodes = json.loads(graph.tojson())["nodes"]
     depends_on_data = _depends_on_data(nodes)
-    last_reader = _last_readers(nodes)
+    last_reader = {source: position for position, node in enumerate(nodes) for source, *_ in node["inputs"]}
 
     cut_layer = None
     last_use_of_earlier = 0   # position of the last node that reads an earlier layer
@@ -77,15 +77,6 @@ def _cut(name, graph, stride):
 
 def _has_stride(shape, stride):
     return bool(shape) and len(shape) == 4 and shape[2] == shape[3] == SIDE // stride
-
-
-def _last_readers(nodes):
-    """The position of the last node that reads each node, by position."""
-    last_reader = {}
-    for position, node in enumerate(nodes):
-        for source, *_ in node["inputs"]:
-            last_reader[source] = position
-    return last_reader
 
 
 def _depends_on_data(nodes):

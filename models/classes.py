@@ -1,4 +1,4 @@
-"""The classes of a detector: their names, and the rows of the output layer that are kept when the classes change."""
+"""The classes of a detector: their names, and the numbers of an anchor that are kept when they change."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 
-__all__ = ["class_names", "copied_rows"]
+__all__ = ["class_names", "kept_numbers"]
 
-BOX_ROWS = 5   # an anchor's x, y, w, h and objectness
+BOX = 5   # an anchor's x, y, w, h and objectness
 
 
 def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
@@ -26,17 +26,16 @@ def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     return tuple(str(i) for i in range(count))
 
 
-def copied_rows(where: str, old: tuple[str, ...], new: tuple[str, ...], anchors: int,
-                reuse: dict | list | None) -> list[tuple[int, int]]:
-    """The rows of the output layer that are kept when the classes change.
+def kept_numbers(where: str, old: tuple[str, ...], new: tuple[str, ...],
+                 reuse: dict | list | None) -> list[tuple[int, int]]:
+    """The numbers of an anchor that are kept when the classes change: x, y, w, h, objectness and the classes.
 
     - ``old`` and ``new``: names of the old and of the new classes.
-    - ``anchors``: number of anchors. Each has rows for x, y, w, h, objectness and the classes.
     - ``reuse``: the classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None:
       nothing.
 
-    The result is (new row, old row). If a class is kept, the rows of box and objectness are kept as well. An OpError if
-    a class does not exist, or ``reuse`` has another type.
+    The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError if a
+    class does not exist, or ``reuse`` has another type.
     """
     if reuse is None:
         return []
@@ -47,18 +46,10 @@ def copied_rows(where: str, old: tuple[str, ...], new: tuple[str, ...], anchors:
                       "names", "Pass for instance {'person': 14}")
     if not reuse:
         return []
-    kept = [(row, row) for row in range(BOX_ROWS)]
+    kept = [(number, number) for number in range(BOX)]
     for new_class, old_class in reuse.items():
-        new_id = _class_id(where, "new", new, new_class)
-        old_id = _class_id(where, "old", old, old_class)
-        kept.append((BOX_ROWS + new_id, BOX_ROWS + old_id))
-
-    rows = []
-    for anchor in range(anchors):
-        new_start = anchor * (BOX_ROWS + len(new))
-        old_start = anchor * (BOX_ROWS + len(old))
-        rows += [(new_start + new_row, old_start + old_row) for new_row, old_row in kept]
-    return rows
+        kept.append((BOX + _class_id(where, "new", new, new_class), BOX + _class_id(where, "old", old, old_class)))
+    return kept
 
 
 def _class_id(where, which, classes, key):

@@ -17,7 +17,8 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016), table 6; pjreddie/darknet ``cfg/
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import mxnet as mx
 from gluonops.core.emitter import Array
@@ -29,34 +30,35 @@ from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
 from .classes import class_names
-from .weights import without_pretrained
+from .weights import network
 
 __all__ = ["Darknet19", "Darknet19Features", "DarknetModel", "darknet19", "stack"]
 
-POOL = "pool"
+POOL = partial(nn.MaxPool2D, 2, 2)
 STEM = (32, POOL, 64, POOL, 128, 64, 128, POOL, 256, 128, 256)
 FINE = (POOL, 512, 256, 512, 256, 512)
 COARSE = (POOL, 1024, 512, 1024, 512, 1024)
 STRIDE = 32
 
 
-def stack(plan: Sequence[int | str], in_channels: int, prefix: str) -> nn.HybridSequential:
-    """A sequence of convolutions (with batch norm and leaky ReLU) and poolings.
+def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0, prefix: str | None = None,
+          **options) -> nn.HybridSequential:
+    """A sequence of layers.
 
-    - ``plan``: for each layer the channels of a convolution, or ``"pool"``. A convolution that reduces the number of
-      channels is 1x1, and the others are 3x3.
-    - ``in_channels``: channels of the input.
-    - ``prefix``: prefix of the block's name.
+    - ``plan``: for each layer the channels of a convolution, or what makes another layer. A convolution that reduces
+      the number of channels is 1x1, and the others are 3x3.
+    - ``in_channels``: channels that the first convolution takes.
+    - ``options``: arguments of all these convolutions; see :class:`gluonops.darknet.Convolution`.
     """
     block = nn.HybridSequential(prefix=prefix)
     with block.name_scope():
         for step in plan:
-            if step == POOL:
-                block.add(nn.MaxPool2D(2, 2))
-            else:
-                kernel_size = 1 if step < in_channels else 3
-                block.add(Convolution(step, kernel_size, in_channels))
-                in_channels = step
+            if callable(step):
+                block.add(step())
+                continue
+            kernel_size = 1 if step < in_channels else 3
+            block.add(Convolution(step, kernel_size, in_channels, **options))
+            in_channels = step
     return block
 
 
@@ -104,18 +106,28 @@ class Darknet19Features(HybridBlock):
 
 
 class Darknet19(DarknetModel):
-    """Darknet-19, the classifier. See :func:`gluonops.models.darknet19`.
+    """Darknet-19, the classifier.
+
+    Darknet itself returns the softmax of the logits. The net is not initialized: call ``net.initialize()`` or
+    ``net.load_darknet("darknet19.weights")``.
 
     Parameters
     ----------
     classes : int or sequence of str, default 1000
         Number of logits, or the names of the classes. An ONNX file of the net contains the names.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, in RGB from 0 to 1.
 
     Outputs:
         - **out**: logits, (B, classes).
+
+    Raises
+    ------
+    OpError
+        ``classes`` is below 1, or names a class twice.
     """
 
     def __init__(self, classes: int | Sequence[str] = 1000, **kwargs):
@@ -133,29 +145,5 @@ class Darknet19(DarknetModel):
         return self.flatten(self.pool(self.output(coarse)))
 
 
-def darknet19(classes: int | Sequence[str] = 1000, **kwargs) -> Darknet19:
-    """Darknet-19, the classifier.
-
-    Parameters
-    ----------
-    classes : int or sequence of str, default 1000
-        Number of logits, or the names of the classes. An ONNX file of the net contains the names.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
-
-    Returns
-    -------
-    Darknet19
-        Maps images (B, 3, H, W), RGB from 0 to 1, to logits (B, classes). H and W are multiples of 32. Darknet itself
-        returns the softmax of the logits. The net is not initialized: call ``net.initialize()`` or
-        ``net.load_darknet("darknet19.weights")``.
-
-    Raises
-    ------
-    OpError
-        ``classes`` is below 1, or names a class twice.
-    """
-    options = without_pretrained("models.darknet19", kwargs,
-                                 "Load Darknet's file with net.load_darknet('darknet19.weights'), or train the "
-                                 "network with examples/finetune_classifier.py")
-    return Darknet19(classes, **options)
+darknet19 = network("darknet19", Darknet19, "Load Darknet's file with net.load_darknet('darknet19.weights'), or train "
+                    "the network with examples/finetune_classifier.py")

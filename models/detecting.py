@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import mxnet as mx
@@ -16,12 +17,10 @@ from gluonops.darknet.heads import Yolo
 from gluonops.darknet.layers import Upsample
 from mxnet.gluon import HybridBlock, nn
 
-from .classes import class_names, copied_rows
+from .classes import class_names, kept_numbers
 from .darknet19 import DarknetModel
-from .weights import without_pretrained
 
-__all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output", "alternate", "anchor_array",
-           "unit_of"]
+__all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output"]
 
 # The batch norms of AlexeyAB's Darknet.
 ALEXEYAB = {"epsilon": 1e-5}
@@ -34,20 +33,27 @@ class DetectorModel(DarknetModel):
     ----------
     classes : int or sequence of str
         Names of the classes, or their number.
+    anchors : str or array_like
+        A name, or widths and heights, (A, 2).
 
     Attributes
     ----------
     classes : tuple of str
         Names of the classes. If only their number was given, they are "0", "1", ...
+    anchors : numpy.ndarray
+        (A, 2): widths and heights in pixels, or for YOLOv2 in cells.
     power : float or None
         Power of the suppression; see :class:`gluonops.darknet.Detector`.
     """
 
     power = None
+    _published = {}   # anchors of the published weights, by name
+    _unit = "pixels"   # of the anchors
 
-    def __init__(self, classes: int | Sequence[str], **kwargs):
+    def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(**kwargs)
         self.classes = class_names(self._where, classes)
+        self.anchors = _anchors(self._where, self._published, anchors, self._unit)
 
     @property
     def _where(self):
@@ -82,22 +88,21 @@ class DetectorModel(DarknetModel):
         OpError
             A class of ``reuse_weights`` does not exist.
         """
-        old_classes, new_classes = self.classes, class_names(self._where, classes)
-        outputs = self._outputs()
-        rows = [copied_rows(self._where, old_classes, new_classes, anchors, reuse_weights) for _, anchors in outputs]
+        new_classes = class_names(self._where, classes)
+        kept = kept_numbers(self._where, self.classes, new_classes, reuse_weights)
         self.classes = new_classes
-        for (block, anchors), copied in zip(outputs, rows):
-            self._replace_output(block, anchors, copied)
+        for block, anchors in self._outputs():
+            self._replace_output(block, anchors, kept)
         self._clear_cached_op()
 
-    def _replace_output(self, block: HybridBlock, anchors: int, rows: list[tuple[int, int]]) -> None:
+    def _replace_output(self, block: HybridBlock, anchors: int, kept: list[tuple[int, int]]) -> None:
         old_conv = block.output.conv
         with block.name_scope():
             block.output = self._make_output(old_conv.weight.shape[1], anchors)
         if old_conv.weight._data is not None:
             block.output.initialize(ctx=old_conv.weight.list_ctx())
-            _copy_rows(old_conv.weight, block.output.conv.weight, rows)
-            _copy_rows(old_conv.bias, block.output.conv.bias, rows)
+            _copy(old_conv.weight, block.output.conv.weight, anchors, kept)
+            _copy(old_conv.bias, block.output.conv.bias, anchors, kept)
         block._clear_cached_op()
 
     def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
@@ -153,18 +158,20 @@ class DetectorModel(DarknetModel):
 class Map(NamedTuple):
     """What is known of a map of a :class:`MultiscaleDetector`.
 
+    - ``block``: the attribute of the net that has its layer ``output``.
     - ``stride``: pixels from one cell to the next.
     - ``mask``: numbers of its anchors.
     - ``scale``: ``scale_x_y``; see :class:`gluonops.darknet.heads.Yolo`.
     """
 
+    block: str
     stride: int
     mask: tuple[int, ...]
     scale: float = 1.0
 
 
 class MultiscaleDetector(DetectorModel):
-    """The base class of detectors with several maps: YOLOv3 and YOLOv4.
+    """The base class of detectors with several maps: YOLOv3 and YOLOv4. A subclass adds the layers.
 
     Parameters
     ----------
@@ -172,6 +179,8 @@ class MultiscaleDetector(DetectorModel):
         Names of the classes, or their number.
     anchors : str or array_like
         A name, or widths and heights in pixels, (A, 2).
+    width : float, default 1.0
+        Factor of all channels but those of the maps.
 
     Attributes
     ----------
@@ -179,38 +188,29 @@ class MultiscaleDetector(DetectorModel):
         (A, 2): widths and heights in pixels.
     maps : tuple of Map
         One for each output.
-    function : str
-        Name of the function that makes the net.
-    weights_file : str
-        Name of Darknet's file with the published weights.
     """
 
     maps = ()
-    function = ""
-    weights_file = ""
-    _published = {}   # anchors of the published weights, by name
+    _first = 32   # channels of the first layer with a width of 1
 
-    @classmethod
-    def made(cls, classes: int | Sequence[str], anchors: str | npt.ArrayLike, width: float,
-             options: Mapping[str, object]) -> MultiscaleDetector:
-        """The net for the function with its name, which takes the options of model zoos: ``pretrained`` is refused."""
-        remedy = f"Load Darknet's file with net.load_darknet({cls.weights_file!r})"
-        return cls(classes, anchors, width, **without_pretrained(f"models.{cls.function}", options, remedy))
-
-    def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
-        super().__init__(classes, **kwargs)
-        self.anchors = anchor_array(self._where, self._published, anchors, "pixels")
+    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
+                 **kwargs):
+        super().__init__(classes, anchors, **kwargs)
         count = 1 + max(number for one in self.maps for number in one.mask)
         if len(self.anchors) != count:
             raise OpError(self._where, f"there are {len(self.anchors)} anchors; expected {count}",
                           "Pass as many pairs, in increasing order")
+        width = Attr("width", Float(above=0), 1.0).parse(self._where, width)
+        unit = max(2, 2 * round(self._first * width / 2))   # even, because some layers take half of the channels
+        with self.name_scope():
+            self._add_layers(unit)
 
-    def _output_blocks(self) -> list[HybridBlock]:
-        """The blocks with an output layer, in the order of ``maps``."""
+    def _add_layers(self, unit: int) -> None:
+        """Add the layers, in the order of Darknet's weights file. ``unit``: channels of the first one."""
         raise NotImplementedError
 
     def _outputs(self):
-        return [(block, len(one.mask)) for block, one in zip(self._output_blocks(), self.maps)]
+        return [(attrgetter(one.block)(self), len(one.mask)) for one in self.maps]
 
     def _candidates(self):
         return [self._head(one, f"map{i}_") for i, one in enumerate(self.maps)]
@@ -231,7 +231,7 @@ class Output(HybridBlock):
     """The last layers of a map: a 3x3 convolution and the output layer.
 
     - ``channels`` and ``in_channels``: channels between the two layers, and of the input.
-    - ``make_output``: makes the output layer from its input's channels and the number of anchors.
+    - ``make_output``: makes the output layer from its input's channels and the number of anchors, which is 3.
     - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
     Inputs:
@@ -242,11 +242,11 @@ class Output(HybridBlock):
     """
 
     def __init__(self, channels: int, in_channels: int, make_output: Callable[[int, int], HybridBlock],
-                 anchors: int = 3, prefix: str | None = None, **options):
+                 prefix: str, **options):
         super().__init__(prefix=prefix)
         with self.name_scope():
             self.conv = Convolution(channels, 3, in_channels, **options)
-            self.output = make_output(channels, anchors)
+            self.output = make_output(channels, 3)
 
     def hybrid_forward(self, F, data):
         return self.output(self.conv(data))
@@ -266,7 +266,7 @@ class Lateral(HybridBlock):
         - **out**: (B, channels + C, 2*H, 2*W).
     """
 
-    def __init__(self, channels: int, in_channels: int, prefix: str | None = None, **options):
+    def __init__(self, channels: int, in_channels: int, prefix: str, **options):
         super().__init__(prefix=prefix)
         self._channels = (channels,)
         with self.name_scope():
@@ -277,43 +277,9 @@ class Lateral(HybridBlock):
         return concat(F, [self.upsample(self.conv(coarse)), fine], self._channels)
 
 
-def alternate(channels: int, count: int, in_channels: int, prefix: str, **options) -> nn.HybridSequential:
-    """A sequence of 1x1 convolutions to ``channels``, and 3x3 convolutions to twice as many, by turns."""
-    block = nn.HybridSequential(prefix=prefix)
-    with block.name_scope():
-        for i in range(count):
-            if i % 2 == 0:
-                block.add(Convolution(channels, 1, in_channels, **options))
-                in_channels = channels
-            else:
-                block.add(Convolution(2 * channels, 3, in_channels, **options))
-                in_channels = 2 * channels
-    return block
-
-
-def unit_of(where: str, channels: int, width: float) -> int:
-    """Channels of a net's first layer. Those of all others are multiples of it.
-
-    - ``channels``: channels with a width of 1.
-    - ``width``: a factor, above 0.
-
-    Returns the nearest even number, at least 2, because some layers take half of the channels. An OpError if ``width``
-    is not above 0.
-    """
-    width = Attr("width", Float(above=0), 1.0).parse(where, width)
-    return max(2, 2 * round(channels * width / 2))
-
-
-def anchor_array(where: str, published: Mapping[str, npt.ArrayLike], anchors: str | npt.ArrayLike,
-                 unit: str) -> np.ndarray:
-    """Anchors as float32 (A, 2), from a name or an array.
-
-    - ``published``: anchors by name.
-    - ``anchors``: a name, or the anchors.
-    - ``unit``: the unit of the anchors, for errors.
-
-    An OpError if the name is unknown, or they are not pairs of numbers above 0.
-    """
+def _anchors(where: str, published: Mapping[str, npt.ArrayLike], anchors: str | npt.ArrayLike,
+             unit: str) -> np.ndarray:
+    """Anchors as float32 (A, 2), from a name or an array. An OpError if they are not pairs of numbers above 0."""
     values = published.get(anchors) if isinstance(anchors, str) else anchors
     try:
         values = np.array(values, "float32")
@@ -326,10 +292,10 @@ def anchor_array(where: str, published: Mapping[str, npt.ArrayLike], anchors: st
     return values
 
 
-def _copy_rows(source: mx.gluon.Parameter, target: mx.gluon.Parameter, rows: Sequence[tuple[int, int]]) -> None:
-    """Copy rows of a Parameter to another Parameter. ``rows`` is a list of (target row, source row)."""
-    source_values = source.data(source.list_ctx()[0])
-    target_values = target.data(target.list_ctx()[0])
-    for target_row, source_row in rows:
-        target_values[target_row] = source_values[source_row]
-    target.set_data(target_values)
+def _copy(source: mx.gluon.Parameter, target: mx.gluon.Parameter, anchors: int, kept: list[tuple[int, int]]) -> None:
+    """Copy the numbers of each anchor that are ``kept``, (target number, source number), to another Parameter."""
+    old, values = (parameter.data(parameter.list_ctx()[0]) for parameter in (source, target))
+    old, new = (array.reshape((anchors, -1, array.size // len(array))) for array in (old, values))
+    for target_number, source_number in kept:
+        new[:, target_number] = old[:, source_number]
+    target.set_data(values)

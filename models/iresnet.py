@@ -26,40 +26,43 @@ from gluonops.core.attributes import Attr, Int
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 
-from .weights import without_pretrained
+from .weights import network
 
 __all__ = ["IResNet", "iresnet"]
 
 WHERE = "models.iresnet"
-OPTIONS = {
-    "embedding": Attr("embedding", Int(1), 128),
-    "blocks": Attr("blocks", Int(1), 1),
-}
 
 
 class IResNet(HybridBlock):
-    """Images to embeddings. See :func:`gluonops.models.iresnet`.
+    """A small net from images to embeddings, for :class:`gluonops.nn.ArcFaceHead`.
 
     Parameters
     ----------
     embedding : int, default 128
         Length of an embedding.
     channels : sequence of int, default (32, 64, 128)
-        Channels of each stage.
+        Channels of each stage. A stage halves height and width.
     blocks : int, default 1
         Residual blocks of each stage.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Inputs:
         - **data**: images, (B, C, H, W). The first call fixes C, H and W.
 
     Outputs:
         - **out**: embeddings, (B, embedding). Their length is not 1.
+
+    Raises
+    ------
+    OpError
+        An argument is below 1.
     """
 
     def __init__(self, embedding: int = 128, channels: Sequence[int] = (32, 64, 128), blocks: int = 1, **kwargs):
         super().__init__(**kwargs)
-        embedding = OPTIONS["embedding"].parse(WHERE, embedding)
-        blocks = OPTIONS["blocks"].parse(WHERE, blocks)
+        embedding = Attr("embedding", Int(1), 128).parse(WHERE, embedding)
+        blocks = Attr("blocks", Int(1), 1).parse(WHERE, blocks)
         if not channels or any(count < 1 for count in channels):
             raise OpError(WHERE, f"channels is {tuple(channels)}; expected a number of at least 1 for each stage",
                           "Pass numbers such as (32, 64, 128)")
@@ -99,29 +102,4 @@ def _convolution(channels, strides=1):
     return nn.Conv2D(channels, 3, strides, padding=1, use_bias=False)
 
 
-def iresnet(embedding: int = 128, channels: Sequence[int] = (32, 64, 128), blocks: int = 1, **kwargs) -> IResNet:
-    """A small net from images to embeddings, for :class:`gluonops.nn.ArcFaceHead`.
-
-    Parameters
-    ----------
-    embedding : int, default 128
-        Length of an embedding.
-    channels : sequence of int, default (32, 64, 128)
-        Channels of each stage. A stage halves height and width.
-    blocks : int, default 1
-        Residual blocks of each stage.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
-
-    Returns
-    -------
-    IResNet
-        Maps images (B, C, H, W) to embeddings (B, embedding). It is not initialized.
-
-    Raises
-    ------
-    OpError
-        An argument is below 1.
-    """
-    options = without_pretrained(WHERE, kwargs, "Train the network with examples/finetune_classifier.py")
-    return IResNet(embedding, channels, blocks, **options)
+iresnet = network("iresnet", IResNet, "Train the network with examples/finetune_classifier.py")

@@ -26,7 +26,7 @@ from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
-from .weights import without_pretrained
+from .weights import network
 
 __all__ = ["LeNetReorg", "lenet_reorg"]
 
@@ -34,7 +34,7 @@ MIN_SIZE = 22
 
 
 class LeNetReorg(HybridBlock):
-    """LeNet with ``reorg`` instead of the first pooling. See :func:`gluonops.models.lenet_reorg`.
+    """The network for digits of the tutorial on run-time kernels: LeNet with ``reorg`` instead of the first pooling.
 
     ``features`` ends with the layer of 500 units. ``output`` computes the logits. To fine-tune the net on other
     classes, replace ``output`` by a new ``Dense``.
@@ -46,13 +46,21 @@ class LeNetReorg(HybridBlock):
     size : int, default 28
         Height and width of the input, even and at least 22.
     mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
-        Order of the output channels of reorg. The tutorial's order is 'CRD'.
+        Order of the output channels of reorg. It makes no difference for a net that is trained from scratch. The
+        tutorial's order is 'CRD'.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Inputs:
         - **data**: images, (B, channels, size, size). The first call sets the number of channels.
 
     Outputs:
         - **out**: logits, (B, classes).
+
+    Raises
+    ------
+    OpError
+        ``size`` is odd or below 22, ``classes`` is below 1, or ``mode`` is unknown.
     """
 
     def __init__(self, classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs):
@@ -89,31 +97,4 @@ def _checked(size):
     return size
 
 
-def lenet_reorg(classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs) -> LeNetReorg:
-    """The network for digits of the tutorial on run-time kernels.
-
-    Parameters
-    ----------
-    classes : int, default 10
-        Number of logits, at least 1.
-    size : int, default 28
-        Height and width of the input, even and at least 22.
-    mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
-        Order of the output channels of reorg. It makes no difference for a net that is trained from scratch. The
-        tutorial's order is 'CRD'.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
-
-    Returns
-    -------
-    LeNetReorg
-        Maps images (B, channels, size, size) to logits (B, classes). It is not initialized.
-
-    Raises
-    ------
-    OpError
-        ``size`` is odd or below 22, ``classes`` is below 1, or ``mode`` is unknown.
-    """
-    options = without_pretrained("models.lenet_reorg", kwargs,
-                                 "Train the network with examples/train_digits.py")
-    return LeNetReorg(classes, size, mode, **options)
+lenet_reorg = network("lenet_reorg", LeNetReorg, "Train the network with examples/train_digits.py")

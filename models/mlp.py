@@ -10,13 +10,13 @@ import gluonops.nn
 from gluonops.core.attributes import Attr, Int, IntOrTuple
 from mxnet.gluon import HybridBlock, nn
 
-from .weights import without_pretrained
+from .weights import network
 
 __all__ = ["MLP", "mlp"]
 
 
 class MLP(HybridBlock):
-    """Fully connected layers (``body``) and a softmax (``head``). See :func:`gluonops.models.mlp`.
+    """Fully connected layers with ReLU (``body``), and a softmax (``head``).
 
     Train the logits: ``SoftmaxCELoss()(net.body(x), y)``. For ``Module``, export the body with a loss head:
     ``gluonops.export.symbol(net.body, prefix, shape, head="softmax_output")``.
@@ -27,12 +27,19 @@ class MLP(HybridBlock):
         Number of probabilities, at least 1.
     hidden : int or tuple of int, default (128, 64)
         Units of the hidden layers, each at least 1. An empty tuple gives logistic regression.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Inputs:
         - **data**: (B, ...). The first call sets the number of elements per sample.
 
     Outputs:
         - **out**: probabilities, (B, classes).
+
+    Raises
+    ------
+    OpError
+        ``classes`` or a number in ``hidden`` is below 1.
     """
 
     def __init__(self, classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs):
@@ -57,28 +64,4 @@ def _units(hidden):
     return (units,) if isinstance(units, int) else units
 
 
-def mlp(classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs) -> MLP:
-    """Fully connected layers with ReLU, and a softmax.
-
-    Parameters
-    ----------
-    classes : int, default 10
-        Number of probabilities, at least 1.
-    hidden : int or tuple of int, default (128, 64)
-        Units of the hidden layers, each at least 1. An empty tuple gives logistic regression.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
-
-    Returns
-    -------
-    MLP
-        Maps data (B, ...) to probabilities (B, classes). ``net.body`` returns the logits. The net is not initialized.
-
-    Raises
-    ------
-    OpError
-        ``classes`` or a number in ``hidden`` is below 1.
-    """
-    options = without_pretrained("models.mlp", kwargs,
-                                 "Train the network with examples/module_mlp.py")
-    return MLP(classes, hidden, **options)
+mlp = network("mlp", MLP, "Train the network with examples/module_mlp.py")

@@ -8,12 +8,12 @@ that of :meth:`gluonops.darknet.DarknetNet.loss`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy.typing as npt
 from gluonops import darknet
-from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
+from gluonops.darknet.net import run_layers
 from mxnet.gluon import HybridBlock
 
 from .yolov2 import YOLOv2Base
@@ -36,23 +36,24 @@ class _Layers(HybridBlock):
         return run_layers(self._children.values(), self._sources, data)[-1]
 
 
-def run_layers(layers: Iterable, sources: Sequence, data: Array) -> Array:
-    """The output of every layer."""
-    outputs = []
-    for layer, numbers in zip(layers, sources):
-        outputs.append(layer(*[outputs[number] if number >= 0 else data for number in numbers]))
-    return outputs
-
-
 class RegionDetector(YOLOv2Base):
-    """A cfg's net to train. See :func:`gluonops.models.region_detector`.
+    """The net of a Darknet cfg that ends in ``[region]``, to train.
+
+    ``load_darknet`` loads weights of the cfg, as long as the net has the classes of the cfg.
 
     Parameters
     ----------
     cfg : str or os.PathLike
+        For example ``yolov2-voc.cfg``. The layer before ``[region]`` has to be a convolution.
     classes : int or sequence of str, optional
+        Names of the classes, or their number; those of the cfg if left out. The output layer follows them.
     backbone_layers : int, optional
+        How many layers of the cfg are the backbone, which ``--freeze`` and pretraining mean: as many as a file of first
+        layers has, such as 23 for ``darknet19_448.conv.23``. By default all but the output.
     anchors : array_like, optional
+        (A, 2) in cells, as many as in the cfg; those of the cfg if left out.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Attributes
     ----------
@@ -68,6 +69,11 @@ class RegionDetector(YOLOv2Base):
 
     Outputs:
         - **out**: the raw map, (B, A*(5+K), H/stride, W/stride).
+
+    Raises
+    ------
+    OpError
+        The cfg cannot be read, or does not end in a convolution and ``[region]``.
     """
 
     def __init__(self, cfg: str | os.PathLike, classes: int | Sequence[str] | None = None,
@@ -103,35 +109,6 @@ class RegionDetector(YOLOv2Base):
         return self.output(run_layers(layers, self._sources, data)[-1])
 
 
-def region_detector(cfg: str | os.PathLike, classes: int | Sequence[str] | None = None,
-                    backbone_layers: int | None = None, anchors: npt.ArrayLike | None = None) -> RegionDetector:
-    """The net of a Darknet cfg that ends in ``[region]``, to train.
-
-    Parameters
-    ----------
-    cfg : str or os.PathLike
-        For example ``yolov2-voc.cfg``. The layer before ``[region]`` has to be a convolution.
-    classes : int or sequence of str, optional
-        Names of the classes, or their number; those of the cfg if left out. The output layer follows them.
-    backbone_layers : int, optional
-        How many layers of the cfg are the backbone, which ``--freeze`` and pretraining mean: as many as a file of first
-        layers has, such as 23 for ``darknet19_448.conv.23``. By default all but the output.
-    anchors : array_like, optional
-        (A, 2) in cells, as many as in the cfg; those of the cfg if left out.
-
-    Returns
-    -------
-    RegionDetector
-        Not initialized. ``load_darknet`` loads weights of the cfg, as long as the net has the classes of the cfg.
-
-    Raises
-    ------
-    OpError
-        The cfg cannot be read, or does not end in a convolution and ``[region]``.
-    """
-    return RegionDetector(cfg, classes, backbone_layers, anchors)
-
-
 def _check(cfg, net):
     kinds = [name.split("_", 1)[1] for name in net._children]
     if "yolo" in kinds:
@@ -140,3 +117,6 @@ def _check(cfg, net):
     if kinds[-2:] != ["convolutional", "region"] or kinds.count("region") != 1:
         raise OpError(WHERE, f"{cfg} ends in {' and '.join(f'[{kind}]' for kind in kinds[-2:])}; expected "
                       "[convolutional] and [region]", "Name the cfg of a detector")
+
+
+region_detector = RegionDetector

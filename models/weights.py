@@ -5,14 +5,15 @@ images that ``tools/pretrain_backbone.py`` makes: outlines, and places in photog
 """
 from __future__ import annotations
 
+import functools
 import pathlib
-from typing import Any
+from collections.abc import Callable
 
 import mxnet as mx
 from gluonops.core.errors import OpError
 from mxnet import gluon
 
-__all__ = ["BACKBONE", "BACKBONE_WIDTH", "fits_backbone", "load_backbone", "without_pretrained"]
+__all__ = ["BACKBONE", "BACKBONE_WIDTH", "fits_backbone", "load_backbone", "network"]
 
 BACKBONE = pathlib.Path(__file__).parent / "pretrained" / "tiny_yolov2_backbone.params"
 BACKBONE_WIDTH = 0.5   # tiny_yolov2's
@@ -37,12 +38,18 @@ def load_backbone(block: gluon.Block | None, where: str) -> None:
     block.load_parameters(str(BACKBONE), cast_dtype=True)
 
 
-def without_pretrained(where: str, options: dict[str, Any], remedy: str) -> dict[str, Any]:
-    """The options of a network without ``pretrained``, which model zoos with weights to download have.
+def network(name: str, cls: type[gluon.Block], remedy: str) -> Callable[..., gluon.Block]:
+    """The function that makes a network, with the arguments and the page of its class.
 
-    ``remedy``: where the weights come from. An OpError if ``pretrained`` is true.
+    Like those of model zoos that download weights, it takes ``pretrained``. An OpError if that is true; ``remedy`` says
+    where the weights come from.
     """
-    if options.get("pretrained"):
-        raise OpError(where, f"pretrained is {options['pretrained']!r}; expected False, because gluonops downloads no "
-                      "weights", remedy)
-    return {name: value for name, value in options.items() if name != "pretrained"}
+    @functools.wraps(cls, updated=())
+    def make(*args, pretrained=False, **kwargs):
+        if pretrained:
+            raise OpError(f"models.{name}", f"pretrained is {pretrained!r}; expected False, because gluonops downloads "
+                          "no weights", remedy)
+        return cls(*args, **kwargs)
+
+    make.__name__ = make.__qualname__ = name
+    return make

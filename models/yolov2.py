@@ -19,6 +19,7 @@ Sources: Redmon and Farhadi, "YOLO9000" (2016); pjreddie/darknet ``cfg/yolov2-vo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import gluonops.nn
 import numpy.typing as npt
@@ -30,8 +31,8 @@ from mxnet.gluon import nn
 
 from .backbone import gluoncv_features
 from .darknet19 import POOL, Darknet19Features, stack
-from .detecting import DetectorModel, anchor_array
-from .weights import fits_backbone, load_backbone, without_pretrained
+from .detecting import DetectorModel
+from .weights import fits_backbone, load_backbone, network
 
 __all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
 
@@ -60,12 +61,8 @@ class YOLOv2Base(DetectorModel):
         Whether a cell has one class: softmax over the classes, instead of a sigmoid on each.
     """
 
-    _published = {}   # anchors of the published weights, by name
     class_softmax = True
-
-    def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
-        super().__init__(classes, **kwargs)
-        self.anchors = anchor_array(self._where, self._published, anchors, "cells of 32 pixels")
+    _unit = "cells of 32 pixels"
 
     @property
     def has_pretrained_backbone(self) -> bool:
@@ -94,13 +91,36 @@ class YOLOv2Base(DetectorModel):
 
 
 class YOLOv2(YOLOv2Base):
-    """YOLOv2. :func:`gluonops.models.yolov2` describes the parameters.
+    """YOLOv2.
+
+    ``net.detect`` returns detections. The net is not initialized: call ``net.initialize()`` or
+    ``net.load_darknet("yolov2-voc.weights")``.
+
+    Parameters
+    ----------
+    classes : int or sequence of str, default 20
+        Names of the classes, or their number.
+    anchors : {'voc', 'coco'} or array_like, default 'voc'
+        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
+    backbone : str, default 'darknet19'
+        ``'darknet19'``, or the name of a classifier in gluoncv's model zoo, such as 'resnet50_v1b'. Its layers up to
+        the last one with stride 32 are used. gluoncv's networks were trained on images that were normalized by the
+        mean and standard deviation of ImageNet.
+    pretrained_backbone : bool, default False
+        Whether to download the ImageNet weights of gluoncv's network.
+    **kwargs
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
 
     Outputs:
         - **out**: the raw map, (B, A*(5+K), H/32, W/32).
+
+    Raises
+    ------
+    OpError
+        An argument is out of range, the backbone is unknown, or gluoncv is missing.
     """
 
     _published = {"voc": VOC, "coco": COCO}
@@ -114,12 +134,9 @@ class YOLOv2(YOLOv2Base):
                 self.backbone, fine, coarse = Darknet19Features(prefix="darknet19_"), 512, 1024
             else:
                 self.backbone, fine, coarse = gluoncv_features(backbone, pretrained_backbone)
-            self.head = nn.HybridSequential(prefix="head_")
-            with self.head.name_scope():
-                self.head.add(Convolution(HEAD, 3, coarse), Convolution(HEAD, 3, HEAD))
-            self.passthrough = nn.HybridSequential(prefix="passthrough_")
-            with self.passthrough.name_scope():
-                self.passthrough.add(Convolution(PASSTHROUGH, 1, fine), gluonops.nn.Reorg(2, mode="darknet"))
+            self.head = stack((partial(Convolution, HEAD, 3, coarse), HEAD), HEAD, "head_")
+            self.passthrough = stack((partial(Convolution, PASSTHROUGH, 1, fine), partial(gluonops.nn.Reorg, 2)),
+                                     prefix="passthrough_")
             self.merge = Convolution(HEAD, 3, 4 * PASSTHROUGH + HEAD, prefix="merge_")
             self.output = self._make_output(HEAD, len(self.anchors))
 
@@ -130,13 +147,30 @@ class YOLOv2(YOLOv2Base):
 
 
 class TinyYOLOv2(YOLOv2Base):
-    """Tiny YOLOv2. :func:`gluonops.models.tiny_yolov2` describes the parameters.
+    """Tiny YOLOv2. It is used like :class:`YOLOv2`.
+
+    Parameters
+    ----------
+    classes, anchors, **kwargs
+        Those of :class:`YOLOv2`.
+    head_channels : int or pair of int, default 1024
+        Input channels of the output layer: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO). A pair gives the
+        channels of the last two convolutions before the output layer. The first of them has 1024 in both networks.
+    width : float, default 1.0
+        Factor of the backbone's channels (16 to 512), above 0. For few classes a smaller factor is enough. The net then
+        processes larger images in the same time. The package has weights for the backbone with 0.5: initialize the net,
+        and call ``net.load_pretrained_backbone()``.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
 
     Outputs:
         - **out**: the raw map, (B, A*(5+K), H/32, W/32).
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
     _published = {"voc": TINY_VOC, "coco": COCO}
@@ -150,9 +184,8 @@ class TinyYOLOv2(YOLOv2Base):
         with self.name_scope():
             self.backbone = stack(layers, 3, "backbone_")
             self.pool = MaxPool(2, 1)
-            self.head = nn.HybridSequential(prefix="head_")
-            with self.head.name_scope():
-                self.head.add(Convolution(first, 3, layers[-1]), Convolution(last, 3, first))
+            self.head = stack((partial(Convolution, first, 3, layers[-1]), partial(Convolution, last, 3, first)),
+                              prefix="head_")
             self.output = self._make_output(last, len(self.anchors))
 
     def hybrid_forward(self, F, data):
@@ -169,76 +202,8 @@ def _head_channels(where, channels):
     return tuple(kind.parse(where, count) for count in channels)
 
 
-def yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc", backbone: str = "darknet19",
-           pretrained_backbone: bool = False, **kwargs) -> YOLOv2:
-    """YOLOv2.
-
-    Parameters
-    ----------
-    classes : int or sequence of str, default 20
-        Names of the classes, or their number.
-    anchors : {'voc', 'coco'} or array_like, default 'voc'
-        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
-    backbone : str, default 'darknet19'
-        ``'darknet19'``, or the name of a classifier in gluoncv's model zoo, such as 'resnet50_v1b'. Its layers up to
-        the last one with stride 32 are used. gluoncv's networks were trained on images that were normalized by the
-        mean and standard deviation of ImageNet.
-    pretrained_backbone : bool, default False
-        Whether to download the ImageNet weights of gluoncv's network.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
-
-    Returns
-    -------
-    YOLOv2
-        Maps images (B, 3, H, W), RGB from 0 to 1, to the raw map. H and W are multiples of 32. ``net.detect`` returns
-        detections. The net is not initialized: call ``net.initialize()`` or
-        ``net.load_darknet("yolov2-voc.weights")``.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, the backbone is unknown, or gluoncv is missing.
-    """
-    options = without_pretrained("models.yolov2", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov2-voc.weights'), or train the "
-                                 "network with examples/finetune_detector.py")
-    return YOLOv2(classes, anchors, backbone, pretrained_backbone, **options)
-
-
-def tiny_yolov2(classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
-                head_channels: int | Sequence[int] = HEAD, width: float = 1.0, **kwargs) -> TinyYOLOv2:
-    """Tiny YOLOv2.
-
-    Parameters
-    ----------
-    classes : int or sequence of str, default 20
-        Names of the classes, or their number.
-    anchors : {'voc', 'coco'} or array_like, default 'voc'
-        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
-    head_channels : int or pair of int, default 1024
-        Input channels of the output layer: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO). A pair gives the
-        channels of the last two convolutions before the output layer. The first of them has 1024 in both networks.
-    width : float, default 1.0
-        Factor of the backbone's channels (16 to 512), above 0. For few classes a smaller factor is enough. The net then
-        processes larger images in the same time. The package has weights for the backbone with 0.5: initialize the net,
-        and call ``net.load_pretrained_backbone()``.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
-
-    Returns
-    -------
-    TinyYOLOv2
-        It is used like the net of :func:`yolov2`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
-    """
-    options = without_pretrained("models.tiny_yolov2", kwargs,
-                                 "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'), load the "
-                                 "small backbone in the package with tiny_yolov2(width=0.5), net.initialize() and "
-                                 "net.load_pretrained_backbone(), or train the network with "
-                                 "examples/finetune_detector.py")
-    return TinyYOLOv2(classes, anchors, head_channels, width, **options)
+yolov2 = network("yolov2", YOLOv2, "Load Darknet's file with net.load_darknet('yolov2-voc.weights'), or train the "
+                 "network with examples/finetune_detector.py")
+tiny_yolov2 = network("tiny_yolov2", TinyYOLOv2, "Load Darknet's file with net.load_darknet('yolov2-tiny-voc.weights'),"
+                      " load the small backbone in the package with tiny_yolov2(width=0.5), net.initialize() and "
+                      "net.load_pretrained_backbone(), or train the network with examples/finetune_detector.py")

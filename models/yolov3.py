@@ -24,13 +24,15 @@ Sources: Redmon and Farhadi, "YOLOv3: An Incremental Improvement" (2018); pjredd
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
-import numpy.typing as npt
 from gluonops.darknet import Convolution, MaxPool
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import HybridBlock
 
-from .detecting import Lateral, Map, MultiscaleDetector, Output, alternate, unit_of
+from .darknet19 import stack
+from .detecting import Lateral, Map, MultiscaleDetector, Output
+from .weights import network
 
 __all__ = ["Darknet53Features", "Residual", "TinyYOLOv3", "YOLOv3", "tiny_yolov3", "yolov3"]
 
@@ -38,9 +40,9 @@ __all__ = ["Darknet53Features", "Residual", "TinyYOLOv3", "YOLOv3", "tiny_yolov3
 COCO = ((10, 13), (16, 30), (33, 23), (30, 61), (62, 45), (59, 119), (116, 90), (156, 198), (373, 326))
 TINY_COCO = ((10, 14), (23, 27), (37, 58), (81, 82), (135, 169), (344, 319))
 
-FIRST = 32                    # channels of YOLOv3's first layer
+FIRST = 32                    # channels of the first layer
 RESIDUALS = (1, 2, 8, 8, 4)   # residual units of Darknet-53 behind each convolution with stride 2
-TINY_FIRST = 16
+HALVE = partial(MaxPool, 2, 2)
 
 
 class Residual(HybridBlock):
@@ -83,15 +85,21 @@ class Darknet53Features(HybridBlock):
         - **coarse**: (B, 32*unit, H/32, W/32).
     """
 
+    _options = {}   # of the convolutions
+
     def __init__(self, unit: int = FIRST, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            self.fine = nn.HybridSequential(prefix="fine_")
-            with self.fine.name_scope():
-                self.fine.add(Convolution(unit, 3, 3))
-                self.fine.add(*[_stage(unit << i, count) for i, count in enumerate(RESIDUALS[:3])])
-            self.medium = _stage(8 * unit, RESIDUALS[3], prefix="medium_")
-            self.coarse = _stage(16 * unit, RESIDUALS[4], prefix="coarse_")
+            first = partial(Convolution, unit, 3, 3, **self._options)
+            self.fine = stack((first, *[partial(self._stage, unit, number) for number in range(3)]), prefix="fine_")
+            self.medium = self._stage(unit, 3, "medium_")
+            self.coarse = self._stage(unit, 4, "coarse_")
+
+    def _stage(self, unit: int, number: int, prefix: str | None = None) -> HybridBlock:
+        """A convolution to half the size and twice the channels, and residual units."""
+        channels = unit << number
+        residuals = [partial(Residual, 2 * channels, channels)] * RESIDUALS[number]
+        return stack((partial(Convolution, 2 * channels, 3, channels, stride=2), *residuals), prefix=prefix)
 
     def hybrid_forward(self, F, data):
         fine = self.fine(data)
@@ -99,13 +107,9 @@ class Darknet53Features(HybridBlock):
         return fine, medium, self.coarse(medium)
 
 
-def _stage(in_channels, residuals, prefix=None):
-    """A convolution to half the size and twice the channels, and residual units."""
-    block = nn.HybridSequential(prefix=prefix)
-    with block.name_scope():
-        block.add(Convolution(2 * in_channels, 3, in_channels, stride=2))
-        block.add(*[Residual(2 * in_channels, in_channels) for _ in range(residuals)])
-    return block
+def body_of(channels: int) -> tuple[int, ...]:
+    """The plan of the five convolutions in front of a map's output."""
+    return channels, 2 * channels, channels, 2 * channels, channels
 
 
 class Scale(HybridBlock):
@@ -125,7 +129,7 @@ class Scale(HybridBlock):
     def __init__(self, channels: int, in_channels: int, make_output: Callable, prefix: str):
         super().__init__(prefix=prefix)
         with self.name_scope():
-            self.body = alternate(channels, 5, in_channels, prefix="body_")
+            self.body = stack(body_of(channels), in_channels, "body_")
             self.last = Output(2 * channels, channels, make_output, prefix="last_")
 
     def hybrid_forward(self, F, data):
@@ -134,90 +138,10 @@ class Scale(HybridBlock):
 
 
 class YOLOv3(MultiscaleDetector):
-    """YOLOv3. :func:`gluonops.models.yolov3` describes the parameters.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
-
-    Outputs:
-        - **coarse**, **medium**, **fine**: the raw maps, (B, 3*(5+K), H/32, W/32), H/16 and H/8.
-    """
-
-    function = "yolov3"
-    weights_file = "yolov3.weights"
-    maps = (Map(32, (6, 7, 8)), Map(16, (3, 4, 5)), Map(8, (0, 1, 2)))
-    _published = {"coco": COCO}
-
-    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-                 **kwargs):
-        super().__init__(classes, anchors, **kwargs)
-        unit = unit_of(self._where, FIRST, width)
-        with self.name_scope():
-            # The children have the order of Darknet's weights file.
-            self.backbone = Darknet53Features(unit, prefix="darknet53_")
-            self.coarse = Scale(16 * unit, 32 * unit, self._make_output, prefix="coarse_")
-            self.to_medium = Lateral(8 * unit, 16 * unit, prefix="to_medium_")
-            self.medium = Scale(8 * unit, (8 + 16) * unit, self._make_output, prefix="medium_")
-            self.to_fine = Lateral(4 * unit, 8 * unit, prefix="to_fine_")
-            self.fine = Scale(4 * unit, (4 + 8) * unit, self._make_output, prefix="fine_")
-
-    def _output_blocks(self):
-        return [self.coarse.last, self.medium.last, self.fine.last]
-
-    def hybrid_forward(self, F, data):
-        fine, medium, coarse = self.backbone(data)
-        coarse_map, features = self.coarse(coarse)
-        medium_map, features = self.medium(self.to_medium(features, medium))
-        fine_map, _ = self.fine(self.to_fine(features, fine))
-        return coarse_map, medium_map, fine_map
-
-
-class TinyYOLOv3(MultiscaleDetector):
-    """Tiny YOLOv3. :func:`gluonops.models.tiny_yolov3` describes the parameters.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
-
-    Outputs:
-        - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).
-    """
-
-    function = "tiny_yolov3"
-    weights_file = "yolov3-tiny.weights"
-    maps = (Map(32, (3, 4, 5)), Map(16, (0, 1, 2)))
-    _published = {"coco": TINY_COCO}
-
-    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-                 **kwargs):
-        super().__init__(classes, anchors, **kwargs)
-        unit = unit_of(self._where, TINY_FIRST, width)
-        with self.name_scope():
-            # The children have the order of Darknet's weights file.
-            self.backbone = nn.HybridSequential(prefix="backbone_")
-            with self.backbone.name_scope():
-                self.backbone.add(Convolution(unit, 3, 3))
-                for channels in (2 * unit, 4 * unit, 8 * unit, 16 * unit):
-                    self.backbone.add(MaxPool(2, 2), Convolution(channels, 3, channels // 2))
-            self.neck = nn.HybridSequential(prefix="neck_")
-            with self.neck.name_scope():
-                self.neck.add(MaxPool(2, 2), Convolution(32 * unit, 3, 16 * unit), MaxPool(2, 1),
-                              Convolution(64 * unit, 3, 32 * unit), Convolution(16 * unit, 1, 64 * unit))
-            self.coarse = Output(32 * unit, 16 * unit, self._make_output, prefix="coarse_")
-            self.to_medium = Lateral(8 * unit, 16 * unit, prefix="to_medium_")
-            self.medium = Output(16 * unit, (8 + 16) * unit, self._make_output, prefix="medium_")
-
-    def _output_blocks(self):
-        return [self.coarse, self.medium]
-
-    def hybrid_forward(self, F, data):
-        medium = self.backbone(data)
-        features = self.neck(medium)
-        return self.coarse(features), self.medium(self.to_medium(features, medium))
-
-
-def yolov3(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-           **kwargs) -> YOLOv3:
     """YOLOv3.
+
+    ``net.detect`` returns detections. The net is not initialized: call ``net.initialize()`` or
+    ``net.load_darknet("yolov3.weights")``.
 
     Parameters
     ----------
@@ -228,42 +152,73 @@ def yolov3(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "co
     width : float, default 1.0
         Factor of all channels but those of the maps, above 0. For few classes a smaller factor is enough.
     **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``. ``pretrained=True`` is refused.
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
-    Returns
-    -------
-    YOLOv3
-        Maps images (B, 3, H, W), RGB from 0 to 1, to three raw maps. H and W are multiples of 32. ``net.detect``
-        returns detections. The net is not initialized: call ``net.initialize()`` or
-        ``net.load_darknet("yolov3.weights")``.
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
+
+    Outputs:
+        - **coarse**, **medium**, **fine**: the raw maps, (B, 3*(5+K), H/32, W/32), H/16 and H/8.
 
     Raises
     ------
     OpError
         An argument is out of range.
     """
-    return YOLOv3.made(classes, anchors, width, kwargs)
+
+    maps = (Map("coarse.last", 32, (6, 7, 8)), Map("medium.last", 16, (3, 4, 5)), Map("fine.last", 8, (0, 1, 2)))
+    _published = {"coco": COCO}
+
+    def _add_layers(self, unit):
+        self.backbone = Darknet53Features(unit, prefix="darknet53_")
+        self.coarse = Scale(16 * unit, 32 * unit, self._make_output, prefix="coarse_")
+        self.to_medium = Lateral(8 * unit, 16 * unit, prefix="to_medium_")
+        self.medium = Scale(8 * unit, (8 + 16) * unit, self._make_output, prefix="medium_")
+        self.to_fine = Lateral(4 * unit, 8 * unit, prefix="to_fine_")
+        self.fine = Scale(4 * unit, (4 + 8) * unit, self._make_output, prefix="fine_")
+
+    def hybrid_forward(self, F, data):
+        fine, medium, coarse = self.backbone(data)
+        coarse_map, features = self.coarse(coarse)
+        medium_map, features = self.medium(self.to_medium(features, medium))
+        fine_map, _ = self.fine(self.to_fine(features, fine))
+        return coarse_map, medium_map, fine_map
 
 
-def tiny_yolov3(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-                **kwargs) -> TinyYOLOv3:
-    """Tiny YOLOv3.
+class TinyYOLOv3(MultiscaleDetector):
+    """Tiny YOLOv3. It is used like :class:`YOLOv3`, and has two maps. Its file is ``yolov3-tiny.weights``.
 
     Parameters
     ----------
     classes, width, **kwargs
-        Those of :func:`yolov3`.
+        Those of :class:`YOLOv3`.
     anchors : {'coco'} or array_like, default 'coco'
         The anchors of the published weights, or widths and heights in pixels, (6, 2), above 0, from small to large.
 
-    Returns
-    -------
-    TinyYOLOv3
-        It is used like the net of :func:`yolov3`, and has two maps. Its file is ``yolov3-tiny.weights``.
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
 
-    Raises
-    ------
-    OpError
-        An argument is out of range.
+    Outputs:
+        - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).
     """
-    return TinyYOLOv3.made(classes, anchors, width, kwargs)
+
+    maps = (Map("coarse", 32, (3, 4, 5)), Map("medium", 16, (0, 1, 2)))
+    _first = 16
+    _published = {"coco": TINY_COCO}
+
+    def _add_layers(self, unit):
+        stages = [step for factor in (2, 4, 8, 16) for step in (HALVE, factor * unit)]
+        self.backbone = stack((partial(Convolution, unit, 3, 3), *stages), unit, "backbone_")
+        self.neck = stack((HALVE, 32 * unit, partial(MaxPool, 2, 1), 64 * unit, 16 * unit), 16 * unit, "neck_")
+        self.coarse = Output(32 * unit, 16 * unit, self._make_output, prefix="coarse_")
+        self.to_medium = Lateral(8 * unit, 16 * unit, prefix="to_medium_")
+        self.medium = Output(16 * unit, (8 + 16) * unit, self._make_output, prefix="medium_")
+
+    def hybrid_forward(self, F, data):
+        medium = self.backbone(data)
+        features = self.neck(medium)
+        return self.coarse(features), self.medium(self.to_medium(features, medium))
+
+
+yolov3 = network("yolov3", YOLOv3, "Load Darknet's file with net.load_darknet('yolov3.weights')")
+tiny_yolov3 = network("tiny_yolov3", TinyYOLOv3, "Load Darknet's file with net.load_darknet('yolov3-tiny.weights')")

@@ -29,25 +29,24 @@ AlexeyAB/darknet ``cfg/yolov4.cfg``, ``cfg/yolov4-tiny.cfg``.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
-import numpy.typing as npt
 from gluonops.core.concat import concat
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.layers import Upsample
 from gluonops.darknet.net import STRETCHED
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import HybridBlock
 
-from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output, alternate, unit_of
-from .yolov3 import TINY_COCO, Residual
+from .darknet19 import stack
+from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output
+from .weights import network
+from .yolov3 import FIRST, RESIDUALS, TINY_COCO, Darknet53Features, Residual, body_of
 
 __all__ = ["CSPDarknet53Features", "TinyYOLOv4", "YOLOv4", "tiny_yolov4", "yolov4"]
 
 # Widths and heights in pixels, from the published cfg. Tiny YOLOv4 has the anchors of Tiny YOLOv3.
 COCO = ((12, 16), (19, 36), (40, 28), (36, 75), (76, 55), (72, 146), (142, 110), (192, 243), (459, 401))
 
-FIRST = 32                    # channels of the first layer
-RESIDUALS = (1, 2, 8, 8, 4)   # residual units of CSPDarknet-53's stages
 MISH = {"activation": "mish", **ALEXEYAB}
 POOLS = (5, 9, 13)            # sides of the pyramid's poolings
 POWER = 0.6                   # greedynms suppresses with it
@@ -75,11 +74,9 @@ class PartialStage(HybridBlock):
         with self.name_scope():
             self.reduce = Convolution(channels, 3, in_channels, stride=2, **MISH)
             self.beside = Convolution(half, 1, channels, **MISH)
-            self.through = nn.HybridSequential(prefix="through_")
-            with self.through.name_scope():
-                self.through.add(Convolution(half, 1, channels, **MISH))
-                self.through.add(*[Residual(half, in_channels, **MISH) for _ in range(residuals)])
-                self.through.add(Convolution(half, 1, half, **MISH))
+            units = [partial(Residual, half, in_channels, **MISH)] * residuals
+            self.through = stack((partial(Convolution, half, 1, channels, **MISH), *units,
+                                  partial(Convolution, half, 1, half, **MISH)), prefix="through_")
             self.merge = Convolution(channels, 1, 2 * half, **MISH)
 
     def hybrid_forward(self, F, data):
@@ -88,35 +85,13 @@ class PartialStage(HybridBlock):
         return self.merge(concat(F, [self.through(data), beside], self._channels))
 
 
-class CSPDarknet53Features(HybridBlock):
-    """CSPDarknet-53 without its classifier: the backbone of YOLOv4.
+class CSPDarknet53Features(Darknet53Features):
+    """CSPDarknet-53 without its classifier: the backbone of YOLOv4. It is used like Darknet-53."""
 
-    ``unit``: channels of the first layer.
+    _options = MISH
 
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32.
-
-    Outputs:
-        - **fine**: (B, 8*unit, H/8, W/8).
-        - **medium**: (B, 16*unit, H/16, W/16).
-        - **coarse**: (B, 32*unit, H/32, W/32).
-    """
-
-    def __init__(self, unit: int = FIRST, **kwargs):
-        super().__init__(**kwargs)
-        with self.name_scope():
-            self.fine = nn.HybridSequential(prefix="fine_")
-            with self.fine.name_scope():
-                self.fine.add(Convolution(unit, 3, 3, **MISH))
-                self.fine.add(*[PartialStage(unit << i, count, is_first=i == 0)
-                                for i, count in enumerate(RESIDUALS[:3])])
-            self.medium = PartialStage(8 * unit, RESIDUALS[3], prefix="medium_")
-            self.coarse = PartialStage(16 * unit, RESIDUALS[4], prefix="coarse_")
-
-    def hybrid_forward(self, F, data):
-        fine = self.fine(data)
-        medium = self.medium(fine)
-        return fine, medium, self.coarse(medium)
+    def _stage(self, unit, number, prefix=None):
+        return PartialStage(unit << number, RESIDUALS[number], is_first=number == 0, prefix=prefix)
 
 
 class PoolingPyramid(HybridBlock):
@@ -135,11 +110,10 @@ class PoolingPyramid(HybridBlock):
         super().__init__(prefix=prefix)
         self._channels = (channels,) * (1 + len(POOLS))
         with self.name_scope():
-            self.before = alternate(channels, 3, in_channels, prefix="before_", **ALEXEYAB)
-            self.pools = nn.HybridSequential(prefix="pools_")
-            with self.pools.name_scope():
-                self.pools.add(*[MaxPool(size, 1) for size in POOLS])
-            self.after = alternate(channels, 3, 4 * channels, prefix="after_", **ALEXEYAB)
+            plan = channels, 2 * channels, channels
+            self.before = stack(plan, in_channels, "before_", **ALEXEYAB)
+            self.pools = stack([partial(MaxPool, size, 1) for size in POOLS], prefix="pools_")
+            self.after = stack(plan, 4 * channels, "after_", **ALEXEYAB)
 
     def hybrid_forward(self, F, data):
         data = self.before(data)
@@ -168,7 +142,7 @@ class Finer(HybridBlock):
             self.from_coarse = Convolution(channels, 1, coarse, **ALEXEYAB)
             self.upsample = Upsample(2)
             self.from_fine = Convolution(channels, 1, fine, **ALEXEYAB)
-            self.body = alternate(channels, 5, 2 * channels, prefix="body_", **ALEXEYAB)
+            self.body = stack(body_of(channels), 2 * channels, "body_", **ALEXEYAB)
 
     def hybrid_forward(self, F, coarse, fine):
         larger = self.upsample(self.from_coarse(coarse))
@@ -193,14 +167,21 @@ class Coarser(HybridBlock):
         self._channels = (channels, channels)
         with self.name_scope():
             self.reduce = Convolution(channels, 3, channels // 2, stride=2, **ALEXEYAB)
-            self.body = alternate(channels, 5, 2 * channels, prefix="body_", **ALEXEYAB)
+            self.body = stack(body_of(channels), 2 * channels, "body_", **ALEXEYAB)
 
     def hybrid_forward(self, F, fine, coarse):
         return self.body(concat(F, [self.reduce(fine), coarse], self._channels))
 
 
 class YOLOv4(MultiscaleDetector):
-    """YOLOv4. :func:`gluonops.models.yolov4` describes the parameters.
+    """YOLOv4. It is used like :class:`gluonops.models.YOLOv3`.
+
+    Images are resized without a letterbox, as AlexeyAB's program does. Its file is ``yolov4.weights``.
+
+    Parameters
+    ----------
+    classes, anchors, width, **kwargs
+        Those of :class:`gluonops.models.YOLOv3`.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
@@ -209,31 +190,21 @@ class YOLOv4(MultiscaleDetector):
         - **fine**, **medium**, **coarse**: the raw maps, (B, 3*(5+K), H/8, W/8), H/16 and H/32.
     """
 
-    function = "yolov4"
-    weights_file = "yolov4.weights"
-    maps = (Map(8, (0, 1, 2), 1.2), Map(16, (3, 4, 5), 1.1), Map(32, (6, 7, 8), 1.05))
+    maps = (Map("fine", 8, (0, 1, 2), 1.2), Map("medium", 16, (3, 4, 5), 1.1), Map("coarse", 32, (6, 7, 8), 1.05))
     power = POWER
     preprocessing = STRETCHED
     _published = {"coco": COCO}
 
-    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-                 **kwargs):
-        super().__init__(classes, anchors, **kwargs)
-        unit = unit_of(self._where, FIRST, width)
-        with self.name_scope():
-            # The children have the order of Darknet's weights file.
-            self.backbone = CSPDarknet53Features(unit, prefix="cspdarknet53_")
-            self.pyramid = PoolingPyramid(16 * unit, 32 * unit, prefix="pyramid_")
-            self.to_medium = Finer(8 * unit, 16 * unit, 16 * unit, prefix="to_medium_")
-            self.to_fine = Finer(4 * unit, 8 * unit, 8 * unit, prefix="to_fine_")
-            self.fine = Output(8 * unit, 4 * unit, self._make_output, prefix="fine_", **ALEXEYAB)
-            self.back_to_medium = Coarser(8 * unit, prefix="back_to_medium_")
-            self.medium = Output(16 * unit, 8 * unit, self._make_output, prefix="medium_", **ALEXEYAB)
-            self.back_to_coarse = Coarser(16 * unit, prefix="back_to_coarse_")
-            self.coarse = Output(32 * unit, 16 * unit, self._make_output, prefix="coarse_", **ALEXEYAB)
-
-    def _output_blocks(self):
-        return [self.fine, self.medium, self.coarse]
+    def _add_layers(self, unit):
+        self.backbone = CSPDarknet53Features(unit, prefix="cspdarknet53_")
+        self.pyramid = PoolingPyramid(16 * unit, 32 * unit, prefix="pyramid_")
+        self.to_medium = Finer(8 * unit, 16 * unit, 16 * unit, prefix="to_medium_")
+        self.to_fine = Finer(4 * unit, 8 * unit, 8 * unit, prefix="to_fine_")
+        self.fine = Output(8 * unit, 4 * unit, self._make_output, prefix="fine_", **ALEXEYAB)
+        self.back_to_medium = Coarser(8 * unit, prefix="back_to_medium_")
+        self.medium = Output(16 * unit, 8 * unit, self._make_output, prefix="medium_", **ALEXEYAB)
+        self.back_to_coarse = Coarser(16 * unit, prefix="back_to_coarse_")
+        self.coarse = Output(32 * unit, 16 * unit, self._make_output, prefix="coarse_", **ALEXEYAB)
 
     def hybrid_forward(self, F, data):
         fine, medium, coarse = self.backbone(data)
@@ -290,13 +261,9 @@ class TinyYOLOv4Features(HybridBlock):
     def __init__(self, unit: int = FIRST, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            self.stem = nn.HybridSequential(prefix="stem_")
-            with self.stem.name_scope():
-                self.stem.add(Convolution(unit, 3, 3, stride=2, **ALEXEYAB),
-                              Convolution(2 * unit, 3, unit, stride=2, **ALEXEYAB))
-            self.stages = nn.HybridSequential(prefix="stages_")
-            with self.stages.name_scope():
-                self.stages.add(*[TinyStage(channels) for channels in (2 * unit, 4 * unit, 8 * unit)])
+            first = partial(Convolution, unit, 3, 3, stride=2, **ALEXEYAB)
+            self.stem = stack((first, 2 * unit), unit, "stem_", stride=2, **ALEXEYAB)
+            self.stages = stack([partial(TinyStage, factor * unit) for factor in (2, 4, 8)], prefix="stages_")
             self.pool = MaxPool(2, 2)
             self.last = Convolution(16 * unit, 3, 16 * unit, **ALEXEYAB)
 
@@ -309,7 +276,12 @@ class TinyYOLOv4Features(HybridBlock):
 
 
 class TinyYOLOv4(MultiscaleDetector):
-    """Tiny YOLOv4. :func:`gluonops.models.tiny_yolov4` describes the parameters.
+    """Tiny YOLOv4. It is used like :class:`YOLOv4`, and has two maps. Its file is ``yolov4-tiny.weights``.
+
+    Parameters
+    ----------
+    classes, anchors, width, **kwargs
+        Those of :class:`gluonops.models.TinyYOLOv3`. The first of the anchors has no map.
 
     Inputs:
         - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
@@ -318,28 +290,18 @@ class TinyYOLOv4(MultiscaleDetector):
         - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).
     """
 
-    function = "tiny_yolov4"
-    weights_file = "yolov4-tiny.weights"
     # The published net leaves out the smallest anchor, and uses the fourth one twice.
-    maps = (Map(32, (3, 4, 5), 1.05), Map(16, (1, 2, 3), 1.05))
+    maps = (Map("coarse", 32, (3, 4, 5), 1.05), Map("medium", 16, (1, 2, 3), 1.05))
     power = POWER
     preprocessing = STRETCHED
     _published = {"coco": TINY_COCO}
 
-    def __init__(self, classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-                 **kwargs):
-        super().__init__(classes, anchors, **kwargs)
-        unit = unit_of(self._where, FIRST, width)
-        with self.name_scope():
-            # The children have the order of Darknet's weights file.
-            self.backbone = TinyYOLOv4Features(unit, prefix="backbone_")
-            self.neck = Convolution(8 * unit, 1, 16 * unit, prefix="neck_", **ALEXEYAB)
-            self.coarse = Output(16 * unit, 8 * unit, self._make_output, prefix="coarse_", **ALEXEYAB)
-            self.to_medium = Lateral(4 * unit, 8 * unit, prefix="to_medium_", **ALEXEYAB)
-            self.medium = Output(8 * unit, (4 + 8) * unit, self._make_output, prefix="medium_", **ALEXEYAB)
-
-    def _output_blocks(self):
-        return [self.coarse, self.medium]
+    def _add_layers(self, unit):
+        self.backbone = TinyYOLOv4Features(unit, prefix="backbone_")
+        self.neck = Convolution(8 * unit, 1, 16 * unit, prefix="neck_", **ALEXEYAB)
+        self.coarse = Output(16 * unit, 8 * unit, self._make_output, prefix="coarse_", **ALEXEYAB)
+        self.to_medium = Lateral(4 * unit, 8 * unit, prefix="to_medium_", **ALEXEYAB)
+        self.medium = Output(8 * unit, (4 + 8) * unit, self._make_output, prefix="medium_", **ALEXEYAB)
 
     def hybrid_forward(self, F, data):
         medium, coarse = self.backbone(data)
@@ -347,46 +309,5 @@ class TinyYOLOv4(MultiscaleDetector):
         return self.coarse(features), self.medium(self.to_medium(features, medium))
 
 
-def yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-           **kwargs) -> YOLOv4:
-    """YOLOv4.
-
-    Parameters
-    ----------
-    classes, anchors, width, **kwargs
-        Those of :func:`gluonops.models.yolov3`.
-
-    Returns
-    -------
-    YOLOv4
-        It is used like the net of :func:`gluonops.models.yolov3`. Images are resized without a letterbox, as AlexeyAB's
-        program does. Its file is ``yolov4.weights``.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
-    """
-    return YOLOv4.made(classes, anchors, width, kwargs)
-
-
-def tiny_yolov4(classes: int | Sequence[str] = 80, anchors: str | npt.ArrayLike = "coco", width: float = 1.0,
-                **kwargs) -> TinyYOLOv4:
-    """Tiny YOLOv4.
-
-    Parameters
-    ----------
-    classes, anchors, width, **kwargs
-        Those of :func:`gluonops.models.tiny_yolov3`. The first of the anchors has no map.
-
-    Returns
-    -------
-    TinyYOLOv4
-        It is used like the net of :func:`yolov4`, and has two maps. Its file is ``yolov4-tiny.weights``.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
-    """
-    return TinyYOLOv4.made(classes, anchors, width, kwargs)
+yolov4 = network("yolov4", YOLOv4, "Load Darknet's file with net.load_darknet('yolov4.weights')")
+tiny_yolov4 = network("tiny_yolov4", TinyYOLOv4, "Load Darknet's file with net.load_darknet('yolov4-tiny.weights')")

@@ -1,7 +1,7 @@
 """The HybridBlock of a cfg."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import mxnet as mx
@@ -24,6 +24,14 @@ STRETCHED = {**PREPROCESSING, "resize": "stretch"}
 def preprocessing_for(channels: int, resize: str = "letterbox") -> dict[str, object]:
     """The same for a net that takes images of so many channels, fitted or stretched to its size."""
     return {**PREPROCESSING, "colours": "grey" if channels == 1 else "RGB", "resize": resize}
+
+
+def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], data: Array) -> list[Array]:
+    """The output of every layer. ``sources``: the numbers of the layers that each of them reads; -1 is the data."""
+    outputs = []
+    for layer, numbers in zip(layers, sources):
+        outputs.append(layer(*[outputs[number] if number >= 0 else data for number in numbers]))
+    return outputs
 
 
 class Head(NamedTuple):
@@ -85,11 +93,7 @@ class DarknetNet(HybridBlock):
 
     def layer_outputs(self, data: Array) -> list:
         """The output of every layer, in order: to find the first one that differs from Darknet's."""
-        outputs = []
-        for layer, sources in zip(self._children.values(), self._sources):
-            inputs = [outputs[i] if i >= 0 else data for i in sources]
-            outputs.append(layer(*inputs))
-        return outputs
+        return run_layers(self._children.values(), self._sources, data)
 
     def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
         """A block that returns detections. See :class:`gluonops.darknet.Detector`.
