@@ -51,8 +51,6 @@ class YOLOv2Base(DetectorModel):
 
     Attributes
     ----------
-    classes : tuple of str
-        Names of the classes. If only their number was given, they are "0", "1", ...
     anchors : numpy.ndarray
         (A, 2): widths and heights in cells of 32 pixels.
     stride : int

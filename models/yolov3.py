@@ -51,12 +51,6 @@ class Residual(HybridBlock):
     - ``channels``: channels of the input and of the output.
     - ``hidden``: channels between the convolutions.
     - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
-
-    Inputs:
-        - **data**: (B, channels, H, W).
-
-    Outputs:
-        - **out**: the same shape.
     """
 
     def __init__(self, channels: int, hidden: int, **options):
@@ -118,12 +112,7 @@ class Scale(HybridBlock):
     - ``channels`` and ``in_channels``: channels of the features behind the convolutions, and of the input.
     - ``make_output``: see :class:`gluonops.models.detecting.Output`.
 
-    Inputs:
-        - **data**: (B, in_channels, H, W).
-
-    Outputs:
-        - **map**: the raw map, (B, A*(5+K), H, W).
-        - **features**: (B, channels, H, W).
+    Data of (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W), and features, (B, channels, H, W).
     """
 
     def __init__(self, channels: int, in_channels: int, make_output: Callable, prefix: str):

@@ -1,18 +1,60 @@
-"""Adds the layers of a cfg's sections to a net: a child for each, in order, named by its number and kind."""
+"""Adds the layers of a cfg's sections to a net: a child for each, in order, named by its number and kind.
+
+A module of ``sections`` registers the functions that make layers; they return a :class:`Layer`.
+"""
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable
+from typing import NamedTuple
+
+from mxnet.gluon import HybridBlock
 
 from .cfg import MAX_INT, Section
 from .losses import HeadLoss
 from .net import DarknetNet, Head, preprocessing_for
 from .options import IGNORED
-from .registry import SECTIONS, Shape
 from .tree import Tree, read_map, read_tree
 
-__all__ = ["Builder", "check_shape"]
+__all__ = ["SECTIONS", "Builder", "Kind", "Layer", "Shape", "check_shape", "kind"]
+
+Shape = tuple[int, ...]   # an output's, without the batch: (channels, height, width), or (numbers,)
+
+
+class Layer(NamedTuple):
+    """A section as a block.
+
+    - ``shape``: shape of its output, without the batch.
+    - ``sources``: numbers of the layers that it reads. The default is the layer in front of it.
+    """
+    block: HybridBlock
+    shape: Shape
+    sources: list[int] | None = None
+
+
+class Kind(NamedTuple):
+    """A kind of section.
+
+    - ``name``: the name of the options that the kind ignores.
+    - ``make``: makes the layer. It takes the builder, the section, the shape of the layer's input and the prefix of the
+      block's names.
+    - ``takes_row``: whether the input may be a row of numbers instead of an image.
+    """
+    name: str
+    make: Callable
+    takes_row: bool
+
+
+SECTIONS = {}   # word in the brackets -> Kind
+
+
+def kind(*words: str, takes_row: bool = False) -> Callable:
+    """Register a function for sections with these words in their brackets."""
+    def register(make: Callable) -> Callable:
+        SECTIONS.update(dict.fromkeys(words, Kind(make.__name__, make, takes_row)))
+        return make
+    return register
 
 
 class Builder:
@@ -102,10 +144,9 @@ class Builder:
         absolute = number + here if number < 0 else number
         if not 0 <= absolute < here:
             raise section.error(f"{key} names layer {number}; this is layer {here}, expected {-here} to {here - 1}",
-                                "Name an earlier layer", section.line_of(key))
+                                "Name an earlier layer", key)
         if len(self.shapes[absolute]) == 1:
-            raise section.error(f"{key} names layer {number}, which returns no image", "Name another layer",
-                                section.line_of(key))
+            raise section.error(f"{key} names layer {number}, which returns no image", "Name another layer", key)
         return absolute
 
     def uses(self, *numbers: int) -> None:
@@ -133,7 +174,7 @@ class Builder:
         tree = self._trees[path]
         if len(tree) != classes:
             raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
-                                "Correct the number of classes", section.line_of("tree"))
+                                "Correct the number of classes", "tree")
         return tree
 
     def class_map(self, section: Section, classes: int) -> tuple[int, ...] | None:
@@ -152,7 +193,7 @@ class Builder:
         found = next((path for path in places if os.path.isfile(path)), None)
         if found is None:
             raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
-                                "Put the file beside the cfg", section.line_of(key))
+                                "Put the file beside the cfg", key)
         return found
 
 

@@ -7,6 +7,7 @@ commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78. The learning rate is 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from .cfg import Section, read_cfg
@@ -188,7 +189,7 @@ def _batch(net: Section) -> tuple[int, int]:
     batch, subdivisions = net.integer("batch", 1, 1), net.integer("subdivisions", 1, 1)
     if subdivisions > batch:
         raise net.error(f"batch is {batch} and subdivisions is {subdivisions}; expected at most as many subdivisions "
-                        "as images", "Correct batch or subdivisions", net.line_of("subdivisions"))
+                        "as images", "Correct batch or subdivisions", "subdivisions")
     return batch, subdivisions
 
 
@@ -205,7 +206,7 @@ def _crops(net: Section, width: int) -> tuple[float, float]:
     high = net.number("max_ratio", net.integer("max_crop", 2 * width, 1) / width)
     if not 0 < low <= high:
         raise net.error(f"images are cropped from {low:g} to {high:g} widths of the input; expected numbers above 0, "
-                        "the smaller first", "Correct min_crop or max_crop", net.line_of("max_crop"))
+                        "the smaller first", "Correct min_crop or max_crop", "max_crop")
     return low, high
 
 
@@ -239,22 +240,20 @@ def _factor(section: Section, key: str) -> float:
 
 
 def _at_least(section: Section, key: str, default: float, low: float) -> float:
-    value = section.number(key, default)
-    if value < low:
-        raise section.error(f"{key} is {value:g}; expected at least {low}", f"Correct {key}", section.line_of(key))
-    return value
+    return _checked(section, key, default, lambda value: value >= low, f"at least {low}")
 
 
 def _below(section: Section, key: str, default: float, high: float) -> float:
-    value = _at_least(section, key, default, 0)
-    if value >= high:
-        raise section.error(f"{key} is {value:g}; expected a number from 0 that is below {high}", f"Correct {key}",
-                            section.line_of(key))
-    return value
+    _at_least(section, key, default, 0)
+    return _checked(section, key, default, lambda value: value < high, f"a number from 0 that is below {high}")
 
 
 def _above(section: Section, key: str, default: float) -> float:
+    return _checked(section, key, default, lambda value: value > 0, "a number above 0")
+
+
+def _checked(section: Section, key: str, default: float, fits: Callable[[float], bool], expected: str) -> float:
     value = section.number(key, default)
-    if value <= 0:
-        raise section.error(f"{key} is {value:g}; expected a number above 0", f"Correct {key}", section.line_of(key))
+    if not fits(value):
+        raise section.error(f"{key} is {value:g}; expected {expected}", f"Correct {key}", key)
     return value
