@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -15,10 +16,10 @@ from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, Region
 from gluonops.darknet.heads import Yolo
 from gluonops.darknet.pooling import Upsample
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import HybridBlock
 
 from .classes import class_names, kept_numbers
-from .darknet19 import DarknetModel
+from .darknet19 import DarknetModel, stack
 
 __all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output"]
 
@@ -213,14 +214,10 @@ class MultiscaleDetector(DetectorModel):
 
     def _head(self, one: Map, prefix: str) -> HybridBlock:
         anchors, classes = self.anchors[list(one.mask)], len(self.classes)
-        head = nn.HybridSequential(prefix=prefix)
-        with head.name_scope():
-            if one.scale == 1:
-                head.add(Region(anchors, classes, class_softmax=False))
-            else:
-                head.add(Yolo(anchors, classes, one.scale))
-            head.add(Boxes(anchors, classes, one.stride))
-        return head
+        activated = partial(Region, anchors, classes, class_softmax=False)
+        if one.scale != 1:
+            activated = partial(Yolo, anchors, classes, one.scale)
+        return stack((activated, partial(Boxes, anchors, classes, one.stride)), prefix=prefix)
 
 
 class Output(HybridBlock):

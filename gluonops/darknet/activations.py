@@ -35,18 +35,10 @@ def Identity(F, data: Array) -> Array:
     return F.identity(data)
 
 
-class Formula(HybridBlock):
-    """A function of every element.
-
-    ``function``: takes MXNet's namespace and the data.
-    """
-
-    def __init__(self, function: Callable, **kwargs):
-        super().__init__(**kwargs)
-        self._function = function
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return self._function(F, data)
+@layer
+def Formula(F, data: Array, *, function: Callable[..., Array]) -> Array:
+    """A function of every element. ``function``: takes MXNet's namespace and the data."""
+    return function(F, data)
 
 
 def _hard_mish(F, x: Array) -> Array:

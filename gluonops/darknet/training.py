@@ -6,9 +6,9 @@ commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78. The learning rate is 
 """
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Callable
-from typing import NamedTuple
 
 from .cfg import Section, read_cfg
 from .options import DETECTING, dialect_of
@@ -28,8 +28,12 @@ NOT_FOLLOWED = (
     "equidistant_point", "gaussian_noise", "label_smooth_eps", "mixup", "notruth", "num_sigmas_reject_badlabels",
     "track", "unsupervised", "weights_reject_freq")
 
+FIELDS = (
+    "dialect task size batch subdivisions max_batches learning_rate momentum decay adam ema_alpha saturation exposure "
+    "hue flip jitter resize mosaic mosaic_bound letter_box angle aspect crops sizes resize_every not_followed")
 
-class TrainingOptions(NamedTuple):
+
+class TrainingOptions(collections.namedtuple("TrainingOptions", FIELDS)):
     """How a cfg is trained.
 
     Attributes
@@ -71,32 +75,8 @@ class TrainingOptions(NamedTuple):
     not_followed : tuple of str
         Options of the cfg that change the numbers of a run, and that are not followed.
     """
-    dialect: str
-    task: str
-    size: tuple[int, int]
-    batch: int
-    subdivisions: int
-    max_batches: int
-    learning_rate: float
-    momentum: float
-    decay: float
-    adam: dict | None
-    ema_alpha: float
-    saturation: float
-    exposure: float
-    hue: float
-    flip: bool
-    jitter: float
-    resize: float
-    mosaic: bool
-    mosaic_bound: bool
-    letter_box: bool
-    angle: float
-    aspect: float
-    crops: tuple[float, float]
-    sizes: list
-    resize_every: int
-    not_followed: tuple[str, ...]
+
+    __slots__ = ()
 
     @property
     def mini_batch(self) -> int:

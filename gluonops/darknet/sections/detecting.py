@@ -42,14 +42,15 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
     anchors = _anchors(build, section, count)[:count]   # in cells
     _check_channels(section, shape, count, 5, classes)
     tree = build.tree(section, classes) if "tree" in section else None
-    build.trains(lambda: _region_loss(build, section, anchors, classes, tree))
     pixels = anchors * stride
-    if tree is not None:
+    if tree is None:
+        boxes = partial(Boxes, pixels, classes, stride)
+        block = Region(anchors, classes, class_softmax, prefix=prefix)
+    else:
         boxes = partial(TreeBoxes, pixels, tree, stride, build.dialect)
-        build.detects(Head(boxes, classes, stride, pixels))
-        return Layer(TreeRegion(count, tree, prefix=prefix), shape)
-    build.detects(Head(partial(Boxes, pixels, classes, stride), classes, stride, pixels))
-    return Layer(Region(anchors, classes, class_softmax, prefix=prefix), shape)
+        block = TreeRegion(count, tree, prefix=prefix)
+    head = Head(boxes, classes, stride, pixels)
+    return Layer(block, shape, head=head, loss=lambda: _region_loss(build, section, anchors, classes, tree))
 
 
 def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
@@ -76,11 +77,14 @@ def _scales(section: Section) -> dict[str, float]:
 def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     scale = section.number("scale_x_y", 1)
     activated = section.flag("new_coords")
+
+    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
+        if scale == 1 and not activated:
+            return Region(anchors, classes, class_softmax=False, prefix=prefix)
+        return Yolo(anchors, classes, scale, activated, prefix=prefix)
+
     boxes = SquaredBoxes if activated else Boxes
-    anchors, classes = _head_with_mask(build, section, shape, 5, boxes, _yolo_loss)
-    if scale == 1 and not activated:
-        return Layer(Region(anchors, classes, class_softmax=False, prefix=prefix), shape)
-    return Layer(Yolo(anchors, classes, scale, activated, prefix=prefix), shape)
+    return _masked(build, section, shape, 5, block, boxes, _yolo_loss)
 
 
 def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
@@ -99,9 +103,11 @@ def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
 def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     scale = section.number("scale_x_y", 1)
     shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
-    boxes = partial(GaussianBoxes, shift=shift)
-    anchors, _ = _head_with_mask(build, section, shape, 9, boxes, _gaussian_yolo_loss)
-    return Layer(GaussianYolo(len(anchors), scale, prefix=prefix), shape)
+
+    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
+        return GaussianYolo(len(anchors), scale, prefix=prefix)
+
+    return _masked(build, section, shape, 9, block, partial(GaussianBoxes, shift=shift), _gaussian_yolo_loss)
 
 
 def _gaussian_yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
@@ -130,22 +136,22 @@ def _alexeyab_options(section: Section) -> dict:
         "objectness_smooth": section.flag("objectness_smooth")}
 
 
-def _head_with_mask(build: Builder, section: Section, shape: Shape, numbers: int, boxes: Callable[..., HybridBlock],
-                    loss: Callable[[Section, str, dict], HeadLoss]) -> tuple[np.ndarray, int]:
-    """Note what a section with a mask of the net's anchors detects and how it is trained.
+def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
+            block: Callable[[np.ndarray, int], HybridBlock], boxes: Callable[..., HybridBlock],
+            loss: Callable[[Section, str, dict], HeadLoss]) -> Layer:
+    """The layer of a section with a mask of the net's anchors.
 
     - ``numbers``: numbers of an anchor in front of its classes.
+    - ``block``: makes the block, from the anchors of the head, in pixels, and the number of classes.
     - ``boxes``: makes the block of candidates; see :class:`Boxes`.
     - ``loss``: the loss, from the options that both kinds have.
-
-    Returns the anchors of the head, in pixels, and the number of classes.
     """
     classes = section.integer("classes", 20, 1)
     all_anchors, mask = _anchors_and_mask(build, section)
     anchors = all_anchors[mask]
     stride = _stride(build, section, shape)
     _check_channels(section, shape, len(anchors), numbers, classes)
-    build.detects(Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section)))
+    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
 
     def loss_of_head() -> HeadLoss:
         options = {
@@ -157,8 +163,7 @@ def _head_with_mask(build: Builder, section: Section, shape: Shape, numbers: int
             "truth_thresh": section.number("truth_thresh", 1)}
         return loss(section, build.dialect, options)._replace(class_map=build.class_map(section, classes))
 
-    build.trains(loss_of_head)
-    return anchors, classes
+    return Layer(block(anchors, classes), shape, head=head, loss=loss_of_head)
 
 
 @kind("detection", takes_row=True)
@@ -175,11 +180,11 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
         raise section.error(f"its input has {math.prod(shape)} numbers; expected {side} * {side} cells * ({classes} "
                             f"classes + {count} boxes * 5) = {numbers}", "Correct output of the layer before", "side")
     _, height, width = build.net.input_shape
-    build.detects(Head(partial(CellBoxes, side, count, classes, (height, width), square), classes, 1))
-    build.trains(lambda: _detection_loss(section, side, count, classes))
+    head = Head(partial(CellBoxes, side, count, classes, (height, width), square), classes, 1)
+    block = Identity(prefix=prefix)
     if section.flag("softmax"):
-        return Layer(CellSoftmax(side * side, classes, prefix=prefix), (numbers,))
-    return Layer(Identity(prefix=prefix), shape)
+        block, shape = CellSoftmax(side * side, classes, prefix=prefix), (numbers,)
+    return Layer(block, shape, head=head, loss=lambda: _detection_loss(section, side, count, classes))
 
 
 def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> HeadLoss:

@@ -42,9 +42,11 @@ def activation(build: Builder, section: Section, shape: Shape, prefix: str) -> L
 
 @kind("cost", takes_row=True)
 def cost(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    source, loss = build.loss_of(build.number - 1)
-    build.trains(lambda: _cost_loss(section, loss), source)
-    return Layer(Identity(prefix=prefix), shape)
+    before, source = None, None
+    if build.layers and build.layers[-1].loss is not None:
+        before, source = build.layers[-1].loss, build.layers[-1].loss_source
+    block = Identity(prefix=prefix)
+    return Layer(block, shape, loss=lambda: _cost_loss(section, before), loss_source=source)
 
 
 def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadLoss:
@@ -96,10 +98,10 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
         raise section.error(f"{size} numbers in {groups} groups at temperature {temperature}; expected groups of "
                             "one size and a temperature above 0", "Correct groups or temperature")
     tree = build.tree(section, size) if "tree" in section else None
-    build.trains(lambda: _softmax_loss(section, temperature, tree))
-    if tree is None:
-        return Layer(Softmax(groups, temperature, prefix=prefix), (size,))
-    return Layer(_RowTreeSoftmax(tree, temperature, prefix=prefix), (size,))
+    block = Softmax(groups, temperature, prefix=prefix)
+    if tree is not None:
+        block = _RowTreeSoftmax(tree, temperature, prefix=prefix)
+    return Layer(block, (size,), loss=lambda: _softmax_loss(section, temperature, tree))
 
 
 def _softmax_loss(section: Section, temperature: float, tree: Tree | None) -> HeadLoss:
