@@ -31,7 +31,6 @@ from .yolov2 import tiny_yolov2
 __all__ = ["Classifier", "classifier"]
 
 WHERE = "models.classifier"
-OURS = ("mlp", "lenet_reorg", "iresnet", "darknet19", "tiny_yolov2")
 
 
 class Classifier(gluon.HybridBlock):
@@ -153,19 +152,25 @@ def classifier(name: str, classes: Sequence[str], shape: tuple[int, int, int], e
     return net
 
 
+def _features_of_darknet19(classes):
+    features, net = nn.HybridSequential(), darknet19(classes)
+    features.add(net.features.fine, net.features.coarse)
+    return features
+
+
+# The features of our models, from the number of classes and the shape of an image.
+OURS = {
+    "mlp": lambda classes, shape: mlp(classes=classes).body[:-1],
+    "lenet_reorg": lambda classes, shape: lenet_reorg(classes=classes, size=shape[1]).features,
+    "iresnet": lambda classes, shape: iresnet(),
+    "darknet19": lambda classes, shape: _features_of_darknet19(classes),
+    "tiny_yolov2": lambda classes, shape: tiny_yolov2(width=BACKBONE_WIDTH).backbone,
+}
+
+
 def _features(name, classes, shape):
-    if name == "mlp":
-        return mlp(classes=classes).body[:-1]
-    if name == "lenet_reorg":
-        return lenet_reorg(classes=classes, size=shape[1]).features
-    if name == "iresnet":
-        return iresnet()
-    if name == "darknet19":
-        features, net = nn.HybridSequential(), darknet19(classes)
-        features.add(net.features.fine, net.features.coarse)
-        return features
-    if name == "tiny_yolov2":
-        return tiny_yolov2(width=BACKBONE_WIDTH).backbone
+    if name in OURS:
+        return OURS[name](classes, shape)
     try:
         return vision.get_model(name, classes=classes).features
     except (ValueError, AttributeError):

@@ -24,7 +24,7 @@ import mxnet as mx
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
-from gluonops.darknet.net import PREPROCESSING
+from gluonops.darknet.net import preprocessing_for
 from gluonops.darknet.weights import Header
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
@@ -65,7 +65,7 @@ def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0,
 class DarknetModel(HybridBlock):
     """The base class of Darknet networks. It checks the image size, and loads Darknet's weights."""
 
-    preprocessing = PREPROCESSING
+    preprocessing = preprocessing_for()
     stride = STRIDE
 
     def load_darknet(self, path: str, ctx: mx.Context | list[mx.Context] | None = None) -> Header:

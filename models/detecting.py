@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -14,11 +15,11 @@ from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, Detector, Region
 from gluonops.darknet.heads import Yolo
-from gluonops.darknet.layers import Upsample
-from mxnet.gluon import HybridBlock, nn
+from gluonops.darknet.pooling import Upsample
+from mxnet.gluon import HybridBlock
 
 from .classes import class_names, kept_numbers
-from .darknet19 import DarknetModel
+from .darknet19 import DarknetModel, stack
 
 __all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output"]
 
@@ -175,17 +176,13 @@ class MultiscaleDetector(DetectorModel):
 
     Parameters
     ----------
-    classes : int or sequence of str
-        Names of the classes, or their number.
-    anchors : str or array_like
-        A name, or widths and heights in pixels, (A, 2).
+    classes, anchors
+        Those of :class:`DetectorModel`.
     width : float, default 1.0
         Factor of all channels but those of the maps.
 
     Attributes
     ----------
-    anchors : numpy.ndarray
-        (A, 2): widths and heights in pixels.
     maps : tuple of Map
         One for each output.
     """
@@ -217,14 +214,10 @@ class MultiscaleDetector(DetectorModel):
 
     def _head(self, one: Map, prefix: str) -> HybridBlock:
         anchors, classes = self.anchors[list(one.mask)], len(self.classes)
-        head = nn.HybridSequential(prefix=prefix)
-        with head.name_scope():
-            if one.scale == 1:
-                head.add(Region(anchors, classes, class_softmax=False))
-            else:
-                head.add(Yolo(anchors, classes, one.scale))
-            head.add(Boxes(anchors, classes, one.stride))
-        return head
+        activated = partial(Region, anchors, classes, class_softmax=False)
+        if one.scale != 1:
+            activated = partial(Yolo, anchors, classes, one.scale)
+        return stack((activated, partial(Boxes, anchors, classes, one.stride)), prefix=prefix)
 
 
 class Output(HybridBlock):
@@ -234,11 +227,7 @@ class Output(HybridBlock):
     - ``make_output``: makes the output layer from its input's channels and the number of anchors, which is 3.
     - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
-    Inputs:
-        - **data**: (B, in_channels, H, W).
-
-    Outputs:
-        - **out**: the raw map, (B, A*(5+K), H, W).
+    Data of (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W).
     """
 
     def __init__(self, channels: int, in_channels: int, make_output: Callable[[int, int], HybridBlock],
@@ -258,12 +247,7 @@ class Lateral(HybridBlock):
     - ``channels`` and ``in_channels``: channels of the convolution, and of the coarse map.
     - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
-    Inputs:
-        - **coarse**: (B, in_channels, H, W).
-        - **fine**: (B, C, 2*H, 2*W).
-
-    Outputs:
-        - **out**: (B, channels + C, 2*H, 2*W).
+    Data of (B, in_channels, H, W) and (B, C, 2*H, 2*W) becomes (B, channels + C, 2*H, 2*W).
     """
 
     def __init__(self, channels: int, in_channels: int, prefix: str, **options):

@@ -59,10 +59,6 @@ class RegionDetector(YOLOv2Base):
     ----------
     input_shape : tuple of int
         (channels, height, width) of the cfg.
-    stride : int
-        Pixels from one cell to the next.
-    class_softmax : bool
-        Whether a cell has one class, as ``softmax=1`` in the cfg says.
 
     Inputs:
         - **data**: (B, channels, H, W), H and W multiples of ``stride``, RGB from 0 to 1.

@@ -27,7 +27,6 @@ from gluonops.core.attributes import Attr, Float, Int
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, MaxPool, Region
 from gluonops.ops._region.contract import VOC_ANCHORS
-from mxnet.gluon import nn
 
 from .backbone import gluoncv_features
 from .darknet19 import POOL, Darknet19Features, stack
@@ -51,8 +50,6 @@ class YOLOv2Base(DetectorModel):
 
     Attributes
     ----------
-    classes : tuple of str
-        Names of the classes. If only their number was given, they are "0", "1", ...
     anchors : numpy.ndarray
         (A, 2): widths and heights in cells of 32 pixels.
     stride : int
@@ -83,11 +80,9 @@ class YOLOv2Base(DetectorModel):
         return [(self, len(self.anchors))]
 
     def _candidates(self):
-        head = nn.HybridSequential(prefix="region_")
-        with head.name_scope():
-            head.add(Region(self.anchors, len(self.classes), self.class_softmax),
-                     Boxes(self.anchors * self.stride, len(self.classes), self.stride))
-        return [head]
+        activated = partial(Region, self.anchors, len(self.classes), self.class_softmax)
+        boxes = partial(Boxes, self.anchors * self.stride, len(self.classes), self.stride)
+        return [stack((activated, boxes), prefix="region_")]
 
 
 class YOLOv2(YOLOv2Base):

@@ -51,12 +51,6 @@ class Residual(HybridBlock):
     - ``channels``: channels of the input and of the output.
     - ``hidden``: channels between the convolutions.
     - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
-
-    Inputs:
-        - **data**: (B, channels, H, W).
-
-    Outputs:
-        - **out**: the same shape.
     """
 
     def __init__(self, channels: int, hidden: int, **options):
@@ -90,8 +84,8 @@ class Darknet53Features(HybridBlock):
     def __init__(self, unit: int = FIRST, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            stages = [partial(self._stage, unit, number) for number in range(3)]
-            self.fine = stack((unit, *stages), 3, "fine_", **self._options)
+            first = partial(Convolution, unit, 3, 3, **self._options)
+            self.fine = stack((first, *[partial(self._stage, unit, number) for number in range(3)]), prefix="fine_")
             self.medium = self._stage(unit, 3, "medium_")
             self.coarse = self._stage(unit, 4, "coarse_")
 
@@ -118,12 +112,7 @@ class Scale(HybridBlock):
     - ``channels`` and ``in_channels``: channels of the features behind the convolutions, and of the input.
     - ``make_output``: see :class:`gluonops.models.detecting.Output`.
 
-    Inputs:
-        - **data**: (B, in_channels, H, W).
-
-    Outputs:
-        - **map**: the raw map, (B, A*(5+K), H, W).
-        - **features**: (B, channels, H, W).
+    Data of (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W), and features, (B, channels, H, W).
     """
 
     def __init__(self, channels: int, in_channels: int, make_output: Callable, prefix: str):
@@ -208,7 +197,7 @@ class TinyYOLOv3(MultiscaleDetector):
 
     def _add_layers(self, unit):
         stages = [step for factor in (2, 4, 8, 16) for step in (HALVE, factor * unit)]
-        self.backbone = stack((unit, *stages), 3, "backbone_")
+        self.backbone = stack((partial(Convolution, unit, 3, 3), *stages), unit, "backbone_")
         self.neck = stack((HALVE, 32 * unit, partial(MaxPool, 2, 1), 64 * unit, 16 * unit), 16 * unit, "neck_")
         self.coarse = Output(32 * unit, 16 * unit, self._make_output, prefix="coarse_")
         self.to_medium = Lateral(8 * unit, 16 * unit, prefix="to_medium_")

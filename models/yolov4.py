@@ -33,8 +33,8 @@ from functools import partial
 
 from gluonops.core.concat import concat
 from gluonops.darknet import Convolution, MaxPool
-from gluonops.darknet.layers import Upsample
-from gluonops.darknet.net import STRETCHED
+from gluonops.darknet.net import preprocessing_for
+from gluonops.darknet.pooling import Upsample
 from mxnet.gluon import HybridBlock
 
 from .darknet19 import stack
@@ -59,11 +59,7 @@ class PartialStage(HybridBlock):
     - ``residuals``: number of residual units.
     - ``is_first``: the halves have all channels, and the residual units half of them.
 
-    Inputs:
-        - **data**: (B, in_channels, H, W).
-
-    Outputs:
-        - **out**: (B, 2*in_channels, H/2, W/2).
+    Data of (B, in_channels, H, W) becomes (B, 2*in_channels, H/2, W/2).
     """
 
     def __init__(self, in_channels: int, residuals: int, is_first: bool = False, prefix: str | None = None):
@@ -99,11 +95,7 @@ class PoolingPyramid(HybridBlock):
 
     ``channels`` and ``in_channels``: channels of the output and of the input.
 
-    Inputs:
-        - **data**: (B, in_channels, H, W).
-
-    Outputs:
-        - **out**: (B, channels, H, W).
+    Data of (B, in_channels, H, W) becomes (B, channels, H, W).
     """
 
     def __init__(self, channels: int, in_channels: int, prefix: str):
@@ -127,12 +119,7 @@ class Finer(HybridBlock):
     - ``channels``: channels of the output. Both inputs have multiples of it.
     - ``coarse`` and ``fine``: channels of the inputs.
 
-    Inputs:
-        - **coarse**: (B, coarse, H, W).
-        - **fine**: (B, fine, 2*H, 2*W).
-
-    Outputs:
-        - **out**: (B, channels, 2*H, 2*W).
+    Data of (B, coarse, H, W) and (B, fine, 2*H, 2*W) becomes (B, channels, 2*H, 2*W).
     """
 
     def __init__(self, channels: int, coarse: int, fine: int, prefix: str):
@@ -154,12 +141,7 @@ class Coarser(HybridBlock):
 
     ``channels``: channels of the output and of the coarse features. The fine ones have half as many.
 
-    Inputs:
-        - **fine**: (B, channels/2, 2*H, 2*W).
-        - **coarse**: (B, channels, H, W).
-
-    Outputs:
-        - **out**: (B, channels, H, W).
+    Data of (B, channels/2, 2*H, 2*W) and (B, channels, H, W) becomes (B, channels, H, W).
     """
 
     def __init__(self, channels: int, prefix: str):
@@ -192,7 +174,7 @@ class YOLOv4(MultiscaleDetector):
 
     maps = (Map("fine", 8, (0, 1, 2), 1.2), Map("medium", 16, (3, 4, 5), 1.1), Map("coarse", 32, (6, 7, 8), 1.05))
     power = POWER
-    preprocessing = STRETCHED
+    preprocessing = preprocessing_for(resize="stretch")
     _published = {"coco": COCO}
 
     def _add_layers(self, unit):
@@ -221,12 +203,8 @@ class TinyStage(HybridBlock):
 
     ``channels``: channels of the input. The output has twice as many.
 
-    Inputs:
-        - **data**: (B, channels, H, W).
-
-    Outputs:
-        - **out**: (B, 2*channels, H, W).
-        - **features**: (B, channels, H, W), what the two convolutions return, merged.
+    Data of (B, channels, H, W) becomes (B, 2*channels, H, W), and (B, channels, H, W): what the two convolutions
+    return, merged.
     """
 
     def __init__(self, channels: int):
@@ -250,18 +228,14 @@ class TinyYOLOv4Features(HybridBlock):
 
     ``unit``: channels of the first layer.
 
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32.
-
-    Outputs:
-        - **medium**: (B, 8*unit, H/16, W/16).
-        - **coarse**: (B, 16*unit, H/32, W/32).
+    Images become features of stride 16, (B, 8*unit, H/16, W/16), and of stride 32, (B, 16*unit, H/32, W/32).
     """
 
     def __init__(self, unit: int = FIRST, **kwargs):
         super().__init__(**kwargs)
         with self.name_scope():
-            self.stem = stack((unit, 2 * unit), 3, "stem_", stride=2, **ALEXEYAB)
+            first = partial(Convolution, unit, 3, 3, stride=2, **ALEXEYAB)
+            self.stem = stack((first, 2 * unit), unit, "stem_", stride=2, **ALEXEYAB)
             self.stages = stack([partial(TinyStage, factor * unit) for factor in (2, 4, 8)], prefix="stages_")
             self.pool = MaxPool(2, 2)
             self.last = Convolution(16 * unit, 3, 16 * unit, **ALEXEYAB)
@@ -292,7 +266,7 @@ class TinyYOLOv4(MultiscaleDetector):
     # The published net leaves out the smallest anchor, and uses the fourth one twice.
     maps = (Map("coarse", 32, (3, 4, 5), 1.05), Map("medium", 16, (1, 2, 3), 1.05))
     power = POWER
-    preprocessing = STRETCHED
+    preprocessing = preprocessing_for(resize="stretch")
     _published = {"coco": TINY_COCO}
 
     def _add_layers(self, unit):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from gluonops.darknet import activations, layers
+from gluonops.darknet import Convolution, activations
 from gluonops.export.torch.registry import snippets
 from mxnet import gluon
 
@@ -50,7 +50,7 @@ def step_of(model: torch.nn.Module, loss: Callable, rate: float, images: np.ndar
 
 def torch_layers(block: gluon.Block) -> list[torch.nn.Module]:
     """torch's layers for one of our blocks, with its weights. Behind a convolution without bias is a batch norm."""
-    if not isinstance(block, layers.Convolution):
+    if not isinstance(block, Convolution):
         pool = torch.nn.MaxPool2d(*(block._kwargs[key][0] for key in ("kernel", "stride")))
         # Darknet's pooling with a stride of 1 keeps the size.
         return [torch.nn.ConstantPad2d((0, 1, 0, 1), -torch.inf), pool] if getattr(block, "_cut", False) else [pool]

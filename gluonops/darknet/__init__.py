@@ -6,10 +6,11 @@ in gluoncv's convention. ``Convolution`` is the unit whose parameters a weights 
 from .adapting import adapt_cfg
 from .build import load
 from .detector import Boxes, Detector, Region
-from .layers import Convolution, MaxPool
 from .net import DarknetNet
+from .pooling import MaxPool
 from .training import TrainingOptions, read_training, shorter_policy
 from .tree import Tree, read_tree
+from .weighted import Convolution
 from .weights import Header, load_weights, save_weights
 
 __all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "TrainingOptions", "Tree",

@@ -7,13 +7,15 @@ AlexeyAB/darknet, commit 59596d78.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from mxnet.gluon import HybridBlock, nn
 
 from ..core.emitter import Array
-from ..ops import mish, swish
+from ..ops import mish, softmax, swish
+from .blocks import layer
 
-__all__ = ["ACTIVATIONS", "Formula", "Identity", "Mish", "activation_block"]
+__all__ = ["ACTIVATIONS", "Formula", "Identity", "Mish", "Softmax", "activation_block"]
 
 SLOPE = 0.1
 SELU_SCALE, SELU_ALPHA = 1.0507, 1.6732
@@ -21,77 +23,27 @@ SELU_SCALE, SELU_ALPHA = 1.0507, 1.6732
 GELU_LINEAR, GELU_CUBIC = 0.797885, 0.035677
 
 
-class Mish(HybridBlock):
-    """See :func:`gluonops.ops.mish`.
-
-    Inputs:
-        - **data**: any shape.
-
-    Outputs:
-        - **out**: the same shape.
-    """
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return mish(data)
+@layer
+def Mish(F, data: Array) -> Array:
+    """See :func:`gluonops.ops.mish`."""
+    return mish(data)
 
 
-class Identity(HybridBlock):
-    """A layer that acts in training only: its output is its input.
-
-    Inputs:
-        - **data**: any shape.
-
-    Outputs:
-        - **out**: `data`.
-    """
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return F.identity(data)
+@layer
+def Identity(F, data: Array) -> Array:
+    """A layer that acts in training only: its output is its input."""
+    return F.identity(data)
 
 
-class Formula(HybridBlock):
-    """A function of every element.
-
-    ``function``: takes MXNet's namespace and the data.
-
-    Inputs:
-        - **data**: any shape.
-
-    Outputs:
-        - **out**: the same shape.
-    """
-
-    def __init__(self, function: Callable, **kwargs):
-        super().__init__(**kwargs)
-        self._function = function
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return self._function(F, data)
-
-
-def _elu(F, x: Array) -> Array:
-    return F.where(x >= 0, x, F.expm1(F.minimum(x, 0)))
-
-
-def _selu(F, x: Array) -> Array:
-    return SELU_SCALE * F.where(x >= 0, x, SELU_ALPHA * F.expm1(F.minimum(x, 0)))
-
-
-def _gelu(F, x: Array) -> Array:
-    return 0.5 * x * (1 + F.tanh(GELU_LINEAR * x + GELU_CUBIC * x * x * x))
+@layer
+def Formula(F, data: Array, *, function: Callable[..., Array]) -> Array:
+    """A function of every element. ``function``: takes MXNet's namespace and the data."""
+    return function(F, data)
 
 
 def _hard_mish(F, x: Array) -> Array:
     below = F.maximum(x, -2)
     return F.where(x > 0, x, below * below / 2 + below)
-
-
-def _loggy(F, x: Array) -> Array:
-    return 2 * F.sigmoid(x) - 1
-
-
-def _ramp(F, x: Array) -> Array:
-    return F.relu(x) + SLOPE * x
 
 
 def _plse(F, x: Array) -> Array:
@@ -110,31 +62,40 @@ def _stair(F, x: Array) -> Array:
     return half + F.maximum(x - 2 * half - 1, 0)
 
 
-def _formula(function: Callable) -> Callable:
-    return lambda: Formula(function)
-
-
-ACTIVATIONS = {
-    "elu": _formula(_elu),
-    "gelu": _formula(_gelu),
-    "hard_mish": _formula(_hard_mish),
-    "hardtan": _formula(lambda F, x: F.clip(x, -1, 1)),
-    "leaky": lambda: nn.LeakyReLU(SLOPE),
-    "lhtan": _formula(_lhtan),
-    "linear": Identity,
-    "loggy": _formula(_loggy),
-    "logistic": lambda: nn.Activation("sigmoid"),
-    "mish": Mish,
-    "plse": _formula(_plse),
-    "ramp": _formula(_ramp),
-    "relie": lambda: nn.LeakyReLU(0.01),
-    "relu": lambda: nn.Activation("relu"),
-    "relu6": _formula(lambda F, x: F.clip(x, 0, 6)),
-    "selu": _formula(_selu),
-    "stair": _formula(_stair),
-    "swish": _formula(lambda F, x: swish(x)),
-    "tanh": lambda: nn.Activation("tanh"),
+FORMULAS = {
+    "elu": lambda F, x: F.where(x >= 0, x, F.expm1(F.minimum(x, 0))),
+    "gelu": lambda F, x: 0.5 * x * (1 + F.tanh(GELU_LINEAR * x + GELU_CUBIC * x * x * x)),
+    "hard_mish": _hard_mish,
+    "hardtan": lambda F, x: F.clip(x, -1, 1),
+    "lhtan": _lhtan,
+    "loggy": lambda F, x: 2 * F.sigmoid(x) - 1,
+    "plse": _plse,
+    "ramp": lambda F, x: F.relu(x) + SLOPE * x,
+    "relu6": lambda F, x: F.clip(x, 0, 6),
+    "selu": lambda F, x: SELU_SCALE * F.where(x >= 0, x, SELU_ALPHA * F.expm1(F.minimum(x, 0))),
+    "stair": _stair,
+    "swish": lambda F, x: swish(x),
 }
+ACTIVATIONS = {
+    **{name: partial(Formula, function) for name, function in FORMULAS.items()},
+    "leaky": partial(nn.LeakyReLU, SLOPE),
+    "linear": Identity,
+    "logistic": partial(nn.Activation, "sigmoid"),
+    "mish": Mish,
+    "relie": partial(nn.LeakyReLU, 0.01),
+    "relu": partial(nn.Activation, "relu"),
+    "tanh": partial(nn.Activation, "tanh"),
+}
+
+
+@layer
+def Softmax(F, data: Array, *, groups: int = 1, temperature: float = 1.0) -> Array:
+    """Darknet's ``[softmax]``: the numbers of an image in a row, in ``groups`` of one size, and the softmax of each.
+
+    ``temperature``: the input is divided by it. The output is (B, N).
+    """
+    rows = F.reshape(data, shape=(0, groups, -1))
+    return F.Flatten(softmax(rows, axis=-1, temperature=temperature))
 
 
 def activation_block(name: str) -> HybridBlock | None:

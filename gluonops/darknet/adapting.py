@@ -124,8 +124,7 @@ def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], edits
             raise head.error("it has no anchors", "Leave anchors out")
         count = head.integer("num", 1, 1)
         if len(anchors) != count:
-            raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors",
-                             head.line_of("num"))
+            raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors", "num")
         edits.set(head, "anchors", ", ".join(f"{side:.4g}" for anchor in anchors for side in anchor))
 
 

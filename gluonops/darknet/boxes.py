@@ -14,10 +14,10 @@ import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
-from .constants import constant
+from .blocks import Float32Block, constant
 from .tree import Ancestors, Tree
 
-__all__ = ["Boxes", "CellBoxes", "GaussianBoxes", "SquaredBoxes", "TreeBoxes"]
+__all__ = ["Boxes", "CellBoxes", "GaussianBoxes", "SquaredBoxes", "TreeBoxes", "numbers_of_cells"]
 
 TREE_THRESHOLD = 0.5   # a class of a tree is found above this probability
 
@@ -53,7 +53,7 @@ class Boxes(HybridBlock):
         self._takes_float16 = False
         with self.name_scope():
             self.anchors = constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
-            self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, -1, 1)))
+            self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape(self._ids_shape))
 
     def cast(self, dtype: str | np.dtype) -> None:
         """Change the type of the maps that the block takes.
@@ -72,9 +72,10 @@ class Boxes(HybridBlock):
         centres = F.broadcast_add(self._offsets(F, cells, anchors), _grid(F, data)) * self._stride
         halves = F.broadcast_mul(self._factors(F, cells), anchors) / 2
         corners = _corners(F, centres, halves, axis=2)
-        return _rows(F, ids, self._scores(F, cells), corners)
+        return _rows(F, *self._found(F, cells, ids), corners)
 
     _fields = 5   # numbers of an anchor in front of its classes
+    _ids_shape = (1, 1, -1, 1)
 
     def _offsets(self, F, cells: Array, anchors: Array) -> Array:
         """Columns and rows of the centres against their cells, (B, A, 2, H*W)."""
@@ -84,8 +85,11 @@ class Boxes(HybridBlock):
         """Widths and heights in anchors, (B, A, 2, H*W)."""
         return F.exp(F.slice_axis(cells, axis=2, begin=2, end=4))
 
+    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
+        """Classes and their scores, (B, A, K, H*W)."""
+        return ids, self._scores(F, cells)
+
     def _scores(self, F, cells: Array) -> Array:
-        """The score of each class, (B, A, K, H*W)."""
         probabilities = F.slice_axis(cells, axis=2, begin=5, end=None)
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)
         return F.broadcast_mul(probabilities, objectness)
@@ -99,19 +103,13 @@ class SquaredBoxes(Boxes):
 
 
 class GaussianBoxes(Boxes):
-    """The candidates of a ``[Gaussian_yolo]``: a number and its uncertainty by turns. See :class:`Boxes`.
+    """The candidates of a ``[Gaussian_yolo]``, of the output of ``GaussianYolo``. See :class:`Boxes`.
 
     A score is objectness times class probability times 1 minus the mean uncertainty of the box.
 
     - ``anchors``, ``classes``, ``stride``: those of :class:`Boxes`.
     - ``shift``: 0, 0.5, -0.5; distance of a box from its point, in its own sides: the point is the centre, the left top
       or the right bottom.
-
-    Inputs:
-        - **data**: the output of ``GaussianYolo``, (B, A*(9+classes), H, W).
-
-    Outputs:
-        - **out**: as of :class:`Boxes`.
     """
 
     _fields = 9
@@ -137,15 +135,8 @@ class GaussianBoxes(Boxes):
         return F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
 
 
-class _Float32(HybridBlock):
-    """A block that computes in float32 whatever the type of its input, and so keeps its constants in float32."""
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing."""
-
-
-class TreeBoxes(_Float32):
-    """The candidates of a ``[region]`` with a tree of classes: the most special class of each box.
+class TreeBoxes(Boxes):
+    """The candidates of a ``[region]`` with a tree of classes: the most special class of each box, (B, A*H*W, 6).
 
     Going down from the roots, a class counts as found while its probability is above 0.5. pjreddie's program multiplies
     the probabilities once more with those of the classes above them, takes the most probable root if no class is found,
@@ -154,43 +145,30 @@ class TreeBoxes(_Float32):
     - ``anchors``: (A, 2), widths and heights in pixels.
     - ``tree``: tree of the classes.
     - ``stride``: pixels from one cell to the next.
-    - ``threshold``: threshold of the detector.
     - ``dialect``: 'pjreddie', 'alexeyab'.
-
-    Inputs:
-        - **data**: the output of ``TreeRegion``, (B, A*(5+classes), H, W).
-
-    Outputs:
-        - **out**: (B, A*H*W, 6), as of :class:`Boxes`.
     """
 
-    def __init__(self, anchors: np.ndarray, tree: Tree, stride: int, threshold: float, dialect: str, **kwargs):
-        super().__init__(**kwargs)
-        anchors = np.asarray(anchors, "float32")
-        self._anchors = len(anchors)
-        self._classes = len(tree)
-        self._stride = stride
-        self._threshold = threshold
+    threshold = 0.25   # the detector's; DarknetNet.detector sets it
+    _ids_shape = (1, -1, 1)
+
+    def __init__(self, anchors: np.ndarray, tree: Tree, stride: int, dialect: str, **kwargs):
+        super().__init__(anchors, len(tree), stride, **kwargs)
+        self._takes_float16 = True
         self._scores_by_class = dialect == "alexeyab"
         _, self._roots = tree.groups[0]
         with self.name_scope():
-            self.anchors = constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
-            self.ids = constant(self.params, "ids", mx.nd.arange(len(tree)).reshape((1, -1, 1)))
             self.ancestors = Ancestors(tree)
 
-    def hybrid_forward(self, F, data: Array, anchors: Array, ids: Array) -> Array:
-        data = F.cast(data, dtype="float32")
-        cells = F.reshape(data, shape=(0, self._anchors, 5 + self._classes, -1))
-        centres = F.broadcast_add(F.slice_axis(cells, axis=2, begin=0, end=2), _grid(F, data)) * self._stride
-        sizes = F.exp(F.slice_axis(cells, axis=2, begin=2, end=4))
-        corners = _corners(F, centres, F.broadcast_mul(sizes, anchors) / 2, axis=2)
+    def cast(self, dtype: str | np.dtype) -> None:
+        """Do nothing: all is computed in float32."""
 
+    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W
         conditional = F.reshape(F.slice_axis(cells, axis=2, begin=5, end=None), shape=(-3, 0, 0))
         decide = self._by_class if self._scores_by_class else self._by_objectness
         found, scores = decide(F, conditional, F.reshape(objectness, shape=(-3, 0, 0)), ids)
         shape = (-4, -1, self._anchors, 0, 0)
-        return _rows(F, F.reshape(found, shape=shape), F.reshape(scores, shape=shape), corners)
+        return F.reshape(found, shape=shape), F.reshape(scores, shape=shape)
 
     def _deepest(self, F, probabilities: Array, ids: Array) -> Array:
         """The most special class above the threshold, -1 if there is none, (B*A, 1, H*W)."""
@@ -202,7 +180,7 @@ class TreeBoxes(_Float32):
         found = self._deepest(F, probabilities, ids)
         index = F.reshape(F.maximum(found, 0), shape=(0, -1))
         score = F.pick(probabilities, index, axis=1, keepdims=True)
-        counts = (found >= 0) * (objectness > self._threshold)
+        counts = (found >= 0) * (objectness > self.threshold)
         return F.maximum(found, 0), score * counts
 
     def _by_objectness(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
@@ -213,7 +191,7 @@ class TreeBoxes(_Float32):
         return F.where(found >= 0, found, root), objectness
 
 
-class CellBoxes(_Float32):
+class CellBoxes(Float32Block):
     """The candidates of a ``[detection]``: YOLOv1's. See :class:`Boxes`.
 
     - ``side``, ``boxes``, ``classes``: those of ``CellLoss``, in cell_loss.py.
@@ -245,12 +223,9 @@ class CellBoxes(_Float32):
 
     def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:
         data = F.Flatten(F.cast(data, dtype="float32"))   # it may be an image, behind a convolution
-        first, second = self._cells * self._classes, self._cells * (self._classes + self._boxes)
-        probabilities = F.slice_axis(data, axis=1, begin=0, end=first)
+        probabilities, objectness, numbers = numbers_of_cells(F, data, self._cells, self._boxes, self._classes)
         probabilities = F.reshape(probabilities, shape=(0, self._cells, 1, self._classes))
-        objectness = F.slice_axis(data, axis=1, begin=first, end=second)
         objectness = F.reshape(objectness, shape=(0, self._cells, self._boxes, 1))
-        numbers = F.slice_axis(data, axis=1, begin=second, end=None)
         numbers = F.reshape(numbers, shape=(0, self._cells, self._boxes, 4))
 
         offsets = F.slice_axis(numbers, axis=3, begin=0, end=2)
@@ -260,6 +235,13 @@ class CellBoxes(_Float32):
         centres = F.broadcast_mul(F.broadcast_add(offsets, grid), cell)
         corners = _corners(F, centres, F.broadcast_mul(sides, size) / 2, axis=3)
         return _rows(F, ids, F.broadcast_mul(objectness, probabilities), corners)
+
+
+def numbers_of_cells(F: ModuleType, rows: Array, cells: int, boxes: int, classes: int) -> tuple[Array, Array, Array]:
+    """The classes of all cells, the objectness of all boxes, and their x, y, w, h: in this order a row has them."""
+    first, second = cells * classes, cells * (classes + boxes)
+    return (F.slice_axis(rows, axis=1, begin=0, end=first), F.slice_axis(rows, axis=1, begin=first, end=second),
+            F.slice_axis(rows, axis=1, begin=second, end=None))
 
 
 def _corners(F: ModuleType, centres: Array, halves: Array, axis: int) -> list[Array]:

@@ -1,18 +1,66 @@
-"""Adds the layers of a cfg's sections to a net: a child for each, in order, named by its number and kind."""
+"""Adds the layers of a cfg's sections to a net: a child for each, in order, named by its number and kind.
+
+A module of ``sections`` registers the functions that make layers; they return a :class:`Layer`.
+"""
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable
+from typing import NamedTuple
+
+from mxnet.gluon import HybridBlock
 
 from .cfg import MAX_INT, Section
 from .losses import HeadLoss
 from .net import DarknetNet, Head, preprocessing_for
 from .options import IGNORED
-from .registry import SECTIONS, Shape
 from .tree import Tree, read_map, read_tree
 
-__all__ = ["Builder", "check_shape"]
+__all__ = ["SECTIONS", "Builder", "Kind", "Layer", "Shape", "check_shape", "kind"]
+
+Shape = tuple[int, ...]   # an output's, without the batch: (channels, height, width), or (numbers,)
+
+
+class Layer(NamedTuple):
+    """A section as a block.
+
+    - ``shape``: shape of its output, without the batch.
+    - ``sources``: numbers of the layers that it reads. The default is the layer in front of it.
+    - ``head``: what turns its map into detections.
+    - ``loss``: makes its HeadLoss.
+    - ``loss_source``: number of the layer whose output the loss takes. The default is the layer in front of it.
+    """
+    block: HybridBlock
+    shape: Shape
+    sources: list[int] | None = None
+    head: Head | None = None
+    loss: Callable[[], HeadLoss] | None = None
+    loss_source: int | None = None
+
+
+class Kind(NamedTuple):
+    """A kind of section.
+
+    - ``name``: the name of the options that the kind ignores.
+    - ``make``: makes the layer. It takes the builder, the section, the shape of the layer's input and the prefix of the
+      block's names.
+    - ``takes_row``: whether the input may be a row of numbers instead of an image.
+    """
+    name: str
+    make: Callable
+    takes_row: bool
+
+
+SECTIONS = {}   # word in the brackets -> Kind
+
+
+def kind(*words: str, takes_row: bool = False) -> Callable:
+    """Register a function for sections with these words in their brackets."""
+    def register(make: Callable) -> Callable:
+        SECTIONS.update(dict.fromkeys(words, Kind(make.__name__, make, takes_row)))
+        return make
+    return register
 
 
 class Builder:
@@ -23,7 +71,7 @@ class Builder:
     - ``dialect``: 'pjreddie' or 'alexeyab'; the program that the net is for.
     - ``epsilon``: epsilon of the batch norms; see :func:`gluonops.darknet.load`.
     - ``letter_box``: the option of AlexeyAB's ``[net]``: whether detectors take letterboxed images.
-    - ``shapes``: shapes of the layers' outputs, without the batch.
+    - ``layers``: the layers that are added, with all that may be left out.
     - ``binary_outputs``: layers with the option ``bin_output``, by number. AlexeyAB's Darknet takes their activations
       away, except where another layer than the next reads the output.
     """
@@ -34,17 +82,20 @@ class Builder:
         self.folder = folder
         self.dialect = dialect
         self.epsilon = epsilon
-        self.shapes = []
+        self.layers = []
         self.binary_outputs = {}
-        self._heads = {}    # number of a detecting layer -> Head
-        self._losses = {}   # number of a layer -> (number of the layer that its loss reads, what makes its HeadLoss)
         self._kinds = []    # names of the layers' kinds
         self._trees = {}
 
     @property
     def number(self) -> int:
         """The number of the layer that is made."""
-        return len(self.shapes)
+        return len(self.layers)
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shapes of the layers' outputs, without the batch."""
+        return [layer.shape for layer in self.layers]
 
     def add(self, section: Section) -> None:
         """Add the layer of a section."""
@@ -53,7 +104,7 @@ class Builder:
             known = ", ".join(sorted(SECTIONS))
             raise section.error(f"a section of this kind is not supported; expected one of {known}",
                                 "Remove the layer, if the network computes the same without it")
-        before = self.shapes[-1] if self.shapes else self.net.input_shape
+        before = self.layers[-1].shape if self.layers else self.net.input_shape
         if len(before) == 1 and not kind.takes_row:
             rows = ", ".join(sorted(word for word, other in SECTIONS.items() if other.takes_row))
             raise section.error("the layer before it returns no image",
@@ -72,7 +123,7 @@ class Builder:
         self.net.register_child(layer.block, name)
         self.net._sources.append(layer.sources or [self.number - 1])
         self._kinds.append(kind.name)
-        self.shapes.append(layer.shape)
+        self.layers.append(layer if layer.loss_source is not None else layer._replace(loss_source=self.number - 1))
 
     def finish(self) -> None:
         """Set what the net returns: the maps of all detecting layers if it ends in one, else the last output."""
@@ -80,11 +131,14 @@ class Builder:
             for block in self.binary_outputs.values():
                 block.remove_activation()
         last = self._last()
-        self.net._outputs = tuple(self._heads) if last in self._heads else (last,)
-        self.net._detections = list(self._heads.values()) if last in self._heads else []
+        detecting = [number for number, layer in enumerate(self.layers) if layer.head is not None]
+        returned = detecting if last in detecting else [last]
+        self.net._outputs = tuple(returned)
+        self.net._detections = [self.layers[number].head for number in detecting if last in detecting]
         if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
             self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
-        self.net._losses = [(self._kinds[number], *self.loss_of(number)) for number in self.net._outputs]
+        layers = [(self._kinds[number], self.layers[number]) for number in returned]
+        self.net._losses = [(kind, layer.loss_source, layer.loss) for kind, layer in layers]
 
     def _last(self) -> int:
         """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""
@@ -102,28 +156,15 @@ class Builder:
         absolute = number + here if number < 0 else number
         if not 0 <= absolute < here:
             raise section.error(f"{key} names layer {number}; this is layer {here}, expected {-here} to {here - 1}",
-                                "Name an earlier layer", section.line_of(key))
-        if len(self.shapes[absolute]) == 1:
-            raise section.error(f"{key} names layer {number}, which returns no image", "Name another layer",
-                                section.line_of(key))
+                                "Name an earlier layer", key)
+        if len(self.layers[absolute].shape) == 1:
+            raise section.error(f"{key} names layer {number}, which returns no image", "Name another layer", key)
         return absolute
 
     def uses(self, *numbers: int) -> None:
         """Note that a layer reads these, so that they keep their activations; see ``binary_outputs``."""
         for number in numbers:
             self.binary_outputs.pop(number, None)
-
-    def detects(self, head: Head) -> None:
-        """Note what turns the map of this layer into detections."""
-        self._heads[self.number] = head
-
-    def trains(self, loss: Callable[[], HeadLoss], source: int | None = None) -> None:
-        """Note what makes the loss of this layer, which reads the output of the layer before it or of ``source``."""
-        self._losses[self.number] = (self.number - 1 if source is None else source, loss)
-
-    def loss_of(self, number: int) -> tuple[int, Callable[[], HeadLoss] | None]:
-        """What a layer noted with :meth:`trains`; without a loss its own number and None."""
-        return self._losses.get(number, (number, None))
 
     def tree(self, section: Section, classes: int) -> Tree:
         """The tree of so many classes that the option ``tree`` names."""
@@ -133,7 +174,7 @@ class Builder:
         tree = self._trees[path]
         if len(tree) != classes:
             raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
-                                "Correct the number of classes", section.line_of("tree"))
+                                "Correct the number of classes", "tree")
         return tree
 
     def class_map(self, section: Section, classes: int) -> tuple[int, ...] | None:
@@ -152,7 +193,7 @@ class Builder:
         found = next((path for path in places if os.path.isfile(path)), None)
         if found is None:
             raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
-                                "Put the file beside the cfg", section.line_of(key))
+                                "Put the file beside the cfg", key)
         return found
 
 

@@ -13,6 +13,7 @@ from ..core.emitter import Array
 from ..core.errors import OpError
 from ..ops._region.boxes import iou, valid_mask
 from ..ops._region.counting import CountingLoss
+from .boxes import numbers_of_cells
 
 __all__ = ["CellLoss"]
 
@@ -126,10 +127,7 @@ class CellLoss(CountingLoss):
     def _split(self, F, numbers: Array) -> tuple[Array, Array, Array]:
         """The classes, (B, L, K), the objectness, (B, L, N), and the boxes, (B, L, N, 4), with N boxes of a cell."""
         cells = self._side * self._side
-        first, second = cells * self.classes, cells * (self.classes + self._boxes)
-        classes = F.slice_axis(numbers, axis=1, begin=0, end=first)
-        objectness = F.slice_axis(numbers, axis=1, begin=first, end=second)
-        boxes = F.slice_axis(numbers, axis=1, begin=second, end=None)
+        classes, objectness, boxes = numbers_of_cells(F, numbers, cells, self._boxes, self.classes)
         return (F.reshape(classes, shape=(0, cells, self.classes)),
                 F.reshape(objectness, shape=(0, cells, self._boxes)),
                 F.reshape(boxes, shape=(0, cells, self._boxes, 4)))

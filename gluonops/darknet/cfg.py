@@ -47,11 +47,12 @@ class Section:
             self._repeated.setdefault(key, line)
         self._options.setdefault(key, (value, line))
 
-    def error(self, what: str, remedy: str, line: int | None = None) -> OpError:
-        """An OpError that names the file, the line and the section."""
-        return OpError(WHERE, f"{self.file}, line {line or self.line}: [{self.kind}]: {what}", remedy)
+    def error(self, what: str, remedy: str, key: str | None = None, line: int | None = None) -> OpError:
+        """An OpError that names the file, the section, and the line: that of the option ``key``, or of the header."""
+        line = line or self.line_of(key)
+        return OpError(WHERE, f"{self.file}, line {line}: [{self.kind}]: {what}", remedy)
 
-    def line_of(self, key: str) -> int:
+    def line_of(self, key: str | None) -> int:
         """The line of an option, or of the header if the option is not given."""
         _, line = self._options.get(key, (None, self.line))
         return line
@@ -104,8 +105,7 @@ class Section:
             if self.number(key) == neutral:
                 return
             remedy = f"Remove the option, or set it to {neutral}, if the network computes the same without it"
-        value, line = self._options[key]
-        raise self.error(f"{key}={value} is not supported ({why})", remedy, line)
+        raise self.error(f"{key}={self.peek(key)} is not supported ({why})", remedy, key)
 
     def close(self) -> None:
         """Raise an OpError for options that were not read, and for options that were read but are given twice."""
@@ -116,10 +116,10 @@ class Section:
         for key, (_, line) in self._options.items():
             if key not in self._read | self._skipped:
                 raise self.error(f"the option {key!r} is not understood; expected {known or 'no option'}",
-                                 "Remove it, if the network computes the same without it", line)
+                                 "Remove it, if the network computes the same without it", key)
             if key in self._read and key in self._repeated:
                 raise self.error(f"the option {key!r} is given twice, first in line {line}", "Remove one of them",
-                                 self._repeated[key])
+                                 line=self._repeated[key])
 
     def _take(self, key: str, default: str | float | None) -> str | float:
         """The value of an option, marked as read."""
@@ -148,7 +148,7 @@ class Section:
             raise self._bad(key, value, kind.expected) from None
 
     def _bad(self, key: str, value: str | float, expected: str) -> OpError:
-        return self.error(f"{key} is {value!r}; expected {expected}", f"Correct {key}", self.line_of(key))
+        return self.error(f"{key} is {value!r}; expected {expected}", f"Correct {key}", key)
 
 
 def read_cfg(path: str | os.PathLike) -> list[Section]:

@@ -19,7 +19,7 @@ from ..ops._region.counting import CountingLoss
 from ..ops._region.reference import CLASSES
 from ..ops.region_loss.contract import OP
 from ..ops.yolo_loss.contract import OP as YOLO
-from .constants import constant
+from .blocks import Float32Block, constant, layer
 from .tree import OUT_OF_GROUP, Tree
 
 __all__ = ["ClassLoss", "SquareLoss", "TreeClassLoss", "TreeRegionLoss"]
@@ -27,42 +27,25 @@ __all__ = ["ClassLoss", "SquareLoss", "TreeClassLoss", "TreeRegionLoss"]
 NONE = -1   # The number in tables of classes where there is none.
 
 
-class ClassLoss(HybridBlock):
-    """The loss of ``[softmax]``: the cross-entropy, times the temperature.
+@layer
+def ClassLoss(F, pred: Array, label: Array, *, temperature: float = 1.0) -> Array:
+    """The loss of ``[softmax]``: the cross-entropy, times the temperature, (B,).
 
     Darknet does not divide its delta by the temperature.
 
-    ``temperature``: the inputs are divided by it.
-
-    Inputs:
-        - **pred**: what the softmax takes, (B, ...).
-        - **label**: the class, (B,).
-
-    Outputs:
-        - **loss**: (B,).
+    - ``pred``: what the softmax takes, (B, ...), which is divided by the temperature.
+    - ``label``: the class, (B,).
     """
-
-    def __init__(self, temperature: float = 1.0, **kwargs):
-        super().__init__(**kwargs)
-        self._temperature = temperature
-
-    def hybrid_forward(self, F, pred: Array, label: Array) -> Array:
-        return softmax_cross_entropy(F.Flatten(pred) / self._temperature, label) * self._temperature
+    return softmax_cross_entropy(F.Flatten(pred) / temperature, label) * temperature
 
 
-class SquareLoss(HybridBlock):
-    """The loss of a ``[cost]`` by itself: half the squared errors of an image.
+@layer
+def SquareLoss(F, pred: Array, truth: Array) -> Array:
+    """The loss of a ``[cost]`` by itself: half the squared errors of an image, (B,).
 
-    Inputs:
-        - **pred**: (B, ...).
-        - **truth**: as many numbers as `pred`.
-
-    Outputs:
-        - **loss**: (B,).
+    ``truth`` has as many numbers as ``pred``.
     """
-
-    def hybrid_forward(self, F, pred: Array, truth: Array) -> Array:
-        return F.sum(F.square(pred - F.reshape_like(truth, pred)), axis=0, exclude=True) / 2
+    return F.sum(F.square(pred - F.reshape_like(truth, pred)), axis=0, exclude=True) / 2
 
 
 class _Terms(NamedTuple):
@@ -79,7 +62,7 @@ class _Terms(NamedTuple):
     squares: Array
 
 
-class _Ways(HybridBlock):
+class _Ways(Float32Block):
     """The way from a root of a tree to each class, with D classes at most. All numbers are exact in float32.
 
     Inputs:
@@ -105,9 +88,6 @@ class _Ways(HybridBlock):
         with self.name_scope():
             for name, table in (("ways", ways), ("groups", groups), ("members", members)):
                 setattr(self, name, constant(self.params, name, mx.nd.array(table)))
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing."""
 
     def hybrid_forward(self, F, class_id: Array, ways: Array, groups: Array, members: Array) -> tuple:
         way = F.take(ways, class_id)

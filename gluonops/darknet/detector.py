@@ -10,6 +10,7 @@ from mxnet.gluon import HybridBlock
 from ..core.attributes import Attr, Float, Int
 from ..core.emitter import Array
 from ..core.errors import OpError
+from .blocks import layer
 from .boxes import Boxes
 from .heads import Region
 
@@ -21,7 +22,8 @@ ROUNDS = 32
 NO_OVERLAP = 1.0   # an IoU that no candidate exceeds
 
 
-class DistanceSuppression(HybridBlock):
+@layer
+def DistanceSuppression(F, rows: Array, images: Array, *, threshold: float, power: float) -> Array:
     """Non-maximum suppression by overlap and distance, class by class: DIoU.
 
     A candidate is dropped if its IoU with a more probable one of its class, minus ``(d / c) ** power``, is above a
@@ -29,32 +31,23 @@ class DistanceSuppression(HybridBlock):
     widths and heights of the image. Sources: Zheng et al., "Distance-IoU Loss" (2019), section 4; ``box_diounms`` in
     ``src/box.c`` of AlexeyAB/darknet, commit 59596d78, whose ``nms_kind=greedynms`` is the same with a power of 0.6.
 
-    Inputs:
-        - **rows**: (B, N, 6), in decreasing order of their scores: class, score, left, top, right, bottom. Empty ones
-          are -1 and come last.
-        - **images**: (B, C, H, W), for its height and width.
+    - ``rows``: (B, N, 6), in decreasing order of their scores: class, score, left, top, right, bottom. Empty ones are
+      -1 and come last.
+    - ``images``: (B, C, H, W), for its height and width.
 
-    Outputs:
-        - **out**: (B, N, 6), with -1 where a detection is dropped.
+    The output is the rows, with -1 where a detection is dropped.
     """
-
-    def __init__(self, threshold: float, power: float, **kwargs):
-        super().__init__(**kwargs)
-        self._threshold = threshold
-        self._power = power
-
-    def hybrid_forward(self, F, rows: Array, images: Array) -> Array:
-        ids = F.slice_axis(rows, axis=2, begin=0, end=1)
-        alike = F.broadcast_equal(ids, F.transpose(ids, axes=(0, 2, 1)))
-        drops = (_scores(F, rows, _aspect(F, images), self._power) > self._threshold) * alike
-        rank = F.contrib.arange_like(rows, axis=1)
-        before = F.broadcast_lesser(F.reshape(rank, shape=(1, -1, 1)), F.reshape(rank, shape=(1, 1, -1)))
-        drops = F.broadcast_mul(drops, before)          # whether the row would drop the column
-        kept = F.transpose(F.ones_like(ids), axes=(0, 2, 1))
-        for _ in range(ROUNDS):
-            kept = F.batch_dot(kept, drops) < 0.5       # not dropped by one that is itself kept
-        kept = F.broadcast_like(F.transpose(kept, axes=(0, 2, 1)), rows)
-        return F.where(kept, rows, -F.ones_like(rows))
+    ids = F.slice_axis(rows, axis=2, begin=0, end=1)
+    alike = F.broadcast_equal(ids, F.transpose(ids, axes=(0, 2, 1)))
+    drops = (_scores(F, rows, _aspect(F, images), power) > threshold) * alike
+    rank = F.contrib.arange_like(rows, axis=1)
+    before = F.broadcast_lesser(F.reshape(rank, shape=(1, -1, 1)), F.reshape(rank, shape=(1, 1, -1)))
+    drops = F.broadcast_mul(drops, before)          # whether the row would drop the column
+    kept = F.transpose(F.ones_like(ids), axes=(0, 2, 1))
+    for _ in range(ROUNDS):
+        kept = F.batch_dot(kept, drops) < 0.5       # not dropped by one that is itself kept
+    kept = F.broadcast_like(F.transpose(kept, axes=(0, 2, 1)), rows)
+    return F.where(kept, rows, -F.ones_like(rows))
 
 
 def _aspect(F: ModuleType, images: Array) -> Array:
@@ -142,15 +135,12 @@ class Detector(HybridBlock):
         self._heads = tuple(heads)
 
     def forward(self, x: Array, *args: Array) -> tuple[Array, Array, Array]:
-        if isinstance(x, mx.nd.NDArray):   # hybrid_forward sees no shapes
-            self._check_shape(x.shape)
-        return super().forward(x, *args)
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        if len(shape) != 4 or any(side % self._multiple for side in shape[2:]):
-            raise OpError("darknet.Detector", f"data has shape {shape}; expected (batch, channels, height, width) "
+        # Here, because hybrid_forward sees no shapes.
+        if isinstance(x, mx.nd.NDArray) and (x.ndim != 4 or any(side % self._multiple for side in x.shape[2:])):
+            raise OpError("darknet.Detector", f"data has shape {x.shape}; expected (batch, channels, height, width) "
                           f"with sides that divide by {self._multiple}",
                           "Resize the images, for instance with gluonops.data.letterbox")
+        return super().forward(x, *args)
 
     def _best(self, F, rows: Array, nms: float) -> Array:
         """The most probable candidates above the threshold, without those that overlap by more than ``nms``."""

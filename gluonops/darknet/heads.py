@@ -11,7 +11,7 @@ from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
 from ..ops import region_decode
-from .constants import constant
+from .blocks import constant, layer
 from .tree import Tree, TreeSoftmax
 
 __all__ = ["CellSoftmax", "GaussianYolo", "Region", "TreeRegion", "Yolo"]
@@ -47,25 +47,17 @@ class Region(HybridBlock):
         return region_decode(data, layout="map", **self._options)
 
 
-class Yolo(HybridBlock):
+class Yolo(Region):
     """AlexeyAB's ``[yolo]``: a sigmoid on x, y, objectness and the classes, and x and y scaled about 0.5.
 
     - ``anchors``: (A, 2), widths and heights in pixels.
     - ``classes``: number of classes.
     - ``scale``: ``scale_x_y``. x and y are from ``(1 - scale) / 2`` to ``(1 + scale) / 2``.
     - ``activated``: ``new_coords``: the layer before has sigmoids already.
-
-    Inputs:
-        - **data**: (B, A*(5+classes), H, W).
-
-    Outputs:
-        - **out**: the same shape.
     """
 
     def __init__(self, anchors: np.ndarray, classes: int, scale: float = 1.0, activated: bool = False, **kwargs):
-        super().__init__(**kwargs)
-        flat_anchors = tuple(map(float, np.ravel(anchors)))
-        self._options = {"anchors": flat_anchors, "classes": classes, "softmax": False}
+        super().__init__(anchors, classes, class_softmax=False, **kwargs)
         self._activated = activated
         scales = np.ones((len(anchors), 5 + classes), "float32")
         scales[:, :2] = scale
@@ -75,42 +67,31 @@ class Yolo(HybridBlock):
 
     def hybrid_forward(self, F, data: Array, scale: Array, offset: Array) -> Array:
         if not self._activated:
-            data = region_decode(data, layout="map", **self._options)
+            data = super().hybrid_forward(F, data)
         return F.broadcast_add(F.broadcast_mul(data, scale), offset)
 
 
-class GaussianYolo(HybridBlock):
+@layer
+def GaussianYolo(F, data: Array, *, anchors: int, scale: float = 1.0) -> Array:
     """AlexeyAB's ``[Gaussian_yolo]``: sigmoids on all but width and height. Source: Choi et al. (2019).
 
-    The numbers of an anchor are x, its uncertainty, y, w and h likewise, objectness, and the classes.
+    The numbers of an anchor are x, its uncertainty, y, w and h likewise, objectness, and the classes: the data is
+    (B, A*(9+classes), H, W).
 
     - ``anchors``: number of anchors.
     - ``scale``: ``scale_x_y``; see :class:`Yolo`.
-
-    Inputs:
-        - **data**: (B, A*(9+classes), H, W).
-
-    Outputs:
-        - **out**: the same shape.
     """
+    cells = F.reshape(data, shape=(0, -4, anchors, -1, 0, 0))
 
-    def __init__(self, anchors: int, scale: float = 1.0, **kwargs):
-        super().__init__(**kwargs)
-        self._anchors = anchors
-        self._scale = scale
+    def part(begin: int, end: int | None) -> Array:
+        return F.slice_axis(cells, axis=2, begin=begin, end=end)
 
-    def hybrid_forward(self, F, data: Array) -> Array:
-        cells = F.reshape(data, shape=(0, -4, self._anchors, -1, 0, 0))
+    def point(index: int) -> Array:
+        return F.sigmoid(part(index, index + 1)) * scale + (1 - scale) / 2
 
-        def part(begin: int, end: int | None) -> Array:
-            return F.slice_axis(cells, axis=2, begin=begin, end=end)
-
-        def point(index: int) -> Array:
-            return F.sigmoid(part(index, index + 1)) * self._scale + (1 - self._scale) / 2
-
-        parts = [point(0), F.sigmoid(part(1, 2)), point(2), F.sigmoid(part(3, 4)), part(4, 5), F.sigmoid(part(5, 6)),
-                 part(6, 7), F.sigmoid(part(7, None))]
-        return F.reshape(F.concat(*parts, dim=2), shape=(0, -3, 0, 0))
+    parts = [point(0), F.sigmoid(part(1, 2)), point(2), F.sigmoid(part(3, 4)), part(4, 5), F.sigmoid(part(5, 6)),
+             part(6, 7), F.sigmoid(part(7, None))]
+    return F.reshape(F.concat(*parts, dim=2), shape=(0, -3, 0, 0))
 
 
 class TreeRegion(HybridBlock):
@@ -121,12 +102,6 @@ class TreeRegion(HybridBlock):
 
     - ``anchors``: number of anchors.
     - ``tree``: tree of the classes.
-
-    Inputs:
-        - **data**: (B, A*(5+classes), H, W).
-
-    Outputs:
-        - **out**: the same shape.
     """
 
     def __init__(self, anchors: int, tree: Tree, **kwargs):
@@ -146,24 +121,13 @@ class TreeRegion(HybridBlock):
         return F.reshape_like(activated, data)
 
 
-class CellSoftmax(HybridBlock):
+@layer
+def CellSoftmax(F, data: Array, *, cells: int, classes: int) -> Array:
     """Darknet's ``[detection]`` with ``softmax``: a softmax over the classes of each cell, which are the first numbers.
 
-    Inputs:
-        - **data**: (B, ...) with N numbers of an image, at least ``cells * classes``.
-
-    Outputs:
-        - **out**: (B, N).
+    The data is (B, ...) with N numbers of an image, at least ``cells * classes``; the output is (B, N).
     """
-
-    def __init__(self, cells: int, classes: int, **kwargs):
-        super().__init__(**kwargs)
-        self._cells = cells
-        self._classes = classes
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        data = F.Flatten(data)   # it may be an image, behind a convolution
-        count = self._cells * self._classes
-        rows = F.reshape(F.slice_axis(data, axis=1, begin=0, end=count), shape=(0, self._cells, self._classes))
-        rest = F.slice_axis(data, axis=1, begin=count, end=None)
-        return F.concat(F.Flatten(F.softmax(rows, axis=-1)), rest, dim=1)
+    data = F.Flatten(data)   # it may be an image, behind a convolution
+    rows = F.reshape(F.slice_axis(data, axis=1, begin=0, end=cells * classes), shape=(0, cells, classes))
+    rest = F.slice_axis(data, axis=1, begin=cells * classes, end=None)
+    return F.concat(F.Flatten(F.softmax(rows, axis=-1)), rest, dim=1)

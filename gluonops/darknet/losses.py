@@ -13,9 +13,9 @@ from ..core.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
 from ..ops.region_loss import averages
+from .blocks import constant
 from .cell_loss import CellLoss
 from .class_losses import ClassLoss, SquareLoss, TreeClassLoss, TreeRegionLoss
-from .constants import constant
 
 __all__ = ["HeadLoss", "NetLoss", "loss_of"]
 

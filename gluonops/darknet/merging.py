@@ -8,55 +8,41 @@ from mxnet.gluon import HybridBlock
 from ..core.concat import concat
 from ..core.emitter import Array
 from .activations import ACTIVATIONS
+from .blocks import layer
 
 __all__ = ["Multiply", "PartialShortcut", "Route", "Shortcut", "add_parts"]
 
 
-class Route(HybridBlock):
+@layer
+def Route(F, *data: Array, channels: Sequence[int], groups: int = 1, group: int = 0) -> Array:
     """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each.
 
     - ``channels``: channels of every input. Each is a multiple of ``groups``.
     - ``groups``: number of slices.
     - ``group``: number of the slice, from 0.
-
-    Inputs:
-        - ***data**: (B, C, H, W) each.
-
-    Outputs:
-        - **out**: (B, sum of C / groups, H, W).
     """
+    counts = [count // groups for count in channels]
+    if groups > 1:
+        data = [F.slice_axis(x, axis=1, begin=group * count, end=(group + 1) * count) for x, count in zip(data, counts)]
+    return concat(F, data, counts) if len(data) > 1 else F.identity(data[0])
 
-    def __init__(self, channels: Sequence[int], groups: int = 1, group: int = 0, **kwargs):
+
+class _Activated(HybridBlock):
+    """A block with an activation, by the name in a cfg."""
+
+    def __init__(self, activation: str = "linear", **kwargs):
         super().__init__(**kwargs)
-        self._channels = [count // groups for count in channels]
-        self._bounds = None
-        if groups > 1:
-            self._bounds = [(group * count // groups, (group + 1) * count // groups) for count in channels]
-
-    def hybrid_forward(self, F, *data: Array) -> Array:
-        if self._bounds:
-            data = [F.slice_axis(x, axis=1, begin=begin, end=end) for x, (begin, end) in zip(data, self._bounds)]
-        return concat(F, data, self._channels) if len(data) > 1 else F.identity(data[0])
-
-
-class Shortcut(HybridBlock):
-    """Darknet's ``[shortcut]``: ``activation(alpha * data + beta * earlier)``.
-
-    ``activation``: 'leaky', 'linear', 'logistic', 'mish', 'relu'.
-
-    Inputs:
-        - **data**, **earlier**: the same shape.
-
-    Outputs:
-        - **out**: that shape.
-    """
-
-    def __init__(self, activation: str = "linear", alpha: float = 1.0, beta: float = 1.0, **kwargs):
-        super().__init__(**kwargs)
-        self._alpha = alpha
-        self._beta = beta
         with self.name_scope():
             self.activation = ACTIVATIONS[activation]()
+
+
+class Shortcut(_Activated):
+    """Darknet's ``[shortcut]``: ``activation(alpha * data + beta * earlier)``. Both have one shape."""
+
+    def __init__(self, activation: str = "linear", alpha: float = 1.0, beta: float = 1.0, **kwargs):
+        super().__init__(activation, **kwargs)
+        self._alpha = alpha
+        self._beta = beta
 
     def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
         data = data if self._alpha == 1 else data * self._alpha
@@ -80,7 +66,7 @@ def add_parts(F, data: Array, parts: Sequence[Array], channels: Sequence[int]) -
     return data
 
 
-class PartialShortcut(HybridBlock):
+class PartialShortcut(_Activated):
     """Darknet's ``[shortcut]`` of outputs of other shapes: it adds what they have in common.
 
     Channels are added to the first ones. Of an image that is larger by a factor, every so many pixels are added. An
@@ -90,17 +76,11 @@ class PartialShortcut(HybridBlock):
     - ``alpha`` and ``beta``: factors of the channels that ``data`` has in common with the others, and of the others.
     - ``step``: factor by which the others are larger.
     - ``repeat``: factor by which they are smaller.
-
-    Inputs:
-        - **data**, ***earlier**: (B, C, H, W) each.
-
-    Outputs:
-        - **out**: the shape of `data`.
     """
 
     def __init__(self, channels: Sequence[int], activation: str = "linear", alpha: float = 1.0, beta: float = 1.0,
                  step: int = 1, repeat: int = 1, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(activation, **kwargs)
         own, *others = channels
         self._common = [min(own, count) for count in others]
         self._own = own
@@ -108,8 +88,6 @@ class PartialShortcut(HybridBlock):
         self._beta = beta
         self._step = step
         self._repeat = repeat
-        with self.name_scope():
-            self.activation = ACTIVATIONS[activation]()
 
     def _part(self, F, earlier: Array, channels: int) -> Array:
         """What is added of another output."""
@@ -138,21 +116,11 @@ def _spread(F, data: Array, repeat: int) -> Array:
     return F.reshape(F.concat(rows, *[zeros] * (repeat - 1), dim=3), shape=(0, 0, -3, 0))
 
 
-class Multiply(HybridBlock):
+class Multiply(_Activated):
     """AlexeyAB's ``[scale_channels]`` and ``[sam]``: ``activation(data * earlier)``.
 
-    Inputs:
-        - **data**: (B, C, H, W). Sides of 1 count as those of `earlier`.
-        - **earlier**: (B, C, H, W).
-
-    Outputs:
-        - **out**: the shape of `earlier`.
+    Sides of 1 of `data` count as those of `earlier`.
     """
-
-    def __init__(self, activation: str = "linear", **kwargs):
-        super().__init__(**kwargs)
-        with self.name_scope():
-            self.activation = ACTIVATIONS[activation]()
 
     def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
         return self.activation(F.broadcast_mul(earlier, data))

@@ -15,15 +15,21 @@ from .losses import NetLoss, loss_of
 
 __all__ = ["DarknetNet", "Head"]
 
-# What Darknet does to an image before the net sees it. Exports store it as metadata.
-PREPROCESSING = {"colours": "RGB", "range": [0, 1], "resize": "letterbox"}
-# What AlexeyAB's does for a detector, unless its cfg has letter_box=1.
-STRETCHED = {**PREPROCESSING, "resize": "stretch"}
+def preprocessing_for(channels: int = 3, resize: str = "letterbox") -> dict[str, object]:
+    """What Darknet does to an image before the net sees it. Exports store it as metadata.
+
+    ``resize``: 'letterbox' fits the image to the net's size; 'stretch' is AlexeyAB's way for detectors, unless the cfg
+    has letter_box=1.
+    """
+    return {"colours": "grey" if channels == 1 else "RGB", "range": [0, 1], "resize": resize}
 
 
-def preprocessing_for(channels: int, resize: str = "letterbox") -> dict[str, object]:
-    """The same for a net that takes images of so many channels, fitted or stretched to its size."""
-    return {**PREPROCESSING, "colours": "grey" if channels == 1 else "RGB", "resize": resize}
+def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], data: Array) -> list[Array]:
+    """The output of every layer. ``sources``: the numbers of the layers that each of them reads; -1 is the data."""
+    outputs = []
+    for layer, numbers in zip(layers, sources):
+        outputs.append(layer(*[outputs[number] if number >= 0 else data for number in numbers]))
+    return outputs
 
 
 def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], data: Array) -> list[Array]:
@@ -37,14 +43,13 @@ def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], 
 class Head(NamedTuple):
     """What turns the map of a detecting layer into detections.
 
-    - ``boxes``: makes the block that returns candidates. It takes the threshold of the detector and the prefix of its
-      name.
+    - ``boxes``: makes the block that returns candidates. It takes the prefix of its name.
     - ``classes``: number of classes.
     - ``stride``: height and width of the images must be multiples of it.
     - ``anchors``: (A, 2), widths and heights in pixels.
     - ``power``: power of the suppression; see ``Detector``.
     """
-    boxes: Callable[[float, str], HybridBlock]
+    boxes: Callable[..., HybridBlock]
     classes: int
     stride: int
     anchors: np.ndarray | None = None
@@ -119,7 +124,8 @@ class DarknetNet(HybridBlock):
         contexts, dtype = self._contexts_and_dtype("darknet.detector")
         blocks = []
         for i, head in enumerate(self._detections):
-            block = head.boxes(threshold, f"boxes{i}_")
+            block = head.boxes(prefix=f"boxes{i}_")
+            block.threshold = threshold
             block.initialize(ctx=contexts)
             block.cast(dtype)
             blocks.append(block)

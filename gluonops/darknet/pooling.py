@@ -1,4 +1,4 @@
-"""Darknet's layers that pool, blur and crop as HybridBlocks. None of them reads a shape."""
+"""Darknet's layers that change the size of an image, as HybridBlocks. None of them reads a shape."""
 from __future__ import annotations
 
 import mxnet as mx
@@ -7,9 +7,9 @@ from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
 from ..core.errors import OpError
-from .constants import constant
+from .blocks import constant, layer
 
-__all__ = ["AvgPool", "Blur", "Crop", "DepthPool", "LocalAvgPool", "MaxPool"]
+__all__ = ["AvgPool", "Blur", "Crop", "DepthPool", "Extend", "LocalAvgPool", "MaxPool", "Upsample"]
 
 
 class MaxPool(HybridBlock):
@@ -75,21 +75,14 @@ class MaxPool(HybridBlock):
         return data
 
 
-class AvgPool(HybridBlock):
-    """Darknet's ``[avgpool]``: the mean of every channel.
-
-    Inputs:
-        - **data**: (B, C, H, W).
-
-    Outputs:
-        - **out**: (B, C, 1, 1).
-    """
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return F.Pooling(data, kernel=(1, 1), global_pool=True, pool_type="avg")
+@layer
+def AvgPool(F, data: Array) -> Array:
+    """Darknet's ``[avgpool]``: the mean of every channel, (B, C, 1, 1)."""
+    return F.Pooling(data, kernel=(1, 1), global_pool=True, pool_type="avg")
 
 
-class LocalAvgPool(HybridBlock):
+@layer
+def LocalAvgPool(F, data: Array, *, size: int, stride: tuple[int, int], padding: int) -> Array:
     """AlexeyAB's ``[local_avgpool]``: the mean of every window, without the pixels beyond the image.
 
     - ``size``: height and width of the window.
@@ -97,49 +90,25 @@ class LocalAvgPool(HybridBlock):
     - ``padding``: rows and columns of padding, the sum of both sides, 0 to ``2*size - 2``. The larger half lies on the
       right and below.
 
-    Inputs:
-        - **data**: (B, C, H, W).
-
-    Outputs:
-        - **out**: (B, C, (H + padding - size) // stride + 1, likewise for W).
+    The output is (B, C, (H + padding - size) // stride + 1, likewise for W).
     """
+    def means(pixels):
+        return F.Pooling(pixels, kernel=(size, size), stride=stride, pool_type="avg")
 
-    def __init__(self, size: int, stride: tuple[int, int], padding: int, **kwargs):
-        super().__init__(**kwargs)
-        before = padding // 2
-        after = padding - before
-        self._pad_width = (0, 0, 0, 0, before, after, before, after)
-        self._pool = {"kernel": (size, size), "stride": stride, "pool_type": "avg"}
-
-    def _means(self, F, data: Array) -> Array:
-        """The means of the windows, with pixels of 0 beyond the image."""
-        data = F.pad(data, mode="constant", pad_width=self._pad_width, constant_value=0)
-        return F.Pooling(data, **self._pool)
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        if not any(self._pad_width):
-            return F.Pooling(data, **self._pool)
-        return self._means(F, data) / self._means(F, F.ones_like(data))
+    if not padding:
+        return means(data)
+    before, after = padding // 2, padding - padding // 2
+    pad = {"mode": "constant", "pad_width": (0, 0, 0, 0, before, after, before, after), "constant_value": 0}
+    return means(F.pad(data, **pad)) / means(F.pad(F.ones_like(data), **pad))
 
 
-class DepthPool(HybridBlock):
+@layer
+def DepthPool(F, data: Array, *, channels: int) -> Array:
     """AlexeyAB's ``[maxpool]`` with ``maxpool_depth``: the maximum of every so many channels.
 
     ``channels``: channels of the output. Each is the maximum of the channels that lie a multiple of this apart.
-
-    Inputs:
-        - **data**: (B, C, H, W), C a multiple of ``channels``.
-
-    Outputs:
-        - **out**: (B, channels, H, W).
     """
-
-    def __init__(self, channels: int, **kwargs):
-        super().__init__(**kwargs)
-        self._channels = channels
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        return F.max(F.reshape(data, shape=(0, -4, -1, self._channels, 0, 0)), axis=1)
+    return F.max(F.reshape(data, shape=(0, -4, -1, channels, 0, 0)), axis=1)
 
 
 class Blur(HybridBlock):
@@ -171,25 +140,23 @@ class Blur(HybridBlock):
         return F.Convolution(data, weight, **self._options)
 
 
-class Crop(HybridBlock):
-    """Darknet's ``[crop]`` at inference: the middle of an image, from -1 to 1.
+@layer
+def Crop(F, data: Array, *, top: int, left: int, height: int, width: int, adjust: bool = True) -> Array:
+    """Darknet's ``[crop]`` at inference: this part of an image; with ``adjust`` 0 to 1 becomes -1 to 1."""
+    data = F.slice(data, begin=(None, None, top, left), end=(None, None, top + height, left + width))
+    return 2 * data - 1 if adjust else data
 
-    - ``top``, ``left``, ``height``, ``width``: the part of the image.
-    - ``adjust``: turn 0 to 1 into -1 to 1.
 
-    Inputs:
-        - **data**: (B, C, H, W).
+@layer
+def Extend(F, data: Array, *, extra: int) -> Array:
+    """Darknet's ``[reorg]`` with ``extra``: the numbers of an image in a row, (B, N), and so many zeros behind them."""
+    row = F.Flatten(data)
+    zero = F.zeros_like(F.slice_axis(row, axis=1, begin=0, end=1))
+    return F.concat(row, *[zero] * extra, dim=1)
 
-    Outputs:
-        - **out**: (B, C, height, width).
-    """
 
-    def __init__(self, top: int, left: int, height: int, width: int, adjust: bool = True, **kwargs):
-        super().__init__(**kwargs)
-        self._begin = (None, None, top, left)
-        self._end = (None, None, top + height, left + width)
-        self._adjust = adjust
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        data = F.slice(data, begin=self._begin, end=self._end)
-        return 2 * data - 1 if self._adjust else data
+@layer
+def Upsample(F, data: Array, *, stride: int = 2, scale: float = 1.0) -> Array:
+    """Darknet's ``[upsample]``: repeats each pixel ``stride`` x ``stride`` times and multiplies it by ``scale``."""
+    data = F.UpSampling(data, scale=stride, sample_type="nearest")
+    return data if scale == 1 else data * scale

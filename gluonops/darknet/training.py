@@ -6,8 +6,9 @@ commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78. The learning rate is 
 """
 from __future__ import annotations
 
+import collections
 import os
-from typing import NamedTuple
+from collections.abc import Callable
 
 from .cfg import Section, read_cfg
 from .options import DETECTING, dialect_of
@@ -27,8 +28,12 @@ NOT_FOLLOWED = (
     "equidistant_point", "gaussian_noise", "label_smooth_eps", "mixup", "notruth", "num_sigmas_reject_badlabels",
     "track", "unsupervised", "weights_reject_freq")
 
+FIELDS = (
+    "dialect task size batch subdivisions max_batches learning_rate momentum decay adam ema_alpha saturation exposure "
+    "hue flip jitter resize mosaic mosaic_bound letter_box angle aspect crops sizes resize_every not_followed")
 
-class TrainingOptions(NamedTuple):
+
+class TrainingOptions(collections.namedtuple("TrainingOptions", FIELDS)):
     """How a cfg is trained.
 
     Attributes
@@ -70,32 +75,8 @@ class TrainingOptions(NamedTuple):
     not_followed : tuple of str
         Options of the cfg that change the numbers of a run, and that are not followed.
     """
-    dialect: str
-    task: str
-    size: tuple[int, int]
-    batch: int
-    subdivisions: int
-    max_batches: int
-    learning_rate: float
-    momentum: float
-    decay: float
-    adam: dict | None
-    ema_alpha: float
-    saturation: float
-    exposure: float
-    hue: float
-    flip: bool
-    jitter: float
-    resize: float
-    mosaic: bool
-    mosaic_bound: bool
-    letter_box: bool
-    angle: float
-    aspect: float
-    crops: tuple[float, float]
-    sizes: list
-    resize_every: int
-    not_followed: tuple[str, ...]
+
+    __slots__ = ()
 
     @property
     def mini_batch(self) -> int:
@@ -188,7 +169,7 @@ def _batch(net: Section) -> tuple[int, int]:
     batch, subdivisions = net.integer("batch", 1, 1), net.integer("subdivisions", 1, 1)
     if subdivisions > batch:
         raise net.error(f"batch is {batch} and subdivisions is {subdivisions}; expected at most as many subdivisions "
-                        "as images", "Correct batch or subdivisions", net.line_of("subdivisions"))
+                        "as images", "Correct batch or subdivisions", "subdivisions")
     return batch, subdivisions
 
 
@@ -205,7 +186,7 @@ def _crops(net: Section, width: int) -> tuple[float, float]:
     high = net.number("max_ratio", net.integer("max_crop", 2 * width, 1) / width)
     if not 0 < low <= high:
         raise net.error(f"images are cropped from {low:g} to {high:g} widths of the input; expected numbers above 0, "
-                        "the smaller first", "Correct min_crop or max_crop", net.line_of("max_crop"))
+                        "the smaller first", "Correct min_crop or max_crop", "max_crop")
     return low, high
 
 
@@ -239,22 +220,20 @@ def _factor(section: Section, key: str) -> float:
 
 
 def _at_least(section: Section, key: str, default: float, low: float) -> float:
-    value = section.number(key, default)
-    if value < low:
-        raise section.error(f"{key} is {value:g}; expected at least {low}", f"Correct {key}", section.line_of(key))
-    return value
+    return _checked(section, key, default, lambda value: value >= low, f"at least {low}")
 
 
 def _below(section: Section, key: str, default: float, high: float) -> float:
-    value = _at_least(section, key, default, 0)
-    if value >= high:
-        raise section.error(f"{key} is {value:g}; expected a number from 0 that is below {high}", f"Correct {key}",
-                            section.line_of(key))
-    return value
+    _at_least(section, key, default, 0)
+    return _checked(section, key, default, lambda value: value < high, f"a number from 0 that is below {high}")
 
 
 def _above(section: Section, key: str, default: float) -> float:
+    return _checked(section, key, default, lambda value: value > 0, "a number above 0")
+
+
+def _checked(section: Section, key: str, default: float, fits: Callable[[float], bool], expected: str) -> float:
     value = section.number(key, default)
-    if value <= 0:
-        raise section.error(f"{key} is {value:g}; expected a number above 0", f"Correct {key}", section.line_of(key))
+    if not fits(value):
+        raise section.error(f"{key} is {value:g}; expected {expected}", f"Correct {key}", key)
     return value

@@ -12,12 +12,11 @@ import os
 
 import mxnet as mx
 import numpy as np
-from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
 from ..core.errors import OpError, quoted
 from ..core.files import read_lines
-from .constants import constant
+from .blocks import Float32Block, constant
 
 __all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_map", "read_tree"]
 
@@ -128,35 +127,15 @@ def _parent(file: str, line: int, words: list[str], count: int) -> int:
     return parent
 
 
-class _Indices(HybridBlock):
-    """A block with numbers of classes as constants. They stay float32, because float16 cannot count to 9418."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self._dtype = "float32"
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Change the type of the data, not of the constants."""
-        self._dtype = np.dtype(dtype).name
-
-    def _index(self, name: str, values: np.ndarray) -> mx.gluon.Constant:
-        return constant(self.params, name, mx.nd.array(np.asarray(values, "float32")))
-
-
-class TreeSoftmax(_Indices):
-    """A softmax over each group of a tree's classes. It is computed in float32.
+class TreeSoftmax(Float32Block):
+    """A softmax over each group of a tree's classes, (B, classes, N). It is computed in float32.
 
     ``temperature``: the input is divided by it.
-
-    Inputs:
-        - **data**: (B, classes, N).
-
-    Outputs:
-        - **out**: the same shape.
     """
 
     def __init__(self, tree: Tree, temperature: float = 1.0, **kwargs):
         super().__init__(**kwargs)
+        self._dtype = "float32"
         self._temperature = temperature
         self._widths = []
         positions = np.zeros(len(tree), int)   # each class's place, group by group
@@ -168,9 +147,13 @@ class TreeSoftmax(_Indices):
                     positions[first:first + count] = begin + row * width + np.arange(count)
                 begin += index.size
                 self._widths.append((width, len(groups)))
-                setattr(self, f"index{width}", self._index(f"index{width}", index.ravel()))
-                setattr(self, f"outside{width}", self._index(f"outside{width}", outside[None, :, :, None]))
-            self.back = self._index("back", positions)
+                for name, values in ((f"index{width}", index.ravel()), (f"outside{width}", outside[None, :, :, None])):
+                    setattr(self, name, constant(self.params, name, mx.nd.array(values)))
+            self.back = constant(self.params, "back", mx.nd.array(positions))
+
+    def cast(self, dtype: str | np.dtype) -> None:
+        """Change the type of the output, not of the constants: float16 cannot count to 9418."""
+        self._dtype = np.dtype(dtype).name
 
     def hybrid_forward(self, F, data: Array, back: Array, **constants: Array) -> Array:
         data = F.cast(data, dtype="float32")
@@ -202,15 +185,8 @@ def _padded(groups: list[tuple[int, int]], width: int) -> tuple[np.ndarray, np.n
     return firsts + columns * inside, np.where(inside, 0, OUT_OF_GROUP)
 
 
-class Ancestors(_Indices):
-    """The product of each class's number with those of all classes above it.
-
-    Inputs:
-        - **data**: (B, classes, N).
-
-    Outputs:
-        - **out**: the same shape.
-    """
+class Ancestors(Float32Block):
+    """The product of each class's number with those of all classes above it, (B, classes, N)."""
 
     def __init__(self, tree: Tree, **kwargs):
         super().__init__(**kwargs)
@@ -219,7 +195,7 @@ class Ancestors(_Indices):
         self._steps = (tree.depth - 1).bit_length()
         with self.name_scope():
             for step in range(self._steps):   # each step doubles the number of classes in a product
-                setattr(self, f"above{step}", self._index(f"above{step}", above))
+                setattr(self, f"above{step}", constant(self.params, f"above{step}", mx.nd.array(above)))
                 above = above[above]
 
     def hybrid_forward(self, F, data: Array, **above: Array) -> Array:

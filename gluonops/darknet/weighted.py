@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
 
 import mxnet as mx
 from mxnet.gluon import HybridBlock, nn
@@ -12,18 +11,12 @@ from .activations import activation_block
 from .merging import add_parts
 from .pooling import Blur
 
-__all__ = ["BatchNorm", "Connected", "Convolution", "Local", "Sides", "Weighted", "WeightedShortcut", "pair"]
+__all__ = ["BatchNorm", "Connected", "Convolution", "Local", "Weighted", "WeightedShortcut"]
 
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
 OFFSET = 1e-6
 NORMALIZATION_OFFSET = 1e-4   # is added to the sum of a shortcut's weights
-Sides = Union[int, tuple[int, int]]   # one number, or one for the rows and one for the columns
-
-
-def pair(sides: Sides) -> tuple[int, int]:
-    """(rows, columns) of one number or of two."""
-    return sides if isinstance(sides, tuple) else (sides, sides)
 
 
 class Weighted(HybridBlock):
@@ -48,12 +41,6 @@ class BatchNorm(nn.BatchNorm):
     deviation, is 4e-4 with MXNet's usual epsilon of 1e-5, 9e-5 with 1e-12, and 2e-5 with the quotient, which is
     float32's own error. To shift the variance at loading would do as well, but then float32 could not give the file's
     bits back at saving.
-
-    Inputs:
-        - **data**: (B, C, H, W).
-
-    Outputs:
-        - **out**: the same shape.
     """
 
     def __init__(self, in_channels: int = 0, **kwargs):
@@ -127,7 +114,7 @@ class Convolution(Weighted):
         - **out**: (B, channels, (H + 2*padding - size) // stride + 1, likewise for W).
     """
 
-    def __init__(self, channels: int, size: int = 1, in_channels: int = 0, stride: Sides = 1,
+    def __init__(self, channels: int, size: int = 1, in_channels: int = 0, stride: int | tuple[int, int] = 1,
                  padding: int | None = None, groups: int = 1, batch_norm: bool = True, activation: str = "leaky",
                  epsilon: float | None = None, dilation: int = 1, blur: int = 0, outside: float | None = None,
                  **kwargs):
@@ -165,15 +152,9 @@ class Convolution(Weighted):
 class Connected(Weighted):
     """Darknet's ``[connected]``: every number of the output is a weighted sum of all of the input.
 
-    - ``units`` and ``in_units``: numbers of the output and of the input.
+    - ``units`` and ``in_units``: numbers of an image in the output, (B, units), and in the input, (B, ...).
     - ``batch_norm``: batch norm. If False, a bias.
     - ``epsilon``: see :class:`Convolution`.
-
-    Inputs:
-        - **data**: (B, ...), in_units numbers for each image.
-
-    Outputs:
-        - **out**: (B, units).
     """
 
     def __init__(self, units: int, in_units: int, batch_norm: bool = False, activation: str = "logistic",
@@ -205,12 +186,6 @@ class Local(Weighted):
     - ``size`` and ``stride``: height and width of the kernel; steps.
     - ``padding``: zeros on each side.
     - ``out_size``: (height, width) of the output.
-
-    Inputs:
-        - **data**: (B, in_channels, H, W), of the height and width that give ``out_size``.
-
-    Outputs:
-        - **out**: (B, channels, height, width).
     """
 
     def __init__(self, channels: int, in_channels: int, size: int, stride: int, padding: int,
@@ -252,16 +227,10 @@ class Local(Weighted):
 class WeightedShortcut(Weighted):
     """AlexeyAB's ``[shortcut]`` with ``weights_type``: the weighted sum of several outputs.
 
-    - ``channels``: channels of every input. If an input has fewer channels than the first, it is added to its first
-      ones; the rest of one with more is not used.
+    - ``channels``: channels of every input; all have one height and width. If an input has fewer channels than the
+      first, it is added to its first ones; the rest of one with more is not used.
     - ``per_channel``: one weight for each channel of each input. Otherwise one for each input.
     - ``normalization``: 'relu' or 'softmax'; what makes the sum of the weights 1.
-
-    Inputs:
-        - ***data**: (B, C, H, W) each, of one height and width.
-
-    Outputs:
-        - **out**: the shape of the first.
     """
 
     def __init__(self, channels: Sequence[int], per_channel: bool = False, normalization: str = "relu",

@@ -3,7 +3,10 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.darknet import layers
+from gluonops.darknet import Convolution, MaxPool
+from gluonops.darknet.activations import ACTIVATIONS, Softmax
+from gluonops.darknet.merging import Route, Shortcut
+from gluonops.darknet.pooling import Upsample
 from mxnet import autograd
 
 HYBRID = pytest.mark.parametrize("hybridize", [False, True])
@@ -38,7 +41,7 @@ def max_pool(data, size, stride, padding):
     (2, 2, None), (2, 1, None), (3, 1, None), (3, 2, None), (4, 1, None), (4, 2, None), (5, 1, None), (2, 3, None),
     (13, 1, None), (3, 1, 0), (3, 3, 1), (4, 2, 5), (2, 2, 0), (1, 1, None)])
 def test_max_pool(size, stride, padding, hybridize, rng):
-    block = layers.MaxPool(size, stride, padding)
+    block = MaxPool(size, stride, padding)
     for height, width in ((13, 13), (14, 15), (26, 7)):
         if height + (padding or 0) < size or width + (size - 1 if padding is None else padding) < size:
             continue
@@ -58,7 +61,7 @@ def test_max_pool(size, stride, padding, hybridize, rng):
 
 @pytest.mark.parametrize("size, stride", [(2, 2), (2, 1), (2, 3), (4, 2)])
 def test_max_pool_of_images_smaller_than_the_window(size, stride, rng):
-    block = layers.MaxPool(size, stride, any_size=True)
+    block = MaxPool(size, stride, any_size=True)
     for height, width in ((size - 1, size - 1), (size - 1, 5), (6, size - 1), (7, 8)):
         data = -1 - rng.rand(2, 3, height, width)
         expected, _ = max_pool(data.astype("float32"), size, stride, size - 1)
@@ -68,7 +71,7 @@ def test_max_pool_of_images_smaller_than_the_window(size, stride, rng):
 @pytest.mark.parametrize("padding", [-1, 3])
 def test_max_pool_refuses_windows_without_a_pixel(padding):
     with pytest.raises(gops.OpError, match=rf"padding is {padding}; expected 0 to 2 for windows of 2"):
-        layers.MaxPool(2, 2, padding)
+        MaxPool(2, 2, padding)
 
 
 @HYBRID
@@ -85,7 +88,7 @@ def test_activations(name, formula, hybridize):
     data = np.array([[-200, -30, -3, -0.5, 0, 0.5, 3, 30, 200.0]])
     with np.errstate(over="ignore"):
         expected = formula(data)
-    np.testing.assert_allclose(run(layers.ACTIVATIONS[name](), data, hybridize=hybridize), expected, rtol=1e-5,
+    np.testing.assert_allclose(run(ACTIVATIONS[name](), data, hybridize=hybridize), expected, rtol=1e-5,
                                atol=1e-7)
 
 
@@ -99,7 +102,7 @@ def test_batch_norm_is_darknets(epsilon, hybridize, rng):
     spread = np.sqrt(variance.astype("float64"))
     data = (mean + rng.randn(2, 3, 3, n) * (spread + 1e-6)).transpose(0, 3, 1, 2).astype("float32")
     mean[:4], data[:, :4] = 0, rng.randn(2, 4, 3, 3) * 1e-6   # so that data - mean is exact
-    block = layers.Convolution(n, 1, n, activation="linear", epsilon=epsilon)
+    block = Convolution(n, 1, n, activation="linear", epsilon=epsilon)
     block.initialize()
     for parameter, value in ((block.norm.gamma, gamma), (block.norm.beta, beta), (block.norm.running_mean, mean),
                              (block.norm.running_var, variance), (block.conv.weight, np.eye(n)[:, :, None, None])):
@@ -116,7 +119,7 @@ def test_batch_norm_is_darknets(epsilon, hybridize, rng):
 @HYBRID
 def test_batch_norm_trains(hybridize, rng):
     """The running statistics move by a hundredth, and every gradient is MXNet's."""
-    blocks = [layers.Convolution(4, 3, 3, epsilon=epsilon) for epsilon in (None, 1e-12)]
+    blocks = [Convolution(4, 3, 3, epsilon=epsilon) for epsilon in (None, 1e-12)]
     data = mx.nd.array(rng.rand(8, 3, 5, 5))
     gradients = []
     for block in blocks:
@@ -142,18 +145,18 @@ def test_route(hybridize, rng):
     a, b = rng.rand(2, 6, 3, 2), rng.rand(2, 4, 3, 2)
     for groups, group in ((1, 0), (2, 0), (2, 1)):
         expected = np.concatenate([np.split(x, groups, 1)[group] for x in (a, b)], 1).astype("float32")
-        np.testing.assert_array_equal(run(layers.Route((6, 4), groups, group), a, b, hybridize=hybridize), expected)
-    np.testing.assert_array_equal(run(layers.Route((6,), 3, 1), a, hybridize=hybridize), a[:, 2:4].astype("float32"))
+        np.testing.assert_array_equal(run(Route((6, 4), groups, group), a, b, hybridize=hybridize), expected)
+    np.testing.assert_array_equal(run(Route((6,), 3, 1), a, hybridize=hybridize), a[:, 2:4].astype("float32"))
 
 
 @HYBRID
 def test_shortcut_upsample_softmax(hybridize, rng):
     a, b = rng.randn(2, 4, 3, 2), rng.randn(2, 4, 3, 2)
-    found = run(layers.Shortcut("leaky", 2, 0.5), a, b, hybridize=hybridize)
+    found = run(Shortcut("leaky", 2, 0.5), a, b, hybridize=hybridize)
     total = 2 * a + 0.5 * b
     np.testing.assert_allclose(found, np.where(total > 0, total, 0.1 * total), rtol=1e-5, atol=1e-6)
-    found = run(layers.Upsample(3, 0.5), a, hybridize=hybridize)
+    found = run(Upsample(3, 0.5), a, hybridize=hybridize)
     np.testing.assert_allclose(found, 0.5 * a.repeat(3, 2).repeat(3, 3), rtol=1e-6)
     powers = np.exp(a.reshape(2, 3, 8) / 0.5)
-    found = run(layers.Softmax(3, 0.5), a, hybridize=hybridize)
+    found = run(Softmax(3, 0.5), a, hybridize=hybridize)
     np.testing.assert_allclose(found, (powers / powers.sum(-1, keepdims=True)).reshape(2, 24), rtol=1e-5)

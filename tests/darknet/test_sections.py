@@ -96,7 +96,7 @@ def test_dialects_have_their_batch_norms(dialect, epsilon, expected, tmp_path):
     (tmp_path / "a.cfg").write_text("[net]\nwidth=4\nheight=4\nchannels=1\n[convolutional]\nbatch_normalize=1\n")
     net = gops.darknet.load(tmp_path / "a.cfg", epsilon=epsilon, dialect=dialect)
     assert net[0].norm._kwargs["eps"] == expected
-    assert isinstance(net[0].norm, gops.darknet.layers.BatchNorm) == (expected == 1e-12)
+    assert isinstance(net[0].norm, gops.darknet.weighted.BatchNorm) == (expected == 1e-12)
 
 
 @pytest.mark.parametrize("text", [

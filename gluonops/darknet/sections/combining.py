@@ -1,11 +1,13 @@
 """Sections that read several layers: ``[route]``, ``[shortcut]``, ``[scale_channels]`` and ``[sam]``."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..activations import ACTIVATIONS
-from ..builder import Builder
+from ..builder import Builder, Layer, Shape, kind
 from ..cfg import Section
-from ..layers import Multiply, PartialShortcut, Route, Shortcut, WeightedShortcut
-from ..registry import Layer, Shape, kind
+from ..merging import Multiply, PartialShortcut, Route, Shortcut
+from ..weighted import WeightedShortcut
 
 __all__ = ["route", "sam", "scale_channels", "shortcut"]
 
@@ -24,7 +26,7 @@ def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     _check_sides(build, section, sources, "layers")
     if group >= groups or any(count % groups for count in channels):
         raise section.error(f"group_id {group} of {groups} groups of {' and '.join(map(str, channels))} channels "
-                            "does not exist", "Correct groups and group_id", section.line_of("groups"))
+                            "does not exist", "Correct groups and group_id", "groups")
     block = Route(channels, groups, group, prefix=prefix)
     return Layer(block, (sum(channels) // groups, *shapes[0][1:]), sources)
 
@@ -34,8 +36,7 @@ def _check_sides(build: Builder, section: Section, sources: list[int], key: str)
     sides = {build.shapes[source][1:] for source in sources}
     if len(sides) > 1:
         described = ", ".join(f"layer {source} is {build.shapes[source]}" for source in sources)
-        raise section.error(f"the layers are not of one height and width: {described}", "Name layers of one size",
-                            section.line_of(key))
+        raise section.error(f"the layers are not of one height and width: {described}", "Name layers of one size", key)
 
 
 @kind("shortcut")
@@ -62,8 +63,7 @@ def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Lay
         return Layer(Shortcut(activation, alpha, beta, prefix=prefix), shape, sources)
     step, repeat = _scale(section, shape, build.shapes[earlier[0]])
     if alpha != 1 and repeat > 1:
-        raise section.error(f"alpha={alpha} with a smaller layer is not supported", "Remove alpha",
-                            section.line_of("alpha"))
+        raise section.error(f"alpha={alpha} with a smaller layer is not supported", "Remove alpha", "alpha")
     block = PartialShortcut(channels, activation, alpha, beta, step, repeat, prefix=prefix)
     return Layer(block, shape, sources)
 
@@ -80,35 +80,29 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
             return 1, repeat
     raise section.error(f"the layer that it adds is {other} (channels, height, width), this one's input is {shape}; "
                         "expected images that are the same, or larger or smaller by a whole factor",
-                        "Name a layer of another size", section.line_of("from"))
+                        "Name a layer of another size", "from")
 
 
 @kind("scale_channels")
 def scale_channels(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    sources = _product(build, section)
-    other = build.shapes[sources[1]]
-    expected = (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
-    return _multiplied(section, shape, expected, other, sources, prefix)
+    def expected(other: Shape) -> Shape:
+        return (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
+
+    return _product(build, section, shape, prefix, expected)
 
 
 @kind("sam")
 def sam(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    sources = _product(build, section)
-    other = build.shapes[sources[1]]
-    return _multiplied(section, shape, other, other, sources, prefix)
+    return _product(build, section, shape, prefix, lambda other: other)
 
 
-def _product(build: Builder, section: Section) -> list[int]:
-    """The numbers of the layer in front and of the one that ``from`` names."""
+def _product(build: Builder, section: Section, shape: Shape, prefix: str, expected: Callable[[Shape], Shape]) -> Layer:
+    """The layer in front times the one that ``from`` names. ``expected``: the former's shape, from the latter's."""
     sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
     build.uses(*sources)
-    return sources
-
-
-def _multiplied(section: Section, shape: Shape, expected: Shape, other: Shape, sources: list[int],
-                prefix: str) -> Layer:
-    if shape != expected:
+    other = build.shapes[sources[1]]
+    if shape != expected(other):
         raise section.error(f"its input is {shape} (channels, height, width), and the layer that it multiplies is "
-                            f"{other}; expected an input of {expected}", "Name another layer", section.line_of("from"))
+                            f"{other}; expected an input of {expected(other)}", "Name another layer", "from")
     activation = section.text("activation", "linear", sorted(ACTIVATIONS))
     return Layer(Multiply(activation, prefix=prefix), other, sources)

@@ -1,25 +1,31 @@
-"""Sections that detect: ``[region]``, ``[yolo]``, ``[Gaussian_yolo]`` and ``[detection]``."""
+"""Sections that detect: ``[region]``, ``[yolo]``, ``[Gaussian_yolo]`` and ``[detection]``.
+
+The options of a loss are read when it is asked for, not when a cfg is loaded. Sources: ``parse_region``, ``parse_yolo``
+and ``parse_detection`` in ``src/parser.c`` of both programs.
+"""
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ...ops.gaussian_yolo_loss.contract import SHIFTS
+from ..activations import Identity
 from ..boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
-from ..builder import Builder
+from ..builder import Builder, Layer, Shape, kind
 from ..cfg import Section
 from ..heads import CellSoftmax, GaussianYolo, Region, TreeRegion, Yolo
-from ..layers import Identity
+from ..losses import HeadLoss
 from ..net import Head
-from ..registry import Layer, Shape, kind
-from .head_losses import detection_loss, gaussian_yolo_loss, region_loss, yolo_loss
+from ..tree import Tree
 
 __all__ = ["detection", "gaussian_yolo", "region", "yolo"]
 
 ANCHOR = 0.5
+BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
 # nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
 POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
 
@@ -36,48 +42,128 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
     anchors = _anchors(build, section, count)[:count]   # in cells
     _check_channels(section, shape, count, 5, classes)
     tree = build.tree(section, classes) if "tree" in section else None
-    build.trains(lambda: region_loss(build, section, anchors, tree))
+    pixels = anchors * stride
+    if tree is None:
+        boxes = partial(Boxes, pixels, classes, stride)
+        block = Region(anchors, classes, class_softmax, prefix=prefix)
+    else:
+        boxes = partial(TreeBoxes, pixels, tree, stride, build.dialect)
+        block = TreeRegion(count, tree, prefix=prefix)
+    head = Head(boxes, classes, stride, pixels)
+    return Layer(block, shape, head=head, loss=lambda: _region_loss(build, section, anchors, classes, tree))
+
+
+def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
+    section.refuse("focal_loss", "its loss is not computed", neutral=0)
+    options = {
+        "anchors": anchors.ravel().tolist(),
+        "thresh": section.number("thresh", 0.5),
+        "rescore": section.flag("rescore"),
+        "bias_match": section.flag("bias_match"),
+        **_scales(section)}
+    class_map = build.class_map(section, classes)
     if tree is not None:
-        boxes = _boxes(TreeBoxes, anchors * stride, tree, stride, dialect=build.dialect)
-        build.detects(Head(boxes, classes, stride, anchors * stride))
-        return Layer(TreeRegion(count, tree, prefix=prefix), shape)
-    boxes = _boxes(Boxes, anchors * stride, classes, stride)
-    build.detects(Head(boxes, classes, stride, anchors * stride))
-    return Layer(Region(anchors, classes, class_softmax, prefix=prefix), shape)
+        return HeadLoss("region of a tree", {**options, "tree": tree}, class_map=class_map)
+    options.update(classes=classes, softmax=section.flag("softmax"))
+    return HeadLoss("region", options, class_map=class_map)
+
+
+def _scales(section: Section) -> dict[str, float]:
+    keys = ("object_scale", "noobject_scale", "coord_scale", "class_scale")
+    return {key: section.number(key, 1) for key in keys}
 
 
 @kind("yolo")
 def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    classes = section.integer("classes", 20, 1)
-    all_anchors, mask = _anchors_and_mask(build, section)
-    anchors = all_anchors[mask]
     scale = section.number("scale_x_y", 1)
     activated = section.flag("new_coords")
-    stride = _stride(build, section, shape)
-    _check_channels(section, shape, len(anchors), 5, classes)
-    boxes = _boxes(SquaredBoxes if activated else Boxes, anchors, classes, stride)
-    build.detects(Head(boxes, classes, stride, anchors, _power(section)))
-    build.trains(lambda: yolo_loss(section, build.dialect, all_anchors, mask, stride)._replace(
-        class_map=build.class_map(section, classes)))
-    if scale == 1 and not activated:
-        return Layer(Region(anchors, classes, class_softmax=False, prefix=prefix), shape)
-    return Layer(Yolo(anchors, classes, scale, activated, prefix=prefix), shape)
+
+    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
+        if scale == 1 and not activated:
+            return Region(anchors, classes, class_softmax=False, prefix=prefix)
+        return Yolo(anchors, classes, scale, activated, prefix=prefix)
+
+    boxes = SquaredBoxes if activated else Boxes
+    return _masked(build, section, shape, 5, block, boxes, _yolo_loss)
+
+
+def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
+    options = {**options, "dialect": dialect}
+    if dialect == "pjreddie":
+        return HeadLoss("yolo", options)
+    options.update(
+        _alexeyab_options(section),
+        box_loss=section.text("iou_loss", "mse", BOX_LOSSES),
+        new_coords=section.flag("new_coords"),
+        focal_loss=section.flag("focal_loss"))
+    return HeadLoss("yolo", options, section.number("delta_normalizer", 1))
 
 
 @kind("Gaussian_yolo")
 def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    scale = section.number("scale_x_y", 1)
+    shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
+
+    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
+        return GaussianYolo(len(anchors), scale, prefix=prefix)
+
+    return _masked(build, section, shape, 9, block, partial(GaussianBoxes, shift=shift), _gaussian_yolo_loss)
+
+
+def _gaussian_yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
+    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
+    options = {
+        **options,
+        **_alexeyab_options(section),
+        "box_loss": "nll" if box_loss == "mse" else box_loss,
+        "uc_normalizer": section.number("uc_normalizer", 1),
+        "point": section.text("yolo_point", "center")}
+    return HeadLoss("gaussian_yolo", options, section.number("delta_normalizer", 1))
+
+
+def _alexeyab_options(section: Section) -> dict:
+    """The options of a loss that AlexeyAB's heads have in common."""
+    for key in ("counters_per_class", "embedding_layer"):
+        section.refuse(key, "its loss is not computed", neutral=None)
+    section.text("iou_thresh_kind", "iou", ["iou"])
+    return {
+        "iou_thresh": section.number("iou_thresh", 1),
+        "iou_normalizer": section.number("iou_normalizer", 0.75),
+        "obj_normalizer": section.number("obj_normalizer", 1),
+        "max_delta": section.number("max_delta", 0),
+        "scale_x_y": section.number("scale_x_y", 1),
+        "label_smooth_eps": section.number("label_smooth_eps", 0),
+        "objectness_smooth": section.flag("objectness_smooth")}
+
+
+def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
+            block: Callable[[np.ndarray, int], HybridBlock], boxes: Callable[..., HybridBlock],
+            loss: Callable[[Section, str, dict], HeadLoss]) -> Layer:
+    """The layer of a section with a mask of the net's anchors.
+
+    - ``numbers``: numbers of an anchor in front of its classes.
+    - ``block``: makes the block, from the anchors of the head, in pixels, and the number of classes.
+    - ``boxes``: makes the block of candidates; see :class:`Boxes`.
+    - ``loss``: the loss, from the options that both kinds have.
+    """
     classes = section.integer("classes", 20, 1)
     all_anchors, mask = _anchors_and_mask(build, section)
     anchors = all_anchors[mask]
-    scale = section.number("scale_x_y", 1)
-    shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
     stride = _stride(build, section, shape)
-    _check_channels(section, shape, len(anchors), 9, classes)
-    boxes = _boxes(GaussianBoxes, anchors, classes, stride, shift=shift)
-    build.detects(Head(boxes, classes, stride, anchors, _power(section)))
-    build.trains(lambda: gaussian_yolo_loss(section, all_anchors, mask, stride)._replace(
-        class_map=build.class_map(section, classes)))
-    return Layer(GaussianYolo(len(anchors), scale, prefix=prefix), shape)
+    _check_channels(section, shape, len(anchors), numbers, classes)
+    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
+
+    def loss_of_head() -> HeadLoss:
+        options = {
+            "anchors": all_anchors.ravel().tolist(),
+            "classes": classes,
+            "masks": tuple(mask),
+            "strides": stride,
+            "ignore_thresh": section.number("ignore_thresh", 0.5),
+            "truth_thresh": section.number("truth_thresh", 1)}
+        return loss(section, build.dialect, options)._replace(class_map=build.class_map(section, classes))
+
+    return Layer(block(anchors, classes), shape, head=head, loss=loss_of_head)
 
 
 @kind("detection", takes_row=True)
@@ -92,22 +178,20 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
     numbers = side * side * (classes + 5 * count)
     if math.prod(shape) != numbers:
         raise section.error(f"its input has {math.prod(shape)} numbers; expected {side} * {side} cells * ({classes} "
-                            f"classes + {count} boxes * 5) = {numbers}", "Correct output of the layer before",
-                            section.line_of("side"))
+                            f"classes + {count} boxes * 5) = {numbers}", "Correct output of the layer before", "side")
     _, height, width = build.net.input_shape
-    boxes = _boxes(CellBoxes, side, count, classes, (height, width), square)
-    build.detects(Head(boxes, classes, 1))
-    build.trains(lambda: detection_loss(section))
+    head = Head(partial(CellBoxes, side, count, classes, (height, width), square), classes, 1)
+    block = Identity(prefix=prefix)
     if section.flag("softmax"):
-        return Layer(CellSoftmax(side * side, classes, prefix=prefix), (numbers,))
-    return Layer(Identity(prefix=prefix), shape)
+        block, shape = CellSoftmax(side * side, classes, prefix=prefix), (numbers,)
+    return Layer(block, shape, head=head, loss=lambda: _detection_loss(section, side, count, classes))
 
 
-def _boxes(make: type, *args: object, **kwargs: object) -> Callable[[float, str], HybridBlock]:
-    """What makes a block of candidates from the detector's threshold and a prefix."""
-    if make is TreeBoxes:
-        return lambda threshold, prefix: make(*args, threshold=threshold, prefix=prefix, **kwargs)
-    return lambda threshold, prefix: make(*args, prefix=prefix, **kwargs)
+def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> HeadLoss:
+    flags = {key: section.flag(key) for key in ("sqrt", "rescore", "softmax", "forced", "random")}
+    if flags["forced"]:
+        section.integer("num", 1, 2)
+    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **flags, **_scales(section)})
 
 
 def _power(section: Section) -> float | None:
@@ -124,7 +208,7 @@ def _anchors_and_mask(build: Builder, section: Section) -> tuple[np.ndarray, lis
     anchors = _anchors(build, section, count)
     if not all(0 <= i < len(anchors) for i in mask):
         raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(anchors) - 1}", "Correct mask",
-                            section.line_of("mask"))
+                            "mask")
     return anchors, mask
 
 
@@ -141,7 +225,7 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
         count = len(numbers) // 2
     if len(numbers) != 2 * count or min(numbers) <= 0:
         raise section.error(f"anchors are {len(numbers)} numbers from {min(numbers)} up; expected {2 * count} "
-                            f"numbers above 0, for num={count}", "Correct anchors or num", section.line_of("anchors"))
+                            f"numbers above 0, for num={count}", "Correct anchors or num", "anchors")
     return np.array(numbers, "float32").reshape(-1, 2)
 
 
@@ -161,5 +245,4 @@ def _check_channels(section: Section, shape: Shape, anchors: int, numbers: int, 
     channels = anchors * (numbers + classes)
     if shape[0] != channels:
         raise section.error(f"its input has {shape[0]} channels; expected {anchors} anchors * ({numbers} + {classes} "
-                            f"classes) = {channels}", "Correct filters of the layer before",
-                            section.line_of("classes"))
+                            f"classes) = {channels}", "Correct filters of the layer before", "classes")

@@ -4,10 +4,9 @@ from __future__ import annotations
 import math
 
 from ..activations import ACTIVATIONS
-from ..builder import Builder
+from ..builder import Builder, Layer, Shape, kind
 from ..cfg import MAX_INT, Section
-from ..layers import Connected, Convolution, Local
-from ..registry import Layer, Shape, kind
+from ..weighted import Connected, Convolution, Local
 from .resizing import BLURS, blurred, strides_of
 
 __all__ = ["connected", "convolutional", "local"]
@@ -67,8 +66,7 @@ def _convolved(section: Section, shape: Shape, size: int, strides: tuple[int, in
     theirs = [(side + 2 * padding - size) // step + 1 for side, step in zip(inputs, steps)]
     if sides != theirs:
         raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported "
-                            "(Darknet reads beyond the image)", "Take an odd size and pad=1",
-                            section.line_of("dilation"))
+                            "(Darknet reads beyond the image)", "Take an odd size and pad=1", "dilation")
     return blurred(sides, blur, strides)
 
 
@@ -79,8 +77,7 @@ def _groups(section: Section, channels: int, filters: int, xnor: bool) -> int:
         return 1
     for what, count in (("channels of the input", channels), ("filters", filters)):
         if count % groups:
-            raise section.error(f"{count} {what} do not divide into {groups} groups", "Correct groups",
-                                section.line_of("groups"))
+            raise section.error(f"{count} {what} do not divide into {groups} groups", "Correct groups", "groups")
     return groups
 
 
@@ -89,7 +86,7 @@ def _check_xnor(section: Section, strides: tuple[int, int], dilation: int, blur:
     rows, columns = strides
     if rows != columns or dilation > 1 or blur:
         raise section.error("xnor with two strides, dilation or antialiasing is not supported (Darknet ignores them "
-                            "there)", "Remove xnor, or the other option", section.line_of("xnor"))
+                            "there)", "Remove xnor, or the other option", "xnor")
 
 
 def _check_weights(section: Section, count: int) -> None:
@@ -107,8 +104,7 @@ def _shared(build: Builder, section: Section, weight_shape: Shape, batch_norm: b
     fits = isinstance(block, Convolution) and block.conv.weight.shape == weight_shape
     if not fits or (block.norm is not None) != batch_norm:
         raise section.error(f"share_index names layer {number}, which has no weights {weight_shape} like this layer's",
-                            "Name a convolution of the same filters, size, channels and batch_normalize",
-                            section.line_of("share_index"))
+                            "Name a convolution of the same filters, size, channels and batch_normalize", "share_index")
     return block
 
 
@@ -134,7 +130,7 @@ def local(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     theirs = tuple((side - (1 if padding else size)) // stride + 1 for side in sides)
     if out != theirs:
         raise section.error(f"pad={padding} with size={size} is not supported (Darknet reads beyond the image)",
-                            "Take pad=1 with size=3, or pad=0", section.line_of("pad"))
+                            "Take pad=1 with size=3, or pad=0", "pad")
     if min(out) > 0:   # otherwise the builder says what is wrong
         _check_weights(section, filters * channels * size ** 2 * math.prod(out))
     return Layer(Local(filters, channels, size, stride, padding, out, activation, prefix=prefix), (filters, *out))

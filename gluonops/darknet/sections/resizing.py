@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from mxnet.gluon import nn
 
 from ...nn import Reorg
-from ..builder import Builder
+from ..builder import Builder, Layer, Shape, kind
 from ..cfg import Section
-from ..layers import AvgPool, Blur, Crop, DepthPool, Extend, LocalAvgPool, MaxPool, Upsample
-from ..registry import Layer, Shape, kind
+from ..pooling import AvgPool, Blur, Crop, DepthPool, Extend, LocalAvgPool, MaxPool, Upsample
 
 __all__ = ["BLURS", "avgpool", "blurred", "crop", "local_avgpool", "maxpool", "reorg", "reorg3d", "strides_of",
            "upsample"]
@@ -39,7 +38,7 @@ def _window(section: Section) -> tuple[int, tuple[int, int], int]:
     padding = section.integer("padding", size - 1, 0)
     if padding > 2 * size - 2:
         raise section.error(f"padding is {padding}; expected 0 to {2 * size - 2} for windows of {size}",
-                            "Correct padding", section.line_of("padding"))
+                            "Correct padding", "padding")
     return size, strides, padding
 
 
@@ -74,7 +73,7 @@ def _depth_pool(section: Section, shape: Shape, prefix: str) -> Layer:
     channels = section.integer("out_channels", 1, 1)
     if shape[0] % channels:
         raise section.error(f"{shape[0]} channels do not divide into out_channels={channels}", "Correct out_channels",
-                            section.line_of("out_channels"))
+                            "out_channels")
     return Layer(DepthPool(channels, prefix=prefix), (channels, *shape[1:]))
 
 
@@ -98,7 +97,7 @@ def crop(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     adjust = not section.flag("noadjust")
     if rows > height or columns > width:
         raise section.error(f"it crops {rows} x {columns} pixels of an image of {height} x {width}",
-                            "Correct crop_height and crop_width, or make [net] larger", section.line_of("crop_height"))
+                            "Correct crop_height and crop_width, or make [net] larger", "crop_height")
     block = Crop((height - rows) // 2, (width - columns) // 2, rows, columns, adjust, prefix=prefix)
     return Layer(block, (channels, rows, columns))
 
@@ -136,7 +135,7 @@ def _check_blocks(section: Section, shape: Shape, stride: int, channels_fit: boo
     if not channels_fit or not blocks_fit:
         raise section.error(f"stride {stride} does not fit its input, {shape} (channels, height, width): channels "
                             f"have to divide by {stride ** 2}, height and width by {stride}",
-                            "Choose another size in [net]", section.line_of("stride"))
+                            "Choose another size in [net]", "stride")
 
 
 @kind("upsample")
