@@ -7,8 +7,6 @@ import pathlib
 
 from . import cgroups
 
-__all__ = ["available_memory", "usable_memory"]
-
 
 def usable_memory(root: str | os.PathLike = "/") -> int:
     """Bytes of memory that this process may use: the machine's, or the limit of its cgroup (version 1 or 2).
