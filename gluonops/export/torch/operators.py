@@ -180,10 +180,8 @@ def squeeze(call: Call) -> str:
 
 @converts("Reshape", "_npx_reshape")
 def reshape(call: Call) -> str:
-    free = [axis for axis in range(len(call.shape)) if axis in call.free_output]
-    if call.shape[1:] and free in ([], [0]) and call.free[0] - {0} == set():
-        sizes = [-1 if axis == 0 and free else size for axis, size in enumerate(call.shape)]
-    elif len(free) == 1:
+    free = call.free_output
+    if len(free) == 1 or (not free and call.shape[1:] and call.free[0] <= {0}):
         sizes = [-1 if axis in free else size for axis, size in enumerate(call.shape)]
     else:
         sizes = sizes_of_reshape(call, [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size
