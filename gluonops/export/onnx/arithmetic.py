@@ -1,7 +1,7 @@
 """Converters of elementwise arithmetic, scalars, comparisons, reductions and matrix products."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -66,47 +66,6 @@ def binary(model: Model, call: Call) -> str:
     return result if operation in OF_NUMBERS else model.cast(result, call.dtype)
 
 
-@converts("logical_not")
-def logical_not(model: Model, call: Call) -> str:
-    return model.cast(model.add("Not", model.cast(call.inputs[0], bool)), call.dtype)
-
-
-@converts("square")
-def square(model: Model, call: Call) -> str:
-    return model.add("Mul", call.inputs[0], call.inputs[0])
-
-
-@converts("rsqrt")
-def rsqrt(model: Model, call: Call) -> str:
-    return model.add("Reciprocal", model.add("Sqrt", call.inputs[0]))
-
-
-@converts("log1p")
-def log1p(model: Model, call: Call) -> str:
-    return model.add("Log", model.add("Add", call.inputs[0], model.scalar(1, call.dtype)))
-
-
-@converts("expm1")
-def expm1(model: Model, call: Call) -> str:
-    return model.add("Sub", model.add("Exp", call.inputs[0]), model.scalar(1, call.dtype))
-
-
-@converts("log2", "log10")
-def log_of_base(model: Model, call: Call) -> str:
-    base = float(call.node.op[len("log"):])
-    return model.add("Div", model.add("Log", call.inputs[0]), model.scalar(np.log(base), call.dtype))
-
-
-@converts("fix", "trunc")
-def fix(model: Model, call: Call) -> str:
-    return model.add("Mul", model.add("Sign", call.inputs[0]), model.add("Floor", model.add("Abs", call.inputs[0])))
-
-
-@converts("round")
-def round_(model: Model, call: Call) -> str:
-    return rounded(model, call.inputs[0], call.dtype)
-
-
 def rounded(model: Model, value: str, dtype: np.dtype) -> str:
     """MXNet rounds halves away from zero, ONNX to the even neighbour. To add 0.5 and cut would round the sum itself."""
     magnitude = model.add("Abs", value)
@@ -114,6 +73,34 @@ def rounded(model: Model, value: str, dtype: np.dtype) -> str:
     rest = model.add("Sub", magnitude, below)
     up = model.cast(model.add("GreaterOrEqual", rest, model.scalar(0.5, dtype)), dtype)
     return model.add("Mul", model.add("Sign", value), model.add("Add", below, up))
+
+
+def _cut_off(model: Model, value: str, dtype: np.dtype) -> str:
+    return model.add("Mul", model.add("Sign", value), model.add("Floor", model.add("Abs", value)))
+
+
+def _logarithm(base: int) -> Callable:
+    return lambda model, x, dtype: model.add("Div", model.add("Log", x), model.scalar(np.log(float(base)), dtype))
+
+
+# What several operators of ONNX compute: functions of the model, the input and its type.
+COMPOSED = {
+    "expm1": lambda model, x, dtype: model.add("Sub", model.add("Exp", x), model.scalar(1, dtype)),
+    "fix": _cut_off,
+    "log10": _logarithm(10),
+    "log1p": lambda model, x, dtype: model.add("Log", model.add("Add", x, model.scalar(1, dtype))),
+    "log2": _logarithm(2),
+    "logical_not": lambda model, x, dtype: model.cast(model.add("Not", model.cast(x, bool)), dtype),
+    "round": rounded,
+    "rsqrt": lambda model, x, dtype: model.add("Reciprocal", model.add("Sqrt", x)),
+    "square": lambda model, x, dtype: model.add("Mul", x, x),
+    "trunc": _cut_off,
+}
+
+
+@converts(*COMPOSED)
+def composed(model: Model, call: Call) -> str:
+    return COMPOSED[call.node.op](model, call.inputs[0], call.dtype)
 
 
 def _modulo(model: Model, call: Call, left: str, right: str) -> str:
