@@ -93,13 +93,10 @@ def cut(model: Model, value: str, axes: Sequence[int], begins: Sequence[int | No
         steps: Sequence[int] | None = None) -> str:
     """A slice. A bound of None is the end of the axis in the step's direction."""
     steps = steps or [1] * len(axes)
-    first = [_bound(begin, 0 if step > 0 else LAST) for begin, step in zip(begins, steps)]
-    last = [_bound(end, LAST if step > 0 else FIRST) for end, step in zip(ends, steps)]
+    open_ends = [(0, LAST) if step > 0 else (LAST, FIRST) for step in steps]
+    first = [lowest if begin is None else begin for begin, (lowest, _) in zip(begins, open_ends)]
+    last = [highest if end is None else end for end, (_, highest) in zip(ends, open_ends)]
     return model.add("Slice", value, model.ints(*first), model.ints(*last), model.ints(*axes), model.ints(*steps))
-
-
-def _bound(bound: int | None, default: int) -> int:
-    return default if bound is None else bound
 
 
 @converts("slice", "slice_axis")
@@ -250,13 +247,9 @@ def top(model: Model, call: Call) -> str | list[str]:
         raise call.refuse("sorts over the batch; expected another axis")
     axis = call.axis()
     length = call.shapes[0][axis]
-    sorts_all = call.node.op != "topk"
-    count = length if sorts_all else min(call.value("k", 1) or length, length)
-    is_ascending = call.flag("is_ascend", sorts_all)
-    values, indices = model.add("TopK", call.inputs[0], model.ints(count), outputs=2, axis=axis,
+    returned, is_ascending, count = call.ranking()
+    values, indices = model.add("TopK", call.inputs[0], model.ints(min(count or length, length)), outputs=2, axis=axis,
                                 largest=0 if is_ascending else 1)
-
-    returned = {"sort": "value", "argsort": "indices"}.get(call.node.op) or call.text("ret_typ", "indices")
     if returned == "mask":
         raise call.refuse("returns a mask")
     if returned == "value":

@@ -131,36 +131,29 @@ def chosen_first(model: Model, chosen: str, count: int) -> str:
 
 @converts("_contrib_box_decode")
 def box_decode(model: Model, call: Call) -> str:
-    """Corners of boxes from their offsets from anchors."""
-    offsets = []
-    for i in range(4):
-        offset = _columns(model, call.inputs[0], i)
-        deviation = model.scalar(call.value(f"std{i}", 1.0), call.dtype)
-        offsets.append(model.add("Mul", offset, deviation))
-    x, y, width, height = (_columns(model, call.inputs[1], i) for i in range(4))
+    centre, size = halves(model, call.inputs[1])
     if call.text("format", "center") == "corner":
-        width = model.add("Sub", width, x)
-        height = model.add("Sub", height, y)
-        x = model.add("Add", x, _half(model, call, width))
-        y = model.add("Add", y, _half(model, call, height))
-    left, right = _decoded(model, call, x, width, offsets[0], offsets[2])
-    top, bottom = _decoded(model, call, y, height, offsets[1], offsets[3])
-    return model.add("Concat", left, top, right, bottom, axis=2)
+        size = model.add("Sub", size, centre)
+        centre = model.add("Add", centre, model.add("Mul", size, model.scalar(0.5, call.dtype)))
+    deviations = [call.value(f"std{i}", 1.0) for i in range(4)]
+    return decoded(model, call.inputs[0], np.array(deviations, call.dtype), centre, size, call.value("clip", -1.0))
 
 
-def _decoded(model: Model, call: Call, centre: str, size: str, shift: str, growth: str) -> tuple[str, str]:
-    """Both ends of a box along one axis."""
+def decoded(model: Model, offsets: str, deviations: np.ndarray, centre: str, size: str, limit: float = -1.0) -> str:
+    """The corners of boxes from their offsets from anchors, whose logarithms of sizes may have a limit."""
+    shift, growth = halves(model, model.add("Mul", offsets, model.constant(deviations)))
     middle = model.add("Add", model.add("Mul", shift, size), centre)
-    limit = call.value("clip", -1.0)
     if limit > 0:
-        growth = model.add("Min", growth, model.scalar(limit, call.dtype))
-    half = _half(model, call, model.add("Mul", model.add("Exp", growth), size))
-    return model.add("Sub", middle, half), model.add("Add", middle, half)
+        growth = model.add("Min", growth, model.scalar(limit, deviations.dtype))
+    half = model.add("Mul", model.add("Mul", model.add("Exp", growth), size), model.scalar(0.5, deviations.dtype))
+    return around(model, middle, middle, half)
 
 
-def _columns(model: Model, rows: str, index: int) -> str:
-    return cut(model, rows, [2], [index], [index + 1])
+def halves(model: Model, rows: str) -> tuple[str, str]:
+    """The first two columns and the last two of boxes."""
+    return cut(model, rows, [2], [0], [2]), cut(model, rows, [2], [2], [4])
 
 
-def _half(model: Model, call: Call, value: str) -> str:
-    return model.add("Mul", value, model.scalar(0.5, call.dtype))
+def around(model: Model, first: str, last: str, margin: str) -> str:
+    """Boxes from corners, or twice their centre, and a margin on every side."""
+    return model.add("Concat", model.add("Sub", first, margin), model.add("Add", last, margin), axis=2)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..graph import is_mark
 from .arrays import cut
-from .boxes import LOWEST, chosen_first, gathered, of_classes, unsuppressed
+from .boxes import LOWEST, around, chosen_first, decoded, gathered, halves, of_classes, unsuppressed
 from .model import Call, Model
 from .registry import converts
 
@@ -78,24 +78,13 @@ def _decoded(model: Model, call: Call) -> str:
     """The boxes from their offsets from the anchors."""
     batch, _, count = call.shapes[0]
     variances = np.array(call.value("variances", (0.1, 0.1, 0.2, 0.2)), call.dtype)
-    offsets = model.reshape(call.inputs[1], (batch, count, 4))
-    offsets = model.add("Mul", offsets, model.constant(variances))
-    anchors = model.reshape(call.inputs[2], (1, count, 4))
-    first, last = cut(model, anchors, [2], [0], [2]), cut(model, anchors, [2], [2], [4])
-    half = model.scalar(0.5, call.dtype)
+    first, last = halves(model, model.reshape(call.inputs[2], (1, count, 4)))
     size = model.add("Sub", last, first)
-    middle = model.add("Mul", model.add("Add", first, last), half)
-    middle = model.add("Add", model.add("Mul", cut(model, offsets, [2], [0], [2]), size), middle)
-    size = model.add("Mul", model.add("Exp", cut(model, offsets, [2], [2], [4])), size)
-    boxes = _around(model, middle, middle, model.add("Mul", size, half))
+    middle = model.add("Mul", model.add("Add", first, last), model.scalar(0.5, call.dtype))
+    boxes = decoded(model, model.reshape(call.inputs[1], (batch, count, 4)), variances, middle, size)
     if not call.flag("clip", True):
         return boxes
     return model.add("Clip", boxes, model.scalar(0, call.dtype), model.scalar(1, call.dtype))
-
-
-def _around(model: Model, first: str, last: str, margin: str) -> str:
-    """Boxes from corners, or twice their centre, and a margin on every side."""
-    return model.add("Concat", model.add("Sub", first, margin), model.add("Add", last, margin), axis=2)
 
 
 def _where(model: Model, condition: str, rows: str, other: float) -> str:
@@ -154,13 +143,13 @@ def _candidates(model: Model, call: Call) -> tuple[str, str, int]:
                   for i, place in enumerate(places)]
     scale = cut(model, call.inputs[2], [1], [2], [3])
     smallest = model.add("Mul", scale, model.scalar(call.value("rpn_min_size", 16), np.float32))
-    first, last = cut(model, boxes, [2], [0], [2]), cut(model, boxes, [2], [2], [4])
+    first, last = halves(model, boxes)
     side = model.add("Add", model.add("Sub", last, first), model.scalar(1, np.float32))
     side = model.reduce("ReduceMin", side, [2], keepdims=False)
     is_small = model.add("Less", side, smallest)
     grown = model.reshape(model.add("Div", smallest, model.scalar(2, np.float32)), (batch, 1, 1))
     boxes = model.add("Where", model.add("Unsqueeze", is_small, model.ints(2)),
-                      _around(model, first, last, grown), boxes)
+                      around(model, first, last, grown), boxes)
     is_out = model.add("Or", model.add("Or", *is_outside), is_small)
     return boxes, model.add("Where", is_out, model.scalar(-1, np.float32), scores), count
 
@@ -187,11 +176,11 @@ def _moved(model: Model, call: Call, offsets: str, anchors: np.ndarray) -> str:
         return model.add("Add", model.constant(anchors[None]), offsets)
     size = anchors[:, 2:] - anchors[:, :2] + 1
     middle = anchors[:, :2] + np.float32(0.5) * (size - 1)
-    shift, growth = cut(model, offsets, [2], [0], [2]), cut(model, offsets, [2], [2], [4])
+    shift, growth = halves(model, offsets)
     centre = model.add("Add", model.add("Mul", shift, model.constant(size[None])), model.constant(middle[None]))
     grown = model.add("Mul", model.add("Exp", growth), model.constant(size[None]))
     half = model.add("Mul", model.add("Sub", grown, model.scalar(1, np.float32)), model.scalar(0.5, np.float32))
-    return _around(model, centre, centre, half)
+    return around(model, centre, centre, half)
 
 
 def _clipped(model: Model, image: str, boxes: str) -> str:
