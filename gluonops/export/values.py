@@ -96,3 +96,9 @@ class NodeValues:
         if self.node.op in ("space_to_depth", "depth_to_space"):
             return self.value("block_size"), "DCR", self.node.op == "depth_to_space"
         return self.value("stride"), self.text("mode", "darknet"), self.flag("reverse")
+
+    def ranking(self) -> tuple[str, bool, int]:
+        """Of a sort or a topk: what it returns, whether the least comes first, and how many elements, 0 for all."""
+        is_topk = self.node.op == "topk"
+        kind = {"argsort": "indices", "sort": "value"}.get(self.node.op) or self.text("ret_typ", "indices")
+        return kind, self.flag("is_ascend", not is_topk), int(self.value("k", 1)) if is_topk else 0

@@ -15,7 +15,7 @@ FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", 
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
          "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sort", "sqrt", "square", "tan", "tanh", "trunc",
          "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization", "LRN", "MakeLoss",
-         "SoftmaxActivation", "_contrib_div_sqrt_dim", "_copy", "_identity_with_attr_like_rhs")
+         "SoftmaxActivation", "_contrib_box_nms", "_contrib_div_sqrt_dim", "_copy", "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
 REVERSED = ("sub", "div", "power", "mod")   # these also exist with a scalar in front

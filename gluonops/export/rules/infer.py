@@ -77,15 +77,11 @@ def infer_types(graph: Graph, types: dict[str, np.dtype],
 
 
 def _known(node: Node) -> Rule:
-    rule = rule_of(node)
+    """The rule of a node. A Misfit if there is none."""
+    rule = of_contract if is_ours(node) else RULES.get(node.op)
     if rule is None:
         raise Misfit(f"{node.name!r} is the operator {kind(node)}, whose shapes only MXNet knows")
     return rule
-
-
-def rule_of(node: Node) -> Rule | None:
-    """The rule of a node; None if there is none."""
-    return of_contract if is_ours(node) else RULES.get(node.op)
 
 
 def of_contract(call: Call) -> list[Shape]:

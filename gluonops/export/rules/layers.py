@@ -22,7 +22,7 @@ def _map(call: Call, channels: int, sizes: list[int]) -> Shape:
     return (call.data[0], channels, *sizes)
 
 
-@shape_of("Convolution", "Convolution_v1", "_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution")
+@shape_of("Convolution", "Convolution_v1", "_contrib_ModulatedDeformableConvolution")
 def convolution(call: Call) -> Shape:
     kernel, strides, pads, dilations = call.window()
     filters, groups = call.value("num_filter"), call.value("num_group", 1)
@@ -30,10 +30,11 @@ def convolution(call: Call) -> Shape:
              in zip(_pixels(call, kernel), kernel, strides, pads, dilations)]
     weight = call.data[1] // groups
     call.check(weight * groups == call.data[1], 0, f"channels in {groups} groups")
-    first = {"_contrib_DeformableConvolution": 2, "_contrib_ModulatedDeformableConvolution": 3}.get(call.node.op, 1)
-    points = call.value("num_deformable_group", 1) * math.prod(kernel)
-    for position, count in zip(range(1, first), (2 * points, points)):   # offsets, and weights of the points
-        call.expect(position, (call.data[0], count, *sizes))
+    first = 1
+    if call.node.op == "_contrib_ModulatedDeformableConvolution":   # with offsets, and weights of the points
+        first, points = 3, call.value("num_deformable_group", 1) * math.prod(kernel)
+        call.expect(1, (call.data[0], 2 * points, *sizes))
+        call.expect(2, (call.data[0], points, *sizes))
     call.expect(first, (filters, weight, *kernel))
     call.expect(first + 1, (filters,))
     return _map(call, filters, sizes)
@@ -174,12 +175,6 @@ def of_rows(call: Call) -> Shape:
 
 
 # -- boxes --------------------------------------------------------------------------------------------------------
-@shape_of("_contrib_box_nms")
-def box_nms(call: Call) -> Shape:
-    call.check(len(call.data) > 1, 0, "rows of boxes")
-    return call.data
-
-
 @shape_of("_contrib_box_decode")
 def box_decode(call: Call) -> Shape:
     call.check(len(call.data) == 3 and call.data[2] == 4, 0, "(batch, boxes, 4)")
@@ -187,14 +182,12 @@ def box_decode(call: Call) -> Shape:
     return call.data
 
 
-@shape_of("_contrib_ROIAlign", "ROIPooling", "_contrib_PSROIPooling")
+@shape_of("_contrib_ROIAlign")
 def of_regions(call: Call) -> Shape:
     regions, sizes = call.shapes[1], (call.ints("pooled_size", ()) * 2)[:2]
     call.check(len(regions) == 2 and regions[1] == 5, 1, "rows of an image and a box")
-    channels = call.value("output_dim", call.data[1])
-    if call.flag("position_sensitive"):
-        channels //= math.prod(sizes)
-    return (regions[0], channels, *sizes)
+    maps = math.prod(sizes) if call.flag("position_sensitive") else 1
+    return (regions[0], call.data[1] // maps, *sizes)
 
 
 @shape_of("_contrib_MultiBoxPrior")

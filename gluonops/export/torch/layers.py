@@ -204,14 +204,13 @@ def softmax(call: Call) -> Form:
         axis = 1 if call.text("mode", "instance") == "channel" else call.ndim - 1
     else:
         axis = call.axis()
-    kind = "LogSoftmax" if call.node.op == "log_softmax" else "Softmax"
-    function = "log_softmax" if kind == "LogSoftmax" else "softmax"
+    function, module = ("log_softmax", "nn.LogSoftmax") if call.node.op == "log_softmax" else ("softmax", "nn.Softmax")
     temperature = call.value("temperature") or 1.0
     if call.node.op == "softmin":
         temperature = -temperature
     if temperature != 1:
         return Form(f"F.{function}({{0}} / {temperature!r}, {axis})")
-    return Form(f"F.{function}({{0}}, {axis})", f"nn.{kind}", {"dim": axis})
+    return Form(f"F.{function}({{0}}, {axis})", module, {"dim": axis})
 
 
 @converts("UpSampling")

@@ -129,10 +129,7 @@ def _chosen_type(call: Call) -> str:
 @converts("topk", "argsort", "sort")
 def top(call: Call) -> Form | str:
     """A stable sort: torch.topk orders equal numbers in any way."""
-    kind = {"argsort": "indices", "sort": "value"}.get(call.node.op) or call.text("ret_typ", "indices")
-    axis = call.axis()
-    is_ascending = call.flag("is_ascend", call.node.op != "topk")
-    count = int(call.value("k", 1)) if call.node.op == "topk" else 0
+    (kind, is_ascending, count), axis = call.ranking(), call.axis()
     part = "[" + ":, " * axis + f":{count}]" if count else ""
     order = f"{{0}}.sort(dim={axis}, descending={not is_ascending}, stable=True)"
     if kind == "value":
@@ -180,10 +177,8 @@ def squeeze(call: Call) -> str:
 
 @converts("Reshape", "_npx_reshape")
 def reshape(call: Call) -> str:
-    free = [axis for axis in range(len(call.shape)) if axis in call.free_output]
-    if call.shape[1:] and free in ([], [0]) and call.free[0] - {0} == set():
-        sizes = [-1 if axis == 0 and free else size for axis, size in enumerate(call.shape)]
-    elif len(free) == 1:
+    free = call.free_output
+    if len(free) == 1 or (not free and call.shape[1:] and call.free[0] <= {0}):
         sizes = [-1 if axis in free else size for axis, size in enumerate(call.shape)]
     else:
         sizes = sizes_of_reshape(call, [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size
@@ -252,11 +247,9 @@ def slice_like(call: Call) -> str:
 @converts("gluonops.tile")
 def our_tile(call: Call) -> str:
     tiles = call.value("tiles")
-    if isinstance(tiles, tuple):
-        return f"{{0}}.tile({tiles})"
-    counts = [1] * call.ndim
-    counts[call.axis(default=0)] = tiles
-    return f"{{0}}.repeat({', '.join(map(str, counts))})"
+    if not isinstance(tiles, tuple):
+        tiles = tuple(tiles if axis == call.axis(default=0) else 1 for axis in range(call.ndim))
+    return f"{{0}}.tile({tiles})"
 
 
 @converts("repeat")
