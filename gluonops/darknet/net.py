@@ -32,14 +32,6 @@ def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], 
     return outputs
 
 
-def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], data: Array) -> list[Array]:
-    """The output of every layer. ``sources``: the numbers of the layers that each of them reads; -1 is the data."""
-    outputs = []
-    for layer, numbers in zip(layers, sources):
-        outputs.append(layer(*[outputs[number] if number >= 0 else data for number in numbers]))
-    return outputs
-
-
 class Head(NamedTuple):
     """What turns the map of a detecting layer into detections.
 
