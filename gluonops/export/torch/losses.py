@@ -53,7 +53,9 @@ def softmax_output(call: Call) -> str:
     scale, normalization = number(Single(call.value("grad_scale", 1.0))), call.text("normalization", "null")
     is_map = call.flag("multi_output")
     if call.shapes[0] == call.shapes[1]:
-        raise call.refuse("has dense labels")
+        if normalization != "null" or is_map:
+            raise call.refuse("has dense labels with multi_output or a normalization")
+        return f"GivenGradient.apply({{0}}, {{0}}.softmax(-1), {scale} * ({{0}}.softmax(-1) - {{1}}))"
     if call.ndim > 2 and not is_map and not call.flag("preserve_shape"):
         raise call.refuse("takes the softmax over several axes")
     options = f", {1 if is_map else -1}"
@@ -65,6 +67,18 @@ def softmax_output(call: Call) -> str:
         scale += " / {1}.numel()" if normalization == "batch" else " / {1}[0].numel()"
     options += f", grad_scale={scale}" if scale != "1" else ""
     return f"softmax_output({{0}}, {{1}}{options})"
+
+
+@converts("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
+def regression_output(call: Call) -> str:
+    kind = call.node.op[:-len("RegressionOutput")].lower()
+    return call.snippet("regression_output", kind, Single(call.value("grad_scale", 1.0)))
+
+
+@converts("SVMOutput")
+def svm_output(call: Call) -> str:
+    margin, scale = (Single(call.value(name, 1.0)) for name in ("margin", "regularization_coefficient"))
+    return call.snippet("svm_output", margin, scale, not call.flag("use_linear"))
 
 
 @converts("MakeLoss", "make_loss")

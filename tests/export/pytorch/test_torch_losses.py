@@ -96,6 +96,14 @@ CASES = {
     "SoftmaxOutput_valid": maps(lambda F, x, label: F.SoftmaxOutput(
         x, label, normalization="valid", use_ignore=True, ignore_label=1, multi_output=True)),
     "SoftmaxOutput_of_maps": maps(lambda F, x, label: F.SoftmaxOutput(x, label, multi_output=True)),
+    "SoftmaxOutput_dense": rows(lambda F, x, label: F.SoftmaxOutput(x, label), label=(5, 4)),
+    "LinearRegressionOutput": rows(lambda F, x, label: F.LinearRegressionOutput(x, label), label=(5, 4)),
+    "LogisticRegressionOutput": rows(lambda F, x, label: F.LogisticRegressionOutput(x, label, grad_scale=2),
+                                     label=(5, 4)),
+    "MAERegressionOutput": rows(lambda F, x, label: F.MAERegressionOutput(x, label), 1, (5,)),
+    "SVMOutput": rows(lambda F, x, label: F.SVMOutput(x, label, margin=0.5)),
+    "SVMOutput_linear": rows(lambda F, x, label: F.SVMOutput(
+        x, label, use_linear=True, regularization_coefficient=0.7)),
     "MakeLoss": rows(lambda F, x, label: F.MakeLoss(
         F.square(x - label), grad_scale=0.5, normalization="batch"), label=(5, 4)),
     "MakeLoss_valid": rows(lambda F, x, label: F.MakeLoss(
@@ -201,9 +209,9 @@ def test_training_from_files_and_the_command(tmp_path, monkeypatch):
     assert "label" not in pathlib.Path("port/net.py").read_text()
 
 
-def test_dense_labels_are_refused(tmp_path):
-    function, outputs, data, _ = rows(lambda F, x, label: F.SoftmaxOutput(x, label))
-    with pytest.raises(gops.OpError, match="has dense labels"):
+def test_dense_labels_with_a_normalization_are_refused(tmp_path):
+    function, outputs, data, _ = rows(lambda F, x, label: F.SoftmaxOutput(x, label, normalization="batch"))
+    with pytest.raises(gops.OpError, match="has dense labels with multi_output or a normalization"):
         export(Net(function, data, outputs), tmp_path, data, (5, 4))
 
 
