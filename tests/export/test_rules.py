@@ -136,6 +136,10 @@ CASES = {
     "_contrib_box_decode": [([(2, 7, 4), (1, 7, 4)], {"format": "center"})],
     "_contrib_ROIAlign": [([IMAGE, (5, 5)], {"pooled_size": (3, 2), "spatial_scale": 0.5})],
     "_np_cumsum": [([IMAGE], {}), ([IMAGE], {"axis": 1})],
+    "_contrib_interleaved_matmul_selfatt_qk": [([(5, 2, 24)], {"heads": 4})],
+    "_contrib_interleaved_matmul_selfatt_valatt": [([(5, 2, 24), (8, 5, 5)], {"heads": 4})],
+    "_contrib_interleaved_matmul_encdec_qk": [([(5, 2, 8), (7, 2, 16)], {"heads": 4})],
+    "_contrib_interleaved_matmul_encdec_valatt": [([(7, 2, 16), (8, 5, 7)], {"heads": 4})],
     "_contrib_MultiBoxPrior": [([IMAGE], {}), ([IMAGE], {"sizes": (0.1, 0.2), "ratios": (1, 2, 0.5)})],
     "batch_take": [([(4, 5), (4,)], {})],
     "_contrib_MultiBoxTarget": [([(1, 7, 4), (2, 3, 5), (2, 4, 7)], {})],
@@ -217,6 +221,7 @@ def test_every_operator_that_becomes_torch_has_a_rule():
     ("_contrib_box_decode", [(2, 7, 4), (1, 6, 4)], {}), ("pick", [(4, 5), (3,)], {}),
     ("SequenceMask", [(5, 2, 3), (5,)], {"use_sequence_length": True}),
     ("_contrib_MultiBoxTarget", [(1, 7, 4), (2, 3, 5), (2, 4, 6)], {}),
+    ("_contrib_interleaved_matmul_selfatt_valatt", [(5, 2, 24), (8, 5, 6)], {"heads": 4}),
     ("slice_axis", [IMAGE], {"axis": 9, "begin": 0, "end": None}), ("transpose", [IMAGE], {"axes": "(1, 'a')"}),
     ("broadcast_to", [(1, 3)], {"shape": (4, 2)}), ("space_to_depth", [IMAGE], {"block_size": 3})])
 def test_what_does_not_fit_is_named(op, shapes, attrs):

@@ -247,6 +247,22 @@ def sequence(call: Call) -> Shape:
     return _reduced(call, [time], False) if call.node.op == "SequenceLast" else call.data
 
 
+# Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
+@shape_of("_contrib_interleaved_matmul_selfatt_qk", "_contrib_interleaved_matmul_encdec_qk")
+def attention(call: Call) -> Shape:
+    time, batch, width = call.data
+    if "encdec" in call.node.op:
+        call.expect(1, (call.shapes[1][0], batch, 2 * width))
+    return batch * call.value("heads"), time, call.shapes[-1][0]
+
+
+@shape_of("_contrib_interleaved_matmul_selfatt_valatt", "_contrib_interleaved_matmul_encdec_valatt")
+def attended(call: Call) -> Shape:
+    time, batch, width = call.data
+    call.expect(1, (batch * call.value("heads"), call.shapes[1][1], time))
+    return call.shapes[1][1], batch, width // (3 if "selfatt" in call.node.op else 2)
+
+
 def arange_values(call: Call) -> np.ndarray:
     """The values of an ``_arange``, which computes in float64."""
     start, stop, step = (call.value(name, default) for name, default in (("start", 0), ("stop", None), ("step", 1.0)))

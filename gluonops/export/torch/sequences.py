@@ -1,7 +1,16 @@
-"""Converters of sequences of different lengths."""
+"""Converters of sequences of different lengths, and of attention with interleaved heads."""
 from __future__ import annotations
 
 from .registry import CONVERTERS, Call
+
+CONVERTERS.update({
+    "_contrib_interleaved_matmul_selfatt_qk":
+        "attention_scores(part_of_heads({0}, <heads>, 0, 3), part_of_heads({0}, <heads>, 1, 3))",
+    "_contrib_interleaved_matmul_selfatt_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 2, 3), <heads>)",
+    "_contrib_interleaved_matmul_encdec_qk":
+        "attention_scores(part_of_heads({0}, <heads>, 0, 1), part_of_heads({1}, <heads>, 0, 2))",
+    "_contrib_interleaved_matmul_encdec_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 1, 2), <heads>)",
+})
 
 # MXNet's name -> the function that takes lengths, its options, and the text if all sequences are as long as the data.
 FORMS = {

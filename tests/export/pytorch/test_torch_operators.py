@@ -58,6 +58,11 @@ def indices(F, x, count):
     return F.argmax(F.slice_axis(F.reshape(x, (0, -1)), axis=1, begin=0, end=count), axis=1)
 
 
+def by_time(F, x):
+    """(time, batch, ...), of the rows of heads of queries, keys and values."""
+    return F.swapaxes(F.reshape(x, (0, 4, 36)), dim1=0, dim2=1)
+
+
 def lengths(F, x, longest):
     return 1 + indices(F, x, longest)
 
@@ -169,7 +174,11 @@ CASES = {
     "sequence_last": lambda F, x: F.SequenceLast(x, lengths(F, x, 4), True, axis=1) + F.SequenceLast(x, axis=1)
     + F.SequenceLast(x.swapaxes(0, 1), lengths(F, x, 4), True),
     "sequence_reverse": lambda F, x: F.SequenceReverse(x, lengths(F, x.swapaxes(0, 1), 2), True) + F.SequenceReverse(x),
-    "div_sqrt_dim": lambda F, x: F.contrib.div_sqrt_dim(x),
+    "self_attention": lambda F, x: F.contrib.interleaved_matmul_selfatt_valatt(
+        by_time(F, x), F.softmax(F.contrib.interleaved_matmul_selfatt_qk(by_time(F, x), heads=3)), heads=3),
+    "attention": lambda F, x: F.contrib.interleaved_matmul_encdec_valatt(
+        by_time(F, x), F.contrib.div_sqrt_dim(F.softmax(F.contrib.interleaved_matmul_encdec_qk(
+            F.slice_axis(by_time(F, x), axis=2, begin=0, end=18), by_time(F, x), heads=3))), heads=3),
     "our_softmax": lambda F, x: gops.ops.softmax(x, axis=1),
     "our_tile": lambda F, x: gops.ops.tile(x, 2, axis=1),
 }
