@@ -198,12 +198,7 @@ class CellBoxes(Float32Block):
     - ``size``: (height, width) of an image in pixels.
     - ``square``: whether the network returns roots of widths and heights.
 
-    Inputs:
-        - **data**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the
-          objectness of all boxes, then their x, y, w, h.
-
-    Outputs:
-        - **out**: (B, side*side*boxes*classes, 6).
+    It takes numbers in the order of :func:`numbers_of_cells`, and returns (B, side*side*boxes*classes, 6).
     """
 
     def __init__(self, side: int, boxes: int, classes: int, size: tuple[int, int], square: bool, **kwargs):

@@ -12,12 +12,12 @@ from . import sections as _sections  # noqa: F401  (their modules fill the regis
 from .builder import Builder, check_shape
 from .cfg import Section, read_cfg
 from .net import DarknetNet
-from .options import DIALECTS, EPSILON, IGNORED, dialect_of
+from .options import EPSILON, IGNORED, dialect_of
 from .weights import load_weights
 
 __all__ = ["load"]
 
-DIALECT = Attr("dialect", Choice(*DIALECTS), "pjreddie")
+DIALECT = Attr("dialect", Choice(*EPSILON), "pjreddie")
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,

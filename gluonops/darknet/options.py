@@ -12,14 +12,12 @@ from collections.abc import Sequence
 
 from .cfg import Section
 
-__all__ = ["DETECTING", "DIALECTS", "EPSILON", "HEADS", "IGNORED", "dialect_of"]
+__all__ = ["DETECTING", "EPSILON", "IGNORED", "dialect_of"]
 
-HEADS = ("region", "yolo", "Gaussian_yolo")   # sections with anchors
-DETECTING = (*HEADS, "detection")             # sections with boxes
+DETECTING = ("region", "yolo", "Gaussian_yolo", "detection")   # sections with boxes
 
 # What the batch norms of a program's CPU build add to the variance. None: they add 1e-6 to its root.
 EPSILON = {"pjreddie": None, "alexeyab": 1e-5}
-DIALECTS = tuple(EPSILON)
 
 # Options of [net] that only AlexeyAB's program knows.
 _NET = (

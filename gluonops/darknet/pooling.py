@@ -117,11 +117,8 @@ class Blur(HybridBlock):
     ``size``: 2 or 3; 3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. 2 takes the
     mean of 2 x 2 pixels.
 
-    Inputs:
-        - **data**: (B, channels, H, W).
-
-    Outputs:
-        - **out**: (B, channels, (H - 1) // stride + 1, likewise for W); for a size of 2 (H - 2) // stride + 1.
+    Data of (B, channels, H, W) becomes (B, channels, (H - 1) // stride + 1, likewise for W); for a size of 2
+    (H - 2) // stride + 1.
     """
 
     def __init__(self, channels: int, size: int, stride: int | tuple[int, int], **kwargs):
