@@ -1,8 +1,6 @@
 """Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
-from typing import Any
-
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
@@ -37,11 +35,6 @@ def canonicalize_graph(graph: Graph) -> None:
             node.name = wrapper.name
             wrapped[wrapper, 0] = node, 0
     graph.replace(wrapped)
-
-
-def custom_node(op: Op, name: str, inputs: list[tuple[Node, int]], values: dict[str, Any]) -> Node:
-    """A canonical node. ``values``: attributes."""
-    return Node("Custom", name, {"op_type": op.graph_name, **op.strings(op.parse(values))}, inputs)
 
 
 def _contract(graph: Graph, node: Node) -> Op:

@@ -40,10 +40,8 @@ def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
     """The nodes that depend on no input, parameters included. ``values``: Parameters and states."""
     constant = set()
     for node in graph.nodes():
-        if node.is_variable:
-            is_constant = node.name in values
-        else:
-            is_constant = all(source in constant for source, _ in node.inputs)
+        reads_constants = all(source in constant for source, _ in node.inputs)
+        is_constant = node.name in values if node.is_variable else reads_constants
         if is_constant:
             constant.add(node)
     return constant

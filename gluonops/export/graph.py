@@ -65,6 +65,10 @@ class Node:
         text = self.attrs.get(name, "None")
         return default if text == "None" else text.lower() in ("true", "1")
 
+    def options(self) -> dict[str, str]:
+        """The attributes that are the operator's."""
+        return {name: value for name, value in self.attrs.items() if name != "op_type" and not is_mark(name)}
+
     def marks(self) -> dict[str, str]:
         """The attributes that are no operator's, such as ``__lr_mult__``, without the emitter's own."""
         return {name: value for name, value in self.attrs.items()

@@ -39,7 +39,8 @@ def _emitted(graph: Graph) -> Iterator[Layer]:
     for node in graph.nodes():
         if is_ours(node):
             wrapper = wrapper_of(node, wrappers)
-            yield Layer((wrapper or node).name, our_name(node), _attributes(node), set(_around(node, wrapper)))
+            attributes = ", ".join(f"{key}={value}" for key, value in node.options().items())
+            yield Layer((wrapper or node).name, our_name(node), attributes, set(_around(node, wrapper)))
 
 
 def _builtin(graph: Graph) -> Iterator[Layer]:
@@ -47,11 +48,6 @@ def _builtin(graph: Graph) -> Iterator[Layer]:
     for name, ends in _ends(graph).items():
         operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
         yield Layer(name, operator, attributes, _inside(graph, name, ends))
-
-
-def _attributes(node: Node) -> str:
-    values = {key: value for key, value in node.attrs.items() if key != "op_type" and not key.startswith("__")}
-    return ", ".join(f"{key}={value}" for key, value in values.items())
 
 
 def _around(node: Node, wrapper: Node | None) -> Iterator[Node]:

@@ -28,9 +28,11 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
     ``edges``: the source, a way point in each layer between, the reader.
     """
     from grandalf.graphs import Edge, Graph, Vertex
+    from grandalf.layouts import VertexViewer
     vertices = {item: Vertex(item) for item in items}
     for item, vertex in vertices.items():
-        vertex.view = _View(item)
+        vertex.view = VertexViewer(item.width, item.height)
+        vertex.view.item = item
     drawn = [Edge(vertices[source], vertices[reader]) for source, reader in edges]
 
     routes = {}
@@ -40,16 +42,6 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
         routes.update(_routes(layout, component))
         left = _place(layout, left)
     return [routes[edge] for edge in drawn]
-
-
-class _View:
-    """grandalf's view of a vertex: its size, and its centre once it is arranged."""
-
-    def __init__(self, item: Item):
-        self.w = item.width
-        self.h = item.height
-        self.xy = (0.0, 0.0)
-        self.item = item
 
 
 def _laid_out(component: graph_core) -> SugiyamaLayout:

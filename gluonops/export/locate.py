@@ -25,6 +25,7 @@ MOST_MEMBERS = 10_000
 # How large an archive may become, unless it is that large itself: a small one can announce petabytes.
 MOST_BYTES, MOST_RATIO = 2 ** 30, 100
 MOST_TEXT = 2 ** 24   # bytes of a file beside the net
+REMEDY = "Correct the file, or remove it"   # of a file beside the net
 NAMES = ("synset.txt", "classes.txt", "labels.txt")   # of the classes, one per line
 
 
@@ -174,13 +175,9 @@ def _facts(where: str, folder: str) -> dict[str, Any]:
         facts["inputs"] = {name: _shape(where, name, shape) for name, shape in listed}
     names = [path for path in (os.path.join(folder, name) for name in NAMES) if os.path.isfile(path)]
     if names:
-        facts["classes"] = _lines(where, names[0])
+        lines = read_lines(where, names[0], REMEDY)
+        facts["classes"] = [line for line in lines if line.strip()]
     return facts
-
-
-def _lines(where: str, path: str) -> list[str]:
-    """The lines of a file that are not empty."""
-    return [line for line in read_lines(where, path, "Correct the file, or remove it") if line.strip()]
 
 
 def _shape(where: str, name: object, shape: object) -> list[int]:
@@ -188,7 +185,7 @@ def _shape(where: str, name: object, shape: object) -> list[int]:
     is_shape = isinstance(name, str) and isinstance(shape, list) and len(shape) > 0
     if not is_shape or not all(type(size) is int and 0 <= size < 2 ** 31 for size in shape) or not all(shape[1:]):
         raise OpError(where, f"the input {quoted(name)} beside the net has the shape {quoted(shape)}; expected sizes",
-                      "Correct the file, or remove it")
+                      REMEDY)
     return [shape[0] or 1, *shape[1:]]
 
 
@@ -204,5 +201,5 @@ def _json(where: str, folder: str, name: str, kind: type) -> Any:
         if not isinstance(content, kind) or kind is list and not all(isinstance(item, dict) for item in content):
             raise TypeError(f"it is not the {kind.__name__} that the service writes")
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise OpError(where, f"{path} cannot be read: {error}", "Correct the file, or remove it") from error
+        raise OpError(where, f"{path} cannot be read: {error}", REMEDY) from error
     return content

@@ -211,7 +211,7 @@ def _signature(node: Node) -> Signature:
         return Signature(count, names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]
-    attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}
+    attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}   # with op_type
     handle = native.operator_handle(node.op)
     try:   # MXNet makes a variable of every input that it does not get
         symbol = _symbol_creator(handle, variables, None, attrs.keys(), attrs.values(), "node", False)

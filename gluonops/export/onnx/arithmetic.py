@@ -24,8 +24,7 @@ ARITHMETIC = {"Add": ("elemwise_add", "broadcast_add", "_plus_scalar"),
               "Pow": ("_power", "broadcast_power", "_power_scalar"),
               "Max": ("_maximum", "broadcast_maximum", "_maximum_scalar"),
               "Min": ("_minimum", "broadcast_minimum", "_minimum_scalar")}
-# Those with a scalar on the left.
-REVERSED = {"_rminus_scalar": "Sub", "_rdiv_scalar": "Div", "_rpower_scalar": "Pow", "_rmod_scalar": "Mod"}
+REVERSED = {"_rminus_scalar": "Sub", "_rdiv_scalar": "Div", "_rpower_scalar": "Pow"}   # with one on the left
 COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
                "lesser": "Less", "lesser_equal": "LessOrEqual"}
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
@@ -42,17 +41,15 @@ def _narrowed(call: Call, value: Tensor) -> Tensor:
 
 
 def _operands(call: Call) -> list[Tensor]:
-    """Both operands of an operator. One may be the attribute ``scalar``."""
-    if len(call.inputs) == 2:
+    """The operands of an operator. One of two may be the attribute ``scalar``."""
+    if "scalar" not in call.node.op:
         return call.inputs
     scalar = call.model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])
-    return [scalar, *call.inputs] if call.node.op in REVERSED else [*call.inputs, scalar]
+    return [scalar, *call.inputs] if call.node.op.startswith("_r") else [*call.inputs, scalar]
 
 
-@converts(*UNARY)
-def unary(call: Call) -> Tensor:
+def _unary(op: str, call: Call, data: Tensor) -> Tensor:
     """ONNX, or onnxruntime, lacks some of these for integers."""
-    op, data = UNARY[call.node.op], call.inputs[0]
     is_float, is_unsigned = call.dtype.kind == "f", call.dtype.kind == "u"
     if not is_float and (op in ("Floor", "Ceil") or (op == "Relu" and is_unsigned)):
         return data
@@ -61,11 +58,9 @@ def unary(call: Call) -> Tensor:
     return data.apply(op)
 
 
-def _enter(names: tuple[str, ...], combine: Callable[[Call, Tensor, Tensor], Tensor]) -> None:
-    """Enter a function of both operands for these operators."""
-    @converts(*names)
-    def convert(call: Call) -> Tensor:
-        return combine(call, *_operands(call))
+def _enter(compute: Callable[..., Tensor], *names: str) -> None:
+    """Enter a function of the call and its operands for these operators."""
+    converts(*names)(lambda call: compute(call, *_operands(call)))
 
 
 def _arithmetic(op: str, call: Call, left: Tensor, right: Tensor) -> Tensor:
@@ -99,15 +94,6 @@ def _modulo(call: Call, left: Tensor, right: Tensor) -> Tensor:
     return by_zero.apply("Where", 0, left - quotient * divisor)
 
 
-for _op, _names in ARITHMETIC.items():
-    _reversed = [name for name, op in REVERSED.items() if op == _op]
-    _enter((*_names, *_reversed), functools.partial(_arithmetic, _op))
-for _words, _combine in ((COMPARISONS, _comparison), (LOGIC, _logic)):
-    for _word, _op in _words.items():
-        _enter((f"_{_word}", f"broadcast_{_word}", f"_{_word}_scalar"), functools.partial(_combine, _op))
-_enter(("_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar"), _modulo)
-
-
 def rounded(value: Tensor) -> Tensor:
     """MXNet rounds halves away from zero, ONNX to the even neighbour. To add 0.5 and cut would round the sum itself."""
     magnitude = value.apply("Abs")
@@ -135,11 +121,22 @@ FORMULAS = {
     "square": lambda call, x: x * x,
     "trunc": lambda call, x: _truncated(x),
 }
-
-
-@converts(*FORMULAS)
-def formula(call: Call) -> Tensor:
-    return FORMULAS[call.node.op](call, *call.inputs)
+for _name, _op in UNARY.items():
+    _enter(functools.partial(_unary, _op), _name)
+for _name, _formula in FORMULAS.items():
+    _enter(_formula, _name)
+for _op, (_same, _broadcast, _scalar) in ARITHMETIC.items():
+    _enter(functools.partial(_arithmetic, _op), _same, _broadcast)
+    _enter(functools.partial(_arithmetic, _op), _scalar)
+for _name, _op in REVERSED.items():
+    _enter(functools.partial(_arithmetic, _op), _name)
+for _words, _compute in ((COMPARISONS, _comparison), (LOGIC, _logic)):
+    for _word, _op in _words.items():
+        _enter(functools.partial(_compute, _op), f"_{_word}", f"broadcast_{_word}")
+        _enter(functools.partial(_compute, _op), f"_{_word}_scalar")
+_enter(_modulo, "_mod", "broadcast_mod")
+_enter(_modulo, "_mod_scalar")
+_enter(_modulo, "_rmod_scalar")
 
 
 def _refuse_integers(call: Call) -> None:
@@ -181,19 +178,18 @@ def where(call: Call) -> Tensor:
     return condition.apply("Where", *call.inputs[1:])
 
 
-@converts(*REDUCTIONS)
-def reduction(call: Call) -> Tensor:
-    if call.node.op == "mean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
-        _refuse_integers(call)
-    return _reduced(call, REDUCTIONS[call.node.op])
-
-
-def _reduced(call: Call, op: str) -> Tensor:
+def _reduced(op: str, call: Call) -> Tensor:
     """The result of a reduction. MXNet returns a vector of one element if no axis is left."""
+    if op == "ReduceMean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
+        _refuse_integers(call)
     axes, keepdims = call.reduced_axes(), call.flag("keepdims")
     result = _narrowed(call, _widened(call, call.inputs[0]).reduce(op, axes, keepdims))
     no_axis_left = len(axes) == len(call.shapes[0]) and not keepdims
     return result.reshape(call.shape) if no_axis_left else result
+
+
+for _name, _op in REDUCTIONS.items():
+    converts(_name)(functools.partial(_reduced, _op))
 
 
 @converts("norm")
@@ -202,7 +198,7 @@ def norm(call: Call) -> Tensor:
     order = call.value("ord", 2)
     if order not in (1, 2):
         raise call.refuse(f"has ord={order}; ONNX knows 1 and 2")
-    return _reduced(call, f"ReduceL{order}")
+    return _reduced(f"ReduceL{order}", call)
 
 
 @converts("argmax", "argmin")

@@ -29,7 +29,7 @@ def box_nms(call: Call) -> Tensor:
 
     topk = call.value("topk", -1)
     kept = topk if 0 < topk < count else count
-    rows, scores = _best(call, rows, (batch, count), kept)
+    rows, scores = _best_valid(call, rows, (batch, count), kept)
     chosen = _chosen(call, rows, scores, (batch, kept))
     order = chosen_first(chosen, kept)
     is_chosen = chosen.apply("GatherElements", order, axis=1).unsqueeze(2).cast(bool)
@@ -39,7 +39,7 @@ def box_nms(call: Call) -> Tensor:
     return result if has_batch else result.reshape(shape)
 
 
-def _best(call: Call, rows: Tensor, sizes: tuple, kept: int) -> tuple[Tensor, Tensor]:
+def _best_valid(call: Call, rows: Tensor, sizes: tuple, kept: int) -> tuple[Tensor, Tensor]:
     """The ``kept`` best rows in falling order, and their scores, LOWEST where a row does not take part."""
     scores = rows.column(call.value("score_index", 1)).reshape(sizes)
     valid = scores > call.value("valid_thresh", 0.0)
@@ -48,9 +48,13 @@ def _best(call: Call, rows: Tensor, sizes: tuple, kept: int) -> tuple[Tensor, Te
     if background >= 0 and ids >= 0:
         other = rows.column(ids).reshape(sizes).apply("Equal", background)
         valid = valid.apply("And", other.apply("Not"))
-    scores = valid.apply("Where", scores.cast(np.float32), LOWEST)
-    scores, order = scores.apply("TopK", call.model.ints(kept), outputs=2, axis=1)
-    return gathered(rows, order, (sizes[0], kept, call.shapes[0][-1])), scores
+    return best(rows, valid.apply("Where", scores.cast(np.float32), LOWEST), (sizes[0], kept, call.shapes[0][-1]))
+
+
+def best(rows: Tensor, scores: Tensor, sizes: tuple) -> tuple[Tensor, Tensor]:
+    """The rows of the highest scores in falling order, of these sizes, and their scores."""
+    scores, order = scores.apply("TopK", rows.model.ints(sizes[1]), outputs=2, axis=1)
+    return gathered(rows, order, sizes), scores
 
 
 def gathered(rows: Tensor, order: Tensor, sizes: tuple) -> Tensor:

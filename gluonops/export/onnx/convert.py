@@ -130,7 +130,8 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):
-        tensors[node, index] = quantizer.output(node, index, result)
+        typed = Tensor(model, result.name, sizes.dtype.get((node, index), result.dtype))
+        tensors[node, index] = quantizer.output(node, index, typed)
 
 
 def _tensor(tensors: dict[Entry, Tensor], entry: Entry) -> Tensor:

@@ -7,8 +7,7 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 
-from ..graph import is_mark
-from .boxes import LOWEST, chosen_first, gathered, of_classes, unsuppressed
+from .boxes import LOWEST, best, chosen_first, gathered, of_classes, unsuppressed
 from .model import Call, Tensor
 from .registry import converts
 
@@ -17,8 +16,7 @@ from .registry import converts
 def multi_box_prior(call: Call) -> Tensor:
     """Anchors depend on the height and the width of the data alone."""
     data = mx.nd.zeros((1, 1, *call.shapes[0][2:]), dtype=call.dtype)
-    options = {name: value for name, value in call.node.attrs.items() if not is_mark(name)}
-    return call.model.constant(mx.nd.contrib.MultiBoxPrior(data, **options).asnumpy())
+    return call.model.constant(mx.nd.contrib.MultiBoxPrior(data, **call.node.options()).asnumpy())
 
 
 @converts("_contrib_MultiBoxDetection")
@@ -40,8 +38,7 @@ def multi_box_detection(call: Call) -> Tensor:
 
     topk = call.value("nms_topk", -1)
     kept = topk if 0 < topk < count else count
-    scores, order = is_valid.apply("Where", scores, LOWEST).apply("TopK", model.ints(kept), outputs=2, axis=1)
-    rows = gathered(rows, order, (batch, kept, 6))
+    rows, scores = best(rows, is_valid.apply("Where", scores, LOWEST), (batch, kept, 6))
     by_class = scores.unsqueeze(1)
     if not call.flag("force_suppress"):
         ids = rows.column(0).reshape((batch, kept))
@@ -105,19 +102,18 @@ def proposal(call: Call) -> list[Tensor]:
     if call.node.op == "_contrib_Proposal" and batch != 1:
         raise call.refuse("takes one image at a time")
     boxes, scores, count = _candidates(call)
-    best = call.value("rpn_pre_nms_top_n", 6000)
-    best = min(best, count) if best > 0 else count
+    tried = call.value("rpn_pre_nms_top_n", 6000)
+    tried = min(tried, count) if tried > 0 else count
     rows = call.value("rpn_post_nms_top_n", 300)
-    scores, order = scores.apply("TopK", model.ints(best), outputs=2, axis=1)
-    boxes = gathered(boxes, order, (batch, best, 4))
+    boxes, scores = best(boxes, scores, (batch, tried, 4))
 
     # Whole pixels, of which the last one counts. MXNet has sorted the boxes, also those of equal scores.
     ends = boxes + model.constant(np.array([0, 0, 1, 1], np.float32))
-    falling = model.constant(np.arange(best, 0, -1, dtype=np.float32)).expand((batch, 1, best))
-    remains = unsuppressed(ends, falling, (batch, best), call.value("threshold", 0.7), most=min(rows, best))
+    falling = model.constant(np.arange(tried, 0, -1, dtype=np.float32)).expand((batch, 1, tried))
+    remains = unsuppressed(ends, falling, (batch, tried), call.value("threshold", 0.7), most=min(rows, tried))
     found = remains.reduce("ReduceSum", [1])
     turns = model.constant(np.arange(rows)[None]).apply("Mod", found)
-    chosen = chosen_first(remains, best).apply("GatherElements", turns, axis=1)
+    chosen = chosen_first(remains, tried).apply("GatherElements", turns, axis=1)
 
     image = model.positions(batch, np.float32).reshape((batch, 1, 1)).expand((batch, rows, 1))
     regions = image.apply("Concat", gathered(boxes, chosen, (batch, rows, 4)), axis=2)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -145,54 +145,38 @@ def pooling(call: Call) -> Tensor:
         return data.apply(f"Global{POOLS[kind]}", **options)
     if any(not isinstance(size, int) for size in call.shape[2:]):
         raise call.refuse("pools along the batch")
-    windows = _windows(call)
-    if any(window.after >= window.kernel for window in windows):   # MXNet: 0 or the lowest float; onnxruntime: an error
+    spatial = len(call.shape) - 2   # MXNet takes further values, and ignores them
+    kernel, strides, before = (values[:spatial] for values in call.window()[:3])
+    ends = [(count - 1) * stride + length - pad
+            for length, stride, pad, count in zip(kernel, strides, before, call.shape[2:])]
+    # The last windows end beyond the padding if MXNet rounds their number up.
+    after = tuple(max(pad, end - size) for pad, end, size in zip(before, ends, call.shapes[0][2:]))
+    if any(pad >= length for pad, length in zip(after, kernel)):   # MXNet: 0 or the lowest float; onnxruntime: an error
         raise call.refuse("has a window wholly beyond the data, as ceil_mode or pooling_convention='full' can make one")
 
-    before, after = [window.before for window in windows], [window.after for window in windows]
-    kernel = [window.kernel for window in windows]
-    options.update(kernel_shape=kernel, strides=[window.stride for window in windows])
+    options.update(kernel_shape=kernel, strides=strides)
     if kind in ("max", "lp"):
         return data.apply(POOLS[kind], pads=before + after, **options)
     if any(before + after):
         data = data.apply("Pad", call.model.ints(0, 0, *before, 0, 0, *after), call.model.scalar(0, call.dtype))
     mean = data.apply("AveragePool", **options)
-    factor = int(np.prod(kernel)) / _divisors(call, windows, kind).astype(np.float64)
+    factor = int(np.prod(kernel)) / _divisors(call, kind).astype(np.float64)
     return mean if (factor == 1).all() else mean * call.model.constant(factor.astype(call.dtype))
 
 
-class _Window(NamedTuple):
-    """A pooling along one axis: the window's size and stride, the sizes of data and output, the padding per side."""
-    kernel: int
-    stride: int
-    size: int
-    outputs: int
-    before: int
-    after: int
-
-
-def _windows(call: Call) -> list[_Window]:
-    """The windows of a pooling, one per spatial axis."""
-    kernel, strides, pads, _ = call.window()
-    windows = []
-    for length, stride, pad, size, outputs in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
-        end = (outputs - 1) * stride + length - pad   # it lies beyond the padding if MXNet rounds up
-        windows.append(_Window(length, stride, size, outputs, before=pad, after=max(pad, end - size)))
-    return windows
-
-
-def _divisors(call: Call, windows: list[_Window], kind: str) -> np.ndarray:
+def _divisors(call: Call, kind: str) -> np.ndarray:
     """The number that MXNet divides each window's sum by: 1, or how many elements it counts."""
+    kernel, strides, pads, _ = call.window()
     if kind == "sum":
-        return np.ones((1,) * len(windows))
+        return np.ones((1,) * len(kernel))
     counts_padding = call.flag("count_include_pad", True)
     total = np.ones(())
-    for window in windows:
-        begin = np.arange(window.outputs) * window.stride - window.before
-        end = np.minimum(begin + window.kernel, window.size + window.before)
+    for length, stride, pad, size, count in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
+        begin = np.arange(count) * stride - pad
+        end = np.minimum(begin + length, size + pad)
         if not counts_padding:
             begin = np.maximum(begin, 0)
-            end = np.minimum(end, window.size)
+            end = np.minimum(end, size)
         total = total[..., None] * (end - begin)
     return total
 

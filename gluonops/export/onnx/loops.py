@@ -40,12 +40,13 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
     if not isinstance(count, int):
         raise refusal(loop, "has as many steps as the batch has images")
 
-    slices = [_split(f"{loop.name}_data{i}", entry, count) for i, entry in enumerate(data)]
+    options = {"num_outputs": str(count), "axis": "0", "squeeze_axis": "True"}
+    slices = [_node(loop, f"data{i}", "SliceChannel", [entry], **options) for i, entry in enumerate(data)]
     places = of_data + of_states + of_others
     made = []   # the outputs of each step that are no states
     returned = int(loop.attrs["num_out_data"])
     for number in range(count):
-        entries = [(each, number) for each in slices] + states + others
+        entries = [(node, number) for node, _ in slices] + states + others
         heads = _part(loop, 0, f"step{number}", [entries[places.index(i)] for i in range(len(places))])
         made.append(heads[:returned])
         states = heads[returned:]
@@ -110,10 +111,6 @@ def _chosen(owner: Node, label: str, holds: Entry, one: Entry, other: Entry) -> 
     flag = _node(owner, f"{label}_flag", "Reshape", [holds], shape="(-1,)")
     of_rows = _node(owner, f"{label}_flags", "broadcast_like", [flag, one], lhs_axes="(0,)", rhs_axes="(0,)")
     return _node(owner, label, "where", [of_rows, one, other])
-
-
-def _split(name: str, entry: Entry, count: int) -> Node:
-    return Node("SliceChannel", name, {"num_outputs": str(count), "axis": "0", "squeeze_axis": "True"}, [entry])
 
 
 def _stacked(loop: Node, made: list[list[Entry]]) -> list[Entry]:

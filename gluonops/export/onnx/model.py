@@ -148,8 +148,15 @@ class Model:
         node = helper.make_node(op, names, made, name=f"{self.source}/{made[0]}", **attrs)
         self._nodes.append(node)
         self._producer.update(dict.fromkeys(made, node))
-        dtype = TYPES.get(op) or (dtypes[-1] if op in TYPED_BY_LAST else dtypes[0] if dtypes else np.float32)
+        if op in TYPES:
+            dtype = TYPES[op]
+        elif dtypes:
+            dtype = dtypes[-1 if op in TYPED_BY_LAST else 0]
+        else:
+            dtype = np.float32
         results = [Tensor(self, name, dtype) for name in made]
+        if op == "TopK":
+            results[1].dtype = np.dtype(np.int64)
         return results[0] if outputs == 1 else results
 
     def _name_of(self, value: Tensor | float | None, dtypes: list[np.dtype]) -> str:

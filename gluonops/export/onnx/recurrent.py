@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +11,6 @@ from .registry import converts
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 # The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.
 GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_relu": (0,), "rnn_tanh": (0,)}
-
-
-class _Layer(NamedTuple):
-    """ONNX's parameters of a layer. Their first axis is the direction."""
-    weight: np.ndarray
-    recurrence: np.ndarray
-    bias: np.ndarray
 
 
 @converts("RNN")
@@ -49,8 +41,11 @@ def _check(call: Call) -> None:
         raise call.refuse("has use_sequence_length, which MXNet computes on a GPU only")
 
 
-def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[_Layer]:
-    """The layers of MXNet's vector: the weights of every layer and direction, and behind them all biases."""
+def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[list[np.ndarray]]:
+    """ONNX's weight, recurrence and bias of each layer, whose first axis is the direction.
+
+    MXNet's vector has the weights of every layer and direction, and behind them all biases.
+    """
     order = GATES[call.text("mode")]
     hidden, count = call.value("state_size"), call.value("num_layers")
     rows = len(order) * hidden
@@ -66,13 +61,13 @@ def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[_Layer]
     for begin in range(0, len(weights), 2 * directions):   # of each direction those for the input and for the state
         of_layer = slice(begin, begin + 2 * directions)
         bias = np.concatenate(biases[of_layer]).reshape(directions, 2 * rows)
-        yield _Layer(np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias)
+        yield [np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias]
 
 
-def _add_layer(call: Call, data: Tensor, layer: _Layer, states: list[Tensor]) -> list[Tensor]:
+def _add_layer(call: Call, data: Tensor, layer: list[np.ndarray], states: list[Tensor]) -> list[Tensor]:
     """Add a layer. Returns its output, as MXNet arranges it, and its last states."""
     mode = call.text("mode")
-    directions = len(layer.weight)
+    directions = len(layer[0])
     options = {"hidden_size": call.value("state_size"),
                "direction": "bidirectional" if directions == 2 else "forward"}
     if mode == "gru":

@@ -1,7 +1,8 @@
 """Notes in the metadata what a net is for, and how images are prepared for it."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
+from typing import TYPE_CHECKING
 
 from ...core.errors import OpError
 from ..graph import ends_in_softmax
@@ -27,8 +28,10 @@ def describe(model: ExportedModel) -> ExportedModel:
     model = model.copy()
     if not (model.has_label() or model.metadata.get("training")):
         model.metadata = {**_task(model), **model.metadata}
-    if isinstance(model.metadata.get("preprocessing"), dict):
-        model.metadata["preprocessing"] = _completed(model.metadata["preprocessing"])
+    preprocessing = model.metadata.get("preprocessing")
+    if isinstance(preprocessing, dict):
+        with contextlib.suppress(OpError):   # it may not be what gluonops calls preprocessing
+            model.metadata["preprocessing"] = Preprocessing.from_metadata(preprocessing).as_dict()
     return model
 
 
@@ -43,11 +46,3 @@ def _task(model: ExportedModel) -> dict[str, str]:
     if len(shapes) == 1 and len(shapes[0]) == 2:
         return {"task": "classification", "output": "probabilities" if ends_in_softmax(model.graph) else "logits"}
     return {}
-
-
-def _completed(preprocessing: dict[str, Any]) -> dict[str, Any]:
-    """The preprocessing with all values; unchanged if it is not what gluonops calls preprocessing."""
-    try:
-        return Preprocessing.from_metadata(preprocessing).as_dict()
-    except OpError:
-        return preprocessing

@@ -66,9 +66,12 @@ def _unfuse_sums(graph: Graph) -> None:
     ResNets begin like this. ``x + x`` behind a convolution is an error.
     """
     readers = _readers(graph)
-    for node in graph.nodes():
-        if node.op == SUM and _is_fused_wrongly(node, readers):
-            unfuse(node)
+    for add in graph.nodes():
+        if add.op == SUM:
+            left, right = (_computed(source) for source, _ in add.inputs)
+            is_doubled = left is right and _is_fused_with_a_sum(left)
+            if is_doubled or _is_overlooked(add, left, right, readers) or _is_overlooked(add, right, left, readers):
+                unfuse(add)
 
 
 def unfuse(add: Node) -> None:
@@ -139,13 +142,6 @@ def _computed(node: Node) -> Node:
     while node.op in IDENTITIES:
         node = node.source()
     return node
-
-
-def _is_fused_wrongly(add: Node, readers: dict[Node, list[Node]]) -> bool:
-    left, right = (_computed(source) for source, _ in add.inputs)
-    if left is right:
-        return _is_fused_with_a_sum(left)
-    return _is_overlooked(add, left, right, readers) or _is_overlooked(add, right, left, readers)
 
 
 def _is_overlooked(add: Node, operand: Node, other: Node, readers: dict[Node, list[Node]]) -> bool:

@@ -8,7 +8,6 @@ import numpy as np
 from ...core import registry
 from ...core.contract import Op
 from ...core.errors import OpError
-from ..canonical import custom_node
 from ..graph import Entry, Graph, Node, is_ours, our_name
 from ..sizes import known_shapes, known_types
 
@@ -138,11 +137,13 @@ def _replace_head(model: ExportedModel, node: Node) -> str | None:
 
 
 def _at_inference(head: Op, node: Node) -> Node:
-    """The node that replaces a loss head of gluonops, from its contract."""
+    """The canonical node that replaces a loss head of gluonops, from its contract."""
     becomes = head.inference
+    op = registry.get(becomes.operator).op
     inputs = dict(zip((arg.name for arg in head.inputs), node.inputs))
-    attrs = {name: node.attrs[name] for name in becomes.attrs if name in node.attrs}
-    return custom_node(registry.get(becomes.operator).op, node.name, [inputs[name] for name in becomes.inputs], attrs)
+    values = op.parse({name: node.attrs[name] for name in becomes.attrs if name in node.attrs})
+    attrs = {"op_type": op.graph_name, **op.strings(values)}
+    return Node("Custom", node.name, attrs, [inputs[name] for name in becomes.inputs])
 
 
 def _made(node: Node, op: str, attrs: dict[str, str] | None = None, data: Entry | None = None) -> Node:
