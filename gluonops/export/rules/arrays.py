@@ -213,8 +213,10 @@ def with_sizes(call: Call) -> Shape:
     else:
         sizes = dict(zip(call.ints("axis", ()), call.ints("size", ())))
     for axis, size in sizes.items():
-        fits = size <= shape[axis] if op in ("slice_like", "Crop") else shape[axis] in (1, size)
-        call.check(fits, 0, f"another size than {shape[axis]} along axis {axis} for {size}")
+        if op in ("slice_like", "Crop"):
+            call.check(size <= shape[axis], 0, f"at least {size} along axis {axis}")
+        else:
+            call.check(shape[axis] in (1, size), 0, f"a size of 1 along axis {axis}")
         shape[axis] = size
     return tuple(shape)
 
