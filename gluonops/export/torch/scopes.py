@@ -236,9 +236,11 @@ def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
 def _dissolve_impossible(root: Scope, readers: dict, parameters: set[str]) -> None:
     """Dissolve the scopes that cannot be modules."""
     impossible = [scope for scope in root.scopes() if not _can_be_a_module(scope, readers, parameters)]
-    while impossible:
-        _dissolve(root, {call for scope in impossible for call in scope.calls})
-        impossible = _in_a_circle(root)
+    _dissolve(root, {call for scope in impossible for call in scope.calls})
+    for scope in list(root.scopes()):
+        if len(_in_order(scope)) < len(scope.items):   # some read each other, so that none can be called first
+            inner = [each for item in scope.items if isinstance(item, Scope) for each in item.scopes()]
+            _dissolve(root, {call for each in inner for call in each.calls})
 
 
 def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
@@ -261,32 +263,20 @@ def _can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
     return not any(source in scope.inside for node in before for source, _ in node.inputs)
 
 
-def _in_a_circle(root: Scope) -> list[Scope]:
-    """One of the scopes that read each other, so that none of them can be called first; none if there are none."""
-    for scope in root.scopes():
-        found = [item for item in _in_order(scope)[1] if isinstance(item, Scope)]
-        if found:
-            return found[-1:]
-    return []
-
-
 def _nodes_of(item: Scope | Node) -> list[Node]:
     return item.nodes() if isinstance(item, Scope) else [item]
 
 
-def _in_order(scope: Scope) -> tuple[list, list]:
-    """The items so that each comes behind what it reads, and those for which there is no such order."""
+def _in_order(scope: Scope) -> list[Scope | Node]:
+    """The items so that each comes behind what it reads, without those for which there is no such order."""
     owner = {node: item for item in scope.items for node in _nodes_of(item)}
     needed = {item: {owner.get(source) for node in _nodes_of(item) for source, _ in node.inputs} - {None, item}
               for item in scope.items}
     ordered, rest = {}, list(scope.items)
-    while rest:
-        ready = next((item for item in rest if needed[item] <= ordered.keys()), None)
-        if ready is None:
-            break
+    while ready := next((item for item in rest if needed[item] <= ordered.keys()), None):
         ordered[ready] = None
         rest.remove(ready)
-    return list(ordered), rest
+    return list(ordered)
 
 
 def _simplify(scope: Scope) -> None:
@@ -300,7 +290,7 @@ def _simplify(scope: Scope) -> None:
                 scope.items[place] = only
     while len(scope.items) == 1 and isinstance(scope.items[0], Scope):
         scope.items = scope.items[0].items
-    scope.items, _ = _in_order(scope)
+    scope.items = _in_order(scope)
 
 
 def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:

@@ -180,10 +180,10 @@ def _is_installed(package: str) -> bool:
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None,
           epoch: int | None) -> tuple[ExportedModel, Recorder | None]:
     """The model of a net or of files, and which block each node of a net belongs to."""
-    if not isinstance(net, (str, os.PathLike)) and not importing.is_imported():
+    is_block = not isinstance(net, (str, os.PathLike))
+    if is_block and not importing.is_imported():
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
                       "Pass the path without -symbol.json")
-    is_block = importing.is_imported() and isinstance(net, mx.gluon.HybridBlock)
     with Recorder() if is_block else contextlib.nullcontext() as recorder:
         return ExportedModel.of(WHERE, net, data_shape, epoch), recorder
 
