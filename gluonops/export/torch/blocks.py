@@ -20,7 +20,7 @@ PARAMETER = "nn.Parameter"
 CALL = "{self}({0})"   # of a module with one input
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
-         "nn.AvgPool": "pool", "nn.Dropout": "dropout", "SharedDropout": "dropout", "nn.Embedding": "embedding",
+         "nn.AvgPool": "pool", "nn.Dropout": "dropout", "nn.Embedding": "embedding",
          "nn.LayerNorm": "norm", "nn.GroupNorm": "norm", "nn.InstanceNorm": "norm", "nn.PReLU": "prelu",
          SEQUENTIAL: "layers", "nn.LocalResponseNorm": "norm"}
 

@@ -182,7 +182,7 @@ def _draws(model: ExportedModel, shapes: Shapes) -> dict[str, Callable]:
         elif node.op.startswith("Sequence") and len(node.inputs) > 1:
             longest = sizes[node.inputs[0]][int(node.attrs.get("axis", 0))]
             draws[_origin(node.inputs[1])] = _integers(1, 1 + longest)
-        elif node.op in ("_contrib_ROIAlign", "_contrib_PSROIPooling"):
+        elif node.op == "_contrib_ROIAlign":
             draws[_origin(node.inputs[1])] = _regions
         elif is_ours(node) and our_name(node) in ("region_loss", "yolo_loss", "gaussian_yolo_loss"):
             draws[_origin(node.inputs[1])] = _labels
