@@ -60,6 +60,7 @@ class Module:
         return [(self, name) for name in self.args]
 
     def values(self) -> list:
+        """The values of these arguments."""
         return [module.args[name] for module, name in self.slots()]
 
     def variables(self, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -139,6 +140,7 @@ class Block(Module):
                 numbers[item.makes[0]] = numbers[item.reads[0]]
                 continue
             module = item.module if item.calls else None
+            # A step in front of this one may hold the module, or one of its parameters, as well.
             parts = [module, *module.state.values()] if module else []
             held = [holders.setdefault(part, (len(steps), place)) for place, part in enumerate(parts)]
             steps.append((item.text, module and module.key(), tuple(numbers[entry] for entry in item.reads),
