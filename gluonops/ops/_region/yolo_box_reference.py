@@ -15,22 +15,24 @@ from .yolo_reference import Head, Matches, Truths, by_anchor, entropy
 ALPHA_EPS = 1e-6   # AlexeyAB's
 
 
+def last_truths(F, truths: Truths, matches: Matches) -> Truths:
+    """The last match of each prediction, each column (B, 1, A, H, W); padding where it has none."""
+    row = F.cast(matches.last, dtype="float32")   # float16 does not count all images
+    image = F.broadcast_like(F.reshape(F.contrib.arange_like(row, axis=0), shape=(-1, 1, 1, 1, 1)), row)
+    rows = F.reshape(F.concat(*truths[:5], dim=2), shape=(0, 0, 0))                  # B, T, 5
+    rows = F.gather_nd(rows, F.stack(image, row, axis=0))                           # B, 1, A, H, W, 5
+    valid = by_anchor(F, F.maximum(matches.has_cell, matches.has_overlap))
+    fields = F.broadcast_mul(rows, F.expand_dims(valid, axis=5))
+    fields = F.split(fields, num_outputs=5, axis=5, squeeze_axis=True)
+    return Truths(*fields, truths.order, valid, truths.nan_if_invalid)
+
+
 def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Array]) -> list[Array]:
-    """The sums of values, (B, T, A, H, W) each, over the matches of each prediction, (B, A, 1, H, W)."""
-    counts = matches.by_cell + matches.by_overlap
-    if attrs.dialect == "pjreddie":
-        counts = last_matches(F, truths, matches)
+    """The sums over the matches of each prediction, (B, A, 1, H, W), of values of all truths or :func:`last_truths`."""
+    counts = matches.by_cell + matches.by_overlap if attrs.dialect == "alexeyab" else truths.valid
     zero = F.zeros_like(counts)
     sums = [F.sum(counts * F.where(counts, value, zero), axis=1, keepdims=True) for value in values]
     return [by_anchor(F, value) for value in sums]
-
-
-def last_matches(F, truths: Truths, matches: Matches) -> Array:
-    """The last match by cell, or else that by overlap, of each prediction, (B, T, A, H, W)."""
-    numbers = F.broadcast_mul(matches.by_cell, truths.order + 1)
-    last = F.max(numbers, axis=1, keepdims=True)
-    is_last = F.broadcast_equal(numbers, last) * matches.by_cell
-    return is_last + F.broadcast_mul(matches.by_overlap, last == 0)
 
 
 def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
@@ -45,7 +47,7 @@ def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> li
     return targets
 
 
-def squared_errors(F, attrs, head: Head, truths: Truths, matches: Matches) -> list[Array]:
+def squared_errors(F, attrs, head: Head, truths: Truths) -> list[Array]:
     """The deltas of x, y, w and h, and the loss, (B, T, A, H, W) each."""
     scale = attrs.scale_x_y
     weight = attrs.iou_normalizer * (2 - truths.w * truths.h)
@@ -59,8 +61,7 @@ def squared_errors(F, attrs, head: Head, truths: Truths, matches: Matches) -> li
         error = F.broadcast_sub(targets[i], head.numbers[i])
         deltas.append(F.broadcast_mul(weight, error))
         losses.append(F.broadcast_mul(weight, F.square(error)) / 2)
-    like = F.zeros_like(matches.by_cell)
-    return [F.broadcast_add(like, value) for value in (*deltas, sum(losses[1:], losses[0]))]
+    return [*deltas, sum(losses[1:], losses[0])]
 
 
 def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
@@ -82,12 +83,12 @@ def iou_errors(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[A
         by_w, by_h = (F.broadcast_mul(by, factor) for by, factor in zip((by_w, by_h), head.factors))
     deltas = [limited(F, attrs, attrs.iou_normalizer * by) for by in (by_x, by_y, by_w, by_h)]
 
-    pair = BoxPair(F, sides(head.box, "center"), _not_empty(F, truths), LOSS_EPS)
+    pair = BoxPair(F, sides(head.box, "center"), not_empty(F, truths), LOSS_EPS)
     loss = LOSSES[attrs.box_loss](pair, LOSS_EPS).value()
     return [*deltas, attrs.iou_normalizer * loss]
 
 
-def _not_empty(F, truths) -> tuple[Side, Side]:
+def not_empty(F, truths: Truths) -> tuple[Side, Side]:
     """The sides of the ground truths, with a size of 1 for padding."""
     padding = 1 - truths.valid
     return sides((truths.x, truths.y, truths.w + padding, truths.h + padding), "center")

@@ -53,7 +53,9 @@ class Truths(NamedTuple):
 class Matches(NamedTuple):
     """Which ground truths each prediction has.
 
-    The first three are (B, T, A, H, W), the first two with 1 or 0 for each pair; the others are (B, A, 1, H, W).
+    The first three are (B, T, A, H, W), the first two with 1 or 0 for each pair; the next three are (B, A, 1, H, W).
+    ``last`` is the row of the last one by cell, or else of that by overlap, (B, 1, A, H, W). ``cell`` is the column and
+    the row of the map that a ground truth is in, (B, T, 1, 1, 1) each.
     """
     by_cell: Array
     by_overlap: Array
@@ -61,6 +63,8 @@ class Matches(NamedTuple):
     best_iou: Array
     has_cell: Array
     has_overlap: Array
+    last: Array
+    cell: tuple
 
 
 def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, objectness: tuple, classes: tuple,
@@ -162,18 +166,22 @@ def truths_of(F, attrs, truth: Array) -> Truths:
 def matches_of(F, attrs, head: Head, truths: Truths, shift: float = 0, by_prediction: bool = False) -> Matches:
     """The matches. ``by_prediction``: whether predicted sizes, not those of anchors, decide which anchor fits best."""
     ious = iou(F, head.box, truths[:4])                                             # B, T, A, H, W
-    best_iou = F.max(ious, axis=1, keepdims=True)
+    best = F.argmax(ious, axis=1, keepdims=True)
+    best_iou = F.pick(ious, best, axis=1, keepdims=True)
     by_overlap = F.zeros_like(ious)
     if attrs.truth_thresh < 1:
         by_overlap = F.broadcast_mul(is_best(F, truths, ious), best_iou > attrs.truth_thresh)
 
     column = _cell(F, truths.x - shift * truths.w, head.width)
     row = _cell(F, truths.y - shift * truths.h, head.height)
-    here = F.broadcast_mul(F.broadcast_equal(row, head.rows), F.broadcast_equal(column, head.columns))
-    here = F.broadcast_mul(here, truths.valid)                                      # B, T, 1, H, W
+    in_row = F.broadcast_mul(F.broadcast_equal(row, head.rows), truths.valid)       # B, T, 1, H, 1
+    here = F.broadcast_mul(in_row, F.broadcast_equal(column, head.columns))         # B, T, 1, H, W
     by_cell = F.broadcast_mul(here, _fitting_anchors(F, attrs, head, truths, by_prediction))
-    has_cell, has_overlap = (F.expand_dims(F.max(pairs, axis=1), axis=2) for pairs in (by_cell, by_overlap))
-    return Matches(by_cell, by_overlap, ious, by_anchor(F, best_iou), has_cell, has_overlap)
+    last = F.argmax(F.broadcast_mul(by_cell, truths.order + 1), axis=1, keepdims=True)
+    has_cell, has_overlap = (F.pick(pairs, row_of_truth, axis=1, keepdims=True)
+                             for pairs, row_of_truth in ((by_cell, last), (by_overlap, best)))
+    of_predictions = [by_anchor(F, value) for value in (best_iou, has_cell, has_overlap)]
+    return Matches(by_cell, by_overlap, ious, *of_predictions, F.where(has_cell, last, best), (column, row))
 
 
 def is_best(F, truths: Truths, ious: Array) -> Array:
@@ -268,15 +276,18 @@ def _class_counts(F, head, truths, pairs):
     own, pairs = (F.cast(value, dtype="float32") for value in (own, pairs))           # batch_dot takes no float16
     counts = F.batch_dot(own, pairs, transpose_a=True)                                # B, K, A * H * W
     counts = F.swapaxes(F.reshape_like(counts, F.swapaxes(head.p, dim1=1, dim2=2)), dim1=1, dim2=2)
-    numbers = F.take(F.reshape(truths.order + 1, shape=(-1,)), counts - 1)            # it has the dtype of the data
-    return F.where(counts > 0, numbers, F.zeros_like(numbers))
+    numbers = F.concat(F.zeros_like(head.width), truths.order + 1, dim=1)             # they have the dtype of the data
+    return F.take(F.reshape(numbers, shape=(-1,)), counts)
 
 
 def _statistics(F, head, truths, matches):
     """Sums over the matches by cell, (B,) each: the IoU, recall, the probability of the class, and their number."""
-    by_cell = matches.by_cell
-    ious = F.where(by_cell, matches.iou, F.zeros_like(by_cell))
-    probability = head.p * _class_counts(F, head, truths, by_cell)
+    by_cell, ious = matches.by_cell, matches.iou
+    for axis, place in zip((4, 3), matches.cell):   # only the values in the cell of each ground truth count
+        place = F.broadcast_like(place, F.slice_axis(ious, axis=axis, begin=0, end=1))
+        by_cell, ious = (F.pick(values, place, axis=axis, keepdims=True) for values in (by_cell, ious))
+    ious = by_cell * ious
+    probability = head.p * _class_counts(F, head, truths, matches.by_cell)
     return [image_sum(F, ious), image_sum(F, ious > RECALL_IOU), image_sum(F, probability), image_sum(F, by_cell)]
 
 

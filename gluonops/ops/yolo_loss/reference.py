@@ -14,11 +14,10 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
     ignored = yolo.is_ignored(F, attrs, head, matches)
     objectness = yolo.objectness_target(F, attrs, head, matches, ignored)
     classes = yolo.class_target(F, attrs, head, truths, matches, matches.by_overlap)
-    if attrs.box_loss == "mse":
-        errors = boxes.squared_errors(F, attrs, head, truths, matches)
-    else:
-        errors = boxes.iou_errors(F, attrs, head, truths)
-    *deltas, loss = boxes.sum_matches(F, attrs, truths, matches, errors)
+    learned = truths if attrs.dialect == "alexeyab" else boxes.last_truths(F, truths, matches)
+    box_errors = boxes.squared_errors if attrs.box_loss == "mse" else boxes.iou_errors
+    errors = box_errors(F, attrs, head, learned)
+    *deltas, loss = boxes.sum_matches(F, attrs, learned, matches, errors)
 
     def is_averaged(objectness_delta):
         return objectness_delta != 0 if attrs.iou_thresh < 1 else F.zeros_like(objectness_delta)
