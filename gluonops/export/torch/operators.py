@@ -329,5 +329,6 @@ def take(call: Call) -> str:
     indices = f"{{1}}.long().clamp(0, {last})"
     if is_take:
         return "{0}[" + ":, " * axis + indices + "]"
-    picked = f"{{0}}.gather({axis}, {indices}.unsqueeze({axis}))"
+    axis_of_indices = "" if len(call.shapes[1]) == call.ndim else f".unsqueeze({axis})"   # MXNet takes both
+    picked = f"{{0}}.gather({axis}, {indices}{axis_of_indices})"
     return picked if call.flag("keepdims") else f"{picked}.squeeze({axis})"
