@@ -16,6 +16,7 @@ from gluonops.core.errors import OpError
 from gluonops.darknet.net import run_layers
 from mxnet.gluon import HybridBlock
 
+from .weights import network
 from .yolov2 import YOLOv2Base
 
 __all__ = ["RegionDetector", "region_detector"]
@@ -115,4 +116,4 @@ def _check(cfg, net):
                       "[convolutional] and [region]", "Name the cfg of a detector")
 
 
-region_detector = RegionDetector
+region_detector = network("region_detector", RegionDetector, "Load the file of the cfg with net.load_darknet")

@@ -228,12 +228,12 @@ def test_hybridize_then_export(tmp_path, rng):
     (gops.nn.Softmax(axis=1), "Softmax(axis=1, temperature=1.0)"),
     (gops.nn.SoftmaxOutput(ignore_label=-1),
      "SoftmaxOutput(axis=-1, ignore_label=-1, normalization=null, grad_scale=1.0)"),
-    (gops.loss.SoftmaxCELoss(weight=2), "SoftmaxCELoss(axis=-1, sparse_label=True, smoothing=0.0, ignore_label=None, "
-     "class_weight=None, from_logits=False, weight=2, batch_axis=0, weighted_mean=False)"),
+    (gops.loss.SoftmaxCELoss(weight=2), "SoftmaxCELoss(axis=-1, sparse_label=True, from_logits=False, weight=2, "
+     "batch_axis=0, smoothing=0.0, ignore_label=None, class_weight=None, weighted_mean=False)"),
     (gops.loss.CenterLoss(10, 4), "CenterLoss(classes=10, features=4, alpha=0.5, weight=None, batch_axis=0, "
      "center_initializer=zeros)"),
     (gops.loss.FocalLoss(gamma=1), "FocalLoss(axis=-1, alpha=0.25, gamma=1.0, sparse_label=True, from_logits=False, "
-     "eps=1e-12, size_average=True, weight=None, batch_axis=0)"),
+     "batch_axis=0, weight=None, eps=1e-12, size_average=True)"),
     (gops.loss.RegionLoss((1, 2), 3), "RegionLoss(anchors=(1.0, 2.0), classes=3, object_scale=5.0, noobject_scale=1.0, "
      "coord_scale=1.0, class_scale=1.0, thresh=0.6, rescore=True, bias_match=True, softmax=True, warmup_images=12800, "
      "box_loss=mse)"),

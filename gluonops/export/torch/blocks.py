@@ -6,13 +6,10 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..graph import Entry
 from .registry import default_of
-
-if TYPE_CHECKING:
-    from .classes import Class
 
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
@@ -93,14 +90,14 @@ class Block(Module):
     - ``kind``: what Gluon calls the class, until the class has a name.
     - ``inputs``: the outputs of other blocks that it reads; ``names``: what Gluon calls the first ones, if it does.
     - ``results``: its own outputs that others read.
-    - ``owner``: its class; None for an ``nn.Sequential``.
+    - ``owner``: its ``classes.Class``; None for an ``nn.Sequential``.
     """
 
     def __init__(self, kind: str, name: str, items: list[Item], inputs: list[Entry], results: list[Entry]):
         super().__init__(kind, name=name)
         self.items, self.inputs, self.results = items, inputs, results
         self.names: list[str] = []
-        self.owner: Class | None = None
+        self.owner: Any = None
 
     @property
     def usual_name(self) -> str:

@@ -70,6 +70,6 @@ def test_block(rng):
     loss.hybridize(False)   # MXNet keeps a hybridized block to the number of inputs that it had first
     weighted = loss(pred, teacher, mx.nd.array([1, 0, 2, 0]).reshape((4, 1, 1))).asnumpy()
     np.testing.assert_allclose(weighted, 0.5 * rows.mean(1) * [1, 0, 2, 0], rtol=1e-6)
-    assert repr(loss) == "DistillationLoss(axis=1, temperature=2.0, weight=0.5, batch_axis=0)"
+    assert repr(loss) == "DistillationLoss(temperature=2.0, axis=1, weight=0.5, batch_axis=0)"
     with pytest.raises(gops.OpError, match="temperature is 0"):
         gops.loss.DistillationLoss(0)

@@ -166,7 +166,7 @@ def test_block():
     got = loss(pred, label, mx.nd.array(mask).expand_dims(-1)).asnumpy()
     np.testing.assert_allclose(got, 2 * (rows * mask).mean(axis=1), rtol=1e-5)
     assert repr(loss) == ("MarginSoftmaxCELoss(scale=8.0, m1=1.0, m2=0.0, m3=0.35, easy_margin=False, "
-                          "ignore_label=None, class_weight=None, weight=2, batch_axis=0)")
+                          "weight=2, batch_axis=0, ignore_label=None, class_weight=None)")
     with pytest.raises(gops.OpError, match="scale is 0; expected a finite number above 0"):
         gops.loss.MarginSoftmaxCELoss(scale=0)
 

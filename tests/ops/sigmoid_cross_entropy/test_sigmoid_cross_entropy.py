@@ -72,8 +72,8 @@ def test_block():
     terms = gops.ops.sigmoid_cross_entropy(pred, label, axis=1, pos_weight=WEIGHTS).asnumpy()
     np.testing.assert_allclose(loss(pred, label, mask).asnumpy(), 2 * (terms * mask.asnumpy()).mean(axis=(1, 2)),
                                rtol=1e-5)
-    assert repr(loss) == ("SigmoidCELoss(axis=1, pos_weight=(0.5, 2.0, 0.0, 1.0, 7.0), ignore_label=None, weight=2, "
-                          "batch_axis=0)")
+    assert repr(loss) == ("SigmoidCELoss(axis=1, pos_weight=(0.5, 2.0, 0.0, 1.0, 7.0), weight=2, batch_axis=0, "
+                          "ignore_label=None)")
 
 
 def test_gluons_loss(rng):

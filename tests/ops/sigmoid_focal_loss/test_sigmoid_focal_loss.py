@@ -64,6 +64,6 @@ def test_block():
     mask = np.array([[[1.0]], [[0.5]]])
     found = loss(pred, label, mx.nd.array(mask)).asnumpy()
     np.testing.assert_allclose(found, 2 * (mask * terms).mean((1, 2)), rtol=1e-5)
-    assert repr(loss) == "SigmoidFocalLoss(alpha=0.25, gamma=2.0, ignore_label=None, weight=2, batch_axis=0)"
+    assert repr(loss) == "SigmoidFocalLoss(alpha=0.25, gamma=2.0, weight=2, batch_axis=0, ignore_label=None)"
     with pytest.raises(gops.OpError, match="alpha is above 1"):
         gops.loss.SigmoidFocalLoss(alpha=2)

@@ -88,7 +88,7 @@ def test_block():
     mask = mx.nd.array([[[1, 0, 1]], [[0, 1, 1]]])
     np.testing.assert_allclose(loss(pred, label, mask).asnumpy(), 2 * (rows * mask.asnumpy()[:, 0]).mean(axis=1),
                                rtol=1e-5)
-    assert repr(loss) == ("SoftmaxFocalLoss(axis=1, gamma=2.0, alpha=(0.5, 2.0, 0.0, 1.0, 0.25), ignore_label=9, "
-                          "weight=2, batch_axis=0)")
+    assert repr(loss) == ("SoftmaxFocalLoss(axis=1, gamma=2.0, alpha=(0.5, 2.0, 0.0, 1.0, 0.25), weight=2, "
+                          "batch_axis=0, ignore_label=9)")
     with pytest.raises(gops.OpError, match="label has shape"):
         loss(pred, label[:1])
