@@ -1,8 +1,7 @@
 """How a case is run: the kernels of a plan, with CuPy.
 
 A runner has ``prepare(case, given, before)``; ``run(outputs)``, which computes the case once and gives (results by
-name, what was in those that were added to); ``spilled()``; and ``release()``. ``tests`` has others, which measure no
-time.
+name, what was in those that were added to); ``spilled()``; and ``release()``. Those in ``tests`` measure no time.
 """
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ def zeros(case: dict) -> dict[str, np.ndarray]:
 
 def offset(case: dict, name: str) -> int:
     """How many elements of its memory are in front of an array; 0 for scratch memory, which is never a view."""
-    is_scratch = any(name in planned["scratch"] for planned in case["passes"].values())
-    return 0 if is_scratch else case["offset"]
+    return 0 if any(name in planned["scratch"] for planned in case["passes"].values()) else case["offset"]
 
 
 class Runner:
@@ -56,8 +54,7 @@ class Runner:
     def spilled(self) -> list[str]:
         """The arrays in front of whose first element something was written."""
         fronts = {name: self.to_cpu(whole[:offset(self.case, name)]) for name, whole in self.whole.items()}
-        return [name for name, front in fronts.items()
-                if not (np.isnan(front) | (front == filler(front.dtype))).all()]
+        return [name for name, front in fronts.items() if not (np.isnan(front) | (front == filler(front.dtype))).all()]
 
 
 class CuPy(Runner):

@@ -65,6 +65,4 @@ def _compact(value: Any) -> Any:
 
 
 def _expand(entry: dict) -> Any:
-    if set(entry) != _TABLE:
-        return entry
-    return [dict(zip(entry["columns"], row)) for row in entry["rows"]]
+    return [dict(zip(entry["columns"], row)) for row in entry["rows"]] if set(entry) == _TABLE else entry
