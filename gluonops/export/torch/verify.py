@@ -35,9 +35,9 @@ ZERO = 1e-12
 STEPS = 20          # the second one is the first with a momentum
 NOISE = 0.1
 # How far the largest gradient, and the decay of a weight of 1, move a weight in the first step. It is far enough: a
-# step without one of them is 1,000 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
+# step without one of them is 100 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
 # gradients then double the differences of rounding at every step, or the numbers grow beyond bounds.
-FIRST_STEP = 1e-6
+FIRST_STEP = 1e-7
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 
 
