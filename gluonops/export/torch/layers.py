@@ -157,7 +157,11 @@ def pooling(call: Call) -> Form:
     args = {**_window(call), "ceil_mode": convention == "full"}
     if kind == "avg":
         args["count_include_pad"] = call.flag("count_include_pad", True)
-    return Form(module=f"nn.{name}Pool{spatial}d", args=args)
+    text = "{self}({0})"
+    if spatial == 3 and args.get("count_include_pad"):   # torch's takes no data that are smaller than the window
+        padding = [pad for pad in reversed(call.window()[2]) for _ in ("before", "behind")]
+        args["padding"], text = 0, f"{{self}}(F.pad({{0}}, {padding}))"
+    return Form(module=f"nn.{name}Pool{spatial}d", args=args, call=text)
 
 
 def _check_windows(call: Call) -> None:

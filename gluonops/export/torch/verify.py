@@ -91,7 +91,7 @@ def _compare_outputs(net: Any, reference: Reference, inputs: dict[str, np.ndarra
     import torch
     expected = reference.outputs(inputs)
     with torch.no_grad():
-        outputs = _flat(net.eval()(*[torch.from_numpy(array) for array in inputs.values()]))
+        outputs = _outputs(net.eval(), [torch.from_numpy(array) for array in inputs.values()])
     _check_outputs(outputs, expected, "evaluation")
     return _recorded(inputs, expected, "evaluation")
 
@@ -107,10 +107,7 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
     net.train(mode == "training")
     states = {key: value.clone() for key, value in net.named_buffers()}
     expected, gradients = reference.run(inputs, mode == "training")
-    try:
-        outputs = _flat(net(*arrays))
-    except Exception as error:   # the source is wrong, in whatever way
-        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    outputs = _outputs(net, arrays)
     growth = _growth(net, arrays, outputs)
     _check_outputs(outputs, expected, mode, growth)
     _backward(outputs)
@@ -130,11 +127,8 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
     """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
     import torch
-    try:
-        with torch.no_grad():
-            found = _flat(load(folder).load().eval()(*[torch.zeros(shape) for shape in inputs.values()]))
-    except Exception as error:   # the source is wrong, in whatever way
-        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+    with torch.no_grad():
+        found = _outputs(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
     shapes = [tuple(output.shape) for output in found]
     if shapes != outputs:
         raise _differs(f"the outputs have the shapes {shapes}; expected {outputs}")
@@ -219,7 +213,12 @@ def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
     return labels
 
 
-def _flat(outputs: Any) -> list:
+def _outputs(net: Any, arrays: list) -> list:
+    """The outputs of a net. An OpError if it fails."""
+    try:
+        outputs = net(*arrays)
+    except Exception as error:   # the source is wrong, in whatever way
+        raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
@@ -243,7 +242,7 @@ def _growth(net: Any, arrays: list, outputs: list) -> float:
         neighbours = np.nextafter(numbers, rng.choice([-np.inf, np.inf], numbers.shape))
         changed.append(torch.from_numpy(np.where(numbers == np.round(numbers), numbers, neighbours)))
     with torch.no_grad():
-        others = _flat(net(*changed))
+        others = _outputs(net, changed)
     changes = [_largest((other - output).detach().numpy()) / max(_largest(output.detach().numpy()), ZERO)
                for other, output in zip(others, outputs)]
     return min(max([1.0, *(CHANGES * change / OUTPUTS for change in changes)]), MOST_GROWTH)
@@ -288,7 +287,7 @@ def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay:
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM)
     for _ in range(STEPS):
         optimizer.zero_grad(set_to_none=False)
-        _backward(_flat(net(*arrays)))
+        _backward(_outputs(net, arrays))
         optimizer.step()
 
 

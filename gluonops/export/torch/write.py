@@ -25,7 +25,6 @@ from ..graph import Graph, Node
 from ..model import ExportedModel
 from ..shapes import DataShape, Shapes
 from ..sizes import Sizes, known_shapes
-from ..values import NodeValues
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .build import Builder
@@ -225,7 +224,6 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes() if "BatchNorm" in node.op]
-    kernels = {node: NodeValues(node, []).ints("kernel", ()) for node in graph.nodes() if node.op == "Pooling"}
     free = None
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
     for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
@@ -239,10 +237,7 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
                         for entry, shape in sizes.shape.items()}
         has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
                          for entry, _ in norms)
-        # torch's poolings in three dimensions take no data that are smaller than the window, whatever the padding is.
-        has_windows = all(size >= side for node, kernel in kernels.items() if len(kernel) == 3
-                          for size, side in zip(compared[node.inputs[0]][2:], kernel))
-        if has_pixels and has_windows:
+        if has_pixels:
             return free, other
     return free or {entry: set() for entry in sizes.shape}, inputs
 
