@@ -55,16 +55,18 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
     reference, module = Reference(model), load(folder)
     net = module.load(torch.float64)
     _prepare(net)
-    if _lacks_memory(model, shapes):
+    sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
+    if _lacks_memory(model, sizes):
         return _compare_outputs(net, reference, _inputs(model, model.inputs))
     inputs = _inputs(model, shapes)
     arrays = [torch.from_numpy(array).requires_grad_() for array in inputs.values()]
     recorded = {}
-    for mode in ("evaluation", "training"):
+    can_train = not _has_single_numbers(model.graph, sizes)
+    for mode in ("evaluation", "training") if can_train else ("evaluation",):
         largest = _compare_gradients(net, reference, keys, inputs, arrays, mode, recorded)
     if shapes != model.inputs:
         _compare_outputs(net, reference, _inputs(model, model.inputs))
-    if multipliers and largest:
+    if multipliers and largest and can_train:
         rate, decay = (float(np.float32(value)) for value in (FIRST_STEP / largest, largest))
         _add_noise(net, reference, keys, multipliers)
         reference.train(inputs, STEPS, rate, decay, multipliers)
@@ -74,9 +76,8 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
     return recorded
 
 
-def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
+def _lacks_memory(model: ExportedModel, sizes: dict[Entry, tuple[int, ...]]) -> bool:
     """Whether gradients need more memory than there is, for which the system would end the process. Warns of it."""
-    sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
     outputs = sum(math.prod(shape) for (node, _), shape in sizes.items() if not node.is_variable)
     parameters = sum(math.prod(array.shape) for array in model.parameters.values())
     needed, available = 8 * (2 * outputs + 8 * parameters), available_memory()   # copies; an estimate
@@ -84,6 +85,18 @@ def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
         warnings.warn("only the outputs in evaluation mode were compared with MXNet: gradients need about "
                       f"{needed / 1e9:.0f} GB of memory; there are {available / 1e9:.0f}", ExportWarning, stacklevel=5)
     return needed > available
+
+
+def _has_single_numbers(graph: Graph, sizes: dict[Entry, tuple[int, ...]]) -> bool:
+    """Whether a batch norm gets one number per channel, which torch refuses in training mode. Warns of it."""
+    for node in graph.nodes():
+        if "BatchNorm" in node.op and not node.flag("use_global_stats"):
+            shape = sizes[node.inputs[0]]
+            if math.prod(shape) == shape[int(node.attrs.get("axis", 1))]:
+                warnings.warn("only evaluation mode was compared with MXNet: in training mode torch refuses "
+                              f"{node.name!r}, a batch norm of one number per channel", ExportWarning, stacklevel=5)
+                return True
+    return False
 
 
 def _compare_outputs(net: Any, reference: Reference, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

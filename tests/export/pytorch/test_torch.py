@@ -14,7 +14,7 @@ from mxnet import gluon
 from mxnet.gluon import nn
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("safetensors")
+safetensors = pytest.importorskip("safetensors.numpy")
 torch.set_num_threads(1)
 
 
@@ -224,6 +224,17 @@ def test_gradients_that_need_more_memory_than_there_is(tmp_path, monkeypatch):
     monkeypatch.setattr(verify, "available_memory", lambda: 10 ** 6)
     with pytest.warns(gops.export.ExportWarning, match="only the outputs in evaluation mode were compared"):
         export(sequence(nn.Dense(1000)), tmp_path, (2, 100))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_batch_norm_of_one_number_per_channel(tmp_path):
+    """torch refuses it in training mode; the net takes one image only."""
+    net = sequence(nn.HybridLambda(lambda F, x: F.reshape(x, (1, -1))), nn.Dense(4), nn.BatchNorm())
+    with pytest.warns(gops.export.ExportWarning, match="only evaluation mode was compared"):
+        export(net, tmp_path, (1, 2, 3))
+    names = safetensors.load_file(tmp_path / "test_net.safetensors")
+    assert any(name.startswith("evaluation.gradient.") for name in names)
+    assert not any(name.startswith("training.") for name in names)
 
 
 @pytest.mark.parametrize("function, growth", [(lambda x: 3 * x, 1), (lambda x: torch.sin(1e4 * x), 3),
