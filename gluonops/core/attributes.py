@@ -5,6 +5,7 @@ import ast
 import math
 import numbers
 import operator
+import sys
 import typing
 
 from .errors import OpError, quoted
@@ -61,7 +62,10 @@ class Int(Kind):
 
 
 class Float(Kind):
-    """A finite real number of at least ``low``, above ``above`` and below ``below`` (None: no bound)."""
+    """A finite real number of at least ``low``, above ``above`` and below ``below`` (None: no bound).
+
+    A subnormal number counts as 0, because MXNet's own operators take none.
+    """
 
     type = "float"
 
@@ -79,6 +83,8 @@ class Float(Kind):
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError
         value = float(value) + 0.0   # -0.0 becomes 0.0
+        if abs(value) < sys.float_info.min:
+            value = 0.0
         if not math.isfinite(value) or not all(test(value, bound) for test, bound in self._bounds):
             raise ValueError
         return value

@@ -120,8 +120,10 @@ def ways(case, arrays, head):
 
 # -- the verdict -------------------------------------------------------------------------------------------------
 def check(case):
-    """What is wrong, a list of (where, how, details); None where the oracle has no answer."""
+    """What is wrong, a list of (where, how, details); None where the contract or the oracle has no answer."""
     typed = contracts.parse(case.op, case.attrs)
+    if typed is None:   # a case from before the contract refused it
+        return None
     with mx.util.np_shape(any(not shape or 0 in shape for shape in case.shapes)), unittest.mock.patch.dict(
             os.environ, {CHECK: "0"}), np.errstate(all="ignore"):
         arrays = draw(case)

@@ -138,7 +138,7 @@ struct IntegerOrTuple {
     }
 };
 
-// As Python's float(text), but without underscores, for what is finite. -0.0 becomes 0.0.
+// As Python's float(text), but without underscores, for what is finite. -0.0 and subnormal numbers become 0.0.
 struct Number {
     double low = -INFINITY, above = -INFINITY, below = INFINITY;
 
@@ -150,6 +150,8 @@ struct Number {
             return WRONG;
         char *end = nullptr;
         *value = strtod_l(digits.c_str(), &end, plain) + 0.0;
+        if (fpclassify(*value) == FP_SUBNORMAL)
+            *value = 0;
         const bool is_good = *end == 0 && isfinite(*value) && *value >= low && *value > above && *value < below;
         return is_good ? RIGHT : WRONG;
     }

@@ -25,7 +25,8 @@ THRESHOLDS = (
 IOU_NORMALIZER = Attr("iou_normalizer", Float(low=0), 1.0)
 OBJ_NORMALIZER = Attr("obj_normalizer", Float(low=0), 1.0, "Weight of the objectness loss, at least 0.")
 MAX_DELTA = Attr("max_delta", Float(low=0), 0.0)
-SCALE_X_Y = Attr("scale_x_y", Float(above=0), 1.0, "Factor of x and y around the middle of the cell, above 0.")
+SCALE_X_Y = Attr("scale_x_y", Float(low=0.001), 1.0,
+                 "Factor of x and y around the middle of the cell, at least 0.001.")
 LABEL_SMOOTH_EPS = Attr("label_smooth_eps", Float(low=0, below=1), 0.0,
                         "The class targets are eps/2 and 1 - eps/2. At least 0, below 1.")
 OBJECTNESS_SMOOTH = Attr("objectness_smooth", Bool(), False)

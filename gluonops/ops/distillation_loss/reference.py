@@ -16,6 +16,7 @@ def forward(F, attrs, data: Array, teacher: Array) -> tuple[Array, ...]:
     row_max, log_q, log_sum = statistics(F, attrs, data)
     teacher_max, log_p, teacher_log_sum = statistics(F, attrs, F.BlockGrad(teacher))
     divergence = F.sum(F.exp(log_p) * (log_p - log_q), axis=attrs.axis, keepdims=True)
+    divergence = F.reshape(divergence, shape=(0, 0, -2))   # it has at least two dimensions
     rows = (divergence * attrs.temperature ** 2, row_max, log_sum, teacher_max, teacher_log_sum)
     return tuple(F.squeeze(values, axis=attrs.axis) for values in rows)
 

@@ -73,3 +73,11 @@ def test_block(rng):
     assert repr(loss) == "DistillationLoss(temperature=2.0, axis=1, weight=0.5, batch_axis=0)"
     with pytest.raises(gops.OpError, match="temperature is 0"):
         gops.loss.DistillationLoss(0)
+
+
+@pytest.mark.parametrize("np_shape", [False, True])
+def test_a_builtin_graph_needs_a_batch(np_shape):
+    with gops.backend("builtin"):
+        graph = gops.ops.distillation_loss(mx.sym.var("data"), mx.sym.var("teacher"), axis=0)
+    with mx.util.np_shape(np_shape), pytest.raises(mx.MXNetError):
+        graph.infer_shape(data=(3,))

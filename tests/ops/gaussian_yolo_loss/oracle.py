@@ -197,5 +197,6 @@ def draw(attrs, shapes, rng):
     for channel in range(1, 8, 2):
         deviations = split(data, attrs.classes)[:, :, channel]
         deviations[:] = rng.uniform(-0.4, 1.4, deviations.shape)
-    truth = yolo.draw_ground_truth(rng, attrs.anchors, attrs.classes, batch, count, shapes["data"][2:])
+    truth = yolo.draw_ground_truth(rng, attrs.anchors, attrs.classes, batch, count, shapes["data"][2:],
+                                   attrs.other_anchors or ())
     return {"data": data, "truth": truth}

@@ -4,6 +4,7 @@ from ops._activation.suite import ActivationSuite
 
 class TestHardSwish(ActivationSuite):
     name = "hard_swish"
+    undefined = (*ActivationSuite.undefined, "max")   # head * data overflows in MXNet's derivative of a product
     needs_types = ("float16",)   # the slope jumps where x + 3 is rounded to 0
     table = (
         Row("corners", ([-4.0, -3, 0, 1, 3, 5],), {}, [0, 0, 0, 2 / 3, 3, 5], [7, 7, 2, 6, 2, 3],

@@ -44,6 +44,7 @@ class TestOHEM(OpSuite):
         Bad("keep", ((4, 3),), {"keep": -1}, "expected None or an integer of at least 0"),
         Bad("integers", ((4, 3),), {}, "data has dtype int32; expected float16, float32, float64", ("int32",)),
     )
+    texts = {"ratio": ["5e-324", "-1e-310", "3e-308", "-3e-308"]}
     determined = (({"data": (2, 3)}, {}, {"data": (2, 3), "output": (2, 3)}),)
 
 

@@ -196,12 +196,14 @@ def draw(attrs, shapes, rng):
             "seen": np.array([20.0])}
 
 
-def draw_ground_truth(rng, anchors, classes, batch, count, cells):
+def draw_ground_truth(rng, anchors, classes, batch, count, cells, other_anchors=()):
     """Ground truths (batch, count, 5) well inside their cells, about as large as an anchor. A fifth is padding.
 
-    Two that are as large as the image differ in size: a prediction around both would overlap them alike.
+    Two that are as large as the image differ in size: a prediction around both would overlap them alike. None fits two
+    anchors alike, as it does those that differ in shape but not in area and are around it: rounding would decide.
     """
     height, width = cells
+    priors = np.unique(np.reshape([*anchors, *other_anchors], (-1, 2)), axis=0) / (width, height)
     truth = np.zeros((batch, count, 5))
     for row in truth.reshape(-1, 5):
         is_padding = rng.rand() >= 0.8
@@ -212,5 +214,8 @@ def draw_ground_truth(rng, anchors, classes, batch, count, cells):
         center = (cell + rng.uniform(0.1, 0.9, 2)) / (width, height)
         size = anchors[anchor:anchor + 2] * rng.uniform(0.85, 1.15, 2) / (width, height)
         size = np.where(size < 0.95, size, 0.95 - 0.05 / (1 + size))
+        *_, second, best = sorted([0, *(iou((0, 0, *prior), (0, 0, *size)) for prior in priors)])
+        if best - second < 1e-6:
+            continue
         row[:] = (*center, *size, rng.randint(classes))
     return truth

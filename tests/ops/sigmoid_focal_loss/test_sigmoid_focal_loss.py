@@ -37,6 +37,13 @@ class TestSigmoidFocalLoss(OpSuite):
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2, 3), "output": (2, 3)}),
     )
 
+    def amplification(self, attrs, backend, *inputs):
+        return self.output_amplification(attrs)
+
+    def output_amplification(self, attrs, *inputs):
+        """The power multiplies the relative error of 1 - p, which is rounded."""
+        return max(1.0, attrs.gamma)
+
 
 @pytest.mark.parametrize("gamma", [0, 0.5, 2])
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)

@@ -44,6 +44,13 @@ class TestSoftmaxFocalLoss(OpSuite):
         ({"data": (2, 3)}, {}, {"data": (2, 3), "label": (2,), "output": (2,), "max": (2,), "log_sum": (2,)}),
     )
 
+    def amplification(self, attrs, backend, *inputs):
+        return self.output_amplification(attrs)
+
+    def output_amplification(self, attrs, *inputs):
+        """The power multiplies the relative error of 1 - p, which is rounded."""
+        return max(1.0, attrs.gamma)
+
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 class TestEdges:

@@ -14,7 +14,7 @@ class TestTile(OpSuite):
         Case("last_axis_4d", ((2, 3, 1, 5),), {"tiles": 3}),
         Case("axis_0", ((3, 4),), {"tiles": 2, "axis": 0}),
         Case("axis_1", ((3, 4, 2),), {"tiles": 2, "axis": 1}),
-        Case("once", ((3, 4),), {"tiles": 1}),
+        Case("once", ((3, 4),), {"tiles": 1, "axis": 1}),
         Case("no_counts", ((3, 4),), {"tiles": ()}),
         Case("tuple", ((3, 4),), {"tiles": (2, 3)}),
         Case("short_tuple", ((2, 3, 4),), {"tiles": (5,)}),

@@ -273,7 +273,8 @@ def backward(attrs, head, data, truth):
 def draw(attrs, shapes, rng):
     """Ground truths; data between 0 and 1 if it is activated already."""
     batch, count, _ = shapes["truth"]
-    drawn = {"truth": draw_ground_truth(rng, attrs.anchors, attrs.classes, batch, count, shapes["data"][2:])}
+    drawn = {"truth": draw_ground_truth(rng, attrs.anchors, attrs.classes, batch, count, shapes["data"][2:],
+                                        attrs.other_anchors or ())}
     if attrs.new_coords:
         drawn["data"] = rng.uniform(0.05, 0.95, shapes["data"])
     return drawn
