@@ -22,7 +22,7 @@ from .metrics import accuracy, evaluate_detector
 from .plan import updates_per_epoch
 from .schedules import Schedule, darknet_schedule
 
-__all__ = ["LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
+__all__ = ["darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
            "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers", "shorten_cfg"]
 
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
@@ -207,24 +207,6 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
 
 def darknet_schedule_from(cfg: str | os.PathLike, seen: int, workers: Workers | None = None) -> Schedule:
     """The learning rate of a cfg, for a net that has seen so many images. See :func:`darknet_schedule`."""
-    done = seen // _images_per_update(read_training(cfg), workers)
-    return LaterSchedule(darknet_schedule(cfg), done) if done else darknet_schedule(cfg)
-
-
-class LaterSchedule(Schedule):
-    """Another schedule from a later update on: of weights that were trained before.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    start : int
-        Updates that are done.
-    """
-
-    def __init__(self, schedule: Schedule, start: int):
-        super().__init__(schedule.base_lr)
-        self.schedule, self.start = schedule, start
-
-    def rate(self, num_update: int) -> float:
-        """The other schedule's rate of update ``start + num_update``."""
-        return self.schedule(self.start + num_update)
+    rates = darknet_schedule(cfg)
+    rates.start = seen // _images_per_update(read_training(cfg), workers)
+    return rates

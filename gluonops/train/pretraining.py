@@ -21,7 +21,7 @@ from .optimizers import make_trainer
 from .plan import updates_per_epoch
 from .recipe import OBJECT_BATCH, fitted_batch_norm
 from .run import Run
-from .schedules import Cosine
+from .schedules import schedule
 
 __all__ = ["Cutouts", "pretrain_backbone"]
 
@@ -123,8 +123,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     classifier(mx.nd.zeros((1, 3, SIZE, SIZE), ctx=device))   # fixes the shape of the output
     classifier.hybridize(static_alloc=True)
     updates = epochs * updates_per_epoch(len(cutouts), OBJECT_BATCH)
-    schedule = Cosine(RATE, max(updates, 2), warmup=updates // 10)
-    trainer = make_trainer(classifier.collect_params(), "sgd", schedule, DECAY)
+    rates = schedule("cosine", RATE, max(updates, 2), warmup=updates // 10)
+    trainer = make_trainer(classifier.collect_params(), "sgd", rates, DECAY)
     run = Run(classifier, trainer, len(cutouts), epochs=epochs, batch_size=OBJECT_BATCH, out=out, seed=seed, name=NAME,
               keep_best=False, title=NAME, unit="object", save_every=save_every, data=dataset.fingerprint(),
               extra={"classes": list(classes)})
