@@ -23,6 +23,8 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
     """Anchors for a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
 
+    An OpError if there are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
+
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
@@ -44,11 +46,6 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
         Mean over the boxes of the IoU with the best anchor.
     sizes : numpy.ndarray
         float64 (boxes, 2), width and height in cells of every box.
-
-    Raises
-    ------
-    OpError
-        There are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
     """
     stride = Attr("stride", Int(1), 32).parse("data.anchors", stride)
     sizes = box_sizes(dataset, size) / stride
@@ -87,7 +84,8 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
 
     Each restart draws initial centres as k-means++ does. Then it repeats two steps: each box is assigned to the centre
     with the largest IoU, and each centre becomes the mean of its boxes. The mean does not maximise the IoU. So the
-    result is the centres of the best step, and not those of the last step.
+    result is the centres of the best step, and not those of the last step. An OpError if there are fewer different
+    sizes than ``k``, or one is not above 0.
 
     Parameters
     ----------
@@ -106,11 +104,6 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
         float64 (k, 2), sorted by area.
     iou : float
         Mean over the boxes of the IoU with the best centre.
-
-    Raises
-    ------
-    OpError
-        There are fewer different sizes than ``k``, or one is not above 0.
     """
     where = "data.kmeans"
     k = Attr("k", Int(1), 5).parse(where, k)

@@ -18,6 +18,8 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
                            classes: Sequence[str]) -> dict[str, float]:
     """Average precision as COCO's server computes it: a mean over 101 recalls, the classes, and IoUs from 0.5 to 0.95.
 
+    An OpError if the numbers of detections and labels differ, or pycocotools is not installed.
+
     Parameters
     ----------
     detections : sequence of numpy.ndarray
@@ -32,11 +34,6 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     -------
     dict of str to float
         ``AP``, and ``AP50`` and ``AP75`` for a single IoU. Values are from 0 to 1, or NaN if every object is ignored.
-
-    Raises
-    ------
-    OpError
-        The numbers of detections and labels differ, or pycocotools is not installed.
     """
     if len(detections) != len(labels):
         raise OpError(WHERE, f"there are detections of {len(detections)} images and labels of {len(labels)}",

@@ -21,6 +21,9 @@ Path = Union[str, os.PathLike]
 def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> DetectionDataset:
     """A data set for detection. All labels are checked before the function returns.
 
+    An OpError if there is no such data set, a folder or file is missing, a label is malformed (the message gives its
+    file and line), or a package is not installed.
+
     Parameters
     ----------
     name : {"digits", "voc", "coco", "yolo", "rec"}
@@ -39,12 +42,6 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     **options
         Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
         ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
-
-    Raises
-    ------
-    OpError
-        There is no such data set, a folder or file is missing, a label is malformed (the message gives its file and
-        line), or a package is not installed.
     """
     where = "data.detection"
     entry = _find("detection", name, split, where)
@@ -61,7 +58,8 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
     """A data set for classification. Its items are (image, class id): uint8 (height, width, channels) and int.
 
-    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`.
+    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`. An OpError if there is no such
+    data set, a folder or file is missing or malformed, or a package is not installed.
 
     Parameters
     ----------
@@ -85,11 +83,6 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
     gluon.data.Dataset
         Its attribute ``classes`` holds the names. Its attribute ``labels`` holds the class id of each image, int32
         (N,).
-
-    Raises
-    ------
-    OpError
-        There is no such data set, a folder or file is missing or malformed, or a package is not installed.
     """
     where = "data.classification"
     entry = _find("classification", name, split, where)
@@ -103,17 +96,14 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
 def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Format:
     """The format of a data set, as the layout of its folder tells it. Its ``name`` is what the other functions take.
 
+    An OpError if there is no such folder, no format has its layout, or the format is for the other task.
+
     Parameters
     ----------
     path : str or os.PathLike, optional
         The folder; or a .rec file, or one of Darknet's .data files. None: the digits, which are part of scikit-learn.
     task : {"detection", "classification"}, optional
         What the data set shall be for. By default what its labels are for.
-
-    Raises
-    ------
-    OpError
-        There is no such folder, no format has its layout, or the format is for the other task.
     """
     where = "data.recognize"
     entries = [entry for entry in formats.FORMATS if task in (None, entry.task)]

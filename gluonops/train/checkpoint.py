@@ -76,6 +76,8 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
                     train_state: Mapping[str, Any], average: ParameterAverage | None = None) -> None:
     """Write a checkpoint.
 
+    An OpError if the file cannot be written. The old one is unchanged.
+
     Parameters
     ----------
     path : str or os.PathLike
@@ -88,11 +90,6 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
         JSON: epoch, batch, options, history, ...
     average : ParameterAverage, optional
         Average of the net.
-
-    Raises
-    ------
-    OpError
-        The file cannot be written. The old one is unchanged.
     """
     tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
     names = {parameter.name: name for name, parameter in _named(blocks).items()}
@@ -116,6 +113,8 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
 def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], dict[str, Any]]:
     """Read a checkpoint, so that its options can be looked at before a net is built.
 
+    An OpError if the file is no checkpoint, or of a newer format.
+
     Parameters
     ----------
     path : str or os.PathLike
@@ -124,11 +123,6 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
     -------
     tensors : dict of str to NDArray
     train_state : dict
-
-    Raises
-    ------
-    OpError
-        The file is no checkpoint, or of a newer format.
     """
     remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
     tensors = load_arrays(WHERE, path, remedy)
@@ -149,10 +143,7 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
 def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
     """The tensors, by name, of a file that ``net.save_parameters`` wrote.
 
-    Raises
-    ------
-    OpError
-        The file cannot be read, or has tensors without names.
+    An OpError if the file cannot be read, or has tensors without names.
     """
     return load_arrays(WHERE, path, "Name a file that net.save_parameters wrote")
 
@@ -162,17 +153,14 @@ def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mappin
                        average: ParameterAverage | None = None) -> None:
     """Put what :func:`read_checkpoint` returned into the blocks and the trainer, whose parameters are initialized.
 
+    An OpError if the checkpoint is of another net, or has no average.
+
     Parameters
     ----------
     tensors, train_state
         From :func:`read_checkpoint`.
     blocks, trainer, average
         As :func:`save_checkpoint` takes them.
-
-    Raises
-    ------
-    OpError
-        The checkpoint is of another net, or has no average.
     """
     parameters_by_name = _named(blocks)
     _check_tensors(tensors, "param:", parameters_by_name)
@@ -190,6 +178,8 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
                 leave: str | None = None) -> None:
     """Put tensors into a net whose parameters have the same names and shapes.
 
+    An OpError if a tensor is missing or has another shape.
+
     Parameters
     ----------
     tensors : mapping of str to NDArray
@@ -200,11 +190,6 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
         The file, for errors.
     leave : str, optional
         The place of a block that is left as it is.
-
-    Raises
-    ------
-    OpError
-        A tensor is missing or has another shape.
     """
     for name, parameter in net._collect_params_with_prefix().items():
         if leave is not None and name.startswith(f"{leave}."):

@@ -104,7 +104,7 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
     """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
 
     An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
-    have some more.
+    have some more. An OpError if the cfg does not say how long it is trained, or the net has been trained so long.
 
     Parameters
     ----------
@@ -115,11 +115,6 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
         Number of images that the net has been trained on.
     workers : Workers, optional
         Workers of the job. Each of them takes the batch of the cfg.
-
-    Raises
-    ------
-    OpError
-        The cfg does not say how long it is trained, or the net has been trained so long.
     """
     where = "train.darknet_epochs"
     if not options.max_batches:
@@ -179,6 +174,8 @@ def initialize_darknet(net: DarknetNet) -> None:
 def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | None = None) -> int:
     """Load the weights of a Darknet file, or those of its first layers.
 
+    An OpError if the file cannot be read, or does not fit.
+
     Parameters
     ----------
     net : DarknetNet
@@ -192,11 +189,6 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
     -------
     int
         Number of images that the weights have seen; 0 for first layers, as in Darknet.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or does not fit.
     """
     match = FIRST_LAYERS.search(pathlib.Path(path).name)
     if layers is None and match:

@@ -92,7 +92,8 @@ def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, image
                      comparison: Comparison = OUTPUTS) -> dict[str, float]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``; compare what they compute for ``images`` with the net.
 
-    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way.
+    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way. An OpError if
+    the files do not run, or compute something else.
 
     Parameters
     ----------
@@ -108,11 +109,6 @@ def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, image
     -------
     dict of str to float
         ``module`` and ``without_gluonops``: the largest difference of each.
-
-    Raises
-    ------
-    OpError
-        The files do not run, or compute something else.
     """
     net.collect_params().reset_ctx(mx.cpu())
     export.symbol(net, prefix, images.shape)

@@ -37,8 +37,9 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
                          size: int = 28, seed: int = 0) -> Classification:
     """A data set for classification, in three parts.
 
-    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files
-    are checked here, by their headers: now, not after an epoch.
+    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files are
+    checked here, by their headers: now, not after an epoch. An OpError if a class is unknown, a part has too few
+    images, or a file does not fit.
 
     Parameters
     ----------
@@ -55,11 +56,6 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
     -------
     Classification
         Its data sets have items (uint8 (H, W, C), label).
-
-    Raises
-    ------
-    OpError
-        A class is unknown, a part has too few images, or a file does not fit.
     """
     where = "train.classification_parts"
     check_root(root, where)
@@ -90,6 +86,9 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
                     hard: bool = False) -> tuple[data.DetectionDataset, data.DetectionDataset]:
     """(training, validation): data sets for detection with the same classes. Their files are checked here.
 
+    An OpError if a file is missing or malformed, a label does not fit its image, or the classes do not fit the data
+    set.
+
     Parameters
     ----------
     name, root
@@ -101,11 +100,6 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
         Height and width of the net's input.
     seed, count, hard
         Of scenes of digits: their seed, how many to train on and to validate on, and whether they are hard to read.
-
-    Raises
-    ------
-    OpError
-        A file is missing or malformed, a label does not fit its image, or the classes do not fit the data set.
     """
     where = "train.detection_parts"
     check_root(root, where)
@@ -143,6 +137,8 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
                  cfg: str | os.PathLike | None = None) -> list | str | None:
     """The anchors that ``--anchors`` means.
 
+    An OpError if the words are none of these.
+
     Parameters
     ----------
     words : sequence of str
@@ -162,11 +158,6 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
     -------
     list, str or None
         Pairs of a width and a height in cells, the name of published ones, or None for those of the cfg.
-
-    Raises
-    ------
-    OpError
-        The words are none of these.
     """
     words = list(words)
     if words == ["cfg"] and cfg:

@@ -20,6 +20,9 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
              device: mx.Context | None = None) -> LoadedDetector | LoadedClassifier:
     """Load a net from exported files, or from a Darknet cfg and its weights, as :func:`gluonops.export.load` does.
 
+    An OpError if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
+    :func:`evaluate_detector` prepares.
+
     Parameters
     ----------
     path : str or os.PathLike
@@ -32,12 +35,6 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
     threshold : float, default 0.01
         Least probability of a detection. An exported detector has its own threshold, so that this does not change it.
     device : mxnet.Context, optional
-
-    Raises
-    ------
-    OpError
-        A file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
-        :func:`evaluate_detector` prepares.
     """
     path = os.fspath(path)
     options = {}

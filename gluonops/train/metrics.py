@@ -262,8 +262,7 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 
 def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
                       classes: Sequence[str], coco: bool = True, stretched: bool = False) -> DetectionMetrics:
-    """The metrics of a detector on a data set. The arguments are those of :func:`detections`.
-    """
+    """The metrics of a detector on a data set. The arguments are those of :func:`detections`."""
     metrics = DetectionMetrics(classes, coco)
     for found, label in detections(detector, loader, size, device, stretched):
         metrics.update(found, label)

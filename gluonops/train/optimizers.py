@@ -21,6 +21,9 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
                  **options) -> gluon.Trainer:
     """A gluon Trainer.
 
+    An OpError if the optimizer is unknown, or takes no such option, or the schedule is not known to the servers
+    of ``dist_async``.
+
     Parameters
     ----------
     parameters : gluon.ParameterDict
@@ -42,11 +45,6 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     gluon.Trainer
         The workers update the parameters, not the servers, so that a checkpoint can hold the optimizer's state. With
         ``dist_async`` the servers have to.
-
-    Raises
-    ------
-    OpError
-        The optimizer is unknown, or takes no such option; the schedule is not known to the servers of ``dist_async``.
     """
     where, workers = "train.make_trainer", workers or Workers()
     if optimizer not in OPTIMIZERS:

@@ -217,15 +217,12 @@ class Options:
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, and before it ``--config``.
 
+        An OpError if the config cannot be read, or has an option that there is not.
+
         Parameters
         ----------
         words : sequence of str, optional
             Instead of ``sys.argv[1:]``.
-
-        Raises
-        ------
-        OpError
-            The config cannot be read, or has an option that there is not.
         """
         words = list(sys.argv[1:] if words is None else words)
         config, _ = take_option("--config", words)

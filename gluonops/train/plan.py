@@ -23,7 +23,7 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
 
     Every worker draws the same order and takes its part of each batch. The parts never overlap, and together they are
     every image once. Images that are left over at the end make a smaller batch. If that batch would leave a device
-    without an image, they join the batch before.
+    without an image, they join the batch before. An OpError if a batch has fewer images than there are devices.
 
     Parameters
     ----------
@@ -40,11 +40,6 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
     -------
     list of (list of int, int)
         For each batch the indices for this worker, and the number of images over all workers.
-
-    Raises
-    ------
-    OpError
-        A batch has fewer images than there are devices.
     """
     workers = workers or Workers()
     order = np.random.RandomState([seed, epoch]).permutation(images)

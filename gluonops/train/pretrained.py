@@ -63,7 +63,8 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     """Load weights into a classifier of :func:`gluonops.models.classifier`.
 
     The rows of the output layer whose class has the same name in the file are reused. The other rows, and an output of
-    another width, stay as they are.
+    another width, stay as they are. An OpError if the file cannot be read, or is of another net, or the names do not
+    fit it.
 
     Parameters
     ----------
@@ -79,11 +80,6 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
     -------
     list of str
         The classes whose rows were reused.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or is of another net; the names do not fit it.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
     if path.name == AUTO:
@@ -120,7 +116,8 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     """Load weights into a detector of :mod:`gluonops.models`: ``yolov2``, ``tiny_yolov2`` or ``region_detector``.
 
     The output keeps the rows of the classes that have the same name in the file. If it has other classes than the net,
-    the rest of the output starts anew.
+    the rest of the output starts anew. An OpError if the file cannot be read, or is of another net, or the names are
+    missing or do not fit it.
 
     Parameters
     ----------
@@ -137,11 +134,6 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     -------
     list of str
         The classes whose rows were kept.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or is of another net; the names are missing or do not fit it.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
     if path.name == AUTO:

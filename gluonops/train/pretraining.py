@@ -83,7 +83,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     """Train a backbone to classify the objects of a data set for detection.
 
     It is a run of its own: Ctrl-C saves ``out/pretraining.checkpoint`` with parameters, momentum and position, and
-    ``resume="auto"`` continues from it to the numbers of a run without a stop.
+    ``resume="auto"`` continues from it to the numbers of a run without a stop. An OpError if there is no object, or the
+    checkpoint is of another run.
 
     Parameters
     ----------
@@ -108,11 +109,6 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     -------
     float
         Share of the objects that were classified correctly while the last epoch trained on them.
-
-    Raises
-    ------
-    OpError
-        There is no object, or the checkpoint is of another run.
     """
     cutouts = Cutouts(dataset, seed)
     if not len(cutouts):

@@ -88,13 +88,7 @@ def duration(seconds: float) -> str:
 
 
 def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLike) -> None:
-    """Write the rows of a run's history as CSV, the names in the first line. A value that an epoch lacks is empty.
-
-    Raises
-    ------
-    OpError
-        The file cannot be written.
-    """
+    """Write the rows of a run's history as CSV, the names in the first line. A value that an epoch lacks is empty."""
     names = list(dict.fromkeys(name for row in history for name in row))
 
     def save(temporary):
@@ -109,14 +103,11 @@ def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLi
 class EventWriter:
     """Writes the rows of a run's history as scalars, in the folder that ``tensorboard --logdir`` takes.
 
+    An OpError if tensorboardX is not installed.
+
     Parameters
     ----------
     folder : str or os.PathLike
-
-    Raises
-    ------
-    OpError
-        tensorboardX is not installed.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -145,11 +136,6 @@ def write_results(results: Mapping[str, object], path: str | os.PathLike) -> Non
     results : mapping
         Its ``options`` reproduce the run: ``--config results.json``.
     path : str or os.PathLike
-
-    Raises
-    ------
-    OpError
-        The file cannot be written.
     """
     versions = {"gluonops": __version__, "mxnet": mx.__version__, "numpy": np.__version__}
     text = json.dumps({**results, "versions": versions}, indent=2, default=_as_json) + "\n"

@@ -170,6 +170,9 @@ class Run:
     def resume(self, checkpoint: str | os.PathLike | None = "auto") -> bool:
         """Resume from a checkpoint.
 
+        An OpError if the file is no checkpoint, or belongs to another net, to other options or to other training
+        images.
+
         Parameters
         ----------
         checkpoint : str or os.PathLike, optional
@@ -179,11 +182,6 @@ class Run:
         -------
         bool
             Whether there was a checkpoint.
-
-        Raises
-        ------
-        OpError
-            The file is no checkpoint, or belongs to another net, to other options or to other training images.
         """
         path = self.path if checkpoint == "auto" and self.path.exists() else checkpoint
         if path in (None, "auto"):

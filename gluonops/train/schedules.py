@@ -126,6 +126,8 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
              **options) -> Schedule:
     """A schedule by name, for a run of ``total`` updates.
 
+    An OpError if there is no such schedule, it takes no such option, or a value is out of range.
+
     Parameters
     ----------
     name : str
@@ -152,11 +154,6 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
         Darknet's default is 4.
     **options
         Those above, in place of the values above.
-
-    Raises
-    ------
-    OpError
-        There is no such schedule, it takes no such option, or a value is out of range.
     """
     if name not in SCHEDULES:
         raise OpError(WHERE, f"there is no schedule {name!r}; there are {', '.join(sorted(SCHEDULES))}",

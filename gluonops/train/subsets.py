@@ -82,16 +82,13 @@ class ClassSubset(Derived):
 class DetectionSubset(Derived):
     """A data set for detection with the objects of some classes. An image without any of them is one of background.
 
+    An OpError if the data set has no such class.
+
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
     classes : sequence of str
         Names of the classes, in the order of their class ids.
-
-    Raises
-    ------
-    OpError
-        The data set has no such class.
     """
 
     def __init__(self, dataset: DetectionDataset, classes: Sequence[str]):

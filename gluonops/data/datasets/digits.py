@@ -51,6 +51,9 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
            classes: Sequence[int] | None = None) -> tuple[Split, Split]:
     """Handwritten digits, as training images and held-out images.
 
+    An OpError if a file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not
+    installed.
+
     Parameters
     ----------
     data_dir : str or os.PathLike, optional
@@ -70,11 +73,6 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     -------
     tuple of Split
         Training images, and held-out images.
-
-    Raises
-    ------
-    OpError
-        A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     size = Attr("size", Int(1), 28).parse(WHERE, size)
     seed = Attr("seed", Int(0), 0).parse(WHERE, seed)

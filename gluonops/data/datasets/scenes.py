@@ -179,11 +179,6 @@ class DigitScenes(Scenes):
     hard : bool, default False
         False: digits have heights of 0.32 to 0.56 times ``size``, and are lighter than the dark background. True: their
         heights are 0.24 to 0.5 times ``size``, the background has any brightness, and digits are lighter or darker.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or scikit-learn is not installed.
     """
 
     def __init__(self, split: str = "train", size: int = 160, count: int | None = None, objects: int = 4,

@@ -80,11 +80,6 @@ class ShapeScenes(Scenes):
         Seed of the scenes, at least 0.
     classes : sequence of str, optional
         Which shapes: of ``circle``, ``square``, ``triangle`` and ``star``. By default all of them.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or there is no such shape.
     """
 
     def __init__(self, split: str = "train", size: int = 240, count: int = 60, objects: int = 3, seed: int = 0,

@@ -44,11 +44,6 @@ class Crop(Augment):
         Whether boxes in such a picture end where their part does.
     flip, hue, saturation, exposure
         As in :class:`gluonops.data.Augment`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, jitter: float = 0.2, resize: float = 1, letter_box: bool = False, mosaic: bool = False,
@@ -149,11 +144,6 @@ class Turn(Augment):
         Range of the image's shorter side, in widths of the canvas.
     flip, hue, saturation, exposure
         As in :class:`gluonops.data.Augment`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, angle: float = 0, aspect: float = 1, crops: tuple[float, float] = (1, 2), flip: float = 0.5,

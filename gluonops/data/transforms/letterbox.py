@@ -26,6 +26,8 @@ GREY = np.float32(0.5)
 def resize(image: Image, width: int, height: int) -> Image:
     """Resize as Darknet's ``resize_image`` does.
 
+    An OpError if the image has not three dimensions, or no pixel, or another type; or a size is below 1.
+
     Parameters
     ----------
     image : numpy.ndarray or NDArray
@@ -37,11 +39,6 @@ def resize(image: Image, width: int, height: int) -> Image:
     -------
     numpy.ndarray or NDArray
         float32, (channels, height, width); of the kind of `image`.
-
-    Raises
-    ------
-    OpError
-        The image has not three dimensions, or no pixel, or another type; or a size is below 1.
     """
     pixels = _pixels("data.resize", image)
     return _like(image, _resized(pixels, *_checked("data.resize", width, height)))
@@ -49,6 +46,8 @@ def resize(image: Image, width: int, height: int) -> Image:
 
 def letterbox(image: Image, width: int, height: int) -> Image:
     """Fit an image into a field of grey as Darknet's ``letterbox_image`` does, keeping its proportions.
+
+    An OpError as from :func:`resize`, and for an image so narrow that its shorter side would have no pixel.
 
     Parameters
     ----------
@@ -59,11 +58,6 @@ def letterbox(image: Image, width: int, height: int) -> Image:
     -------
     numpy.ndarray or NDArray
         float32, (channels, height, width); of the kind of `image`.
-
-    Raises
-    ------
-    OpError
-        As ``resize``; or the image is so narrow that its shorter side would have no pixel.
     """
     pixels = _pixels("data.letterbox", image)
     width, height = _checked("data.letterbox", width, height)
@@ -77,6 +71,8 @@ def letterbox(image: Image, width: int, height: int) -> Image:
 def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of an image lie in its letterbox.
 
+    An OpError if ``boxes`` has not four columns, or the image does not fit.
+
     Parameters
     ----------
     boxes : array_like or NDArray
@@ -88,11 +84,6 @@ def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tup
     -------
     numpy.ndarray
         float32, shape of `boxes`: pixels of the letterbox.
-
-    Raises
-    ------
-    OpError
-        ``boxes`` has not four columns, or the image does not fit.
     """
     scale, offset = _placement(image_size, size)
     return _moved("data.letterbox_boxes", boxes, lambda corners: corners * scale + offset)
@@ -100,6 +91,8 @@ def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tup
 
 def unletterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of a letterbox lie in its image: Darknet's ``correct_region_boxes``, in pixels.
+
+    An OpError if ``boxes`` has not four columns, or the image does not fit.
 
     Parameters
     ----------
@@ -113,11 +106,6 @@ def unletterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: t
     -------
     numpy.ndarray
         float32, shape of `boxes`: pixels of the image. A box may reach beyond it.
-
-    Raises
-    ------
-    OpError
-        ``boxes`` has not four columns, or the image does not fit.
     """
     scale, offset = _placement(image_size, size)
     return _moved("data.unletterbox_boxes", boxes, lambda corners: (corners - offset) / scale)

@@ -168,11 +168,6 @@ class Batches:
     ----------
     epoch, first : int
         The parameters of the same name. Set ``epoch`` before each pass over the loader.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, batches: Iterable, sizes: int | Sequence[int] | None = None, seed: int = 0, epoch: int = 0,
