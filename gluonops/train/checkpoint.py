@@ -35,7 +35,7 @@ WHERE = "train.checkpoint"
 
 def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
                     name: str = "last") -> pathlib.Path | None:
-    """The checkpoint that ``--resume`` means.
+    """The checkpoint that ``--resume`` means. None if there is nothing to resume.
 
     Parameters
     ----------
@@ -45,11 +45,6 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
         ``auto``: the last checkpoint in ``out``, if there is one. Otherwise the file.
     name : {"last", "pretraining"}, default "last"
         Which part of the run is asked for; a file called ``pretraining.checkpoint`` belongs to the pretraining.
-
-    Returns
-    -------
-    pathlib.Path
-        None if there is nothing to resume.
     """
     if resume is None:
         return None
@@ -74,9 +69,7 @@ def _order(path):
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                     train_state: Mapping[str, Any], average: ParameterAverage | None = None) -> None:
-    """Write a checkpoint.
-
-    An OpError if the file cannot be written. The old one is unchanged.
+    """Write a checkpoint. An OpError if it cannot be written: the old file is unchanged then.
 
     Parameters
     ----------
@@ -111,18 +104,9 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
 
 
 def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], dict[str, Any]]:
-    """Read a checkpoint, so that its options can be looked at before a net is built.
+    """(tensors, train_state) of a checkpoint, so that its options can be looked at before a net is built.
 
     An OpError if the file is no checkpoint, or of a newer format.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-
-    Returns
-    -------
-    tensors : dict of str to NDArray
-    train_state : dict
     """
     remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
     tensors = load_arrays(WHERE, path, remedy)
@@ -151,16 +135,9 @@ def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
 def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],
                        blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                        average: ParameterAverage | None = None) -> None:
-    """Put what :func:`read_checkpoint` returned into the blocks and the trainer, whose parameters are initialized.
+    """Put what :func:`read_checkpoint` returned into blocks and a trainer, as :func:`save_checkpoint` takes them.
 
-    An OpError if the checkpoint is of another net, or has no average.
-
-    Parameters
-    ----------
-    tensors, train_state
-        From :func:`read_checkpoint`.
-    blocks, trainer, average
-        As :func:`save_checkpoint` takes them.
+    The parameters are initialized. An OpError if the checkpoint is of another net, or has no average.
     """
     parameters_by_name = _named(blocks)
     _check_tensors(tensors, "param:", parameters_by_name)
@@ -176,7 +153,7 @@ def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mappin
 
 def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: str | os.PathLike,
                 leave: str | None = None) -> None:
-    """Put tensors into a net whose parameters have the same names and shapes.
+    """Put tensors into an initialized net whose parameters have the same names and shapes.
 
     An OpError if a tensor is missing or has another shape.
 
@@ -185,7 +162,6 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
     tensors : mapping of str to NDArray
         By the parameters' places in the net: those of :func:`read_parameters`, or of :func:`net_tensors`.
     net : gluon.Block
-        Initialized.
     path : str or os.PathLike
         The file, for errors.
     leave : str, optional

@@ -38,19 +38,11 @@ def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "
 
 
 def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.save_tensors") -> None:
-    """Write a file of tensors, and check it before it replaces the old one.
+    """Write a file of tensors as :func:`write` does, and check it before it replaces the old one.
 
-    MXNet does not check whether closing a file succeeds. If the last block found no room on the disk, the file is cut
-    short without an error. The names come last, so the check fails wherever the file was cut. An OpError if the file
-    cannot be written. The old file is unchanged.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    save : callable
-        Writes the file with ``mx.nd.save``, as ``net.save_parameters`` does.
-    where : str
-        The caller, for errors.
+    ``save`` writes with ``mx.nd.save``, as ``net.save_parameters`` does. MXNet does not check whether closing a file
+    succeeds. If the last block found no room on the disk, the file is cut short without an error. The names come last,
+    so the check fails wherever the file was cut.
     """
     def save_and_check(name):
         save(name)

@@ -25,16 +25,11 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
 
     Parameters
     ----------
-    path : str or os.PathLike
-        Path of the exported files, without ``-symbol.json``, or of an ``.onnx`` file; or a Darknet cfg. A detector gets
-        letterboxed images, also if its cfg is for AlexeyAB's Darknet, which stretches them.
-    weights : str or os.PathLike, optional
-        The weights of a cfg.
-    names : str or sequence of str, optional
-        Names of the classes, or a file with one per line. Exported nets have them; without names, classes have numbers.
+    path, weights, names, device
+        As :func:`gluonops.export.load` takes them. A detector gets letterboxed images, also if its cfg is for
+        AlexeyAB's Darknet, which stretches them.
     threshold : float, default 0.01
         Least probability of a detection. An exported detector has its own threshold, so that this does not change it.
-    device : mxnet.Context, optional
     """
     path = os.fspath(path)
     options = {}

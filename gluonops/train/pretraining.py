@@ -34,12 +34,8 @@ NAME = "pretraining"
 class Cutouts(gluon.data.Dataset):
     """The objects of a data set for detection: (float32 (3, 64, 64), class), at another place in each epoch.
 
-    Parameters
-    ----------
-    dataset : gluonops.data.DetectionDataset
-        Difficult objects are left out.
-    seed : int
-        Seed of where an object lies in its cut-out, and how large it is there.
+    Difficult objects are left out. Where an object lies in its cut-out, and how large it is there, follows from the
+    seed.
     """
 
     def __init__(self, dataset: DetectionDataset, seed: int):

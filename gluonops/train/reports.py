@@ -40,12 +40,8 @@ class EpochTable:
     def row(self, values: Mapping[str, object], seconds: float | None = None) -> str:
         """The text of an epoch, below the header if the columns are new.
 
-        Parameters
-        ----------
-        values : mapping
-            Row of a run's history.
-        seconds : float, optional
-            How long the epoch took. Then the row has this and the time that the others will take.
+        ``values`` is a row of a run's history. With ``seconds``, which the epoch took, the text has these and the time
+        that the others will take.
         """
         counted = f"{values['epoch']}/{self._epochs}"
         cells = {"epoch": counted.rjust(len(f"{self._epochs}/{self._epochs}"))}
@@ -104,10 +100,6 @@ class EventWriter:
     """Writes the rows of a run's history as scalars, in the folder that ``tensorboard --logdir`` takes.
 
     An OpError if tensorboardX is not installed.
-
-    Parameters
-    ----------
-    folder : str or os.PathLike
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -131,11 +123,7 @@ class EventWriter:
 def write_results(results: Mapping[str, object], path: str | os.PathLike) -> None:
     """Write results as JSON, with the versions of the packages.
 
-    Parameters
-    ----------
-    results : mapping
-        Its ``options`` reproduce the run: ``--config results.json``.
-    path : str or os.PathLike
+    The ``options`` in them reproduce the run: ``--config results.json``.
     """
     versions = {"gluonops": __version__, "mxnet": mx.__version__, "numpy": np.__version__}
     text = json.dumps({**results, "versions": versions}, indent=2, default=_as_json) + "\n"
