@@ -21,7 +21,7 @@ CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: int = 32,
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
-    """Anchors for a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
+    """(anchors, iou, sizes) of a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
 
     An OpError if there are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
 
@@ -40,10 +40,8 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
 
     Returns
     -------
-    anchors : numpy.ndarray
-        float64 (k, 2), width and height in cells, sorted by area.
-    iou : float
-        Mean over the boxes of the IoU with the best anchor.
+    anchors, iou
+        As :func:`kmeans` returns them.
     sizes : numpy.ndarray
         float64 (boxes, 2), width and height in cells of every box.
     """

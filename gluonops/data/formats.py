@@ -55,11 +55,5 @@ FORMATS = (
 
 
 def format_names(task: str) -> tuple:
-    """The names that :func:`gluonops.data.detection` or ``classification`` takes. The scripts' default is the first.
-
-    Parameters
-    ----------
-    task : {"detection", "classification"}
-        What the data sets are for.
-    """
+    """The names that ``detection`` or ``classification``, the task, takes. The scripts' default is the first."""
     return tuple(entry.name for entry in FORMATS if entry.task == task)

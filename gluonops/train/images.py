@@ -35,7 +35,7 @@ class Classification(collections.namedtuple("Classification", "training validati
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                          size: int = 28, seed: int = 0) -> Classification:
-    """A data set for classification, in three parts.
+    """A data set for classification, in three parts. Its items are (uint8 (H, W, C), label).
 
     A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files are
     checked here, by their headers: now, not after an epoch. An OpError if a class is unknown, a part has too few
@@ -51,11 +51,6 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
         Height and width of the net's input.
     seed : int, default 0
         Seed of the choice of the tenth.
-
-    Returns
-    -------
-    Classification
-        Its data sets have items (uint8 (H, W, C), label).
     """
     where = "train.classification_parts"
     check_root(root, where)
@@ -135,9 +130,9 @@ def detection_split(name: str, root: str | os.PathLike, split: str, classes: Seq
 
 def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
                  cfg: str | os.PathLike | None = None) -> list | str | None:
-    """The anchors that ``--anchors`` means.
+    """The anchors that ``--anchors`` means: pairs of a width and a height in cells, or the name of published ones.
 
-    An OpError if the words are none of these.
+    None means those of the cfg. An OpError if the words are none of these.
 
     Parameters
     ----------
@@ -153,11 +148,6 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
         Seed of k-means.
     cfg : str or os.PathLike, optional
         A Darknet cfg, whose number of anchors and size of cells count.
-
-    Returns
-    -------
-    list, str or None
-        Pairs of a width and a height in cells, the name of published ones, or None for those of the cfg.
     """
     words = list(words)
     if words == ["cfg"] and cfg:
@@ -190,12 +180,7 @@ def _fewest_anchors(dataset, size, seed):
 def default_augment(name: str, flip: float = 0) -> data.Augment:
     """How training images of a format change: as in Darknet; digits keep their colours and move less.
 
-    Parameters
-    ----------
-    name : str
-        Name of a format of data sets.
-    flip : float, default 0
-        Probability of mirroring an image.
+    ``flip`` is the probability of mirroring an image.
     """
     if name in OF_DIGITS:
         return data.Augment(jitter=0.1, scale=(0.9, 1.15), flip=flip, hue=0, saturation=1, exposure=1)

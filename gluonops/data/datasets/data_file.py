@@ -66,11 +66,6 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
 
     An OpError if a file cannot be read, a line is no option, or there are fewer names than ``classes``. The message has
     the file and the line.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
     """
     path = os.fspath(path)
     options = {}
