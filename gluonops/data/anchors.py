@@ -12,7 +12,7 @@ from .base import DetectionDataset, about_image
 from .images import progress
 from .transforms.letterbox import letterbox_boxes
 
-__all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
+__all__ = ["anchors_of", "box_sizes", "kmeans"]
 
 Size = Union[int, tuple[int, int]]
 MAX_STEPS = 300   # one restart takes no more
@@ -129,15 +129,6 @@ def _check_sizes(where, sizes, k):
     if distinct < k:
         raise OpError(where, f"there are {distinct} different sizes of boxes; expected at least k, {k}",
                       "Choose a smaller k, or more data")
-
-
-def mean_iou(sizes: np.ndarray, anchors: np.ndarray) -> float:
-    """Mean over the boxes of the IoU with the best anchor.
-
-    ``sizes`` and ``anchors``: (n, 2), width and height, in the same unit.
-    """
-    _, overlap = _assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))
-    return float(overlap.mean())
 
 
 def _restart(sizes, k, rng):
