@@ -57,17 +57,12 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
         The names of the file's classes, or a file with one per line. A checkpoint has them itself.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
-    if path.name == AUTO:
-        return _load_package_backbone(net, names, where)
-    _check_names(path, names, where)
-    known = list(class_names(names, where)) if names else None
-    if path.suffix == ".checkpoint":
-        tensors, train_state = read_checkpoint(path)
-        tensors, known = net_tensors(tensors), train_state["classes"]
-    elif path.suffix == ".weights":
-        tensors = net.darknet_tensors(path, len(known or range(1000)))
-    else:
-        tensors = read_parameters(path)
+    if _is_package_backbone(net, path, names, where):
+        return []
+    tensors, known = _read(path, names, where)
+    if tensors is None:
+        is_darknet = path.suffix == ".weights"
+        tensors = net.darknet_tensors(path, len(known or range(1000))) if is_darknet else read_parameters(path)
     restore_net(tensors, net, path, leave="output")
     if not known or "output.weight" not in tensors:
         return []
@@ -103,26 +98,18 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
         weights, ``.conv.N``. ``auto``: the backbone in the package.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
-    if path.name == AUTO:
-        return _load_package_backbone(net, names, where)
-    _check_names(path, names, where)
+    if _is_package_backbone(net, path, names, where):
+        return []
     if FIRST_LAYERS.search(path.name):
         load_weights(net.backbone, path)
         return []
-    tensors = None
-    if path.suffix == ".checkpoint":
-        tensors, train_state = read_checkpoint(path)
-        tensors, known = net_tensors(tensors), train_state["classes"]
-    elif not names:
+    tensors, known = _read(path, names, where)
+    if known is None:
         raise OpError(where, f"{path} does not hold the names of its classes",
                       "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
-    else:
-        known = class_names(names, where)
-    wanted, known = list(net.classes), list(known)
+    wanted = list(net.classes)
     if known != wanted:
         net.reset_class(known)
-    if path.suffix == ".params":
-        tensors = read_parameters(path)
     if tensors is None:
         net.load_darknet(os.fspath(path))
     else:
@@ -133,17 +120,27 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     return reused
 
 
-def _load_package_backbone(net, names, where):
-    if names:
-        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {AUTO}; expected a file of parameters "
-                      "without names",
-                      "Leave it out: the backbone in the package has no classes")
+def _is_package_backbone(net, path, names, where):
+    """Whether this is what ``path`` means: then it is loaded."""
+    if path.name != AUTO:
+        return False
+    _refuse(names, AUTO, "the backbone in the package has no classes", where)
     net.load_pretrained_backbone()
-    return []
+    return True
 
 
-def _check_names(path, names, where):
-    if names and path.suffix == ".checkpoint":
-        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {path}; expected a file of parameters "
-                      "without names",
-                      "Leave it out: a checkpoint has its classes' names")
+def _read(path, names, where):
+    """(tensors, or None for another file than a checkpoint or ``.params``; names of the classes, or None)"""
+    if path.suffix != ".checkpoint":
+        known = list(class_names(names, where)) if names else None
+        return read_parameters(path) if path.suffix == ".params" else None, known
+    _refuse(names, path, "a checkpoint has its classes' names", where)
+    tensors, train_state = read_checkpoint(path)
+    return net_tensors(tensors), list(train_state["classes"])
+
+
+def _refuse(names, source, why, where):
+    """An OpError if there are names for a source that takes none."""
+    if names:
+        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {source}; expected a file of "
+                      "parameters without names", f"Leave it out: {why}")
