@@ -30,7 +30,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         Name of the format.
 
         - ``digits``: scenes composed of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`.
-        - ``voc``, ``coco``: folders in the layout of these data sets. gluoncv reads them.
+        - ``voc``, ``coco``: folders in the layout of these data sets.
         - ``yolo``: a folder in the layout of Darknet, with a text file per image.
         - ``rec``: MXNet's RecordIO.
 
