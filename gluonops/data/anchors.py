@@ -23,27 +23,19 @@ def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: 
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
     """(anchors, iou, sizes) of a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
 
-    An OpError if there are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
+    The first two are those of :func:`kmeans` over the boxes in letterboxed images, and the last is the width and height
+    of every box, float64 (boxes, 2). An OpError if there are fewer different sizes than ``k``, a box has no area, or an
+    argument is out of range.
 
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
-        The anchors are computed for its boxes in letterboxed images.
-    k : int, default 5
-        Number of anchors, at least 1.
+    k, seed
+        As in :func:`kmeans`.
     size : int or tuple of int, default 416
         Input size of the net, or (width, height).
     stride : int, default 32
         Pixels per grid cell.
-    seed : int, default 0
-        Seed of the initial centres.
-
-    Returns
-    -------
-    anchors, iou
-        As :func:`kmeans` returns them.
-    sizes : numpy.ndarray
-        float64 (boxes, 2), width and height in cells of every box.
     """
     stride = Attr("stride", Int(1), 32).parse("data.anchors", stride)
     sizes = box_sizes(dataset, size) / stride

@@ -43,16 +43,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
         ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
     """
-    where = "data.detection"
-    entry = _find("detection", name, split, where)
-    if not entry.rooted and root is not None:
-        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
-                      "Leave root out, or choose another data set")
-    if not entry.classes and "classes" in options:
-        raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
-    if entry.rooted and root is None:
-        raise OpError(where, f"{name} needs a root, the folder of the data set", "Pass root")
-    return _read(entry, root, split, options)
+    return _load("detection", name, root, split, options)
 
 
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
@@ -77,13 +68,7 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         For ``digits`` and ``mnist``: ``size`` and ``seed`` of :func:`gluonops.data.digits`. For ``folder`` and
         ``rec``: ``classes``, a sequence of names, or a file with one name per line.
     """
-    where = "data.classification"
-    entry = _find("classification", name, split, where)
-    if entry.rooted and root is None:
-        raise OpError(where, f"{name} got no root", "Pass the folder of the data set")
-    if not entry.rooted and root is not None:
-        raise OpError(where, f"{name} got a root", "Leave root out: digits are part of scikit-learn")
-    return _read(entry, root, split, options)
+    return _load("classification", name, root, split, options)
 
 
 def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Format:
@@ -129,22 +114,25 @@ def _has_layout(entry: formats.Format, path: str) -> bool:
     return any(glob.glob(os.path.join(glob.escape(path), mark)) for mark in entry.marks)
 
 
-def _find(task: str, name: str, split: str, where: str) -> formats.Format:
-    """The format with a name; an OpError if the task has no such format, or data sets have no such split."""
+def _load(task: str, name: str, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
+    where = f"data.{task}"
     found = [entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)]
     if not found:
         raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
                       "Choose one of them")
     if split not in SPLITS:
         raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
-    return found[0]
-
-
-def _read(entry: formats.Format, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
-    reader = _reader(entry)
+    entry, = found
+    if not entry.rooted and root is not None:
+        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
+                      "Leave root out, or choose another data set")
+    if not entry.classes and "classes" in options:
+        raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
     if not entry.rooted:
-        return reader(split=split, **options)
-    return reader(os.path.expanduser(os.fspath(root)), split, **options)
+        return _reader(entry)(split=split, **options)
+    if root is None:
+        raise OpError(where, f"{name} needs a root, the folder of the data set", "Pass root")
+    return _reader(entry)(os.path.expanduser(os.fspath(root)), split, **options)
 
 
 def _reader(entry: formats.Format) -> Callable:

@@ -144,9 +144,9 @@ def initialize_darknet(net: DarknetNet) -> None:
 
 
 def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | None = None) -> int:
-    """Load the weights of a Darknet file, or those of its first layers.
+    """Load the weights of a Darknet file, or those of its first layers; returns how many images they have seen.
 
-    An OpError if the file cannot be read, or does not fit.
+    That is 0 for first layers, as in Darknet. An OpError if the file cannot be read, or does not fit.
 
     Parameters
     ----------
@@ -156,11 +156,6 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
         ``.weights``, or ``.conv.N``, the first N layers.
     layers : int, optional
         How many layers to load. The default is N, or all of them.
-
-    Returns
-    -------
-    int
-        Number of images that the weights have seen; 0 for first layers, as in Darknet.
     """
     match = FIRST_LAYERS.search(pathlib.Path(path).name)
     if layers is None and match:

@@ -102,13 +102,11 @@ class DetectionMetrics:
     ----------
     classes : sequence of str
         Names of the classes.
-    coco : bool, default True
-        Whether to compute COCO's averages, too.
     """
 
-    def __init__(self, classes: Sequence[str], coco: bool = True):
+    def __init__(self, classes: Sequence[str]):
         voc = require("gluoncv.utils.metrics.voc_detection", "train.DetectionMetrics")
-        self.classes, self._coco = list(classes), coco
+        self.classes = list(classes)
         self._metrics = {"mAP": voc.VOCMApMetric(HIT, self.classes), "mAP_voc07": voc.VOC07MApMetric(HIT, self.classes)}
         self._found: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
@@ -139,10 +137,9 @@ class DetectionMetrics:
         """
         values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
         values["matched_iou"] = self._matched_iou()
-        if self._coco:
-            # A side is the exponential of an output, and infinite or no number in a net that is far off.
-            finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
-            values.update(coco_average_precision(finite, self._labels, self.classes))
+        # A side is the exponential of an output, and infinite or no number in a net that is far off.
+        finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
+        values.update(coco_average_precision(finite, self._labels, self.classes))
         return {name: 0.0 if math.isnan(value) else float(value) for name, value in values.items()}
 
     def per_class(self) -> dict[str, float]:
@@ -224,9 +221,9 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 
 
 def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
-                      classes: Sequence[str], coco: bool = True, stretched: bool = False) -> DetectionMetrics:
+                      classes: Sequence[str], stretched: bool = False) -> DetectionMetrics:
     """The metrics of a detector on a data set. The arguments are those of :func:`detections`."""
-    metrics = DetectionMetrics(classes, coco)
+    metrics = DetectionMetrics(classes)
     for found, label in detections(detector, loader, size, device, stretched):
         metrics.update(found, label)
     return metrics

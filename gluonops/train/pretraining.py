@@ -79,8 +79,9 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     """Train a backbone to classify the objects of a data set for detection.
 
     It is a run of its own: Ctrl-C saves ``out/pretraining.checkpoint`` with parameters, momentum and position, and
-    ``resume="auto"`` continues from it to the numbers of a run without a stop. An OpError if there is no object, or the
-    checkpoint is of another run.
+    ``resume="auto"`` continues from it to the numbers of a run without a stop. Returns the share of the objects that
+    were classified correctly while the last epoch trained on them. An OpError if there is no object, or the checkpoint
+    is of another run.
 
     Parameters
     ----------
@@ -93,18 +94,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
         Passes over the objects.
     out : str or os.PathLike
         Folder for the checkpoint.
-    seed : int, default 0
-    threads : int, default 0
-        Threads that read images ahead.
-    resume : str or os.PathLike, optional
-        As in :meth:`Run.resume`.
-    save_every : int, default 0
-        As in :class:`Run`.
-
-    Returns
-    -------
-    float
-        Share of the objects that were classified correctly while the last epoch trained on them.
+    seed, threads, resume, save_every
+        As in :class:`Run`, :meth:`Run.batches` and :meth:`Run.resume`.
     """
     cutouts = Cutouts(dataset, seed)
     if not len(cutouts):
