@@ -136,8 +136,9 @@ def _labels(path, content, class_ids):
         if item.get("iscrowd", 0) or item.get("ignore", 0) == 1:
             continue
         image = images[item["image_id"]]
-        (left, right), (top, bottom) = (_span(*item["bbox"][axis::2], image[side])
-                                        for axis, side in enumerate(("width", "height")))
+        left, top, width, height = item["bbox"]
+        left, right = _span(left, width, image["width"])
+        top, bottom = _span(top, height, image["height"])
         if item["area"] == 0 or min(right - left, bottom - top) <= 0:
             tiny.append(str(item["id"]))
         else:

@@ -3,12 +3,8 @@ import json
 
 import numpy as np
 import pytest
-from folders import (
-    SCENES,
-    check,
-    make_coco,
-    refused,
-)
+from folders import NAMES, SCENES, check, make_coco, refused
+from gluonops.core.optional import require
 from gluonops.data import detection
 
 
@@ -19,6 +15,15 @@ class TestCOCO:
         check(detection("coco", tmp_path), SCENES[:2])   # without the image without objects
         check(detection("coco", str(tmp_path), "val"))
         assert capsys.readouterr().out == ""
+
+    def test_agrees_with_gluoncv(self, tmp_path, rng, capsys):
+        """Which stores the last pixel inside a box, and the file stores its edge."""
+        make_coco(tmp_path, rng, urls=True)
+        reader = type("Reader", (require("gluoncv.data", "tests").COCODetection,), {"CLASSES": [*NAMES]})
+        ours, theirs = detection("coco", tmp_path), reader(str(tmp_path), "instances_train2017")
+        assert len(ours) == len(theirs)
+        for index, label in enumerate(theirs._labels):
+            np.testing.assert_array_equal(ours.label(index)[:, :5], np.add(label, [0, 0, 1, 1, 0]))
 
     @pytest.mark.parametrize("change, text", [
         (lambda c: c.pop("images"), "top level: no list 'images'"),
