@@ -58,7 +58,7 @@ def repeats(args: argparse.Namespace, images: int, workers: Workers | None = Non
 
 
 def passes_over_objects(objects: int, passes: int) -> int:
-    """How many passes over the objects :func:`gluonops.train.pretrain_backbone` should make: ``passes`` of many."""
+    """How many passes :func:`pretrain_backbone` should make over the objects: ``passes``, and more over few."""
     return max(passes, math.ceil(LEAST_PRETRAINING / updates_per_epoch(max(1, objects), OBJECT_BATCH)))
 
 
