@@ -19,7 +19,8 @@ def arguments():
 def fit(net, parameters, split, args, title):
     """Train these parameters of the net."""
     loader = train.split_batches(split, args.batch_size, train=True)
-    trainer = train.make_trainer(parameters, "adam", train.Cosine(args.lr, args.epochs * len(loader)))
+    schedule = train.schedule("cosine", args.lr, args.epochs * len(loader))
+    trainer = train.make_trainer(parameters, "adam", schedule)
     for _ in train.fit_classifier(net, loader, trainer, args.epochs, title):
         pass
 

@@ -29,7 +29,8 @@ def fit(net, training, args):
     held = np.arange(len(training.labels)) % 10 == 0
     validation, rest = (Split(training.images[part], training.labels[part]) for part in (held, ~held))
     loader = train.split_batches(rest, args.batch_size, train=True)
-    trainer = train.make_trainer(net.collect_params(), "adam", train.Cosine(args.lr, args.epochs * len(loader)))
+    schedule = train.schedule("cosine", args.lr, args.epochs * len(loader))
+    trainer = train.make_trainer(net.collect_params(), "adam", schedule)
     best, rows = -1, []
     for epoch, loss in train.fit_classifier(net, loader, trainer, args.epochs):
         score = train.accuracy(train.predict_logits(net, validation), validation.labels)

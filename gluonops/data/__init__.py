@@ -3,6 +3,8 @@
 ``detection`` and ``classification`` return data sets by name. :mod:`gluonops.data.formats` lists the formats.
 ``Augmented`` and ``Letterboxed`` turn their items into the input of a net. ``Batches``, ``detection_batch`` and
 ``validation_batch`` make batches with Gluon's DataLoader.
+
+An argument out of range, or a package that is missing, is an OpError.
 """
 from .anchors import anchors_of, kmeans
 from .average_precision import coco_average_precision

@@ -12,7 +12,7 @@ from .base import DetectionDataset, about_image
 from .images import progress
 from .transforms.letterbox import letterbox_boxes
 
-__all__ = ["anchors_of", "box_sizes", "kmeans", "mean_iou"]
+__all__ = ["anchors_of", "box_sizes", "kmeans"]
 
 Size = Union[int, tuple[int, int]]
 MAX_STEPS = 300   # one restart takes no more
@@ -21,34 +21,21 @@ CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: int = 32,
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
-    """Anchors for a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
+    """(anchors, iou, sizes) of a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
+
+    The first two are those of :func:`kmeans` over the boxes in letterboxed images, and the last is the width and height
+    of every box, float64 (boxes, 2). An OpError if there are fewer different sizes than ``k``, a box has no area, or an
+    argument is out of range.
 
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
-        The anchors are computed for its boxes in letterboxed images.
-    k : int, default 5
-        Number of anchors, at least 1.
+    k, seed
+        As in :func:`kmeans`.
     size : int or tuple of int, default 416
         Input size of the net, or (width, height).
     stride : int, default 32
         Pixels per grid cell.
-    seed : int, default 0
-        Seed of the initial centres.
-
-    Returns
-    -------
-    anchors : numpy.ndarray
-        float64 (k, 2), width and height in cells, sorted by area.
-    iou : float
-        Mean over the boxes of the IoU with the best anchor.
-    sizes : numpy.ndarray
-        float64 (boxes, 2), width and height in cells of every box.
-
-    Raises
-    ------
-    OpError
-        There are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
     """
     stride = Attr("stride", Int(1), 32).parse("data.anchors", stride)
     sizes = box_sizes(dataset, size) / stride
@@ -87,7 +74,8 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
 
     Each restart draws initial centres as k-means++ does. Then it repeats two steps: each box is assigned to the centre
     with the largest IoU, and each centre becomes the mean of its boxes. The mean does not maximise the IoU. So the
-    result is the centres of the best step, and not those of the last step.
+    result is the centres of the best step, and not those of the last step. An OpError if there are fewer different
+    sizes than ``k``, or one is not above 0.
 
     Parameters
     ----------
@@ -106,11 +94,6 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
         float64 (k, 2), sorted by area.
     iou : float
         Mean over the boxes of the IoU with the best centre.
-
-    Raises
-    ------
-    OpError
-        There are fewer different sizes than ``k``, or one is not above 0.
     """
     where = "data.kmeans"
     k = Attr("k", Int(1), 5).parse(where, k)
@@ -138,15 +121,6 @@ def _check_sizes(where, sizes, k):
     if distinct < k:
         raise OpError(where, f"there are {distinct} different sizes of boxes; expected at least k, {k}",
                       "Choose a smaller k, or more data")
-
-
-def mean_iou(sizes: np.ndarray, anchors: np.ndarray) -> float:
-    """Mean over the boxes of the IoU with the best anchor.
-
-    ``sizes`` and ``anchors``: (n, 2), width and height, in the same unit.
-    """
-    _, overlap = _assign(np.asarray(sizes, "float64"), np.asarray(anchors, "float64"))
-    return float(overlap.mean())
 
 
 def _restart(sizes, k, rng):

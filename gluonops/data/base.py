@@ -26,9 +26,7 @@ PLACES = {"train": ("train",), "val": ("val", "valid", "test")}   # what the lis
 class LabelledImages(gluon.data.Dataset):
     """Images in files, and what data sets of both kinds share. A subclass has ``classes``, and items with labels.
 
-    - ``where``: name of the caller, for errors.
-    - ``paths``: the files.
-    - ``expected_sizes``: see :class:`DetectionDataset`.
+    The arguments are those of :class:`DetectionDataset`.
     """
 
     def __init__(self, where: str, paths: Sequence[str] = (), expected_sizes: Optional[Sequence[tuple]] = None):
@@ -143,13 +141,7 @@ class FractionDataset(DetectionDataset):
 
 
 class ClassificationDataset(LabelledImages):
-    """Images with one class each, with the items of :func:`gluonops.data.classification`.
-
-    - ``where``: name of the caller, for errors.
-    - ``classes``: names of the classes.
-    - ``labels``: class ids.
-    - ``paths``: the image files.
-    """
+    """Images with one class each, with the items of :func:`gluonops.data.classification`; ``labels`` are class ids."""
 
     def __init__(self, where: str, classes: Sequence[str], labels: Sequence[int], paths: Sequence[str] = ()):
         super().__init__(where, paths)

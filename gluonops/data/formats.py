@@ -10,26 +10,17 @@ __all__ = ["FORMATS", "Format", "format_names"]
 
 
 class Format(NamedTuple):
-    """A format of data sets.
-
-    - ``name``: name that users pass.
-    - ``task``: "detection" or "classification"; what the data set is for.
-    - ``reader``: ``module:name`` of a callable in ``gluonops.data.datasets``. It takes ``(root, split, **options)`` and
-      returns the data set. If ``rooted`` is False, it takes ``(split=split, **options)``.
-    - ``root``: description of the root, for the documentation.
-    - ``rooted``: whether the user passes a root. If not, the data is part of a package.
-    - ``classes``: whether the option ``classes`` is allowed. If not, the classes are fixed.
-    - ``marks``: what of it tells that a folder has this layout: patterns of paths in the folder.
-    - ``ending``: how the name of a file ends that may be in the place of the folder.
-    """
-    name: str
-    task: str
+    """A format of data sets."""
+    name: str              # that users pass
+    task: str              # what it is for: "detection" or "classification"
+    # ``module:name`` of a callable in ``gluonops.data.datasets``. It takes ``(root, split, **options)`` and returns the
+    # data set. If ``rooted`` is False, it takes ``(split=split, **options)``.
     reader: str
-    root: str
-    rooted: bool = True
-    classes: bool = True
-    marks: tuple = ()
-    ending: str = ""
+    root: str              # description of the root, for the documentation
+    rooted: bool = True    # whether the user passes a root. If not, the data is part of a package.
+    classes: bool = True   # whether the option ``classes`` is allowed. If not, the classes are fixed.
+    marks: tuple = ()      # what of it tells that a folder has this layout: patterns of paths in the folder
+    ending: str = ""       # how the name of a file ends that may be in the place of the folder
 
 
 RECORD_FILES = "a folder with `train.rec` and `val.rec` in MXNet's RecordIO format, or one `.rec` file"
@@ -55,11 +46,5 @@ FORMATS = (
 
 
 def format_names(task: str) -> tuple:
-    """The names that :func:`gluonops.data.detection` or ``classification`` takes. The scripts' default is the first.
-
-    Parameters
-    ----------
-    task : {"detection", "classification"}
-        What the data sets are for.
-    """
+    """The names that ``detection`` or ``classification``, the task, takes. The scripts' default is the first."""
     return tuple(entry.name for entry in FORMATS if entry.task == task)

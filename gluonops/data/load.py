@@ -21,13 +21,16 @@ Path = Union[str, os.PathLike]
 def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> DetectionDataset:
     """A data set for detection. All labels are checked before the function returns.
 
+    An OpError if there is no such data set, a folder or file is missing, a label is malformed (the message gives its
+    file and line), or a package is not installed.
+
     Parameters
     ----------
     name : {"digits", "voc", "coco", "yolo", "rec"}
         Name of the format.
 
         - ``digits``: scenes composed of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`.
-        - ``voc``, ``coco``: folders in the layout of these data sets. gluoncv reads them.
+        - ``voc``, ``coco``: folders in the layout of these data sets.
         - ``yolo``: a folder in the layout of Darknet, with a text file per image.
         - ``rec``: MXNet's RecordIO.
 
@@ -39,29 +42,16 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
     **options
         Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
         ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
-
-    Raises
-    ------
-    OpError
-        There is no such data set, a folder or file is missing, a label is malformed (the message gives its file and
-        line), or a package is not installed.
     """
-    where = "data.detection"
-    entry = _find("detection", name, split, where)
-    if not entry.rooted and root is not None:
-        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
-                      "Leave root out, or choose another data set")
-    if not entry.classes and "classes" in options:
-        raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
-    if entry.rooted and root is None:
-        raise OpError(where, f"{name} needs a root, the folder of the data set", "Pass root")
-    return _read(entry, root, split, options)
+    return _load("detection", name, root, split, options)
 
 
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
     """A data set for classification. Its items are (image, class id): uint8 (height, width, channels) and int.
 
-    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`.
+    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`. Its attribute ``classes`` holds
+    the names, and ``labels`` the class id of each image, int32 (N,). An OpError if there is no such data set, a folder
+    or file is missing or malformed, or a package is not installed.
 
     Parameters
     ----------
@@ -72,36 +62,19 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         - ``mnist``: a folder with the four files of MNIST.
         - ``folder``: a folder of images per class, see :class:`gluonops.data.ImageFolder`.
         - ``rec``: MXNet's RecordIO, see :mod:`gluonops.data.datasets.records`.
-    root : str or os.PathLike
-        Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
-    split : {"train", "val"}, default "train"
-        Images for training, or held-out images.
+    root, split
+        As in :func:`detection`.
     **options
         For ``digits`` and ``mnist``: ``size`` and ``seed`` of :func:`gluonops.data.digits`. For ``folder`` and
         ``rec``: ``classes``, a sequence of names, or a file with one name per line.
-
-    Returns
-    -------
-    gluon.data.Dataset
-        Its attribute ``classes`` holds the names. Its attribute ``labels`` holds the class id of each image, int32
-        (N,).
-
-    Raises
-    ------
-    OpError
-        There is no such data set, a folder or file is missing or malformed, or a package is not installed.
     """
-    where = "data.classification"
-    entry = _find("classification", name, split, where)
-    if entry.rooted and root is None:
-        raise OpError(where, f"{name} got no root", "Pass the folder of the data set")
-    if not entry.rooted and root is not None:
-        raise OpError(where, f"{name} got a root", "Leave root out: digits are part of scikit-learn")
-    return _read(entry, root, split, options)
+    return _load("classification", name, root, split, options)
 
 
 def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Format:
     """The format of a data set, as the layout of its folder tells it. Its ``name`` is what the other functions take.
+
+    An OpError if there is no such folder, no format has its layout, or the format is for the other task.
 
     Parameters
     ----------
@@ -109,11 +82,6 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
         The folder; or a .rec file, or one of Darknet's .data files. None: the digits, which are part of scikit-learn.
     task : {"detection", "classification"}, optional
         What the data set shall be for. By default what its labels are for.
-
-    Raises
-    ------
-    OpError
-        There is no such folder, no format has its layout, or the format is for the other task.
     """
     where = "data.recognize"
     entries = [entry for entry in formats.FORMATS if task in (None, entry.task)]
@@ -146,22 +114,25 @@ def _has_layout(entry: formats.Format, path: str) -> bool:
     return any(glob.glob(os.path.join(glob.escape(path), mark)) for mark in entry.marks)
 
 
-def _find(task: str, name: str, split: str, where: str) -> formats.Format:
-    """The format with a name; an OpError if the task has no such format, or data sets have no such split."""
+def _load(task: str, name: str, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
+    where = f"data.{task}"
     found = [entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)]
     if not found:
         raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
                       "Choose one of them")
     if split not in SPLITS:
         raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
-    return found[0]
-
-
-def _read(entry: formats.Format, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
-    reader = _reader(entry)
+    entry, = found
+    if not entry.rooted and root is not None:
+        raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
+                      "Leave root out, or choose another data set")
+    if not entry.classes and "classes" in options:
+        raise OpError(where, f"{name} got classes; they are always the ten digits", "Leave classes out")
     if not entry.rooted:
-        return reader(split=split, **options)
-    return reader(os.path.expanduser(os.fspath(root)), split, **options)
+        return _reader(entry)(split=split, **options)
+    if root is None:
+        raise OpError(where, f"{name} needs a root, the folder of the data set", "Pass root")
+    return _reader(entry)(os.path.expanduser(os.fspath(root)), split, **options)
 
 
 def _reader(entry: formats.Format) -> Callable:

@@ -18,6 +18,8 @@
 - :mod:`~gluonops.train.fitting`, :mod:`~gluonops.train.graphs`: a short loop for small data; exported nets to cut
 - :mod:`~gluonops.train.options`, :mod:`~gluonops.train.interrupting`: a script's command line, errors and Ctrl-C
 
+What cannot be done, such as an argument out of range or a file that cannot be written, is an OpError that says why.
+
 tqdm, matplotlib, gluoncv, pycocotools and tensorboardX are imported by the functions that need them.
 """
 # ruff: noqa: F403  (each module lists its public names)

@@ -35,7 +35,7 @@ WHERE = "train.checkpoint"
 
 def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
                     name: str = "last") -> pathlib.Path | None:
-    """The checkpoint that ``--resume`` means.
+    """The checkpoint that ``--resume`` means. None if there is nothing to resume.
 
     Parameters
     ----------
@@ -45,11 +45,6 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
         ``auto``: the last checkpoint in ``out``, if there is one. Otherwise the file.
     name : {"last", "pretraining"}, default "last"
         Which part of the run is asked for; a file called ``pretraining.checkpoint`` belongs to the pretraining.
-
-    Returns
-    -------
-    pathlib.Path
-        None if there is nothing to resume.
     """
     if resume is None:
         return None
@@ -74,7 +69,7 @@ def _order(path):
 
 def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                     train_state: Mapping[str, Any], average: ParameterAverage | None = None) -> None:
-    """Write a checkpoint.
+    """Write a checkpoint. An OpError if it cannot be written: the old file is unchanged then.
 
     Parameters
     ----------
@@ -88,11 +83,6 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
         JSON: epoch, batch, options, history, ...
     average : ParameterAverage, optional
         Average of the net.
-
-    Raises
-    ------
-    OpError
-        The file cannot be written. The old one is unchanged.
     """
     tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
     names = {parameter.name: name for name, parameter in _named(blocks).items()}
@@ -114,21 +104,9 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
 
 
 def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], dict[str, Any]]:
-    """Read a checkpoint, so that its options can be looked at before a net is built.
+    """(tensors, train_state) of a checkpoint, so that its options can be looked at before a net is built.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-
-    Returns
-    -------
-    tensors : dict of str to NDArray
-    train_state : dict
-
-    Raises
-    ------
-    OpError
-        The file is no checkpoint, or of a newer format.
+    An OpError if the file is no checkpoint, or of a newer format.
     """
     remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
     tensors = load_arrays(WHERE, path, remedy)
@@ -149,10 +127,7 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
 def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
     """The tensors, by name, of a file that ``net.save_parameters`` wrote.
 
-    Raises
-    ------
-    OpError
-        The file cannot be read, or has tensors without names.
+    An OpError if the file cannot be read, or has tensors without names.
     """
     return load_arrays(WHERE, path, "Name a file that net.save_parameters wrote")
 
@@ -160,19 +135,9 @@ def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
 def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],
                        blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                        average: ParameterAverage | None = None) -> None:
-    """Put what :func:`read_checkpoint` returned into the blocks and the trainer, whose parameters are initialized.
+    """Put what :func:`read_checkpoint` returned into blocks and a trainer, as :func:`save_checkpoint` takes them.
 
-    Parameters
-    ----------
-    tensors, train_state
-        From :func:`read_checkpoint`.
-    blocks, trainer, average
-        As :func:`save_checkpoint` takes them.
-
-    Raises
-    ------
-    OpError
-        The checkpoint is of another net, or has no average.
+    The parameters are initialized. An OpError if the checkpoint is of another net, or has no average.
     """
     parameters_by_name = _named(blocks)
     _check_tensors(tensors, "param:", parameters_by_name)
@@ -188,23 +153,19 @@ def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mappin
 
 def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: str | os.PathLike,
                 leave: str | None = None) -> None:
-    """Put tensors into a net whose parameters have the same names and shapes.
+    """Put tensors into an initialized net whose parameters have the same names and shapes.
+
+    An OpError if a tensor is missing or has another shape.
 
     Parameters
     ----------
     tensors : mapping of str to NDArray
         By the parameters' places in the net: those of :func:`read_parameters`, or of :func:`net_tensors`.
     net : gluon.Block
-        Initialized.
     path : str or os.PathLike
         The file, for errors.
     leave : str, optional
         The place of a block that is left as it is.
-
-    Raises
-    ------
-    OpError
-        A tensor is missing or has another shape.
     """
     for name, parameter in net._collect_params_with_prefix().items():
         if leave is not None and name.startswith(f"{leave}."):

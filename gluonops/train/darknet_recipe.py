@@ -22,7 +22,7 @@ from .metrics import accuracy, evaluate_detector
 from .plan import updates_per_epoch
 from .schedules import Schedule, darknet_schedule
 
-__all__ = ["LaterSchedule", "darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
+__all__ = ["darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
            "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers", "shorten_cfg"]
 
 FIRST_LAYERS = re.compile(r"\.conv\.(\d+)$")   # a file of Darknet's first layers, such as darknet19_448.conv.23
@@ -34,15 +34,8 @@ MOST_DETECTIONS = 100  # further detections of an image are not measured
 def darknet_augment(options: TrainingOptions) -> data.Augment:
     """How the training images of a cfg change.
 
-    Parameters
-    ----------
-    options : TrainingOptions
-
-    Returns
-    -------
-    Augment
-        :class:`gluonops.data.Turn` for classifiers, :class:`gluonops.data.Crop` for AlexeyAB's detectors, else
-        :class:`gluonops.data.Augment` itself.
+    :class:`gluonops.data.Turn` for classifiers, :class:`gluonops.data.Crop` for AlexeyAB's detectors, else
+    :class:`gluonops.data.Augment` itself.
     """
     common = {"flip": 0.5 if options.flip else 0, "hue": options.hue, "saturation": options.saturation,
               "exposure": options.exposure}
@@ -61,19 +54,9 @@ def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
 
 
 def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list | None:
-    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit. None for ``[detection]``, without any.
+    """Anchors of a data set, by k-means, as many as a cfg has. None for ``[detection]``, without any.
 
-    Parameters
-    ----------
-    cfg : str or os.PathLike
-    dataset : gluonops.data.DetectionDataset
-    seed : int, default 0
-        Seed of k-means.
-
-    Returns
-    -------
-    list, optional
-        Pairs of a width and a height, in pixels for ``[yolo]``, in cells for ``[region]``.
+    They are pairs of a width and a height, in the cfg's unit: pixels for ``[yolo]``, cells for ``[region]``.
     """
     size = read_training(cfg).size
     head = read_cfg(cfg)[-1]
@@ -104,7 +87,7 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
     """(epochs, times that an epoch shows each image) of a run up to ``max_batches`` updates.
 
     An epoch has about 100 updates or more, or as many as the run has. The last epoch is not cut short, so the run may
-    have some more.
+    have some more. An OpError if the cfg does not say how long it is trained, or the net has been trained so long.
 
     Parameters
     ----------
@@ -115,11 +98,6 @@ def darknet_epochs(options: TrainingOptions, images: int, seen: int = 0,
         Number of images that the net has been trained on.
     workers : Workers, optional
         Workers of the job. Each of them takes the batch of the cfg.
-
-    Raises
-    ------
-    OpError
-        The cfg does not say how long it is trained, or the net has been trained so long.
     """
     where = "train.darknet_epochs"
     if not options.max_batches:
@@ -140,18 +118,7 @@ def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: Trainin
                    classes: Sequence[str], threads: int = 0) -> Callable[[], dict[str, float]]:
     """A function that measures a net: the summary of :class:`gluonops.train.DetectionMetrics`, or ``accuracy``.
 
-    Parameters
-    ----------
-    net : DarknetNet
-        Initialized.
-    images : gluon.data.Dataset
-        Held out. They are letterboxed or stretched, as ``net.preprocessing`` says.
-    options : TrainingOptions
-    device : mxnet.Context
-    classes : sequence of str
-        Names of the classes.
-    threads : int, default 0
-        Threads that read images ahead.
+    The held-out ``images`` are letterboxed or stretched, as ``net.preprocessing`` says. ``threads`` read them ahead.
     """
     stretched = net.preprocessing["resize"] == "stretch"
     fitted = data.Stretched(images, options.size) if stretched else data.Letterboxed(images, options.size)
@@ -177,7 +144,9 @@ def initialize_darknet(net: DarknetNet) -> None:
 
 
 def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | None = None) -> int:
-    """Load the weights of a Darknet file, or those of its first layers.
+    """Load the weights of a Darknet file, or those of its first layers; returns how many images they have seen.
+
+    That is 0 for first layers, as in Darknet. An OpError if the file cannot be read, or does not fit.
 
     Parameters
     ----------
@@ -187,16 +156,6 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
         ``.weights``, or ``.conv.N``, the first N layers.
     layers : int, optional
         How many layers to load. The default is N, or all of them.
-
-    Returns
-    -------
-    int
-        Number of images that the weights have seen; 0 for first layers, as in Darknet.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or does not fit.
     """
     match = FIRST_LAYERS.search(pathlib.Path(path).name)
     if layers is None and match:
@@ -207,24 +166,6 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
 
 def darknet_schedule_from(cfg: str | os.PathLike, seen: int, workers: Workers | None = None) -> Schedule:
     """The learning rate of a cfg, for a net that has seen so many images. See :func:`darknet_schedule`."""
-    done = seen // _images_per_update(read_training(cfg), workers)
-    return LaterSchedule(darknet_schedule(cfg), done) if done else darknet_schedule(cfg)
-
-
-class LaterSchedule(Schedule):
-    """Another schedule from a later update on: of weights that were trained before.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    start : int
-        Updates that are done.
-    """
-
-    def __init__(self, schedule: Schedule, start: int):
-        super().__init__(schedule.base_lr)
-        self.schedule, self.start = schedule, start
-
-    def rate(self, num_update: int) -> float:
-        """The other schedule's rate of update ``start + num_update``."""
-        return self.schedule(self.start + num_update)
+    rates = darknet_schedule(cfg)
+    rates.start = seen // _images_per_update(read_training(cfg), workers)
+    return rates

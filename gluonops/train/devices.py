@@ -19,15 +19,8 @@ KVSTORES = ("device", "local", "dist_sync", "dist_async")
 def devices(names: str = "cpu:0") -> list[mx.Context]:
     """The devices of a list such as ``cpu:0,cpu:1`` or ``gpu:0,gpu:1``. Every batch is split among them.
 
-    Parameters
-    ----------
-    names : str, default "cpu:0"
-        ``cpu`` or ``gpu`` with a number below 1000, separated by commas. A number alone means a GPU.
-
-    Raises
-    ------
-    OpError
-        A name is unknown, is there twice, or there is no such GPU.
+    ``cpu`` or ``gpu`` has a number below 1000, and a number alone means a GPU. An OpError if a name is unknown, is
+    there twice, or there is no such GPU.
     """
     where = "train.devices"
     found = []
@@ -84,6 +77,8 @@ class Workers:
 def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
     """Join the job that this process belongs to, and wait until every worker is there.
 
+    An OpError if the kvstore is unknown, or the process was not started as a worker of a job.
+
     Parameters
     ----------
     kvstore : {"device", "local", "dist_sync", "dist_async"}, default "device"
@@ -91,11 +86,6 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
         MXNet's parameter server; see the page about several machines.
     device_count : int, default 1
         Number of devices of this process.
-
-    Raises
-    ------
-    OpError
-        The kvstore is unknown, or the process was not started as a worker of a job.
     """
     where = "train.join_workers"
     if kvstore not in KVSTORES:

@@ -24,6 +24,8 @@ _locks = {}   # path -> its open file's number; closing the file would give the 
 def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.write") -> None:
     """``save(name)`` under a temporary name, then rename: a crash or a full disk leaves the old file or the new one.
 
+    An OpError if the file cannot be written. The old file is unchanged, and nothing is left beside it.
+
     Parameters
     ----------
     path : str or os.PathLike
@@ -31,33 +33,16 @@ def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "
         Writes the file at the path that it is given.
     where : str
         The caller, for errors.
-
-    Raises
-    ------
-    OpError
-        The file cannot be written. The old file is unchanged, and nothing is left beside it.
     """
     replace(where, {os.fspath(path): save})
 
 
 def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.save_tensors") -> None:
-    """Write a file of tensors, and check it before it replaces the old one.
+    """Write a file of tensors as :func:`write` does, and check it before it replaces the old one.
 
-    MXNet does not check whether closing a file succeeds. If the last block found no room on the disk, the file is cut
-    short without an error. The names come last, so the check fails wherever the file was cut.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-    save : callable
-        Writes the file with ``mx.nd.save``, as ``net.save_parameters`` does.
-    where : str
-        The caller, for errors.
-
-    Raises
-    ------
-    OpError
-        The file cannot be written. The old file is unchanged.
+    ``save`` writes with ``mx.nd.save``, as ``net.save_parameters`` does. MXNet does not check whether closing a file
+    succeeds. If the last block found no room on the disk, the file is cut short without an error. The names come last,
+    so the check fails wherever the file was cut.
     """
     def save_and_check(name):
         save(name)
@@ -69,10 +54,7 @@ def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: 
 def make_folder(path: str | os.PathLike, where: str = "train.make_folder") -> pathlib.Path:
     """Make the folder for the results, and its parents, and see that files can be written there.
 
-    Raises
-    ------
-    OpError
-        There is a file of this name, or no permission, or the file system is read-only.
+    An OpError if there is a file of this name, or no permission, or the file system is read-only.
     """
     check_name(where, path)
     path = pathlib.Path(path)
@@ -91,12 +73,8 @@ def lock_folder(path: str | os.PathLike, where: str = "train.lock_folder") -> No
 
     The file ``.run.lock`` in it says who has it. It stays there, and means nothing when that process has ended.
 
-    On a file system without locks, that file alone tells: it keeps the processes of one machine apart.
-
-    Raises
-    ------
-    OpError
-        Another process has the folder; the message says which. Or the file cannot be written.
+    On a file system without locks, that file alone tells: it keeps the processes of one machine apart. An OpError if
+    another process has the folder; the message says which; or if the file cannot be written.
     """
     name = os.path.join(os.path.realpath(path), LOCK)
     if name in _locks:

@@ -3,14 +3,12 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 from collections.abc import Mapping
 
 import mxnet as mx
 
-from ..core.arrays import load_arrays
 from ..core.errors import OpError
-from ..export.files import check_digest, read_graph
+from ..export.files import load
 
 __all__ = ["cut_symbol", "fits", "keep_statistics", "load_module"]
 
@@ -18,47 +16,21 @@ Arrays = Mapping[str, mx.nd.NDArray]
 
 
 def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbol, Arrays, Arrays]:
-    """(symbol, arguments, auxiliary states) of an exported net.
+    """(symbol, arguments, auxiliary states) of an exported net: of ``prefix-symbol.json`` and ``prefix-0000.params``.
 
-    Parameters
-    ----------
-    prefix : str or os.PathLike
-        Path of the files, without ``-symbol.json``.
-    epoch : int, default 0
-        Number of the file with the parameters.
-
-    Raises
-    ------
-    OpError
-        A file is missing or damaged.
+    ``epoch`` is the number in the second name. An OpError if a file is missing or damaged.
     """
-    where, prefix = "train.load_module", os.fspath(prefix)
-    paths = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
-    for path in paths:
-        if not pathlib.Path(path).is_file():
-            raise OpError(where, f"there is no file {path}",
-                          "Pass the path of an exported net, without -symbol.json, as --prefix")
-    graph = read_graph(where, paths[0])
-    tagged = load_arrays(where, paths[1], "Export it again")
-    check_digest(where, graph, {name[4:]: value for name, value in tagged.items()}, epoch, paths[1])
-    arguments, states = ({name[4:]: value for name, value in tagged.items() if name.startswith(tag)}
-                         for tag in ("arg:", "aux:"))
-    return graph.symbol(), arguments, states
+    graph, values, _ = load("train.load_module", os.fspath(prefix), epoch)
+    symbol = graph.symbol()
+    arguments, states = ({name: values[name] for name in names if name in values}
+                         for names in (symbol.list_arguments(), symbol.list_auxiliary_states()))
+    return symbol, arguments, states
 
 
 def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol:
-    """The graph up to an inner output.
+    """The graph up to its output ``layer``; by default up to the input of the last fully connected layer.
 
-    Parameters
-    ----------
-    symbol : mxnet.sym.Symbol
-    layer : str, optional
-        Name of the output; by default the input of the last fully connected layer.
-
-    Raises
-    ------
-    OpError
-        There is no such output, or no fully connected layer.
+    An OpError if there is no such output, or no fully connected layer.
     """
     where, internals = "train.cut_symbol", symbol.get_internals()
     if layer is None:

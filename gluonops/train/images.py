@@ -35,10 +35,11 @@ class Classification(collections.namedtuple("Classification", "training validati
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                          size: int = 28, seed: int = 0) -> Classification:
-    """A data set for classification, in three parts.
+    """A data set for classification, in three parts. Its items are (uint8 (H, W, C), label).
 
-    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files
-    are checked here, by their headers: now, not after an epoch.
+    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files are
+    checked here, by their headers: now, not after an epoch. An OpError if a class is unknown, a part has too few
+    images, or a file does not fit.
 
     Parameters
     ----------
@@ -50,16 +51,6 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
         Height and width of the net's input.
     seed : int, default 0
         Seed of the choice of the tenth.
-
-    Returns
-    -------
-    Classification
-        Its data sets have items (uint8 (H, W, C), label).
-
-    Raises
-    ------
-    OpError
-        A class is unknown, a part has too few images, or a file does not fit.
     """
     where = "train.classification_parts"
     check_root(root, where)
@@ -90,6 +81,9 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
                     hard: bool = False) -> tuple[data.DetectionDataset, data.DetectionDataset]:
     """(training, validation): data sets for detection with the same classes. Their files are checked here.
 
+    An OpError if a file is missing or malformed, a label does not fit its image, or the classes do not fit the data
+    set.
+
     Parameters
     ----------
     name, root
@@ -101,11 +95,6 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
         Height and width of the net's input.
     seed, count, hard
         Of scenes of digits: their seed, how many to train on and to validate on, and whether they are hard to read.
-
-    Raises
-    ------
-    OpError
-        A file is missing or malformed, a label does not fit its image, or the classes do not fit the data set.
     """
     where = "train.detection_parts"
     check_root(root, where)
@@ -141,7 +130,9 @@ def detection_split(name: str, root: str | os.PathLike, split: str, classes: Seq
 
 def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
                  cfg: str | os.PathLike | None = None) -> list | str | None:
-    """The anchors that ``--anchors`` means.
+    """The anchors that ``--anchors`` means: pairs of a width and a height in cells, or the name of published ones.
+
+    None means those of the cfg. An OpError if the words are none of these.
 
     Parameters
     ----------
@@ -157,16 +148,6 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
         Seed of k-means.
     cfg : str or os.PathLike, optional
         A Darknet cfg, whose number of anchors and size of cells count.
-
-    Returns
-    -------
-    list, str or None
-        Pairs of a width and a height in cells, the name of published ones, or None for those of the cfg.
-
-    Raises
-    ------
-    OpError
-        The words are none of these.
     """
     words = list(words)
     if words == ["cfg"] and cfg:
@@ -199,12 +180,7 @@ def _fewest_anchors(dataset, size, seed):
 def default_augment(name: str, flip: float = 0) -> data.Augment:
     """How training images of a format change: as in Darknet; digits keep their colours and move less.
 
-    Parameters
-    ----------
-    name : str
-        Name of a format of data sets.
-    flip : float, default 0
-        Probability of mirroring an image.
+    ``flip`` is the probability of mirroring an image.
     """
     if name in OF_DIGITS:
         return data.Augment(jitter=0.1, scale=(0.9, 1.15), flip=flip, hue=0, saturation=1, exposure=1)

@@ -20,24 +20,16 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
              device: mx.Context | None = None) -> LoadedDetector | LoadedClassifier:
     """Load a net from exported files, or from a Darknet cfg and its weights, as :func:`gluonops.export.load` does.
 
+    An OpError if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
+    :func:`evaluate_detector` prepares.
+
     Parameters
     ----------
-    path : str or os.PathLike
-        Path of the exported files, without ``-symbol.json``, or of an ``.onnx`` file; or a Darknet cfg. A detector gets
-        letterboxed images, also if its cfg is for AlexeyAB's Darknet, which stretches them.
-    weights : str or os.PathLike, optional
-        The weights of a cfg.
-    names : str or sequence of str, optional
-        Names of the classes, or a file with one per line. Exported nets have them; without names, classes have numbers.
+    path, weights, names, device
+        As :func:`gluonops.export.load` takes them. A detector gets letterboxed images, also if its cfg is for
+        AlexeyAB's Darknet, which stretches them.
     threshold : float, default 0.01
         Least probability of a detection. An exported detector has its own threshold, so that this does not change it.
-    device : mxnet.Context, optional
-
-    Raises
-    ------
-    OpError
-        A file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
-        :func:`evaluate_detector` prepares.
     """
     path = os.fspath(path)
     options = {}

@@ -20,27 +20,12 @@ LARGEST = 1e6   # pixels; pycocotools computes areas, which must stay finite
 
 
 def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
-    """Share of the rows whose largest output is the label's.
-
-    Parameters
-    ----------
-    outputs : numpy.ndarray
-        (N, classes).
-    labels : numpy.ndarray
-        (N,).
-    """
+    """Share of the rows of outputs (N, classes) whose largest one is that of the label (N,)."""
     return float((outputs.argmax(1) == labels).mean())
 
 
 def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Counts of (true class, predicted class): int64 (classes, classes).
-
-    Parameters
-    ----------
-    labels, predicted : numpy.ndarray
-        (N,), from 0 to classes - 1.
-    classes : int
-    """
+    """Counts of (true class, predicted class): int64 (classes, classes), of two arrays of numbers from 0."""
     matrix = np.zeros((classes, classes), "int64")
     np.add.at(matrix, (np.asarray(labels, int), np.asarray(predicted, int)), 1)
     return matrix
@@ -49,14 +34,7 @@ def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) ->
 def class_spread(vectors: np.ndarray, labels: np.ndarray) -> float | None:
     """Mean squared distance to the own class's mean, divided by that of the class means from their mean.
 
-    None where the means are one, as that of a single class is.
-
-    Parameters
-    ----------
-    vectors : numpy.ndarray
-        (N, D).
-    labels : numpy.ndarray
-        (N,).
+    Of vectors (N, D) and labels (N,). None where the means are one, as that of a single class is.
     """
     means = np.stack([vectors[labels == label].mean(0) for label in np.unique(labels)])
     within = np.mean([((vectors[labels == label] - mean)**2).sum(1).mean()
@@ -89,17 +67,8 @@ class Verification(NamedTuple):
 def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None:
     """Compare every pair of embeddings, as face verification does. The classes need not have been trained on.
 
-    Parameters
-    ----------
-    vectors : numpy.ndarray
-        (N, D), of any length. Vectors of zeros have the cosine 0 with all others.
-    labels : numpy.ndarray
-        (N,).
-
-    Returns
-    -------
-    Verification or None
-        None if all pairs are of one class, or none is.
+    None if all pairs are of one class, or none is. ``vectors`` (N, D) may have any length: those of zeros have the
+    cosine 0 with all others. ``labels`` are (N,).
     """
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
     first, second = np.triu_indices(len(labels), 1)
@@ -120,11 +89,7 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
 def total(values: Iterable[mx.nd.NDArray], axis: int | None = None) -> mx.nd.NDArray:
     """The sum of arrays on several devices, on the first one's device; nothing waits for it.
 
-    Parameters
-    ----------
-    values : iterable of NDArray
-    axis : int, optional
-        Sum each over this axis only; over all of its elements if left out.
+    Each is summed over ``axis`` only, or over all of its elements.
     """
     sums = [value.sum() if axis is None else value.sum(axis=axis) for value in values]
     return sum(part.as_in_context(sums[0].context) for part in sums)
@@ -137,13 +102,11 @@ class DetectionMetrics:
     ----------
     classes : sequence of str
         Names of the classes.
-    coco : bool, default True
-        Whether to compute COCO's averages, too.
     """
 
-    def __init__(self, classes: Sequence[str], coco: bool = True):
+    def __init__(self, classes: Sequence[str]):
         voc = require("gluoncv.utils.metrics.voc_detection", "train.DetectionMetrics")
-        self.classes, self._coco = list(classes), coco
+        self.classes = list(classes)
         self._metrics = {"mAP": voc.VOCMApMetric(HIT, self.classes), "mAP_voc07": voc.VOC07MApMetric(HIT, self.classes)}
         self._found: list[np.ndarray] = []
         self._labels: list[np.ndarray] = []
@@ -174,10 +137,9 @@ class DetectionMetrics:
         """
         values = {name: self._per_class(metric)[-1] for name, metric in self._metrics.items()}
         values["matched_iou"] = self._matched_iou()
-        if self._coco:
-            # A side is the exponential of an output, and infinite or no number in a net that is far off.
-            finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
-            values.update(coco_average_precision(finite, self._labels, self.classes))
+        # A side is the exponential of an output, and infinite or no number in a net that is far off.
+        finite = [found[~np.isnan(found).any(1)].clip(-LARGEST, LARGEST) for found in self._found]
+        values.update(coco_average_precision(finite, self._labels, self.classes))
         return {name: 0.0 if math.isnan(value) else float(value) for name, value in values.items()}
 
     def per_class(self) -> dict[str, float]:
@@ -243,10 +205,8 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 
     Yields
     ------
-    found : numpy.ndarray
-        (detections, 6): class, score, xmin, ymin, xmax, ymax.
-    label : numpy.ndarray
-        (objects, 6): xmin, ymin, xmax, ymax, class, difficult.
+    found, label : numpy.ndarray
+        As :meth:`DetectionMetrics.update` takes them.
     """
     for images, _, labels, shapes in loader:
         outputs = [array.asnumpy() for array in detector(images.as_in_context(device))]
@@ -261,10 +221,9 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
 
 
 def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,
-                      classes: Sequence[str], coco: bool = True, stretched: bool = False) -> DetectionMetrics:
-    """The metrics of a detector on a data set. The arguments are those of :func:`detections`.
-    """
-    metrics = DetectionMetrics(classes, coco)
+                      classes: Sequence[str], stretched: bool = False) -> DetectionMetrics:
+    """The metrics of a detector on a data set. The arguments are those of :func:`detections`."""
+    metrics = DetectionMetrics(classes)
     for found, label in detections(detector, loader, size, device, stretched):
         metrics.update(found, label)
     return metrics

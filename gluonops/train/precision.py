@@ -34,17 +34,9 @@ BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 
 def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
-    """Raise an OpError for a dtype that MXNet 1.9.1 cannot train with on these devices.
+    """An OpError for a dtype that MXNet 1.9.1 cannot train with on these devices.
 
-    Parameters
-    ----------
-    dtype : {"float32", "bfloat16", "float16"}
-    devices : sequence of mxnet.Context
-
-    Raises
-    ------
-    OpError
-        float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
+    These are float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
     """
     where = "train.check_dtype"
     if dtype not in DTYPES:
@@ -76,16 +68,9 @@ class MixedPrecision:
             scale_losses(trainer)
 
     def lower(self, block: gluon.HybridBlock) -> gluon.HybridBlock:
-        """The block in 16 bits. It has one input, and the parameters of ``block``, with known shapes.
+        """The block in 16 bits; ``block`` itself for float32. The same one for the same block, until :meth:`reset`.
 
-        Parameters
-        ----------
-        block : gluon.HybridBlock
-
-        Returns
-        -------
-        gluon.HybridBlock
-            The same one for the same block, until :meth:`reset`. ``block`` itself for float32.
+        It has one input, and the parameters of ``block``, with known shapes.
         """
         if self.dtype == "float32":
             return block

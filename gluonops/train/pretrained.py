@@ -21,22 +21,10 @@ AUTO, NONE = "auto", "none"   # --pretrained takes them besides paths
 
 
 def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
-    """What ``--pretrained`` means for a net and a data set.
+    """What ``--pretrained`` means for a net and a number of training images: ``auto``, ``none`` or a file.
 
-    Parameters
-    ----------
-    words : str or None
-        ``auto``: the backbone in the package. ``none``: random weights. A file. None: ``auto`` for a small data set, if
-        the package has weights for this net, and else ``none``.
-    net : gluon.Block
-        A detector of :mod:`gluonops.models`, or a :class:`gluonops.models.Classifier`.
-    images : int
-        Number of training images.
-
-    Returns
-    -------
-    str
-        ``auto``, ``none`` or the file.
+    ``auto`` is the backbone in the package, ``none`` random weights. Without ``words`` it is ``auto`` for a small data
+    set, if the package has weights for this net, and else ``none``.
     """
     if words is not None:
         return words
@@ -44,15 +32,7 @@ def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
 
 
 def describe_pretrained(source: str, kept: Sequence[str]) -> str:
-    """A sentence about the weights that were loaded.
-
-    Parameters
-    ----------
-    source : str
-        Source of :func:`pretrained_source`.
-    kept : sequence of str
-        The classes whose rows of the output are kept.
-    """
+    """A sentence about a source that was loaded, and the classes whose rows of the output are kept."""
     if source == AUTO:
         return "The net starts from the backbone in the package; --pretrained none starts from random weights."
     return f"{source} is loaded. The output is kept for {', '.join(kept) or 'no class'}."
@@ -60,10 +40,11 @@ def describe_pretrained(source: str, kept: Sequence[str]) -> str:
 
 def load_pretrained_classifier(net: gluon.Block, path: str | Path,
                                names: str | Path | Sequence[str] | None = None) -> list[str]:
-    """Load weights into a classifier of :func:`gluonops.models.classifier`.
+    """Load weights into a classifier of :func:`gluonops.models.classifier`; returns the classes whose rows are kept.
 
     The rows of the output layer whose class has the same name in the file are reused. The other rows, and an output of
-    another width, stay as they are.
+    another width, stay as they are. An OpError if the file cannot be read, or is of another net, or the names do not
+    fit it.
 
     Parameters
     ----------
@@ -74,29 +55,14 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
         the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line. A checkpoint has them itself.
-
-    Returns
-    -------
-    list of str
-        The classes whose rows were reused.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or is of another net; the names do not fit it.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
-    if path.name == AUTO:
-        return _load_package_backbone(net, names, where)
-    _check_names(path, names, where)
-    known = list(class_names(names, where)) if names else None
-    if path.suffix == ".checkpoint":
-        tensors, train_state = read_checkpoint(path)
-        tensors, known = net_tensors(tensors), train_state["classes"]
-    elif path.suffix == ".weights":
-        tensors = net.darknet_tensors(path, len(known or range(1000)))
-    else:
-        tensors = read_parameters(path)
+    if _is_package_backbone(net, path, names, where):
+        return []
+    tensors, known = _read(path, names, where)
+    if tensors is None:
+        is_darknet = path.suffix == ".weights"
+        tensors = net.darknet_tensors(path, len(known or range(1000))) if is_darknet else read_parameters(path)
     restore_net(tensors, net, path, leave="output")
     if not known or "output.weight" not in tensors:
         return []
@@ -117,53 +83,33 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
 
 def load_pretrained_detector(net: gluon.Block, path: str | Path,
                              names: str | Path | Sequence[str] | None = None) -> list[str]:
-    """Load weights into a detector of :mod:`gluonops.models`: ``yolov2``, ``tiny_yolov2`` or ``region_detector``.
+    """Load weights into a detector of :mod:`gluonops.models`; returns the classes whose rows are kept.
 
-    The output keeps the rows of the classes that have the same name in the file. If it has other classes than the net,
-    the rest of the output starts anew.
+    The net is ``yolov2``, ``tiny_yolov2`` or ``region_detector``. The output keeps the rows of the classes that have
+    the same name in the file. If it has other classes than the net, the rest of the output starts anew. An OpError if
+    the file cannot be read, or is of another net, or the names are missing or do not fit it.
 
     Parameters
     ----------
-    net : gluonops.models.YOLOv2Base
-        Initialized, with known shapes.
+    net, names
+        As in :func:`load_pretrained_classifier`. First layers have no names.
     path : str or os.PathLike
         A ``.checkpoint``, a ``.params`` file of such a net, Darknet's ``.weights``, or the first layers of Darknet
         weights, ``.conv.N``. ``auto``: the backbone in the package.
-    names : str or sequence of str, optional
-        The names of the file's classes, or a file with one per line, such as Darknet's ``data/voc.names``. A
-        checkpoint has them itself, and first layers have none.
-
-    Returns
-    -------
-    list of str
-        The classes whose rows were kept.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or is of another net; the names are missing or do not fit it.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
-    if path.name == AUTO:
-        return _load_package_backbone(net, names, where)
-    _check_names(path, names, where)
+    if _is_package_backbone(net, path, names, where):
+        return []
     if FIRST_LAYERS.search(path.name):
         load_weights(net.backbone, path)
         return []
-    tensors = None
-    if path.suffix == ".checkpoint":
-        tensors, train_state = read_checkpoint(path)
-        tensors, known = net_tensors(tensors), train_state["classes"]
-    elif not names:
+    tensors, known = _read(path, names, where)
+    if known is None:
         raise OpError(where, f"{path} does not hold the names of its classes",
                       "Name them with --pretrained-names, a file such as Darknet's data/voc.names")
-    else:
-        known = class_names(names, where)
-    wanted, known = list(net.classes), list(known)
+    wanted = list(net.classes)
     if known != wanted:
         net.reset_class(known)
-    if path.suffix == ".params":
-        tensors = read_parameters(path)
     if tensors is None:
         net.load_darknet(os.fspath(path))
     else:
@@ -174,17 +120,27 @@ def load_pretrained_detector(net: gluon.Block, path: str | Path,
     return reused
 
 
-def _load_package_backbone(net, names, where):
-    if names:
-        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {AUTO}; expected a file of parameters "
-                      "without names",
-                      "Leave it out: the backbone in the package has no classes")
+def _is_package_backbone(net, path, names, where):
+    """Whether this is what ``path`` means: then it is loaded."""
+    if path.name != AUTO:
+        return False
+    _refuse(names, AUTO, "the backbone in the package has no classes", where)
     net.load_pretrained_backbone()
-    return []
+    return True
 
 
-def _check_names(path, names, where):
-    if names and path.suffix == ".checkpoint":
-        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {path}; expected a file of parameters "
-                      "without names",
-                      "Leave it out: a checkpoint has its classes' names")
+def _read(path, names, where):
+    """(tensors, or None for another file than a checkpoint or ``.params``; names of the classes, or None)"""
+    if path.suffix != ".checkpoint":
+        known = list(class_names(names, where)) if names else None
+        return read_parameters(path) if path.suffix == ".params" else None, known
+    _refuse(names, path, "a checkpoint has its classes' names", where)
+    tensors, train_state = read_checkpoint(path)
+    return net_tensors(tensors), list(train_state["classes"])
+
+
+def _refuse(names, source, why, where):
+    """An OpError if there are names for a source that takes none."""
+    if names:
+        raise OpError(where, f"--pretrained-names is {names} and --pretrained is {source}; expected a file of "
+                      "parameters without names", f"Leave it out: {why}")

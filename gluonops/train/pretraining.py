@@ -21,7 +21,7 @@ from .optimizers import make_trainer
 from .plan import updates_per_epoch
 from .recipe import OBJECT_BATCH, fitted_batch_norm
 from .run import Run
-from .schedules import Cosine
+from .schedules import schedule
 
 __all__ = ["Cutouts", "pretrain_backbone"]
 
@@ -34,12 +34,8 @@ NAME = "pretraining"
 class Cutouts(gluon.data.Dataset):
     """The objects of a data set for detection: (float32 (3, 64, 64), class), at another place in each epoch.
 
-    Parameters
-    ----------
-    dataset : gluonops.data.DetectionDataset
-        Difficult objects are left out.
-    seed : int
-        Seed of where an object lies in its cut-out, and how large it is there.
+    Difficult objects are left out. Where an object lies in its cut-out, and how large it is there, follows from the
+    seed.
     """
 
     def __init__(self, dataset: DetectionDataset, seed: int):
@@ -83,7 +79,9 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     """Train a backbone to classify the objects of a data set for detection.
 
     It is a run of its own: Ctrl-C saves ``out/pretraining.checkpoint`` with parameters, momentum and position, and
-    ``resume="auto"`` continues from it to the numbers of a run without a stop.
+    ``resume="auto"`` continues from it to the numbers of a run without a stop. Returns the share of the objects that
+    were classified correctly while the last epoch trained on them. An OpError if there is no object, or the checkpoint
+    is of another run.
 
     Parameters
     ----------
@@ -96,23 +94,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
         Passes over the objects.
     out : str or os.PathLike
         Folder for the checkpoint.
-    seed : int, default 0
-    threads : int, default 0
-        Threads that read images ahead.
-    resume : str or os.PathLike, optional
-        As in :meth:`Run.resume`.
-    save_every : int, default 0
-        As in :class:`Run`.
-
-    Returns
-    -------
-    float
-        Share of the objects that were classified correctly while the last epoch trained on them.
-
-    Raises
-    ------
-    OpError
-        There is no object, or the checkpoint is of another run.
+    seed, threads, resume, save_every
+        As in :class:`Run`, :meth:`Run.batches` and :meth:`Run.resume`.
     """
     cutouts = Cutouts(dataset, seed)
     if not len(cutouts):
@@ -123,8 +106,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     classifier(mx.nd.zeros((1, 3, SIZE, SIZE), ctx=device))   # fixes the shape of the output
     classifier.hybridize(static_alloc=True)
     updates = epochs * updates_per_epoch(len(cutouts), OBJECT_BATCH)
-    schedule = Cosine(RATE, max(updates, 2), warmup=updates // 10)
-    trainer = make_trainer(classifier.collect_params(), "sgd", schedule, DECAY)
+    rates = schedule("cosine", RATE, max(updates, 2), warmup=updates // 10)
+    trainer = make_trainer(classifier.collect_params(), "sgd", rates, DECAY)
     run = Run(classifier, trainer, len(cutouts), epochs=epochs, batch_size=OBJECT_BATCH, out=out, seed=seed, name=NAME,
               keep_best=False, title=NAME, unit="object", save_every=save_every, data=dataset.fingerprint(),
               extra={"classes": list(classes)})

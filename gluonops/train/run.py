@@ -20,16 +20,15 @@ from ..core.errors import OpError
 from ..data import Batches
 from . import freezing
 from .averaging import ParameterAverage
-from .checking import all_finite, check_options, check_state, diverged
 from .checkpoint import next_order, read_checkpoint, restore_checkpoint, save_checkpoint
 from .devices import Workers, share_parameters
 from .files import lock_folder, make_folder, save_tensors
 from .gradients import Updates
+from .interrupting import Stopping
 from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
 from .progress import Bar, say
 from .reports import EpochTable, EventWriter, ExpectedTime, duration, write_history
-from .stopping import Stopping
 
 __all__ = ["Run"]
 
@@ -168,30 +167,18 @@ class Run:
     # Resuming and saving
 
     def resume(self, checkpoint: str | os.PathLike | None = "auto") -> bool:
-        """Resume from a checkpoint.
+        """Resume from a checkpoint; returns whether there was one.
 
-        Parameters
-        ----------
-        checkpoint : str or os.PathLike, optional
-            The file. ``auto``: the last one in ``out``, if there is one. None: nothing is resumed.
-
-        Returns
-        -------
-        bool
-            Whether there was a checkpoint.
-
-        Raises
-        ------
-        OpError
-            The file is no checkpoint, or belongs to another net, to other options or to other training images.
+        ``auto`` is the last checkpoint in ``out``, if there is one; without a ``checkpoint`` nothing is resumed. An
+        OpError if the file is no checkpoint, or belongs to another net, to other options or to other training images.
         """
         path = self.path if checkpoint == "auto" and self.path.exists() else checkpoint
         if path in (None, "auto"):
             return False
         path = pathlib.Path(path)
         tensors, train_state = read_checkpoint(path)
-        check_state(path, train_state, TRAIN_STATE)
-        check_options(path, train_state, self.options, self.extra["data"])
+        _check_state(path, train_state)
+        self._check_options(path, train_state)
         try:
             restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
         except OpError as error:
@@ -208,7 +195,7 @@ class Run:
         """Write the checkpoint, from the first worker."""
         self._read_losses(0)
         if self.workers.rank == 0:
-            if not all_finite(self.blocks.values()):
+            if not _all_finite(self.blocks.values()):
                 raise self._diverged(f"parameters became NaN or infinite in epoch {self.epoch + 1}")
             train_state = {name: getattr(self, name) for name in TRAIN_STATE}
             train_state.update(self.extra, options=self.options, precision=self.precision.state(), order=self.order)
@@ -362,6 +349,19 @@ class Run:
         self._stopping.agree(0)
         self._stopping.leave(self.path)
 
+    def _check_options(self, path, train_state):
+        """An OpError if a checkpoint is of a run with other options or other training images."""
+        saved = train_state["options"]
+        for key, value in self.options.items():
+            if key in saved and saved[key] != value:   # an older version lacks options, and did without them
+                raise OpError(WHERE, f"{key} is {value!r}; the run in {path} was started with {saved[key]!r}",
+                              "Resume with the options that it was started with")
+        before, data = train_state.get("data"), self.extra["data"]
+        if before is not None and before != data:
+            raise OpError(WHERE, f"the training images or labels (fingerprint {data}) differ from those of the run in "
+                          f"{path} ({before})",
+                          f"Put those back, or start again with --pretrained {path} and another --out")
+
     def _take_files(self, path):
         """Write the files of the run to ``out``, if it is resumed from another folder."""
         best = path.with_name(BEST)
@@ -389,11 +389,34 @@ class Run:
             self._bar.advance(images, {"epoch": self.epoch + 1, **means})
 
     def _diverged(self, what):
-        rate = None if self.workers.update_on_servers else self.trainer   # there the servers have the rate
-        return diverged(what, rate, self.path)
+        """The error of a run that diverged."""
+        remedy = "Lower --lr or raise --warmup"
+        if not self.workers.update_on_servers:   # there the servers have the rate
+            scheduler = self.trainer.optimizer.lr_scheduler
+            base = scheduler.base_lr if scheduler else self.trainer.learning_rate
+            what += f"; the learning rate is {self.trainer.learning_rate:.3g}"
+            remedy = f"Lower --lr, for instance to {base / 10:.2g}, or raise --warmup"
+        kept = f"; {self.path} is from before" if self.path.exists() else ""
+        return OpError(WHERE, what, remedy + kept)
 
     def _means(self):
         counts = {name: self.sums[self.means_over[name]] if name in self.means_over else self.measured
                   for name in self.sums}
         return {name: total / max(1, counts[name]) for name, total in self.sums.items()
                 if name not in self.means_over.values()}
+
+
+def _check_state(path, train_state):
+    """An OpError if a checkpoint does not say where its run stood."""
+    expected = {**TRAIN_STATE, "updates": int, "counts": dict, "options": dict}
+    missing = [name for name, kind in expected.items() if not isinstance(train_state.get(name), kind)]
+    if missing:
+        raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}, or it is damaged",
+                      "Resume from another checkpoint, or start from the beginning")
+
+
+def _all_finite(blocks):
+    """Whether no parameter is NaN or infinite. A last update can make it so although the loss before was finite."""
+    arrays = [parameter._reduce() for block in blocks for parameter in block._collect_params_with_prefix().values()]
+    arrays = [array for array in arrays if array.dtype == np.float32]
+    return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())

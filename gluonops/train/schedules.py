@@ -8,9 +8,9 @@ Loshchilov and Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts" (2
 """
 from __future__ import annotations
 
+import inspect
 import math
 import os
-from collections.abc import Sequence
 
 import mxnet as mx
 import numpy as np
@@ -18,343 +18,180 @@ import numpy as np
 from ..core.errors import OpError
 from ..darknet.cfg import read_cfg
 
-__all__ = ["SCHEDULES", "Constant", "Cosine", "Exponential", "Polynomial", "Random", "Schedule", "Sigmoid", "Step",
-           "Steps", "WarmRestarts", "darknet_schedule", "schedule"]
+__all__ = ["SCHEDULES", "Schedule", "darknet_schedule", "schedule"]
 
 WHERE = "train.schedule"
+# The least value of a number, in words.
+LEAST = {"learning_rate": (0, "a number from 0"), "warmup": (0, "a number of updates from 0"),
+         "warmup_power": (0, "a number from 0"), "total": (1, "a number of updates from 1"),
+         "cycle": (1, "a number of updates from 1"), "factor": (1, "a number from 1"),
+         "step": (1, "a number of updates from 1")}
 
 
 class Schedule(mx.lr_scheduler.LRScheduler):
-    """A learning rate with a warm-up. A subclass supplies :meth:`rate`.
+    """A learning rate with a warm-up, as :func:`schedule` makes it.
 
     Parameters
     ----------
-    learning_rate : float
-        The base rate, from 0.
-    warmup : int, default 0
-        Number of updates in which the rate rises from 0; Darknet's ``burn_in``.
-    warmup_power : float, default 1
-        The rate of update n of the warm-up is ``learning_rate * (n / warmup) ** warmup_power``. 1 is a straight line;
-        Darknet's default is 4.
+    name, learning_rate, warmup, warmup_power, **options
+        As in :func:`schedule`, without options that are left out.
+
+    Attributes
+    ----------
+    start : int
+        Updates that were made before the first one: of weights that were trained before.
     """
 
-    def __init__(self, learning_rate: float, warmup: int = 0, warmup_power: float = 1):
-        _check("learning_rate", learning_rate, learning_rate >= 0, "a number from 0")
-        _check("warmup", warmup, warmup >= 0, "a number of updates from 0")
-        _check("warmup_power", warmup_power, warmup_power >= 0, "a number from 0")
+    def __init__(self, name: str, learning_rate: float, warmup: int = 0, warmup_power: float = 1, **options):
+        numbers = {"learning_rate": learning_rate, "warmup": warmup, "warmup_power": warmup_power, **options}
+        for option, (least, expected) in LEAST.items():
+            if option in numbers:
+                _check(option, numbers[option], numbers[option] >= least, expected)
+        if name == "steps":
+            steps, scales = options["steps"], options.setdefault("scales", [0.1] * len(options["steps"]))
+            _check("steps", steps, list(steps) == sorted(steps), "increasing numbers of updates")
+            _check("scales", scales, len(scales) == len(steps), f"{len(steps)} numbers, one per step")
         super().__init__(base_lr=learning_rate)
-        self.warmup, self.warmup_power = warmup, warmup_power
+        self.name, self.warmup, self.warmup_power, self.options, self.start = name, warmup, warmup_power, options, 0
 
     def __call__(self, num_update: int) -> float:
         """The learning rate of update ``num_update``."""
-        if num_update < self.warmup:
-            return self.base_lr * (num_update / self.warmup) ** self.warmup_power
-        return self.rate(num_update)
-
-    def rate(self, num_update: int) -> float:
-        """The learning rate after the warm-up."""
-        raise NotImplementedError
+        update = self.start + num_update
+        if update < self.warmup:
+            return self.base_lr * (update / self.warmup) ** self.warmup_power
+        return SCHEDULES[self.name](self, update, **self.options)
 
 
-class Constant(Schedule):
-    """The same rate always. See :class:`Schedule` for the parameters."""
-
-    def rate(self, num_update: int) -> float:
-        """The base rate."""
-        return self.base_lr
+def _constant(own, update):
+    return own.base_lr
 
 
-class Cosine(Schedule):
-    """Falls along half a cosine to ``final`` at update ``total``, and stays there.
-
-    Parameters
-    ----------
-    learning_rate : float
-    total : int
-        Number of updates of the run.
-    final : float, default 0
-    warmup, warmup_power
-        As in :class:`Schedule`. The cosine starts after the warm-up.
-    """
-
-    def __init__(self, learning_rate: float, total: int, final: float = 0, warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        _check("total", total, total > 0, "a number of updates from 1")
-        self.total, self.final = max(total, warmup + 1), final
-
-    def rate(self, num_update: int) -> float:
-        """The rate between the base rate and ``final``."""
-        if num_update > self.total:
-            return self.final
-        share = (num_update - self.warmup) / (self.total - self.warmup)
-        return self.final + (self.base_lr - self.final) * (1 + math.cos(math.pi * share)) / 2
+def _cosine(own, update, total, final=0):
+    total = max(total, own.warmup + 1)
+    if update > total:
+        return final
+    return _half_cosine(own.base_lr, final, (update - own.warmup) / (total - own.warmup))
 
 
-class WarmRestarts(Schedule):
-    """``sgdr``: cosines from the base rate to ``final``, one after the other.
-
-    Parameters
-    ----------
-    learning_rate : float
-    cycle : int
-        Number of updates of the first cosine.
-    factor : int, default 2
-        Each cosine is this many times as long as the one before.
-    final : float, default 0
-        Darknet's ``learning_rate_min``.
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, cycle: int, factor: int = 2, final: float = 0, warmup: int = 0,
-                 warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        _check("cycle", cycle, cycle > 0, "a number of updates from 1")
-        _check("factor", factor, factor >= 1, "a number from 1")
-        self.cycle, self.factor, self.final = cycle, factor, final
-
-    def rate(self, num_update: int) -> float:
-        """The rate of the cosine that the update is in."""
-        start, length = 0, self.cycle
-        while start + length < num_update:
-            start += length
-            length *= self.factor
-        share = (num_update - start) / length
-        return self.final + (self.base_lr - self.final) * (1 + math.cos(math.pi * share)) / 2
+def _half_cosine(first, last, share):
+    """The value between ``first`` and ``last`` when this share of the way is done."""
+    return last + (first - last) * (1 + math.cos(math.pi * share)) / 2
 
 
-class Step(Schedule):
-    """Is multiplied by ``scale`` every ``step`` updates.
-
-    Parameters
-    ----------
-    learning_rate : float
-    step : int
-    scale : float
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, step: int, scale: float, warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        _check("step", step, step > 0, "a number of updates from 1")
-        self.step, self.scale = step, scale
-
-    def rate(self, num_update: int) -> float:
-        """The base rate times a power of ``scale``."""
-        return self.base_lr * self.scale ** (num_update // self.step)
+def _sgdr(own, update, cycle, factor=2, final=0):
+    start, length = 0, cycle
+    while start + length < update:
+        start += length
+        length *= factor
+    return _half_cosine(own.base_lr, final, (update - start) / length)
 
 
-class Steps(Schedule):
-    """Is multiplied by one of ``scales`` at each of ``steps``.
-
-    Parameters
-    ----------
-    learning_rate : float
-    steps : sequence of int
-        Numbers of updates, increasing.
-    scales : sequence of float, optional
-        One for each step; 0.1 if left out.
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, steps: Sequence[int], scales: Sequence[float] | None = None,
-                 warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        self.steps = list(steps)
-        self.scales = [0.1] * len(self.steps) if scales is None else list(scales)
-        _check("steps", self.steps, self.steps == sorted(self.steps), "increasing numbers of updates")
-        _check("scales", self.scales, len(self.scales) == len(self.steps), f"{len(self.steps)} numbers, one per step")
-
-    def rate(self, num_update: int) -> float:
-        """The base rate times the scales of the steps that are reached."""
-        rate = self.base_lr
-        for step, scale in zip(self.steps, self.scales):
-            if step > num_update:
-                break
-            rate *= scale
-        return rate
+def _step(own, update, step, scale):
+    return own.base_lr * scale ** (update // step)
 
 
-class Polynomial(Schedule):
-    """``poly``: ``learning_rate * (1 - n / total) ** power``.
-
-    Parameters
-    ----------
-    learning_rate : float
-    total : int
-        Darknet's ``max_batches``. The rate is 0 from there on.
-    power : float, default 4
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, total: int, power: float = 4, warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        _check("total", total, total > 0, "a number of updates from 1")
-        self.total, self.power = total, power
-
-    def rate(self, num_update: int) -> float:
-        """A power of the share that is left."""
-        return self.base_lr * max(0, 1 - num_update / self.total) ** self.power
+def _steps(own, update, steps, scales):
+    rate = own.base_lr
+    for step, scale in zip(steps, scales):
+        if step > update:
+            break
+        rate *= scale
+    return rate
 
 
-class Exponential(Schedule):
-    """``exp``: ``learning_rate * gamma ** n``.
-
-    Parameters
-    ----------
-    learning_rate : float
-    gamma : float
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, gamma: float, warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        self.gamma = gamma
-
-    def rate(self, num_update: int) -> float:
-        """The base rate times a power of ``gamma``."""
-        return self.base_lr * self.gamma ** num_update
+def _poly(own, update, total, power=4):
+    return own.base_lr * max(0, 1 - update / total) ** power
 
 
-class Sigmoid(Schedule):
-    """``sig``: ``learning_rate / (1 + exp(gamma * (n - step)))``.
-
-    Parameters
-    ----------
-    learning_rate : float
-    gamma : float
-        Above 0 the rate falls.
-    step : int
-        The update with half of the base rate.
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, gamma: float, step: int, warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        self.gamma, self.step = gamma, step
-
-    def rate(self, num_update: int) -> float:
-        """The base rate times a sigmoid."""
-        exponent = self.gamma * (num_update - self.step)
-        return 0.0 if exponent > 700 else self.base_lr / (1 + math.exp(exponent))   # exp would overflow
+def _exp(own, update, gamma):
+    return own.base_lr * gamma ** update
 
 
-class Random(Schedule):
-    """``random``: ``learning_rate * u ** power`` with ``u`` drawn from 0 to 1 for each update.
-
-    Darknet draws from its global generator. Here the number depends on seed and update only, so that a resumed run has
-    the same rates.
-
-    Parameters
-    ----------
-    learning_rate : float
-    power : float, default 4
-    seed : int, default 0
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    """
-
-    def __init__(self, learning_rate: float, power: float = 4, seed: int = 0, warmup: int = 0, warmup_power: float = 1):
-        super().__init__(learning_rate, warmup, warmup_power)
-        self.power, self.seed = power, seed
-
-    def rate(self, num_update: int) -> float:
-        """The base rate times a power of a random number."""
-        return self.base_lr * np.random.RandomState([self.seed, num_update]).uniform() ** self.power
+def _sig(own, update, gamma, step):
+    exponent = gamma * (update - step)
+    return 0.0 if exponent > 700 else own.base_lr / (1 + math.exp(exponent))   # exp would overflow
 
 
-# The schedules by name: name -> (class, the arguments it takes besides rate and warm-up).
-SCHEDULES = {
-    "constant": (Constant, ()), "cosine": (Cosine, ("total", "final")), "steps": (Steps, ("steps", "scales")),
-    "step": (Step, ("step", "scale")), "poly": (Polynomial, ("total", "power")), "exp": (Exponential, ("gamma",)),
-    "sig": (Sigmoid, ("gamma", "step")), "random": (Random, ("power", "seed")),
-    "sgdr": (WarmRestarts, ("cycle", "factor", "final")),
-}
+def _random(own, update, power=4, seed=0):
+    """Darknet draws from its global generator. Here a resumed run has the same rates."""
+    return own.base_lr * np.random.RandomState([seed, update]).uniform() ** power
+
+
+# The rates after the warm-up, by name: functions of a schedule, the number of the update, and options.
+SCHEDULES = {"constant": _constant, "cosine": _cosine, "steps": _steps, "step": _step, "poly": _poly, "exp": _exp,
+             "sig": _sig, "random": _random, "sgdr": _sgdr}
 
 
 def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmup_power: float = 1,
              **options) -> Schedule:
     """A schedule by name, for a run of ``total`` updates.
 
+    An OpError if there is no such schedule, it takes no such option, or a value is out of range.
+
     Parameters
     ----------
-    name : {"constant", "cosine", "exp", "poly", "random", "sgdr", "sig", "step", "steps"}
-        Darknet's policies have Darknet's names.
-    learning_rate : float
-        The highest rate.
-    total : int
-        Number of updates of the run. Options that are left out follow from it: ``steps`` are 0.6 and 0.85 of it,
-        ``step`` is half and ``cycle`` a seventh of it, and ``gamma`` makes the rate fall to a hundredth.
-    warmup, warmup_power
-        As in :class:`Schedule`.
-    **options
-        Of the schedule's class.
+    name : str
+        The rate of update n after the warm-up, with r for ``learning_rate``. Darknet's policies have Darknet's names:
 
-    Raises
-    ------
-    OpError
-        There is no such schedule, it takes no such option, or a value is out of range.
+        - ``constant``: r.
+        - ``cosine``: half a cosine from r, at the end of the warm-up, to ``final`` (0), where it stays.
+        - ``steps``: r, multiplied by one of ``scales`` (0.1) at each of ``steps``, 0.6 and 0.85 of the updates.
+        - ``step``: r, multiplied by ``scale`` (0.1) every ``step`` updates, which are half of them.
+        - ``poly``: r * (1 - n / total) ** ``power`` (4).
+        - ``exp``: r * ``gamma`` ** n, which falls to a hundredth.
+        - ``sig``: r / (1 + exp(``gamma`` * (n - ``step``))): half of r at ``step``, which is half of the updates.
+        - ``random``: r * u ** ``power`` (4), with u from 0 to 1, which depends on ``seed`` (0) and n only.
+        - ``sgdr``: cosines to ``final`` (0), one after the other; the first has ``cycle`` updates, a seventh of them,
+          and each is ``factor`` (2) times as long as the one before.
+    learning_rate : float
+        The base rate, from 0.
+    total : int
+        Number of updates of the run.
+    warmup : int, default 0
+        Number of updates in which the rate rises from 0; Darknet's ``burn_in``.
+    warmup_power : float, default 1
+        The rate of update n of the warm-up is ``learning_rate * (n / warmup) ** warmup_power``. 1 is a straight line;
+        Darknet's default is 4.
+    **options
+        Those above, in place of the values above.
     """
     if name not in SCHEDULES:
         raise OpError(WHERE, f"there is no schedule {name!r}; there are {', '.join(sorted(SCHEDULES))}",
                       "Choose one of them")
-    kind, takes = SCHEDULES[name]
+    _, _, *takes = inspect.signature(SCHEDULES[name]).parameters
     for option in options:
         if option not in takes:
             raise OpError(WHERE, f"{name} got the option {option}; expected {', '.join(takes) or 'none'}",
                           "Leave it out, or choose another schedule")
-    _check("total", total, total > 0, "a number of updates from 1")
+    _check("total", total, total > 0, LEAST["total"][1])
     defaults = {"total": total, "steps": [max(1, round(share * total)) for share in (0.6, 0.85)],
                 "step": max(1, total // 2), "scale": 0.1, "cycle": max(1, total // 7),
                 "gamma": 10 / total if name == "sig" else 0.01 ** (1 / total)}
     chosen = {option: defaults[option] for option in takes if option in defaults}
-    return kind(learning_rate, **{**chosen, **options}, warmup=warmup, warmup_power=warmup_power)
+    return Schedule(name, learning_rate, warmup, warmup_power, **{**chosen, **options})
+
+
+# What the [net] section of a cfg says of each schedule.
+OF_CFG = {
+    "constant": lambda net: {},
+    "cosine": lambda net: {"total": net.integer("max_batches", low=1)},
+    "steps": lambda net: {"steps": net.integers("steps"), "scales": net.numbers("scales")},
+    "step": lambda net: {"step": net.integer("step", 1, 1), "scale": net.number("scale", 1)},
+    "poly": lambda net: {"total": net.integer("max_batches", low=1), "power": net.number("power", 4)},
+    "exp": lambda net: {"gamma": net.number("gamma", 1)},
+    "sig": lambda net: {"gamma": net.number("gamma", 1), "step": net.integer("step", 1, 1)},
+    "random": lambda net: {"power": net.number("power", 4)},
+    "sgdr": lambda net: {"cycle": net.integer("sgdr_cycle", net.integer("max_batches", low=1), 1),
+                         "factor": net.integer("sgdr_mult", 2, 1), "final": net.number("learning_rate_min", 1e-5)}}
 
 
 def darknet_schedule(cfg: str | os.PathLike) -> Schedule:
-    """The schedule that the ``[net]`` section of a Darknet cfg describes.
-
-    Parameters
-    ----------
-    cfg : str or os.PathLike
-
-    Returns
-    -------
-    Schedule
-        Gives the rate that Darknet uses for an update of the same number.
-
-    Raises
-    ------
-    OpError
-        The file cannot be read, or the policy is unknown.
-    """
+    """The schedule that the ``[net]`` section of a Darknet cfg describes: Darknet's rate for each update."""
     net, *_ = read_cfg(cfg)
-    rate = net.number("learning_rate", 0.001)
-    common = {"warmup": net.integer("burn_in", 0, 0), "warmup_power": net.number("power", 4)}
     policy = net.text("policy", "constant", sorted([*SCHEDULES, "sigmoid"]))
-    if policy == "step":
-        return Step(rate, net.integer("step", 1, 1), net.number("scale", 1), **common)
-    if policy == "steps":
-        return Steps(rate, net.integers("steps"), net.numbers("scales"), **common)
-    if policy == "exp":
-        return Exponential(rate, net.number("gamma", 1), **common)
-    if policy in ("sig", "sigmoid"):   # Darknet's word is the second
-        return Sigmoid(rate, net.number("gamma", 1), net.integer("step", 1, 1), **common)
-    if policy == "poly":
-        return Polynomial(rate, net.integer("max_batches", low=1), net.number("power", 4), **common)
-    if policy == "random":
-        return Random(rate, net.number("power", 4), **common)
-    if policy == "sgdr":
-        return WarmRestarts(rate, net.integer("sgdr_cycle", net.integer("max_batches", low=1), 1),
-                            net.integer("sgdr_mult", 2, 1), net.number("learning_rate_min", 1e-5), **common)
-    if policy == "cosine":
-        return Cosine(rate, net.integer("max_batches", low=1), **common)
-    return Constant(rate, **common)
+    name = "sig" if policy == "sigmoid" else policy   # Darknet's word is the second
+    return Schedule(name, net.number("learning_rate", 0.001), net.integer("burn_in", 0, 0), net.number("power", 4),
+                    **OF_CFG[name](net))
 
 
 def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
@@ -364,15 +201,17 @@ def for_servers(own: Schedule) -> mx.lr_scheduler.LRScheduler:
 
     An OpError if MXNet has no such schedule.
     """
-    common = {"base_lr": own.base_lr, "warmup_steps": own.warmup}
-    is_line = own.warmup == 0 or own.warmup_power == 1
-    if is_line and isinstance(own, Constant):
+    common, options = {"base_lr": own.base_lr, "warmup_steps": own.warmup}, own.options
+    is_known = own.start == 0 and (own.warmup == 0 or own.warmup_power == 1)
+    if is_known and own.name == "constant":
         return mx.lr_scheduler.FactorScheduler(2**31 - 1, 1, **common)
-    if is_line and isinstance(own, Cosine):
-        return mx.lr_scheduler.CosineScheduler(own.total, final_lr=own.final, **common)
-    if is_line and isinstance(own, Steps) and len(set(own.scales)) == 1 and min(own.steps) > 1:
-        return mx.lr_scheduler.MultiFactorScheduler([step - 1 for step in own.steps], own.scales[0], **common)
-    raise OpError(WHERE, f"{type(own).__name__} with a warm-up of the power {own.warmup_power:g} is not known to the "
+    if is_known and own.name == "cosine":
+        total = max(options["total"], own.warmup + 1)
+        return mx.lr_scheduler.CosineScheduler(total, final_lr=options.get("final", 0), **common)
+    if is_known and own.name == "steps" and len(set(options["scales"])) == 1 and min(options["steps"]) > 1:
+        steps = [step - 1 for step in options["steps"]]
+        return mx.lr_scheduler.MultiFactorScheduler(steps, options["scales"][0], **common)
+    raise OpError(WHERE, f"{own.name} with a warm-up of the power {own.warmup_power:g} is not known to the "
                   "servers of dist_async; expected constant, cosine, or steps of one scale, and a warm-up in a line",
                   "Choose one of these, or dist_sync")
 

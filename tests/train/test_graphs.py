@@ -27,7 +27,7 @@ def test_files(start, tmp_path):
             (tmp_path / f"bad-{part}").write_bytes(content)
         with pytest.raises(gops.OpError, match="bad-symbol.json is not a symbol|bad-0000.params is not a"):
             train.load_module(tmp_path / "bad")
-    with pytest.raises(gops.OpError, match="there is no file .*start-0003.params. Pass the path"):
+    with pytest.raises(gops.OpError, match="there is no file .*start-0003.params. Pass another epoch"):
         train.load_module(start, 3)
 
 

@@ -43,7 +43,7 @@ def make(out, net=None, optimizer="sgd", lr=0.1, images=20, **options):
     net, settings = net or dense(), {**OPTIONS, **options}
     accumulate, workers = settings.get("accumulate", 1), settings.get("workers")
     updates = train.updates_per_epoch(images, settings["batch_size"], workers, accumulate)
-    schedule = train.Cosine(lr, settings["epochs"] * updates, warmup=updates)
+    schedule = train.schedule("cosine", lr, settings["epochs"] * updates, warmup=updates)
     trainer = train.make_trainer(net.collect_params(), optimizer, schedule, 5e-4, workers=workers)
     settings.setdefault("data", "0123456789abcdef")
     return train.Run(net, trainer, images, out=out, extra={"classes": ["a", "b"]}, **settings)

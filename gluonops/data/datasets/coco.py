@@ -1,4 +1,4 @@
-"""Folders in the layout of MS COCO. This module checks the annotations. gluoncv and pycocotools read them.
+"""Folders in the layout of MS COCO.
 
 ``root`` has ``annotations/<list>.json`` and the images. ``train`` is the list instances_train2017 (or
 instances_train, or train). ``val`` is instances_val2017 (or instances_val, or val). The path of an image in ``root`` is
@@ -6,14 +6,11 @@ the end of its ``coco_url``, or its ``file_name`` in the folder of the list (tra
 """
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
 import warnings
 
 from ...core.errors import OpError
-from ...core.optional import require
 from ..base import SPLITS, Classes, DetectionDataset, class_names
 from ..images import progress
 
@@ -24,6 +21,7 @@ PREFIX = "instances_"
 NUMBER = (int, float)
 MAX_NUMBER = 2**53   # largest magnitude of a number: float64 represents all integers up to it
 SHOWN = 60   # characters of a wrong value in an error
+SHOWN_IDS = 5   # of annotations in a warning
 TOLERANCE = 1   # pixels by which a box may exceed its image because of rounding; the box is then clipped
 FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
           "categories": {"id": int, "name": str},
@@ -42,42 +40,32 @@ class COCO(DetectionDataset):
       order of the annotation file. A name without a category is a class without objects. A category without a name is
       an error.
 
-    An OpError if a file is missing or malformed, a class is unknown, or a package is not installed.
+    An OpError if a file is missing or malformed, or a class is unknown.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        reader = require("gluoncv.data", WHERE).COCODetection
-        require("pycocotools.coco", WHERE)   # if it were missing, gluoncv would run pip
         name, path = _find(root, split)
-        categories = _check(path)
+        content = _read(path)
+        categories = class_names([item["name"] for item in content["categories"]], WHERE)
         names = categories if classes is None else class_names(classes, WHERE)
         unknown = [category for category in categories if category not in names]
         if unknown:
             raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
                           "Add it to classes, or remove it from the file")
-        class_ids = [names.index(category) for category in categories]
-        expected_sizes = {}
-
-        class Reader(reader):
-            CLASSES = list(categories)
-
-            def _parse_image_path(self, entry):
-                image_path = _image(root, name, entry, path)
-                label = f"{path}, image {entry['id']},"
-                expected_sizes[image_path] = (entry["width"], entry["height"]), label
-                return image_path
-
-        with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints its progress
-            source = Reader(root=root, splits=name, skip_empty=split == "train", use_crowd=False)
-        if not source._items:
+        class_ids = {item["id"]: names.index(item["name"]) for item in content["categories"]}
+        boxes = _labels(path, content, class_ids)
+        paths, labels, expected_sizes = [], [], []
+        for entry in sorted(content["images"], key=lambda entry: entry["id"]):
+            image = _image(root, name, entry, path)
+            if boxes[entry["id"]] or split != "train":
+                paths.append(image)
+                labels.append(boxes[entry["id"]])
+                expected_sizes.append(((entry["width"], entry["height"]), f"{path}, image {entry['id']},"))
+        if not paths:
             condition = " with an object" if split == "train" else ""
             raise OpError(WHERE, f"{path} has no image{condition}",
                           "Pass the name of another list, or create the file again")
-        # gluoncv stores the last pixel inside a box, and the file stores its edge. A class of -1 means no object.
-        labels = [[(left, top, right + 1, bottom + 1, class_ids[int(number)], 0)
-                   for left, top, right, bottom, number in label if number >= 0]
-                  for label in source._labels]
-        super().__init__(WHERE, names, source._items, labels, [expected_sizes[item] for item in source._items])
+        super().__init__(WHERE, names, paths, labels, expected_sizes)
 
 
 def _find(root, split):
@@ -118,32 +106,8 @@ def _bad(path, place, got, expected):
     return OpError(WHERE, f"{path}, {place}: {got}; expected {expected}", "Correct the file, or create it again")
 
 
-def _check(path):
-    """Check everything that pycocotools and gluoncv rely on. Return the class names."""
-    content = _read_json(path)
-    for key, types in FIELDS.items():
-        _check_items(path, key, content[key], types)
-    images = {item["id"]: item for item in content["images"]}
-    categories = {item["id"]: item["name"] for item in content["categories"]}
-    for item in images.values():
-        _check_image(path, item)
-
-    tiny = []
-    for item in progress(content["annotations"], f"checking {os.path.basename(path)}"):
-        _check_annotation(path, item, images, categories)
-        if _is_tiny(item, images[item["image_id"]]):
-            tiny.append(item["id"])
-    if tiny:
-        shown = [str(number) for number in tiny[:5]]
-        if len(tiny) > len(shown):
-            shown.append("...")
-        warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
-                      f"annotation {', '.join(shown)}", stacklevel=4)
-    return class_names(categories.values(), WHERE)
-
-
-def _read_json(path):
-    """The content of the file, with the three lists."""
+def _read(path):
+    """The content of the file. Its three lists have items with the right fields."""
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
@@ -156,7 +120,41 @@ def _read_json(path):
     for key in ("images", "annotations", "categories"):
         if not isinstance(content, dict) or not isinstance(content.get(key), list):
             raise _bad(path, "top level", f"no list {key!r}", "one")
+    for key, types in FIELDS.items():
+        _check_items(path, key, content[key], types)
+    for item in content["images"]:
+        _check_image(path, item)
     return content
+
+
+def _labels(path, content, class_ids):
+    """The label of each image, by its id."""
+    images = {item["id"]: item for item in content["images"]}
+    labels, tiny = {number: [] for number in images}, []
+    for item in progress(content["annotations"], f"checking {os.path.basename(path)}"):
+        _check_annotation(path, item, images, class_ids)
+        if item.get("iscrowd", 0) or item.get("ignore", 0) == 1:
+            continue
+        image = images[item["image_id"]]
+        left, top, width, height = item["bbox"]
+        left, right = _span(left, width, image["width"])
+        top, bottom = _span(top, height, image["height"])
+        if item["area"] == 0 or min(right - left, bottom - top) <= 0:
+            tiny.append(str(item["id"]))
+        else:
+            label = left, top, right + 1, bottom + 1, class_ids[item["category_id"]], 0
+            labels[item["image_id"]].append(label)
+    if tiny:
+        shown = [*tiny[:SHOWN_IDS], *(["..."] if len(tiny) > SHOWN_IDS else [])]
+        warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
+                      f"annotation {', '.join(shown)}", stacklevel=4)
+    return labels
+
+
+def _span(start, length, room):
+    """The first and the last pixel of a box along an axis, within its image."""
+    first, last = start, start + max(length - 1, 0)
+    return min(max(first, 0), room - 1), min(max(last, 0), room - 1)
 
 
 def _check_items(path, key, items, types):
@@ -200,25 +198,10 @@ def _check_annotation(path, item, images, categories):
         raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
     image = images[item["image_id"]]
     width, height = image["width"], image["height"]
-    left, top, right, bottom = _edges(box)
-    if min(left, top) < -TOLERANCE or right > width + TOLERANCE or bottom > height + TOLERANCE:
+    left, top, *sides = box
+    if min(left, top) < -TOLERANCE or left + sides[0] > width + TOLERANCE or top + sides[1] > height + TOLERANCE:
         raise _bad(path, place, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
 
     crowd = item.get("iscrowd", 0)
     if item["area"] < 0 or crowd not in (0, 1):
         raise _bad(path, place, f"area is {item['area']!r}, iscrowd {crowd!r}", "a number from 0, and 0 or 1")
-
-
-def _is_tiny(item, image):
-    """Whether gluoncv leaves an object out because of its size."""
-    if item.get("iscrowd", 0):
-        return False
-    left, top, right, bottom = _edges(item["bbox"])
-    clipped_width = min(right, image["width"]) - max(left, 0)
-    clipped_height = min(bottom, image["height"]) - max(top, 0)
-    return item["area"] == 0 or min(clipped_width, clipped_height) <= 1
-
-
-def _edges(box):
-    left, top, width, height = box
-    return left, top, left + width, top + height

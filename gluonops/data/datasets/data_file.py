@@ -47,10 +47,7 @@ class DataFile(NamedTuple):
     def images(self, split: str) -> list[str]:
         """The paths of the images of a split, "train" or "val".
 
-        Raises
-        ------
-        OpError
-            The file names no list, the list cannot be read, or one of its images does not exist.
+        An OpError if the file names no list, the list cannot be read, or one of its images does not exist.
         """
         key = "train" if split == "train" else "valid"
         file = getattr(self, key)
@@ -67,16 +64,8 @@ def is_data_file(path: str | os.PathLike) -> bool:
 def read_data_file(path: str | os.PathLike) -> DataFile:
     """Read a ``.data`` file, and the names of its classes.
 
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file.
-
-    Raises
-    ------
-    OpError
-        A file cannot be read, a line is no option, or there are fewer names than ``classes``. The message has the file
-        and the line.
+    An OpError if a file cannot be read, a line is no option, or there are fewer names than ``classes``. The message has
+    the file and the line.
     """
     path = os.fspath(path)
     options = {}

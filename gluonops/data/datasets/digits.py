@@ -34,14 +34,9 @@ MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
 
 
 class Split(collections.namedtuple("Split", "images labels")):
-    """Images with their labels. It can be unpacked: ``gluon.data.ArrayDataset(*split)``, ``mx.io.NDArrayIter(*split)``.
+    """Images, float32 (N, 1, size, size) from 0 (background) to 1, with their labels, int32 (N,).
 
-    Parameters
-    ----------
-    images : numpy.ndarray
-        float32 from 0 (background) to 1, (N, 1, size, size).
-    labels : numpy.ndarray
-        int32, (N,).
+    It can be unpacked: ``gluon.data.ArrayDataset(*split)``, ``mx.io.NDArrayIter(*split)``.
     """
 
     __slots__ = ()
@@ -50,6 +45,9 @@ class Split(collections.namedtuple("Split", "images labels")):
 def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
            classes: Sequence[int] | None = None) -> tuple[Split, Split]:
     """Handwritten digits, as training images and held-out images.
+
+    An OpError if a file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not
+    installed.
 
     Parameters
     ----------
@@ -65,16 +63,6 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     classes : sequence of int, optional
         Keep these digits only. The position of a digit in this sequence is its label: with ``classes=(5, 6)`` a six
         has label 1. ``classes`` does not change which images are held out.
-
-    Returns
-    -------
-    tuple of Split
-        Training images, and held-out images.
-
-    Raises
-    ------
-    OpError
-        A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     size = Attr("size", Int(1), 28).parse(WHERE, size)
     seed = Attr("seed", Int(0), 0).parse(WHERE, seed)

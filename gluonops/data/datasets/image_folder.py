@@ -20,6 +20,8 @@ WHERE = "data.folder"
 class ImageFolder(ClassificationDataset):
     """A folder of images per class, with the items of :func:`gluonops.data.classification`.
 
+    An OpError if a folder is missing, has no images, or is not a class.
+
     Parameters
     ----------
     root : str
@@ -30,11 +32,6 @@ class ImageFolder(ClassificationDataset):
     classes : sequence of str or str, optional
         Names of the classes' folders in the order of their class ids, or a file with one name per line. The default is
         the folders in ``train``, in alphabetical order.
-
-    Raises
-    ------
-    OpError
-        A folder is missing, has no images, or is not a class.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):

@@ -96,9 +96,7 @@ class DetectionRecords(Records, FractionDataset):
 class ClassificationRecords(Records, ClassificationDataset):
     """Images with a class each, from RecordIO; items as :func:`gluonops.data.classification` says.
 
-    - ``root``: the .rec file, or its folder.
-    - ``split``: "train", "val".
-    - ``classes``: names, or a file with one per line; by default the class ids are the names.
+    The arguments are those of :class:`DetectionRecords`.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):

@@ -7,8 +7,6 @@ A scene consists of
 - one to four digits of different size, slant, width and colour. They are lighter than the background, and may overlap,
 - thin lines on top of them, and noise.
 
-In hard scenes the digits are smaller, the background has any brightness, and the digits are lighter or darker than it.
-
 Scenes for training use only the training digits of :func:`gluonops.data.digits`. Scenes for validation use only the
 held-out digits. The same holds for the fragments.
 """
@@ -35,15 +33,10 @@ LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
 class Style(NamedTuple):
-    """The difficulty of scenes.
-
-    - ``heights``: range of the height of an object, as a fraction of ``size``.
-    - ``brightest``: largest value of the background's colours.
-    - ``darker_objects``: whether objects may be darker than their background.
-    """
-    heights: tuple[float, float]
-    brightest: float
-    darker_objects: bool
+    """The difficulty of scenes."""
+    heights: tuple[float, float]   # range of the height of an object, as a fraction of ``size``
+    brightest: float               # largest value of the background's colours
+    darker_objects: bool           # whether objects may be darker than their background
 
 
 EASY = Style(heights=(0.32, 0.56), brightest=0.6, darker_objects=False)
@@ -83,8 +76,7 @@ class Scenes(DetectionDataset):
 
     def image(self, index: int) -> np.ndarray:
         """The image without its label, uint8 (height, width, 3)."""
-        shape, placed = self._layout(index)
-        return self._paint(index, shape, placed)
+        return self[index][0]
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
@@ -179,11 +171,6 @@ class DigitScenes(Scenes):
     hard : bool, default False
         False: digits have heights of 0.32 to 0.56 times ``size``, and are lighter than the dark background. True: their
         heights are 0.24 to 0.5 times ``size``, the background has any brightness, and digits are lighter or darker.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or scikit-learn is not installed.
     """
 
     def __init__(self, split: str = "train", size: int = 160, count: int | None = None, objects: int = 4,

@@ -64,27 +64,14 @@ def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: fl
 class ShapeScenes(Scenes):
     """Scenes with coloured shapes. The module describes them, and :class:`gluonops.data.DetectionDataset` the items.
 
-    A scene depends only on the arguments and its index. It does not depend on the thread or on the order of reads.
+    What a scene depends on, and the other parameters: see :class:`gluonops.data.DigitScenes`.
 
     Parameters
     ----------
     split : {"train", "val"}, default "train"
         The split. The two have no scene in common.
-    size : int, default 240
-        Longer side of a scene in pixels, at least 48. The shorter side is about 0.75 to 1 times as long.
-    count : int, default 60
-        Number of scenes.
-    objects : int, default 3
-        Largest number of shapes in a scene, at least 1. The smallest number is 1.
-    seed : int, default 0
-        Seed of the scenes, at least 0.
     classes : sequence of str, optional
         Which shapes: of ``circle``, ``square``, ``triangle`` and ``star``. By default all of them.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range, or there is no such shape.
     """
 
     def __init__(self, split: str = "train", size: int = 240, count: int = 60, objects: int = 3, seed: int = 0,

@@ -1,4 +1,4 @@
-"""Folders in the layout of Pascal VOC. This module checks all labels. gluoncv reads them.
+"""Folders in the layout of Pascal VOC.
 
 ``root`` has the folders VOC2007 or VOC2012 or both, or is itself such a folder. A folder has
 ``ImageSets/Main/<list>.txt`` with one image name per line, ``JPEGImages/<name>.jpg`` and ``Annotations/<name>.xml``.
@@ -8,6 +8,7 @@ With the folders of the years, ``train`` is the list trainval of both years, and
 """
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -16,7 +17,6 @@ from xml.parsers import expat
 
 from ...core.errors import OpError
 from ...core.files import check_regular, read_lines
-from ...core.optional import require
 from ..base import Classes, DetectionDataset, class_names
 from ..images import progress
 
@@ -25,6 +25,8 @@ __all__ = ["VOC"]
 WHERE = "data.voc"
 YEARS = {"train": (("VOC2007", "trainval"), ("VOC2012", "trainval")), "val": (("VOC2007", "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
+CLASSES = ("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+           "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor")
 LINE = "line"   # the attribute of an element that has its line
 REMEDY = "Correct the file, or remove the image from the list"
 
@@ -34,33 +36,37 @@ class VOC(DetectionDataset):
 
     - ``root``: the folder.
     - ``split``: "train" or "val"; the split.
-    - ``classes``: names, compared without regard to case as gluoncv does, or a file with one name per line. The default
+    - ``classes``: names, compared without regard to case, or a file with one name per line. The default
       is VOC's twenty classes, or if the labels have others, the classes of the labels in alphabetical order.
     - ``splits``: pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
 
-    An OpError if a file is missing or malformed, a class is unknown, or a package is not installed.
+    An OpError if a file is missing or malformed, or a class is unknown.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
                  splits: Sequence[tuple] | None = None):
-        reader = require("gluoncv.data", WHERE).VOCDetection
         known = None if classes is None else _by_lower_case(class_names(classes, WHERE))
-        splits = _splits(root, split) if splits is None else tuple(splits)
-        expected_sizes, written = [], {}
+        splits = _splits(root, split) if splits is None else splits
+        paths, objects, expected_sizes = [], [], []
         for folder, name in splits:
             folder = f"VOC{folder}" if isinstance(folder, int) else folder
-            expected_sizes += _check_list(root, folder, name, known, written)
+            for image, label in _listed(root, folder, name):
+                size, of_image = _read_label(label, known)
+                paths.append(image)
+                objects.append(of_image)
+                expected_sizes.append((size, label))
         if known is None:
-            known = {name: name for name in reader.CLASSES}
-            if not known.keys() >= written.keys():
-                known = dict(sorted(written.items()))
-        self._source = type("VOCDetection", (reader,), {"CLASSES": [*known]})(root=root, splits=splits)
-        paths = [os.path.normpath(self._source._image_path.format(*item)) for item in self._source._items]
-        super().__init__(WHERE, class_names(known.values(), WHERE), paths, self._source._label_cache, expected_sizes)
+            written = {name.lower(): name for *_, name, _ in reversed([*itertools.chain(*objects)])}
+            is_voc = written.keys() <= set(CLASSES)
+            known = dict(zip(CLASSES, CLASSES)) if is_voc else dict(sorted(written.items()))
+        numbers = {name: number for number, name in enumerate(known)}
+        labels = [[(*box, numbers[name.lower()], difficult) for *box, name, difficult in of_image]
+                  for of_image in objects]
+        super().__init__(WHERE, class_names(known.values(), WHERE), paths, labels, expected_sizes)
 
 
 def _by_lower_case(names):
-    """The names by those in lower case, of which no two may be equal: gluoncv reads labels in lower case."""
+    """The names by those in lower case, of which no two may be equal."""
     return dict(zip(class_names([name.lower() for name in names], WHERE), names))
 
 
@@ -81,20 +87,17 @@ def _list(root, folder, name):
     return os.path.join(root, folder, "ImageSets", "Main", f"{name}.txt")
 
 
-def _check_list(root, folder, name, known, written):
-    """((width, height) in its label, path of the label) for each image of a list."""
+def _listed(root, folder, name):
+    """(path of the image, path of its label) for each line of a list."""
     path = _list(root, folder, name)
     lines = [line.strip() for line in read_lines(WHERE, path, "Pass another root or splits")]
     if not lines:
         raise OpError(WHERE, f"{path} is empty; expected an image's name per line", "Pass another root or splits")
-    expected_sizes = []
     for number, line in enumerate(progress(lines, f"checking {name}"), 1):
         image = os.path.join(root, folder, "JPEGImages", f"{line}.jpg")
         if not line or line != line.split()[0] or not os.path.isfile(image):
             raise OpError(WHERE, f"{path}, line {number}: {line!r} names no image; expected {image}", REMEDY)
-        label = os.path.join(root, folder, "Annotations", f"{line}.xml")
-        expected_sizes.append((_check_annotation(label, known, written), label))
-    return expected_sizes
+        yield os.path.normpath(image), os.path.join(root, folder, "Annotations", f"{line}.xml")
 
 
 def _parse(path):
@@ -150,37 +153,32 @@ def _text(path, parent, tag):
     return (element.text or "").strip(), element.get(LINE)
 
 
-def _check_annotation(path, known, written):
-    """The (width, height) that an XML label states.
+def _read_label(path, known):
+    """The (width, height) that an XML label states, and its objects: left, top, right, bottom, class, difficult.
 
-    - ``known``: the names of the classes by those in lower case; None: any.
-    - ``written``: the same of the classes that labels have. Those of this label are added.
-
-    An OpError if gluoncv cannot read an object, or would leave it out without a warning.
+    ``known``: the names of the classes by those in lower case; None: any.
     """
     root = _parse(path)
     objects = root.findall("object")
     for item in root.iter("object"):
-        if item not in objects:   # gluoncv would read it as one more
+        if item not in objects:
             raise _bad(path, item.get(LINE), "an <object> inside another element", "it inside of the root")
     size = _section(path, root, "size")
     width, height = _number(path, size, "width"), _number(path, size, "height")
-    for item in objects:
-        _check_object(path, item, known, written, width, height)
-    return width, height
+    return (width, height), [_object(path, item, known, width, height) for item in objects]
 
 
-def _check_object(path, item, known, written, width, height):
-    text, line = _text(path, item, "name")
-    if not text or known is not None and text.lower() not in known:
+def _object(path, item, known, width, height):
+    name, line = _text(path, item, "name")
+    if not name or known is not None and name.lower() not in known:
         expected = f"one of {', '.join(known.values())}" if known else "a name"
-        raise _bad(path, line, f"the class is {text!r}", expected)
-    written.setdefault(text.lower(), text)
+        raise _bad(path, line, f"the class is {name!r}", expected)
     difficult, line = _text(path, item, "difficult")
     if difficult not in ("0", "1"):
         raise _bad(path, line, f"<difficult> is {difficult!r}", "0 or 1")
     box = _section(path, item, "bndbox")
     left, top, right, bottom = (_number(path, box, tag) for tag in ("xmin", "ymin", "xmax", "ymax"))
-    if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):   # gluoncv's condition
+    if not (1 <= left < right <= width + 1 and 1 <= top < bottom <= height + 1):
         raise _bad(path, box.get(LINE), f"the box is {left:g} {top:g} {right:g} {bottom:g} in an image of "
                    f"{width:g} x {height:g}", "1 <= xmin < xmax <= width + 1, and the same for y and height")
+    return left - 1, top - 1, right - 1, bottom - 1, name, int(difficult)   # VOC counts pixels from 1

@@ -43,11 +43,6 @@ class Augment:
     visible : float, default 0.4
         A box is left out if less than this fraction of its area is on the canvas, or if its width or height is below a
         hundredth of the canvas's.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, jitter: float = 0.2, scale: tuple[float, float] = (0.8, 1.25), flip: float = 0.5,

@@ -44,11 +44,6 @@ class Crop(Augment):
         Whether boxes in such a picture end where their part does.
     flip, hue, saturation, exposure
         As in :class:`gluonops.data.Augment`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, jitter: float = 0.2, resize: float = 1, letter_box: bool = False, mosaic: bool = False,
@@ -64,23 +59,10 @@ class Crop(Augment):
 
     def mosaic_of(self, items: Sequence[tuple[np.ndarray, np.ndarray]], size: Size,
                   rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """A picture of four images that meet in a random point.
+        """A picture of four images that meet in a random point: as :meth:`Augment.__call__`, of four (image, boxes).
 
         Each image is augmented as by itself. The picture shows a corner of it. An image with a border of plain colour
         is moved as far as its border is wide, so that the picture shows as little of it as possible.
-
-        Parameters
-        ----------
-        items : sequence of tuple
-            Four images with their boxes, as this class takes them.
-        size : tuple of int
-            (width, height) of the canvas.
-        rng : numpy.random.RandomState
-
-        Returns
-        -------
-        tuple of numpy.ndarray
-            The image, float32 (channels, height, width) from 0 to 1, and its boxes in pixels.
         """
         cut = [int(rng.uniform(*CUTS) * side) for side in size]
         picture = np.empty((items[0][0].shape[2], size[1], size[0]), "float32")
@@ -149,11 +131,6 @@ class Turn(Augment):
         Range of the image's shorter side, in widths of the canvas.
     flip, hue, saturation, exposure
         As in :class:`gluonops.data.Augment`.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, angle: float = 0, aspect: float = 1, crops: tuple[float, float] = (1, 2), flip: float = 0.5,

@@ -38,16 +38,9 @@ ROW_BLOCK = 8   # the rows of ground truth per image are padded to a multiple of
 
 
 class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
-    """An index with its epoch and input size. :class:`Batches` yields such keys.
+    """An index into a data set with the epoch, from 0, and the input size. :class:`Batches` yields such keys.
 
-    Parameters
-    ----------
-    index : int
-        Index into the data set.
-    epoch : int
-        The epoch, from 0.
-    size : int, tuple of int or None
-        Input size, or (width, height). None: the size of the data set.
+    The size is a number or (width, height), or None: the size of the data set.
     """
 
     __slots__ = ()
@@ -108,18 +101,11 @@ class Augmented(gluon.data.Dataset):
 
 
 class Letterboxed(gluon.data.Dataset):
-    """A data set with letterboxed images, for validation and detection.
+    """A data set with letterboxed images, for validation and detection. The arguments are as in :class:`Augmented`.
 
     For detection an item is (image, ground truth, label, size). The first two are as in :class:`Augmented`. The label
     is unchanged, in pixels of the original image. The size is the (width, height) of the original image:
     :func:`gluonops.data.unletterbox_boxes` needs it. For classification an item is (image, class id).
-
-    Parameters
-    ----------
-    dataset : gluon.data.Dataset
-        A data set of :func:`gluonops.data.detection`, :func:`gluonops.data.classification` or gluoncv.
-    size : int or tuple of int
-        Input size, or (width, height), in pixels.
     """
 
     _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
@@ -168,11 +154,6 @@ class Batches:
     ----------
     epoch, first : int
         The parameters of the same name. Set ``epoch`` before each pass over the loader.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     def __init__(self, batches: Iterable, sizes: int | Sequence[int] | None = None, seed: int = 0, epoch: int = 0,
@@ -193,15 +174,7 @@ class Batches:
             yield [SampleKey(int(index), epoch, size) for index in batch]
 
     def size(self, number: int, epoch: int | None = None) -> Size | None:
-        """The input size of a batch, or None for the size of the data set.
-
-        Parameters
-        ----------
-        number : int
-            Number of the batch in its epoch.
-        epoch : int, optional
-            The epoch. The default is the current epoch.
-        """
+        """The input size of a batch, by its number in this epoch or another; None for the size of the data set."""
         if self._sizes is None:
             return None
         if epoch is None:
@@ -237,17 +210,9 @@ def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def detection_batch(items: Sequence[tuple]) -> tuple:
-    """The ``batchify_fn`` of a DataLoader for :class:`Augmented`.
+    """The ``batchify_fn`` of a DataLoader for :class:`Augmented`, for items of one size.
 
-    Parameters
-    ----------
-    items : sequence of tuple
-        Items of one size.
-
-    Returns
-    -------
-    tuple of NDArray
-        Images (B, 3, H, W), and ground truths (B, T, 5) padded with 0. T is a multiple of 8.
+    Returns images (B, 3, H, W), and ground truths (B, T, 5) padded with 0. T is a multiple of 8.
     """
     images, ground_truths = zip(*items)
     return mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0))
@@ -256,16 +221,8 @@ def detection_batch(items: Sequence[tuple]) -> tuple:
 def validation_batch(items: Sequence[tuple]) -> tuple:
     """The ``batchify_fn`` of a DataLoader for :class:`Letterboxed`.
 
-    Parameters
-    ----------
-    items : sequence of tuple
-        Items of one data set.
-
-    Returns
-    -------
-    tuple of NDArray
-        Images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1, as
-        gluoncv's metrics expect; (width, height) of the original images, int32 (B, 2).
+    Returns images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1, as
+    gluoncv's metrics expect; (width, height) of the original images, int32 (B, 2).
     """
     images, ground_truths, labels, shapes = zip(*items)
     return (mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0)), mx.nd.array(_padded(labels, -1)),

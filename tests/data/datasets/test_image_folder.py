@@ -95,5 +95,5 @@ class TestRecords:
 def test_bad_names():
     refused("there is no data set 'cifar'; there are digits, mnist, folder, rec", "cifar")
     refused("split is 'test'", "digits", split="test")
-    refused("digits got a root. Leave root out", "digits", "/x")
-    refused("mnist got no root. Pass the folder of the data set", "mnist")
+    refused("digits got root '/x'; they are part of scikit-learn", "digits", "/x")
+    refused("mnist needs a root, the folder of the data set", "mnist")
