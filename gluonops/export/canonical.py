@@ -1,11 +1,16 @@
 """Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy
+
+if TYPE_CHECKING:
+    from .model import ExportedModel
 
 INPUT_MARKS = ("guard", "copy")
 OUTPUT_MARKS = ("head", "copy")
@@ -13,14 +18,28 @@ OUTPUT_MARKS = ("head", "copy")
 INNER_NAMES = ("_native", "_custom")
 
 
-def canonicalize_graph(graph: Graph) -> None:
-    """Make each operator of gluonops a single ``Custom`` node under its own name, in place.
+def canonicalize(model: ExportedModel) -> ExportedModel:
+    """Make each operator of gluonops a single ``Custom`` node under its own name.
 
     The nodes that the emitter inserted around it are removed; the emitter has marked them.
 
-    Raises OpError: this gluonops does not have the operator or one of its attributes. The message has the version that
-    wrote the file.
+    Parameters
+    ----------
+    model : ExportedModel
+
+    Raises
+    ------
+    OpError
+        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
+        file.
     """
+    model = model.copy()
+    canonicalize_graph(model.graph)
+    return model
+
+
+def canonicalize_graph(graph: Graph) -> None:
+    """What :func:`canonicalize` does, in place."""
     wrappers = wrappers_of(graph)
     wrapped = {}   # output of a wrapper -> that of its operator
     for node in graph.nodes():

@@ -18,7 +18,7 @@ from .onnx.write import serialized
 from .quantization import Runner, steady
 from .running.onnx_net import session
 from .shapes import DataShape, Shapes, last_line
-from .sizes import fits
+from .sizes import fits, known_shapes
 from .warning import ExportWarning
 
 __all__ = ["Difference", "compare"]
@@ -171,18 +171,11 @@ class _InMXNet:
 
 def _labels(model: ExportedModel, shapes: Shapes) -> dict[str, tuple[int, ...] | None]:
     """The shapes of the labels that nobody has given; None for one that does not follow from the inputs."""
-    symbol = model.graph.symbol()
-    names = symbol.list_inputs()
-    labels = [name for name in names if name.endswith("label") and name not in {*model.parameters, *shapes}]
-    if not labels:
-        return {}
     known = {**{name: value.shape for name, value in model.parameters.items()}, **shapes}
-    try:
-        inferred, _, _ = symbol.infer_shape_partial(**{name: known[name] for name in names if name in known})
-    except mx.MXNetError:   # it does not infer some losses without their labels
-        return dict.fromkeys(labels)
-    found = dict(zip(symbol.list_arguments(), inferred))
-    return {name: found[name] if found[name] and all(found[name]) else None for name in labels}
+    labels = [node for node in model.graph.nodes()
+              if node.is_variable and node.name.endswith("label") and node.name not in known]
+    found = known_shapes(model.graph, known) if labels else {}
+    return {label.name: found.get((label, 0)) for label in labels}
 
 
 class _InOnnxruntime:

@@ -1,14 +1,15 @@
 """Draws the boxes and the edges of a picture with matplotlib."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
+from matplotlib.textpath import text_to_path
 
 from .layout import Item
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.path import Path
 
 # Face and edge of a box, by its kind.
 COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "weights": ("#dbe9ff", "#2c5aa0"),
@@ -42,7 +43,6 @@ class Box(Item):
 
 def _size(text: list[str], caption: str) -> tuple[float, float]:
     """The width and the height that lines of text and a caption need."""
-    from matplotlib.font_manager import FontProperties
     bold = FontProperties(family=FONT, weight="bold", size=SIZE)
     small = FontProperties(family=FONT, weight="bold", size=SMALL)
     widths = [_width(line, bold) for line in text] + [_width(caption, small)]
@@ -51,7 +51,6 @@ def _size(text: list[str], caption: str) -> tuple[float, float]:
 
 
 def _width(line: str, font: FontProperties) -> float:
-    from matplotlib.textpath import text_to_path
     if not line.strip():
         return 0.0
     width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
@@ -65,12 +64,10 @@ def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> 
     - ``routes``: the edges' routes, which ``arrange`` returns.
     - ``ending``: 'svg', 'png', 'pdf'.
     """
-    import matplotlib
-    import matplotlib.figure
     with matplotlib.rc_context({"svg.fonttype": "none", "font.family": FONT}):
         left, right, bottom = _extent(boxes, routes)
         size = (right - left) / 72, (bottom + MARGIN) / 72
-        figure = matplotlib.figure.Figure(figsize=size)
+        figure = Figure(figsize=size)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(left, right), ylim=(bottom, -MARGIN))
         axes.axis("off")
@@ -98,7 +95,6 @@ def _extent(boxes: list[Box], routes: list[list[Item]]) -> tuple[float, float, f
 
 def _draw_edge(axes: Axes, route: list[Item]) -> None:
     """Draw an edge, and an arrowhead at its end."""
-    from matplotlib.patches import PathPatch
     axes.add_patch(PathPatch(_curve(route), fill=False, edgecolor=EDGE, linewidth=1.0, zorder=1))
     end = route[-1]
     axes.plot([end.x], [end.y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1, markeredgewidth=0)
@@ -106,7 +102,6 @@ def _draw_edge(axes: Axes, route: list[Item]) -> None:
 
 def _curve(route: list[Item]) -> Path:
     """A curve from the bottom of the first box, through the way points, to the top of the last box."""
-    from matplotlib.path import Path
     points = [(route[0].x, route[0].y + route[0].height)]
     for point, following in zip(route[1:-1], route[2:]):
         points += [(point.x, point.y), (point.x, following.y - 30)]
@@ -121,7 +116,6 @@ def _curve(route: list[Item]) -> Path:
 
 
 def _draw_box(axes: Axes, box: Box) -> None:
-    from matplotlib.patches import FancyBboxPatch
     face, edge = COLOURS[box.kind]
     corner = box.x - box.width / 2 + 3, box.y + 3
     line_width = 1.6 if box.kind in ("ours", "custom") else 0.9

@@ -1,11 +1,8 @@
 """Arranges the boxes of a drawn graph in layers from top to bottom, with grandalf."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from grandalf.graphs import Edge, graph_core
-    from grandalf.layouts import SugiyamaLayout
+from grandalf.graphs import Edge, Graph, Vertex, graph_core
+from grandalf.layouts import SugiyamaLayout, VertexViewer
 
 GAP = 22.0     # between boxes of a layer, in points
 SPACE = 38.0   # between layers
@@ -27,8 +24,6 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
     ``edges``: (source, reader) of each edge, without cycles. Returns the route of every edge, in the order of
     ``edges``: the source, a way point in each layer between, the reader.
     """
-    from grandalf.graphs import Edge, Graph, Vertex
-    from grandalf.layouts import VertexViewer
     vertices = {item: Vertex(item) for item in items}
     for item, vertex in vertices.items():
         vertex.view = VertexViewer(item.width, item.height)
@@ -45,7 +40,6 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
 
 
 def _laid_out(component: graph_core) -> SugiyamaLayout:
-    from grandalf.layouts import SugiyamaLayout
     layout = SugiyamaLayout(component)
     layout.xspace, layout.yspace = GAP, SPACE
     layout.dw = layout.dh = 0.0   # sizes of the way points

@@ -4,19 +4,21 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+from typing import TYPE_CHECKING
 
 import mxnet as mx
 
 from ..core.errors import OpError
 from ..core.files import check_target, replace
 from .constants import parameter_only
-from .drawing import Box, draw
 from .graph import Graph, Node
 from .layers import Layer, layers
-from .layout import arrange
 from .model import ExportedModel
 from .shapes import Arrays, DataShape
 from .sizes import Sizes
+
+if TYPE_CHECKING:
+    from .drawing import Box
 
 __all__ = ["picture"]
 
@@ -70,6 +72,9 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     ending = _ending(path)
     check_target(WHERE, path)
     _check_libraries()
+    from .drawing import draw  # here: both need libraries that few have
+    from .layout import arrange
+
     model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype)
     dtype = model.metadata["dtype"]
     sizes = Sizes(model.graph, model.inputs, model.parameters, dtype, dynamic_batch=False, where=WHERE)
@@ -111,12 +116,15 @@ def _check_libraries() -> None:
 
 def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[Box], list[tuple[Box, Box]]]:
     """The boxes, outputs last, and the pairs of boxes that an edge connects."""
+    from .drawing import Box
+
     layer_of = layers(graph)
     owners = _owners(graph, values, layer_of)
     members = {}
     for node, owner in owners.items():
         members.setdefault(owner, []).append(node)
-    box_of = {owner: _box(nodes, sizes, layer_of.get(owner)) for owner, nodes in members.items()}
+    box_of = {owner: Box(*_content(nodes, layer_of.get(owner)), _shape_text(nodes[-1], sizes))
+              for owner, nodes in members.items()}
 
     boxes = list(box_of.values())
     edges = [(box_of[source], box_of[reader]) for source, reader in _edges(graph, owners)]
@@ -158,17 +166,16 @@ def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
     return sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]))
 
 
-def _box(nodes: list[Node], sizes: Sizes, layer: Layer | None) -> Box:
-    """The box of nodes in a row. The first one, or its layer of gluonops, names it. The last one has its shape."""
-    first, last = nodes[0], nodes[-1]
-    if layer is not None:
-        label = f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip()
-        followers = [_label(node) for node in nodes if node not in layer.nodes and node.op not in COPIES]
-        return Box("ours", [label, *followers], layer.name, _shape_text(last, sizes))
+def _content(nodes: list[Node], layer: Layer | None) -> tuple[str, list[str], str]:
+    """The kind, the lines and the caption of a box of nodes in a row. The first one, or its layer, names it."""
+    first, hidden = nodes[0], layer.nodes if layer else ()
     if first.is_variable:
-        return Box("end", ["input"], first.name, _shape_text(last, sizes))
-    lines = [_label(node) for node in nodes if node.op not in COPIES]
-    return Box(_kind(first), lines or [_label(first)], first.name, _shape_text(last, sizes))
+        return "end", ["input"], first.name
+    lines = [_label(node) for node in nodes if node not in hidden and node.op not in COPIES]
+    if layer is not None:
+        return "ours", [f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip(), *lines], layer.name
+    kind = "weights" if first.op in WITH_WEIGHTS else "custom" if first.op == "Custom" else "other"
+    return kind, lines or [_label(first)], first.name
 
 
 def _shape_text(node: Node, sizes: Sizes, most: int = 3) -> str:
@@ -176,13 +183,6 @@ def _shape_text(node: Node, sizes: Sizes, most: int = 3) -> str:
     shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
     text = "  ".join("\u00d7".join(map(str, shape)) for shape in shapes[:most])
     return f"{text} \u2026" if len(shapes) > most else text
-
-
-def _kind(node: Node) -> str:
-    """The kind of a box, which decides its colours."""
-    if node.op == "Custom":
-        return "custom"
-    return "weights" if node.op in WITH_WEIGHTS else "other"
 
 
 def _label(node: Node) -> str:

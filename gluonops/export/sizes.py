@@ -91,7 +91,7 @@ def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
     wanted = [*graph.heads, *((node, 0) for node in graph.nodes() if node.is_variable)]
     if importing.is_imported() and not found.keys() >= set(wanted):
         with contextlib.suppress(rules.Misfit):
-            found = _known(_Outputs(graph).inferred_by_mxnet(shapes))
+            found = _known(_Outputs(graph).by_mxnet("infer_shape_partial", shapes))
     return found
 
 
@@ -138,7 +138,7 @@ class _Outputs:
         except rules.Misfit:
             if not importing.is_imported():
                 raise
-        found = _complete(self.inferred_by_mxnet(shapes), "MXNet cannot tell that of {!r}")
+        found = _complete(self.by_mxnet("infer_shape_partial", shapes), "MXNet cannot tell that of {!r}")
         for node in self._nodes:   # MXNet does not compare these, and reads what is behind the data
             shape, first = found[node, 0], found[node.inputs[0]] if node.inputs else ()
             if node.op == "Reshape" and math.prod(shape) != math.prod(first):
@@ -148,24 +148,17 @@ class _Outputs:
         return found
 
     def infer_type(self, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
-        """The types of outputs, from the types of all variables."""
+        """The types of outputs, from the types of all variables, as far as MXNet can tell them."""
         try:
             return rules.infer_types(self._graph, types, entries)
         except rules.Misfit:
             if not importing.is_imported():
                 raise
-        return self.types_by_mxnet(types)
-
-    def inferred_by_mxnet(self, shapes: dict) -> dict[Entry, tuple[int, ...] | None]:
-        """The shape of every output, as far as MXNet can tell it."""
-        return self._by_mxnet("infer_shape_partial", shapes)   # the partial kind prints nothing if it fails
-
-    def types_by_mxnet(self, types: dict) -> dict[Entry, np.dtype]:
-        """The types of outputs, as far as MXNet can tell them."""
-        found = self._by_mxnet("infer_type_partial", types)
+        found = self.by_mxnet("infer_type_partial", types)
         return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
 
-    def _by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
+    def by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
+        """The shapes or types of every output, as far as a method of a Symbol, which prints nothing, can tell them."""
         import mxnet as mx  # here: the rules need no MXNet
 
         try:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,8 +53,14 @@ def _opening(name: str, array: np.ndarray) -> bytes:
 
 def declared(name: str, array: np.ndarray) -> onnx.TensorProto:
     """A tensor without its values."""
-    from onnx import TensorProto, helper
-    return TensorProto(name=name, dims=array.shape, data_type=helper.np_dtype_to_tensor_dtype(array.dtype))
+    from onnx import TensorProto
+    return TensorProto(name=name, dims=array.shape, data_type=onnx_type(array.dtype))
+
+
+def onnx_type(dtype: Any) -> int:
+    """ONNX's number of a NumPy type."""
+    from onnx import helper
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
 def _field(number: int, length: int) -> bytes:

@@ -8,21 +8,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, kind
+from ..model import ExportedModel
 from ..sizes import Sizes
-from . import (  # noqa: F401  (each fills the table)
-    arithmetic,
-    arrays,
-    boxes,
-    deformable,
-    detection,
-    layers,
-    random,
-    recurrent,
-    regions,
-    sequences,
-)
+from . import arithmetic, arrays, boxes, detection, layers, regions, sequences  # noqa: F401  (each fills the table)
 from .constants import SHAPE_READERS, constants
 from .loops import unroll, without_branches
 from .model import Call, Model, Tensor, refusal
@@ -30,10 +22,7 @@ from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS, operator
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx
-
-    from ..model import ExportedModel
 
 __all__ = ["convert"]
 
@@ -50,17 +39,13 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
     - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
 
-    Raises OpError: an operator has no converter, or is used in a way ONNX lacks; an input has no shape.
+    Raises OpError: an operator has no converter, or is used in a way ONNX lacks.
     """
     exported = exported.copy()
     graph = exported.graph
     without_branches(graph)
     variables = graph.variables()
     values = {name: value for name, value in exported.parameters.items() if name in variables}
-    unknown = [name for name in variables if name not in values and name not in exported.inputs]
-    if unknown:
-        raise OpError(WHERE, f"the input {unknown[0]} has no shape and no value",
-                      "Pass its shape by name in data_shape")
     shapes = {name: exported.inputs[name] for name in variables if name not in values}
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     while unroll(graph, sizes):

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.errors import OpError
 from ..graph import Node
 from ..sizes import Batch, Size, SizedNode, Sizes
-from .content import declared
+from .content import onnx_type
 
 if TYPE_CHECKING:
     import onnx
@@ -228,7 +228,7 @@ class Model:
         - ``inputs``: name, shape and type.
         - ``outputs``: name of the tensor, its name in the file, shape and type.
         """
-        from onnx import helper
+        from onnx import helper, numpy_helper
 
         from ...version import __version__
         self.source = "outputs"
@@ -245,11 +245,8 @@ class Model:
         helper.set_model_props(model, metadata)
         constants = {name: array for name, array in self._constants.values() if name in read}
         large = {name: array for name, array in constants.items() if array.size > SMALL}
-        for name, array in constants.items():
-            if name not in large:
-                initializer = declared(name, array)
-                initializer.raw_data = array.tobytes()
-                model.graph.initializer.append(initializer)
+        model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items()
+                                       if name not in large)
         return model, large
 
     def _needed_nodes(self, results: list[str]) -> list[onnx.NodeProto]:
@@ -276,12 +273,6 @@ class Model:
             for tensors in (node.input, node.output):
                 tensors[:] = [name if each == tensor else each for each in tensors]
         return name
-
-
-def onnx_type(dtype: Any) -> int:
-    """ONNX's number of a NumPy type."""
-    from onnx import helper
-    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
 def _info(name: str, shape: Sequence[Size], dtype: Any) -> onnx.ValueInfoProto:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
+import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import check_target, replace
@@ -23,7 +24,6 @@ from .quantize import Quantization
 from .registry import opset_of, whole
 
 if TYPE_CHECKING:
-    import numpy as np
     from onnx import ModelProto
 
 __all__ = ["onnx"]

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
@@ -10,10 +9,8 @@ import numpy as np
 from ...core.errors import OpError
 from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node
+from ..model import ExportedModel
 from ..shapes import Arrays
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
 PRODUCERS = ("Convolution", "Deconvolution", "FullyConnected")

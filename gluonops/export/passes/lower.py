@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import mxnet as mx
 
@@ -12,10 +11,8 @@ from ...core.backend import backend as _backend
 from ...core.dims import plural
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
+from ..model import ExportedModel
 from ..warning import ExportWarning
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 HEAD = "__gluonops_head__"   # distinguishes loss heads
 

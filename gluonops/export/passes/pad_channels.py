@@ -1,17 +1,13 @@
 """Pads convolutions to a multiple of the output channels that MXNet's fast CPU kernels compute at once."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import mxnet as mx
 import numpy as np
 
 from ..graph import Graph, Node
+from ..model import ExportedModel
 from ..shapes import Arrays
 from .fold_batch_norm import has_own_weights
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 CHANNELS = 16
 CHANNELWISE = ("Activation", "LeakyReLU", "Pooling")

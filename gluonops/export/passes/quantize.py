@@ -20,19 +20,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
 from mxnet.contrib import quantization
 
 from ..graph import VARIABLE, Graph, Node
+from ..model import ExportedModel
+from ..quantization import Ranges
 from ..quantization.layers import LARGEST, last_activation, layers_of, quantized_weight, tensor_names
+from ..sizes import known_types
 from .fusion import SUM, prepare_for_fusion, unfuse
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
-    from ..quantization import Ranges
 
 BACKEND = "MKLDNN_QUANTIZE"
 CONVOLUTION = "_sg_mkldnn_conv"
@@ -173,14 +171,12 @@ def _mixed_sums(graph, inputs):
     The convolution adds to what is in its output. MXNet 1.9.1 converts the other summand to the output's type without
     its scale: negative values become 0, and those above 127 become 127.
     """
-    internals = graph.symbol().get_internals()
-    types = dict(zip(internals.list_outputs(), internals.infer_type(**dict.fromkeys(inputs, "float32"))[1]))
-    names = tensor_names(graph)
+    types = known_types(graph, dict.fromkeys(inputs, "float32"))
     found = set()
     for node in graph.nodes():
         if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
             _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
-            if types[names[summand.name, 0]] != types[names[node.name, 0]]:
+            if types[summand, 0] != types[node, 0]:
                 found.update(inner.name for inner in node.subgraphs[0].nodes() if inner.op == SUM)
     return found
 

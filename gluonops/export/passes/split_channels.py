@@ -1,17 +1,13 @@
 """Splits convolutions over their input channels, so that the weights in use stay in the second-level cache."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import mxnet as mx
 import numpy as np
 
 from ..graph import VARIABLE, Graph, Node
+from ..model import ExportedModel
 from ..shapes import Arrays
 from .pad_channels import CHANNELS, can_change
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
 MOST_BYTES = 720 * 1024      # so that they fit: a server's core has a second-level cache of 1 MiB or more
