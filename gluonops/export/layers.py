@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from .canonical import without_inserted, wrapper_of, wrappers_of
 from .graph import Graph, Node, is_ours, our_name
 
-__all__ = ["Layer", "layers"]
-
 LAYER = "__gluonops_layer__"         # the layer's name, on the nodes that end its builtin form
 OPERATOR = "__gluonops_operator__"   # its operator and attributes, on the same nodes
 
@@ -44,7 +42,6 @@ def _emitted(graph: Graph) -> Iterator[Layer]:
 
 
 def _builtin(graph: Graph) -> Iterator[Layer]:
-    """The layers out of MXNet's own operators."""
     for name, ends in _ends(graph).items():
         operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
         yield Layer(name, operator, attributes, _inside(graph, name, ends))

@@ -14,13 +14,10 @@ from .constants import parameter_only
 from .graph import Graph, Node
 from .layers import Layer, layers
 from .model import ExportedModel
-from .shapes import Arrays, DataShape
-from .sizes import Sizes
+from .sizes import Arrays, DataShape, Sizes
 
 if TYPE_CHECKING:
     from .drawing import Box
-
-__all__ = ["picture"]
 
 WHERE = "export.picture"
 FORMATS = ("svg", "png", "pdf")
@@ -47,16 +44,10 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
 
     Parameters
     ----------
-    net : HybridBlock, str or os.PathLike
-        A net; or the path, without ``-symbol.json``, of an exported one.
+    net, data_shape, epoch, dtype
+        As in :func:`gluonops.export.onnx`.
     path : str or os.PathLike
         The picture: svg, png or pdf.
-    data_shape : tuple of int, or dict of str to tuple of int
-        As in :func:`gluonops.export.onnx`.
-    epoch : int, optional
-        Number of the parameter file. The default is the highest number.
-    dtype : str, optional
-        Type of the inputs. The default is the type in the files' metadata, or that of the net's parameters.
 
     Returns
     -------
@@ -71,9 +62,13 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     path = os.fspath(path)
     ending = _ending(path)
     check_target(WHERE, path)
-    _check_libraries()
-    from .drawing import draw  # here: both need libraries that few have
-    from .layout import arrange
+    try:
+        import grandalf  # noqa: F401  (it arranges the boxes)
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise OpError(WHERE, f"the package {error.name} is not installed",
+                      "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
+    from .drawing import arrange, draw
 
     model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype)
     dtype = model.metadata["dtype"]
@@ -96,22 +91,11 @@ class _Path(str):
 
 
 def _ending(path: str) -> str:
-    """The format of a picture, from its name."""
     ending = os.path.splitext(path)[1][1:].lower()
     if ending not in FORMATS:
         raise OpError(WHERE, f"the picture is {path!r}; expected a name that ends in .svg, .png or .pdf",
                       "Choose one of these formats")
     return ending
-
-
-def _check_libraries() -> None:
-    """Raise an OpError if matplotlib, which draws, or grandalf, which arranges the boxes, is not installed."""
-    try:
-        import grandalf  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise OpError(WHERE, f"the package {error.name} is not installed",
-                      "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
 
 
 def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[Box], list[tuple[Box, Box]]]:
@@ -196,7 +180,6 @@ def _label(node: Node) -> str:
 
 
 def _detail(node: Node) -> str:
-    """The attributes in an operator's line."""
     attrs = node.attrs
     if node.op in ("Convolution", "Deconvolution", "Pooling"):
         return _window(node)

@@ -201,11 +201,8 @@ def arg_extreme(call: Call) -> Tensor:
 
 def _transposed(call: Call, position: int, flag: str) -> Tensor:
     """An input, with its last two axes exchanged if the node's flag says so."""
-    if not call.flag(flag):
-        return call.inputs[position]
-    order = list(range(len(call.shapes[position])))
-    order[-2], order[-1] = order[-1], order[-2]
-    return call.inputs[position].apply("Transpose", perm=order)
+    value = call.inputs[position]
+    return value.swapped(len(call.shapes[position]), -2, -1) if call.flag(flag) else value
 
 
 def _product(call: Call) -> Tensor:

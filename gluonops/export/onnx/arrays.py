@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .constants import is_random
+from ..constants import is_random
 from .model import Call, Tensor, onnx_type
 from .registry import CONVERTERS, converts
 
@@ -31,11 +31,7 @@ def reshape(call: Call) -> Tensor:
 
 @converts("SwapAxis")
 def swap_axes(call: Call) -> Tensor:
-    order = list(range(len(call.shapes[0])))
-    first = call.value("dim1", 0)
-    second = call.value("dim2", 0)
-    order[first], order[second] = order[second], order[first]
-    return call.inputs[0].apply("Transpose", perm=order)
+    return call.inputs[0].swapped(len(call.shape), call.value("dim1", 0), call.value("dim2", 0))
 
 
 @converts("stack")

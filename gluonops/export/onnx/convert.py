@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.errors import OpError
+from ..constants import SHAPE_READERS, constants
 from ..graph import Entry, Graph, Node, kind
 from ..model import ExportedModel
 from ..sizes import Sizes
-from . import arithmetic, arrays, boxes, detection, layers, regions, sequences  # noqa: F401  (each fills the table)
-from .constants import SHAPE_READERS, constants
+from . import arithmetic, arrays, boxes, detection, layers, sequences  # noqa: F401  (each fills the table)
 from .loops import unroll, without_branches
 from .model import Call, Model, Tensor, refusal
 from .quantize import Quantization, Quantizer
@@ -23,8 +23,6 @@ from .registry import CONVERTERS, operator
 
 if TYPE_CHECKING:
     import onnx
-
-__all__ = ["convert"]
 
 WHERE = "export.onnx"
 
@@ -35,11 +33,9 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
 
     - ``exported``: for inference, with operators of the table only. It has the shapes of all inputs and, in the
       metadata, their ``dtype``.
-    - ``opset``: version of ONNX's operators.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
-    - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
 
-    Raises OpError: an operator has no converter, or is used in a way ONNX lacks.
+    An OpError if an operator has no converter, or is used in a way that ONNX lacks.
     """
     exported = exported.copy()
     graph = exported.graph
@@ -70,17 +66,12 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
             _convert(model, node, tensors, sizes, quantizer)
 
     outputs = []
-    for head, name in zip(graph.heads, _output_names(graph, metadata)):
+    is_detector = metadata.get("task") == "detection" and len(graph.heads) == 3
+    names = ["ids", "scores", "boxes"] if is_detector else graph.symbol().list_outputs()
+    for head, name in zip(graph.heads, names):
         outputs.append((_tensor(tensors, head).name, name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
-
-
-def _output_names(graph: Graph, metadata: dict[str, Any]) -> list[str]:
-    """``ids``, ``scores`` and ``boxes`` for a detector; for other nets the names that MXNet gives."""
-    if metadata.get("task") == "detection" and len(graph.heads) == 3:
-        return ["ids", "scores", "boxes"]
-    return graph.symbol().list_outputs()
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:

@@ -109,10 +109,8 @@ def correlation(call: Call) -> Tensor:
 
 
 def _check_layout(call: Call) -> None:
-    """Raise an OpError unless channels come first."""
-    layout = call.text("layout", "None")
-    if layout not in ("None", "NCW", "NCHW", "NCDHW"):
-        raise call.refuse(f"has layout {layout}; ONNX puts channels first")
+    if call.has_channels_last:
+        raise call.refuse(f"has layout {call.text('layout')}; ONNX puts channels first")
 
 
 @converts("FullyConnected")
@@ -137,14 +135,12 @@ def batch_norm(call: Call) -> Tensor:
     data, gamma, beta, mean, variance = call.inputs
     if call.flag("fix_gamma", True):
         gamma = call.model.constant(np.ones(call.shapes[1], call.dtypes[1]))
-    axis = call.axis(default=1)
-    order = list(range(len(call.shapes[0])))
-    order[1], order[axis] = axis, 1
+    axis, ndim = call.axis(default=1), len(call.shape)
     if axis != 1:
-        data = data.apply("Transpose", perm=order)
+        data = data.swapped(ndim, 1, axis)
     epsilon = float(call.value("eps", 1e-3))
     result = data.apply("BatchNormalization", gamma, beta, mean, variance, epsilon=epsilon)
-    return result if axis == 1 else result.apply("Transpose", perm=order)
+    return result if axis == 1 else result.swapped(ndim, 1, axis)
 
 
 def _standardized(data: Tensor, axes: Sequence[int], eps: Tensor | float) -> Tensor:
@@ -281,8 +277,11 @@ def leaky_relu(call: Call) -> Tensor:
         return data.apply("Elu", alpha=slope)
     if kind == "selu":
         return data.apply("Selu")
-    if kind == "gelu":
-        return _gelu(data)
+    if kind == "gelu" and call.model.opset >= 20:
+        return data.apply("Gelu")
+    if kind == "gelu":   # x / 2 * (1 + erf(x / sqrt(2)))
+        half = data * 0.5
+        return half * ((data * np.sqrt(0.5)).apply("Erf") + 1)
     if kind == "rrelu":
         lowest = float(call.value("lower_bound", 0.125))
         highest = float(call.value("upper_bound", 0.334))
@@ -299,14 +298,6 @@ def mish(call: Call) -> Tensor:
 def gelu(call: Call) -> Tensor:
     approximate = "tanh" if call.text("approximation") == "tanh" else "none"
     return call.inputs[0].apply("Gelu", approximate=approximate)
-
-
-def _gelu(data: Tensor) -> Tensor:
-    """x / 2 * (1 + erf(x / sqrt(2)))."""
-    if data.model.opset >= 20:
-        return data.apply("Gelu")
-    half = data * 0.5
-    return half * ((data * np.sqrt(0.5)).apply("Erf") + 1)
 
 
 @converts("softmax", "log_softmax", "softmin")

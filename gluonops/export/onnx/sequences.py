@@ -91,7 +91,12 @@ def attention(call: Call) -> Tensor:
 @converts("RNN")
 def recurrent(call: Call) -> list[Tensor]:
     """One node for each layer. MXNet's node has them all, and all of their parameters in one vector."""
-    _check(call)
+    if call.value("projection_size") is not None:
+        raise call.refuse("has projection_size, which MXNet computes on a GPU only, and ONNX does not have")
+    if call.value("lstm_state_clip_min") is not None:
+        raise call.refuse("clips its states (lstm_state_clip_min)")
+    if call.flag("use_sequence_length"):
+        raise call.refuse("has use_sequence_length, which MXNet computes on a GPU only")
     vector = call.model.array(call.inputs[1])
     if vector is None:
         raise call.refuse("has parameters that depend on an input")
@@ -104,16 +109,6 @@ def recurrent(call: Call) -> list[Tensor]:
         data, *last = _add_layer(call, data, layer, first)
         finals.append(last)
     return [data] + [call.model.add("Concat", *parts, axis=0) for parts in zip(*finals)]
-
-
-def _check(call: Call) -> None:
-    """Raise an OpError for what ONNX lacks."""
-    if call.value("projection_size") is not None:
-        raise call.refuse("has projection_size, which MXNet computes on a GPU only, and ONNX does not have")
-    if call.value("lstm_state_clip_min") is not None:
-        raise call.refuse("clips its states (lstm_state_clip_min)")
-    if call.flag("use_sequence_length"):
-        raise call.refuse("has use_sequence_length, which MXNet computes on a GPU only")
 
 
 def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[list[np.ndarray]]:

@@ -4,7 +4,7 @@ A model from a net or from files is canonical: each operator of gluonops is one 
 by the nodes of a backend, so it comes after the other passes. Only ``prepare_for_fusion`` and ``quantize`` come later.
 """
 from ...runtime import importing
-from ..canonical import canonicalize
+from .canonicalize import canonicalize
 from .describe import describe
 from .inference import inference, predictions
 

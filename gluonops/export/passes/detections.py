@@ -71,7 +71,6 @@ def _added(model: ExportedModel) -> Entry | None:
 
 
 def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]:
-    """The shapes of outputs for several images."""
     graph = Graph(entries, model.graph.attrs)
     known = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
     found = known_shapes(graph, known)

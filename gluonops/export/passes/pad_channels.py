@@ -6,7 +6,7 @@ import numpy as np
 
 from ..graph import Graph, Node
 from ..model import ExportedModel
-from ..shapes import Arrays
+from ..sizes import Arrays
 from .fold_batch_norm import has_own_weights
 
 CHANNELS = 16
@@ -49,7 +49,6 @@ def can_change(graph: Graph, layer: Node, values: Arrays) -> bool:
 
 
 def _pad(graph: Graph, layer: Node, values: Arrays) -> None:
-    """Pad a convolution in place."""
     channels = int(layer.attrs["num_filter"])
     missing = -channels % CHANNELS
     layer.attrs["num_filter"] = str(channels + missing)

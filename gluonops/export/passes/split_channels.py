@@ -6,7 +6,7 @@ import numpy as np
 
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
-from ..shapes import Arrays
+from ..sizes import Arrays
 from .pad_channels import CHANNELS, can_change
 
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output

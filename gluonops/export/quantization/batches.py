@@ -19,11 +19,8 @@ HELD_OUT = 5   # every fifth batch, where none are given
 def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
     """Batches out of an array or an iterable of batches, cut into batches of a few images.
 
-    - ``what``: the argument, for errors.
-    - ``data``: an array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first
-      is taken. A dict has the inputs by name.
-
-    The result is float32 as a rule. The name is None for what is not a dict.
+    An array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first is taken. A
+    dict has the inputs by name. The name is None for what is not a dict. ``what``: the argument, for errors.
     """
     if isinstance(data, (np.ndarray, mx.nd.NDArray, dict)):
         data = [data]
@@ -57,10 +54,7 @@ def _array(what, value):
 
 
 def split(batches: list, held_out: Any) -> tuple[list, list]:
-    """The batches to calibrate with, and those to check with: every fifth one unless others are given.
-
-    An OpError if there are too few to hold one out.
-    """
+    """The batches to calibrate with, and those to check with: every fifth one unless others are given."""
     if held_out is not None:
         return batches, as_arrays("held_out", held_out)
     if len(batches) < 2:
@@ -72,10 +66,7 @@ def split(batches: list, held_out: Any) -> tuple[list, list]:
 
 
 def named(batches: list, model: ExportedModel) -> list[Batch]:
-    """The batches as a model takes them: by the names of its inputs, and in its type.
-
-    An OpError if an input has no data.
-    """
+    """The batches as a model takes them: by the names of its inputs, and in its type."""
     names = [name for name in model.graph.variables() if name not in model.parameters]
     found = []
     for batch in batches:

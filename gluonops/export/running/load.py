@@ -23,8 +23,6 @@ from ..preprocessing import Preprocessing
 from .nets import LoadedClassifier, LoadedDetector
 from .onnx_net import OnnxNet
 
-__all__ = ["load"]
-
 WHERE = "export.load"
 OLDER = "it was exported by an older gluonops, or by another program"
 Names = Union[Sequence[str], str, os.PathLike]
