@@ -42,7 +42,12 @@ def _emitted(graph: Graph) -> Iterator[Layer]:
 
 
 def _builtin(graph: Graph) -> Iterator[Layer]:
-    for name, ends in _ends(graph).items():
+    """The layers out of MXNet's own operators."""
+    ends_of = {}   # name of a layer -> the nodes that bear the names of its outputs
+    for node in graph.nodes():
+        if node.inserted_as == "name":
+            ends_of.setdefault(node.attrs.get(LAYER, node.name), []).append(node)
+    for name, ends in ends_of.items():
         operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
         yield Layer(name, operator, attributes, _inside(graph, name, ends))
 
@@ -61,15 +66,6 @@ def _between(last: Node, first: Node) -> Iterator[Node]:
     while last is not first:
         yield last
         last = last.source()
-
-
-def _ends(graph: Graph) -> dict[str, list[Node]]:
-    """Name of a layer in builtin form -> the nodes that bear the names of its outputs."""
-    ends = {}
-    for node in graph.nodes():
-        if node.inserted_as == "name":
-            ends.setdefault(node.attrs.get(LAYER, node.name), []).append(node)
-    return ends
 
 
 def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:

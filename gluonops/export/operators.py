@@ -99,7 +99,11 @@ def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], 
             raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
                        "that computes from its inputs alone")
         if node.op not in {"Custom", *LOOPS}:
-            _check_counts(node)
+            limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)),
+                      **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
+            for name, most in limits.items():
+                if name in node.attrs and _integer(node, name) > most:
+                    raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
         for subgraph in node.subgraphs:
             _check_operators(subgraph, written, renamed)
 
@@ -134,13 +138,6 @@ def _is_known(op: str) -> bool:
     except MXNetError:
         return False
     return True
-
-
-def _check_counts(node: Node) -> None:
-    limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)), **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
-    for name, most in limits.items():
-        if name in node.attrs and _integer(node, name) > most:
-            raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
 
 
 def _upgrade(graph: Graph, version: int) -> None:

@@ -176,21 +176,16 @@ def _label(node: Node) -> str:
     if node.op in SYMBOLS:
         return SYMBOLS[node.op].format(f"{float(node.attrs.get('scalar', 0)):g}")
     name = re.sub("^(_contrib_|elemwise_|broadcast_(?!like|axis|to)|_)", "", node.op)
-    return f"{name}  {_detail(node)}".rstrip()
-
-
-def _detail(node: Node) -> str:
-    attrs = node.attrs
     if node.op in ("Convolution", "Deconvolution", "Pooling"):
-        return _window(node)
+        return f"{name}  {_window(node)}".rstrip()
     keys = SHOWN.get(node.op, ())
+    detail = ", ".join(f"{key} {node.attrs[key]}" for key in keys if key in node.attrs)
     if len(keys) == 1:
-        return _short(attrs.get(keys[0], ""))
-    return _short(", ".join(f"{key} {attrs[key]}" for key in keys if key in attrs))
+        detail = node.attrs.get(keys[0], "")
+    return f"{name}  {_short(detail)}".rstrip()
 
 
 def _window(node: Node) -> str:
-    """The attributes of a convolution or pooling: window, stride, channels, groups."""
     attrs = node.attrs
     if node.flag("global_pool"):
         return f"global {attrs.get('pool_type', 'max')}"

@@ -179,7 +179,10 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         targets[ONNX] = _for_onnx(os.fspath(onnx), model, measured, quantization, opset)
     runnable = {name: target for name, target in targets.items() if target.is_runnable}
     errors = {name: relative_error([*map(target.measured(), held)], expected) for name, target in runnable.items()}
-    scores = {} if score is None else _scores(score, model, runnable)
+    scores = {}
+    if score is not None:
+        runners = {"float": Runner.of(model), **{name: target.runner() for name, target in runnable.items()}}
+        scores = {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
     _check(errors, scores, limit, layers)
     paths = [path for target in targets.values() for path in target.write()]
     return Quantized(tuple(paths), method, layers, errors, scores)
@@ -305,20 +308,10 @@ def _choose(model, errors, keep, layer_limit):
     return tuple(rows)
 
 
-def _scores(score, model, targets):
-    """The user's score of the float net and of the results."""
-    runners = {"float": Runner.of(model)}
-    for name, target in targets.items():
-        runners[name] = target.runner()
-    return {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
-
-
 def _predict(runner, model):
     """The function that a score calls."""
     def predict(data):
-        outputs = []
-        for batch in named(as_arrays("the argument of predict", data), model):
-            outputs.append(runner(batch))
+        outputs = map(runner, named(as_arrays("the argument of predict", data), model))
         joined = [np.concatenate(parts) for parts in zip(*outputs)]
         return joined[0] if len(joined) == 1 else joined
     return predict

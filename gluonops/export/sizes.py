@@ -263,14 +263,13 @@ def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[E
             inferred.append(outputs.infer_shape({**known, **inputs}))
         except rules.Misfit as misfit:
             raise _depends_on_batch(misfit) from misfit
-    return {entry: _shape(entry[0], [shapes_of[entry] for shapes_of in inferred]) for entry in inferred[0]}
-
-
-def _shape(node: Node, tried: list[tuple[int, ...]]) -> tuple[Size, ...]:
-    """One output's shape from its shapes at ``BATCHES``."""
-    if len({len(shape) for shape in tried}) > 1:
-        raise _depends_on_batch(f"the dimensions of {node.name!r} depend on it")
-    return tuple(_size(node, sizes) for sizes in zip(*tried))
+    found = {}
+    for entry in inferred[0]:
+        tried = [shapes_of[entry] for shapes_of in inferred]
+        if len({len(shape) for shape in tried}) > 1:
+            raise _depends_on_batch(f"the dimensions of {entry[0].name!r} depend on it")
+        found[entry] = tuple(_size(entry[0], sizes) for sizes in zip(*tried))
+    return found
 
 
 def _size(node: Node, tried: tuple[int, ...]) -> Size:

@@ -1,7 +1,7 @@
 """Converters of detectors' operators on boxes, and of pooling over regions of interest.
 
-A region is a row of image, left, top, right, bottom.
-ONNX's NonMaxSuppression returns indices class by class. MXNet's box_nms returns rows, which are made from them.
+ONNX's NonMaxSuppression returns indices class by class. MXNet's box_nms returns rows, which are made from them. A
+region is a row of image, left, top, right, bottom.
 """
 from __future__ import annotations
 

@@ -85,7 +85,6 @@ def _live(graph: Graph, constant: set[Node]) -> set[Node]:
 
 
 def _check_converters(live: set[Node]) -> None:
-    """Raise an OpError that names the operators without a converter."""
     lacking = [node for node in live if operator(node) not in CONVERTERS]
     if not lacking:
         return

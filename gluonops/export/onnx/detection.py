@@ -69,7 +69,6 @@ def _rows(call: Call) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _decoded(call: Call) -> Tensor:
-    """The boxes from their offsets from the anchors."""
     batch, _, count = call.shapes[0]
     variances = np.array(call.value("variances", (0.1, 0.1, 0.2, 0.2)), call.dtype)
     offsets = call.inputs[1].reshape((batch, count, 4))

@@ -108,7 +108,6 @@ def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
 
 
 def _check_channels(layer: Node, norm: Node, values: Arrays, parameters: list[np.ndarray]) -> None:
-    """Raise an OpError unless each parameter of the batch norm has one number per channel."""
     shape = values[layer.source(1).name].shape
     channels = shape[0]
     if layer.op == "Deconvolution":

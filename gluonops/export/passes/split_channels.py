@@ -59,16 +59,12 @@ def _split(graph: Graph, layer: Node, values: Arrays, parts: int) -> None:
     first.inputs += layer.inputs[2:]
     first.attrs["no_bias"] = str(layer.flag("no_bias"))
 
-    total = Node("elemwise_add", layer.name, layer.marks(), [(first, 0), (_sum(layer, others), 0)])
+    rest = others[0]
+    if len(others) > 1:   # this sum is not fused: MXNet mixes up the inputs of two fused sums in a row
+        attrs = {"num_args": str(len(others)), **layer.marks()}
+        rest = Node("add_n", f"{rest.name}_sum", attrs, [(part, 0) for part in others])
+    total = Node("elemwise_add", layer.name, layer.marks(), [(first, 0), (rest, 0)])
     graph.replace({(layer, 0): (total, 0)})
-
-
-def _sum(layer: Node, parts: list[Node]) -> Node:
-    """The sum of all parts but the first one. It is not fused: MXNet mixes up the inputs of two fused sums in a row."""
-    if len(parts) == 1:
-        return parts[0]
-    attrs = {"num_args": str(len(parts)), **layer.marks()}
-    return Node("add_n", f"{parts[0].name}_sum", attrs, [(part, 0) for part in parts])
 
 
 def _part(graph: Graph, layer: Node, values: Arrays, number: int, weight: mx.nd.NDArray) -> Node:

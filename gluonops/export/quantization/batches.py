@@ -29,20 +29,14 @@ def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
                       "Pass for instance a DataLoader, or images as an array (N, 3, height, width)")
     pieces = []
     for batch in data:
-        pieces += _pieces(what, batch)
+        batch = batch[0] if isinstance(batch, (tuple, list)) else batch
+        arrays = batch if isinstance(batch, dict) else {None: batch}
+        arrays = {name: _array(what, value) for name, value in arrays.items()}
+        pieces += [{name: array[first:first + IMAGES] for name, array in arrays.items()}
+                   for first in range(0, min(map(len, arrays.values())), IMAGES)]
     if not pieces:
         raise OpError(WHERE, f"{what} has no examples", "Pass a few dozen that are like those the net will see")
     return pieces
-
-
-def _pieces(what, batch):
-    if isinstance(batch, (tuple, list)):
-        batch = batch[0]
-    arrays = batch if isinstance(batch, dict) else {None: batch}
-    arrays = {name: _array(what, value) for name, value in arrays.items()}
-    count = min(map(len, arrays.values()))
-    return [{name: array[first:first + IMAGES] for name, array in arrays.items()}
-            for first in range(0, count, IMAGES)]
 
 
 def _array(what, value):

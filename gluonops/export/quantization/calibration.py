@@ -49,7 +49,10 @@ class Statistics:
             raise OpError("export.quantize", "there is no data to calibrate with", "Pass a batch or more")
         tensors = _tensors(model)
         extremes = _extremes(model, tensors, batches)
-        return cls(extremes, _histograms(model, tensors, batches, extremes))
+        histograms = {name: np.zeros(BINS) for name in extremes}
+        for name, values in _run_all(model, tensors, batches):
+            histograms[name] += magnitude_histogram(values, max(map(abs, extremes[name])))
+        return cls(extremes, histograms)
 
     def ranges(self, method: str, percentile: float = 99.99) -> Ranges:
         """The range of every tensor by a method. An OpError if there is no such method or percentile."""
@@ -97,13 +100,6 @@ def _extremes(model, tensors, batches):
         before = extremes.get(name, (low, high))
         extremes[name] = min(low, before[0]), max(high, before[1])
     return {name: ends if any(ends) else ALL_ZERO for name, ends in extremes.items()}
-
-
-def _histograms(model, tensors, batches, extremes):
-    histograms = {name: np.zeros(BINS) for name in extremes}
-    for name, values in _run_all(model, tensors, batches):
-        histograms[name] += magnitude_histogram(values, max(map(abs, extremes[name])))
-    return histograms
 
 
 def _range(histogram, low, high, method, percentile):
