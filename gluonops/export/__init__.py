@@ -22,7 +22,8 @@ if importing.is_imported():   # gluonops.files reads graphs without MXNet
     from .picture import picture
     from .preprocessing import Preprocessing
     from .quantize import Quantized, QuantizedLayer, quantize
-    from .running import Detection, LoadedClassifier, LoadedDetector, Prediction, load
+    from .running.load import load
+    from .running.nets import Detection, LoadedClassifier, LoadedDetector, Prediction
     from .symbol import rewrite, symbol
 
 __all__ = ["Detection", "Difference", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector",

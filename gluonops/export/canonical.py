@@ -14,20 +14,14 @@ INNER_NAMES = ("_native", "_custom")
 
 
 def canonicalize_graph(graph: Graph) -> None:
-    """Make each operator of gluonops a single ``Custom`` node under its own name, in place.
-
-    The nodes that the emitter inserted around it are removed; the emitter has marked them.
-
-    Raises OpError: this gluonops does not have the operator or one of its attributes. The message has the version that
-    wrote the file.
-    """
+    """What :func:`gluonops.export.passes.canonicalize` does, in place."""
     wrappers = wrappers_of(graph)
     wrapped = {}   # output of a wrapper -> that of its operator
     for node in graph.nodes():
         if not is_ours(node):
             continue
-        op = _contract(graph, node)
-        node.attrs = {"op_type": op.graph_name, **op.strings(_parsed(graph, node, op)), **node.marks()}
+        op, values = _parsed(graph, node)
+        node.attrs = {"op_type": op.graph_name, **op.strings(values), **node.marks()}
         node.op = "Custom"
         node.inputs = [without_inserted(entry) for entry in node.inputs]
         wrapper = wrapper_of(node, wrappers)
@@ -37,19 +31,15 @@ def canonicalize_graph(graph: Graph) -> None:
     graph.replace(wrapped)
 
 
-def _contract(graph: Graph, node: Node) -> Op:
-    """The contract of a node. An OpError if this gluonops does not have the operator."""
+def _parsed(graph: Graph, node: Node) -> tuple[Op, tuple]:
+    """The contract of a node, and its typed attributes. An OpError if this gluonops does not have one of them."""
     name = our_name(node)
     if name not in registry.entries():
         raise OpError("export", f"the node {node.name!r} is the operator gluonops_{name}, which this gluonops does not "
                       f"have; {origin(graph)}", remedy(graph))
-    return registry.get(name).op
-
-
-def _parsed(graph: Graph, node: Node, op: Op) -> tuple:
-    """The typed attributes of a node. An OpError if its operator does not have one of them."""
+    op = registry.get(name).op
     try:
-        return op.parse({key: value for key, value in node.attrs.items() if key != "op_type"})
+        return op, op.parse({key: value for key, value in node.attrs.items() if key != "op_type"})
     except OpError as error:
         raise OpError("export", f"the node {node.name!r} does not fit this gluonops: {error.what}; {origin(graph)}",
                       remedy(graph)) from error
@@ -77,16 +67,10 @@ def wrappers_of(graph: Graph) -> dict[str, Node]:
 def wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
     """The inserted node behind an operator that has the operator's name; None if the operator has the name itself."""
     for suffix in INNER_NAMES:
-        if not node.name.endswith(suffix):
-            continue
-        wrapper = wrappers.get(node.name[:-len(suffix)])
-        if wrapper is not None and _is_behind(wrapper, node):
-            return wrapper
+        if node.name.endswith(suffix):
+            wrapper = behind = wrappers.get(node.name[:-len(suffix)])
+            while behind is not None and behind.inserted_as in OUTPUT_MARKS:   # between the two nothing else may be
+                behind = behind.source()
+            if behind is node:
+                return wrapper
     return None
-
-
-def _is_behind(wrapper: Node, node: Node) -> bool:
-    """Whether only inserted nodes are between the two."""
-    while wrapper.inserted_as in OUTPUT_MARKS:
-        wrapper = wrapper.source()
-    return wrapper is node

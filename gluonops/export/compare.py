@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import mxnet as mx
@@ -11,17 +10,15 @@ import numpy as np
 
 from ..core.errors import OpError
 from . import passes
+from .constants import is_random
 from .model import ExportedModel
-from .onnx.constants import is_random
 from .onnx.registry import opset_of
 from .onnx.write import serialized
-from .quantization import Runner, steady
+from .quantization.layers import steady
+from .quantization.running import Runner
 from .running.onnx_net import session
-from .shapes import DataShape, Shapes, last_line
-from .sizes import fits
+from .sizes import DataShape, Shapes, fits, known_shapes, last_line
 from .warning import ExportWarning
-
-__all__ = ["Difference", "compare"]
 
 WHERE = "export.compare"
 # The largest difference by the type of an output, of its largest number. Other types are equal.
@@ -87,28 +84,25 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     OpError
         An output differs by more than 1e-4 of its largest number, for float32; 2e-2 for float16; 1e-9 for float64.
     """
-    path = os.fspath(path)
-    obstacle = None
+    path, found, obstacle = os.fspath(path), [], None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExportWarning)   # the export has said it
         try:
-            found = _compared(net, path, data_shape, epoch)
+            for differences in _compared(net, path, data_shape, epoch):
+                found += differences
         except _Obstacle as error:
-            found, obstacle = error.found, error
+            obstacle = error
     if obstacle is not None:
         warnings.warn(f"{os.path.basename(path)} is not compared with MXNet: {obstacle}", ExportWarning, stacklevel=2)
     return found
 
 
 class _Obstacle(Exception):
-    """Why outputs are not compared. ``found``: the differences of what is compared in front of them."""
-
-    def __init__(self, reason: str, found: Sequence[Difference] = ()):
-        super().__init__(reason)
-        self.found = list(found)
+    """Why outputs are not compared."""
 
 
 def _compared(net, path, data_shape, epoch):
+    """The differences of the outputs, and before them those of the last layers in front of outputs that jump."""
     ours = _InOnnxruntime(path) if path.endswith(".onnx") else None   # while it reads, it takes the most memory
     try:
         model = ExportedModel.of(WHERE, net, data_shape, epoch)
@@ -126,19 +120,14 @@ def _compared(net, path, data_shape, epoch):
     if ours is None:
         written = ExportedModel.from_files(path, epoch, WHERE)
         written.inputs = {name: model.inputs[name] for name in written.graph.variables() if name in model.inputs}
-        return _differences(model, theirs, _InMXNet(written), path, [])
-    in_front = _of_layers(model, path)
-    return in_front + _differences(model, theirs, ours, path, in_front)
-
-
-def _of_layers(model, path):
-    """The differences of the last layers in front of outputs that jump."""
-    model = passes.lower(passes.describe(passes.inference(model)), "builtin")
-    layers = steady(model)
-    if layers is model:
-        return []
-    content = b"".join(serialized(layers, False, opset_of(layers.graph, None), {}))
-    return _differences(layers, _InMXNet(layers), _InOnnxruntime(content), path, [])
+        yield _differences(model, theirs, _InMXNet(written), path)
+        return
+    lowered = passes.lower(passes.describe(passes.inference(model)), "builtin")
+    layers = steady(lowered)
+    if layers is not lowered:
+        content = b"".join(serialized(layers, False, opset_of(layers.graph, None), {}))
+        yield _differences(layers, _InMXNet(layers), _InOnnxruntime(content), path)
+    yield _differences(model, theirs, ours, path)
 
 
 class _InMXNet:
@@ -152,14 +141,13 @@ class _InMXNet:
         model = passes.lower(model, "auto")
         if kept:
             model.graph.heads = [model.graph.heads[position] for position in kept]
-        self._model, self._symbol = model, model.graph.symbol()
-        self._runner = Runner(self._symbol, model.parameters)
-        self.names = self._symbol.list_outputs()
+        symbol = model.graph.symbol()
+        self._model, self._runner = model, Runner(symbol, model.parameters)
+        self.names = symbol.list_outputs()
 
     def takes(self, shapes: Shapes) -> bool:
-        parameters = {name: value.shape for name, value in self._model.parameters.items()}
-        known = {**parameters, **_labels(self._model, shapes), **shapes}
-        return fits(self._model.graph, {name: known[name] for name in self._symbol.list_inputs() if known.get(name)})
+        labels = {name: shape for name, shape in _labels(self._model, shapes).items() if shape}
+        return fits(self._model.graph, {**labels, **self._model.shapes(shapes)})
 
     def __call__(self, values: Values) -> list[np.ndarray]:
         dtype = self._model.metadata.get("dtype", "float32")
@@ -171,18 +159,11 @@ class _InMXNet:
 
 def _labels(model: ExportedModel, shapes: Shapes) -> dict[str, tuple[int, ...] | None]:
     """The shapes of the labels that nobody has given; None for one that does not follow from the inputs."""
-    symbol = model.graph.symbol()
-    names = symbol.list_inputs()
-    labels = [name for name in names if name.endswith("label") and name not in {*model.parameters, *shapes}]
-    if not labels:
-        return {}
-    known = {**{name: value.shape for name, value in model.parameters.items()}, **shapes}
-    try:
-        inferred, _, _ = symbol.infer_shape_partial(**{name: known[name] for name in names if name in known})
-    except mx.MXNetError:   # it does not infer some losses without their labels
-        return dict.fromkeys(labels)
-    found = dict(zip(symbol.list_arguments(), inferred))
-    return {name: found[name] if found[name] and all(found[name]) else None for name in labels}
+    known = model.shapes(shapes)
+    labels = [node for node in model.graph.nodes()
+              if node.is_variable and node.name.endswith("label") and node.name not in known]
+    found = known_shapes(model.graph, known) if labels else {}
+    return {label.name: found.get((label, 0)) for label in labels}
 
 
 class _InOnnxruntime:
@@ -211,7 +192,7 @@ class _InOnnxruntime:
                           "Report it with the net; nothing was written") from error
 
 
-def _differences(model, theirs, ours, path, in_front):
+def _differences(model, theirs, ours, path):
     """The largest difference of each output, over all shapes of the inputs. An OpError if one is too large."""
     largest, obstacle = {}, "its outputs jump where the inputs change by a rounding error"
     for shapes in _shapes(model.inputs, theirs, ours):
@@ -224,7 +205,7 @@ def _differences(model, theirs, ours, path, in_front):
             known = largest.get(difference.output, difference)
             largest[difference.output] = max(difference, known, key=lambda one: one.relative)
     if not largest:
-        raise _Obstacle(obstacle, in_front)
+        raise _Obstacle(obstacle)
     return list(largest.values())
 
 

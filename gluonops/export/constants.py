@@ -1,15 +1,16 @@
-"""Finds and computes the part of a graph that depends on parameters alone."""
+"""Finds and computes the parts of a graph that depend on no input, such as anchors and grids."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
 
 from ..core.errors import OpError
 from ..runtime import importing
-from .graph import Entry, Graph, Node
+from .graph import VARIABLE, Entry, Graph, Node
 from .rules import MOVES, Call, arange_values
-from .shapes import Arrays
+from .sizes import Arrays, Sizes
 
 if importing.is_imported():
     import mxnet as mx
@@ -30,6 +31,12 @@ FUNCTIONS: dict[str, Callable] = {
     "broadcast_sub": lambda call, x, y: x - y,
     "broadcast_mul": lambda call, x, y: x * y,
 }
+
+# Operators that read only the shape of some of their inputs, by position.
+SHAPE_READERS = {"Crop": (1,), "_contrib_MultiBoxPrior": (0,), "_contrib_arange_like": (0,), "zeros_like": (0,),
+                 "ones_like": (0,), "slice_like": (1,), "broadcast_like": (1,), "reshape_like": (1,),
+                 "shape_array": (0,), "size_array": (0,)}
+RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
 
 
 def _type(call: Call) -> np.dtype:
@@ -70,11 +77,7 @@ def computed(entries: list[Entry], attrs: dict) -> list[np.ndarray]:
 
 
 def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarray]:
-    """Compute outputs of nodes that depend on no input.
-
-    - ``values``: values of the variables that they depend on.
-    - ``attrs``: the graph's attributes.
-    """
+    """Compute outputs of nodes that depend on no input. ``values``: those of the variables that they depend on."""
     if not outputs:
         return []
     symbol = Graph(outputs, attrs).symbol()
@@ -85,3 +88,56 @@ def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarr
     if not isinstance(results, list):
         results = [results]
     return [result.asnumpy() for result in results]
+
+
+def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:
+    """The constant nodes, and the values of those of their outputs that other nodes or heads read.
+
+    In the graph a node that reads only the shape of a tensor then reads a placeholder of that shape.
+    """
+    constant = set()
+    placeholders = {}
+    for node in graph.nodes():
+        if node.is_variable:
+            if node.name in values:
+                constant.add(node)
+        elif not is_random(node) and _is_constant(node, constant, sizes):
+            constant.add(node)
+            for position in _shape_inputs(node):
+                entry = node.inputs[position]
+                variable = Node(VARIABLE, f"shape of {len(placeholders)}")
+                placeholders[variable.name] = mx.nd.zeros(sizes.shape[entry], dtype=sizes.dtype[entry])
+                node.inputs[position] = variable, 0
+    outputs = {head for head in graph.heads if head[0] in constant}
+    for node in graph.nodes():
+        if node not in constant:
+            outputs.update(entry for entry in node.inputs if entry[0] in constant)
+    outputs = sorted(outputs, key=lambda entry: (entry[0].name, entry[1]))
+    return constant, dict(zip(outputs, evaluate(outputs, {**values, **placeholders}, graph.attrs)))
+
+
+def is_random(node: Node) -> bool:
+    """Whether a node draws random numbers, at inference too."""
+    return node.op.startswith(RANDOM) or (node.op == "Dropout" and node.attrs.get("mode") == "always")
+
+
+def _shape_inputs(node: Node) -> list[int]:
+    """The positions of the inputs of which a node reads the shape only."""
+    return [position for position in SHAPE_READERS.get(node.op, ()) if position < len(node.inputs)]
+
+
+def _is_constant(node: Node, constant: set[Node], sizes: Sizes) -> bool:
+    """Whether a node reads constant values, and shapes that do not depend on the batch size.
+
+    MXNet infers a shape with a 0, and the length of an ``_arange`` with ``infer_range``, from the nodes that read it.
+    """
+    is_open = "0" in re.findall(r"\d+", node.attrs.get("shape", "")) or node.flag("infer_range")
+    if not node.inputs and is_open:
+        return False
+    shape_inputs = _shape_inputs(node)
+    for position, (source, _) in enumerate(node.inputs):
+        if position not in shape_inputs and source not in constant:
+            return False
+    shapes = [shape for (owner, _), shape in sizes.shape.items() if owner is node]
+    shapes += [sizes.shape[node.inputs[position]] for position in shape_inputs]
+    return all(isinstance(size, int) for shape in shapes for size in shape)

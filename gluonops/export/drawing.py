@@ -1,20 +1,23 @@
-"""Draws the boxes and the edges of a picture with matplotlib."""
+"""Arranges the boxes of a drawn graph in layers from top to bottom, with grandalf, and draws them with matplotlib."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from .layout import Item
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.path import Path
+import matplotlib
+from grandalf.graphs import Edge, Graph, Vertex, graph_core
+from grandalf.layouts import SugiyamaLayout, VertexViewer
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import FancyBboxPatch, PathPatch
+from matplotlib.path import Path
+from matplotlib.textpath import text_to_path
 
 # Face and edge of a box, by its kind.
 COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "weights": ("#dbe9ff", "#2c5aa0"),
            "end": ("#ffffff", "#333333"), "other": ("#f1f3f4", "#80868b")}
 TEXT, CAPTION, SHAPE, EDGE = "#202124", "#5f6368", "#1967d2", "#9aa0a6"
 # Lengths are in points.
+GAP = 22.0     # between boxes of a layer
+SPACE = 38.0   # between layers
 LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
 SIZE, SMALL = 9.0, 7.5   # heights of the letters
 FONT = "DejaVu Sans"
@@ -23,66 +26,113 @@ DPI = 144
 MOST_PIXELS = 24000      # the longer side has no more
 
 
+class Item:
+    """A box, or a way point of an edge, which has no size. ``x`` is the centre and ``y`` the top, in points."""
+
+    def __init__(self, width: float = 0.0, height: float = 0.0):
+        self.width = width
+        self.height = height
+        self.x = 0.0
+        self.y = 0.0
+
+
 class Box(Item):
     """A box: lines of text, a caption in small letters below them, and a shape beside the edges that leave it.
 
-    - ``kind``: 'ours', 'custom', 'weights', 'end', 'other'; it decides the colours.
-    - ``text``: lines.
-    - ``caption``: may be empty.
-    - ``shape``: shape of what the box computes. May be empty.
+    ``kind``: decides the colours; see ``COLOURS``. Caption and shape may be empty.
     """
 
     def __init__(self, kind: str, text: list[str], caption: str, shape: str = ""):
-        super().__init__(*_size(text, caption))
+        bold = FontProperties(family=FONT, weight="bold", size=SIZE)
+        small = FontProperties(family=FONT, weight="bold", size=SMALL)
+        widths = [_width(line, bold) for line in text] + [_width(caption, small)]
+        lines = len(text) + (1 if caption else 0)
+        super().__init__(max(widths) + 2 * PADDING, LINE * lines + 2 * PADDING - 4)
         self.kind = kind
         self.text = text
         self.caption = caption
         self.shape = shape
 
 
-def _size(text: list[str], caption: str) -> tuple[float, float]:
-    """The width and the height that lines of text and a caption need."""
-    from matplotlib.font_manager import FontProperties
-    bold = FontProperties(family=FONT, weight="bold", size=SIZE)
-    small = FontProperties(family=FONT, weight="bold", size=SMALL)
-    widths = [_width(line, bold) for line in text] + [_width(caption, small)]
-    lines = len(text) + (1 if caption else 0)
-    return max(widths) + 2 * PADDING, LINE * lines + 2 * PADDING - 4
-
-
 def _width(line: str, font: FontProperties) -> float:
-    from matplotlib.textpath import text_to_path
     if not line.strip():
         return 0.0
     width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
     return width
 
 
-def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> None:
-    """Write a picture.
+def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item]]:
+    """Set the place of every item.
 
-    - ``boxes``: :func:`gluonops.export.layout.arrange` has set their places.
-    - ``routes``: the edges' routes, which ``arrange`` returns.
-    - ``ending``: 'svg', 'png', 'pdf'.
+    ``edges``: (source, reader) of each edge, without cycles. Returns the route of every edge, in the order of
+    ``edges``: the source, a way point in each layer between, the reader.
     """
-    import matplotlib
-    import matplotlib.figure
+    vertices = {item: Vertex(item) for item in items}
+    for item, vertex in vertices.items():
+        vertex.view = VertexViewer(item.width, item.height)
+        vertex.view.item = item
+    drawn = [Edge(vertices[source], vertices[reader]) for source, reader in edges]
+
+    routes = {}
+    left = 0.0
+    for component in Graph(list(vertices.values()), drawn).C:
+        layout = SugiyamaLayout(component)
+        layout.xspace, layout.yspace = GAP, SPACE
+        layout.dw = layout.dh = 0.0   # sizes of the way points
+        layout.init_all()
+        layout.draw()
+        routes.update(_routes(layout, component))
+        left = _place(layout, left)
+    return [routes[edge] for edge in drawn]
+
+
+def _routes(layout: SugiyamaLayout, component: graph_core) -> dict[Edge, list[Item]]:
+    """The route of every edge. grandalf's way points become items."""
+    points = {}
+    for vertex in layout.grx:
+        if not hasattr(vertex.view, "item"):
+            vertex.view.item = Item()
+    for edge in component.sE:
+        path = layout.ctrls.get(edge)
+        vertices = [path[rank] for rank in sorted(path)] if path else edge.v
+        points[edge] = [vertex.view.item for vertex in vertices]
+    return points
+
+
+def _place(layout: SugiyamaLayout, left: float) -> float:
+    """Copy grandalf's places to the items, the leftmost at ``left``. Returns the left edge of the next component."""
+    views = [vertex.view for vertex in layout.grx]
+    shift = left - min(view.xy[0] - view.w / 2 for view in views)
+    for layer in layout.layers:
+        top = min(vertex.view.xy[1] - vertex.view.h / 2 for vertex in layer)
+        for vertex in layer:
+            view = vertex.view
+            view.item.x = view.xy[0] + shift
+            view.item.y = view.xy[1] - view.h / 2 if view.item.height else top
+    return max(view.xy[0] + view.w / 2 for view in views) + shift + GAP
+
+
+def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> None:
+    """Write a picture. :func:`arrange` has set the places of the boxes, and made the routes."""
     with matplotlib.rc_context({"svg.fonttype": "none", "font.family": FONT}):
         left, right, bottom = _extent(boxes, routes)
         size = (right - left) / 72, (bottom + MARGIN) / 72
-        figure = matplotlib.figure.Figure(figsize=size)
+        figure = Figure(figsize=size)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(left, right), ylim=(bottom, -MARGIN))
         axes.axis("off")
 
         for route in routes:
-            _draw_edge(axes, route)
+            axes.add_patch(PathPatch(_curve(route), fill=False, edgecolor=EDGE, linewidth=1.0, zorder=1))
+            axes.plot([route[-1].x], [route[-1].y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1,
+                      markeredgewidth=0)   # the arrowhead
         sources = {route[0] for route in routes}
         for box in boxes:
             _draw_box(axes, box)
-            _draw_text(axes, box)
-            if box.shape and box in sources:
-                _draw_shape(axes, box)
+            if box.shape and box in sources:   # beside the edges that leave the box
+                axes.text(box.x + 5, box.y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL,
+                          color=SHAPE, zorder=4,
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
         figure.savefig(path, format=ending, dpi=min(DPI, MOST_PIXELS / max(size)))
 
 
@@ -96,17 +146,8 @@ def _extent(boxes: list[Box], routes: list[list[Item]]) -> tuple[float, float, f
     return left - MARGIN, max(right, shapes) + MARGIN, bottom + MARGIN
 
 
-def _draw_edge(axes: Axes, route: list[Item]) -> None:
-    """Draw an edge, and an arrowhead at its end."""
-    from matplotlib.patches import PathPatch
-    axes.add_patch(PathPatch(_curve(route), fill=False, edgecolor=EDGE, linewidth=1.0, zorder=1))
-    end = route[-1]
-    axes.plot([end.x], [end.y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1, markeredgewidth=0)
-
-
 def _curve(route: list[Item]) -> Path:
     """A curve from the bottom of the first box, through the way points, to the top of the last box."""
-    from matplotlib.path import Path
     points = [(route[0].x, route[0].y + route[0].height)]
     for point, following in zip(route[1:-1], route[2:]):
         points += [(point.x, point.y), (point.x, following.y - 30)]
@@ -121,16 +162,12 @@ def _curve(route: list[Item]) -> Path:
 
 
 def _draw_box(axes: Axes, box: Box) -> None:
-    from matplotlib.patches import FancyBboxPatch
     face, edge = COLOURS[box.kind]
     corner = box.x - box.width / 2 + 3, box.y + 3
     line_width = 1.6 if box.kind in ("ours", "custom") else 0.9
     axes.add_patch(FancyBboxPatch(
         corner, box.width - 6, box.height - 6, zorder=2, facecolor=face, edgecolor=edge, linewidth=line_width,
         boxstyle="round,pad=3,rounding_size=4"))
-
-
-def _draw_text(axes: Axes, box: Box) -> None:
     lines = [(text, SIZE, TEXT) for text in box.text]
     if box.caption:
         lines.append((box.caption, SMALL, CAPTION))
@@ -138,9 +175,3 @@ def _draw_text(axes: Axes, box: Box) -> None:
         bold = number == 0 and box.kind == "ours"
         axes.text(box.x, box.y + PADDING - 2 + LINE * (number + 0.5), text, ha="center", va="center", fontsize=size,
                   color=colour, zorder=3, fontweight="bold" if bold else "normal", parse_math=False)
-
-
-def _draw_shape(axes: Axes, box: Box) -> None:
-    """The shape of what a box computes, beside the edges that leave it."""
-    axes.text(box.x + 5, box.y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL, color=SHAPE,
-              zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})

@@ -19,7 +19,7 @@ from .locate import SYMBOL, check_epoch, newest_epoch, paths_of
 from .metadata import read_metadata
 from .operators import admit
 from .parameters import listed, of_layers, renamed_states, without_tags
-from .shapes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
+from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning
 
 if importing.is_imported():
@@ -29,10 +29,7 @@ else:
 
 
 def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
-    """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``.
-
-    - ``prefix``: path without ``-symbol.json``.
-    - ``epoch``: number of the parameter file. The default is the highest number.
+    """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``; the highest number if ``epoch`` is None.
 
     Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
     reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
@@ -152,13 +149,10 @@ def check_digest(where: str, graph: Graph, values: Arrays, epoch: int, path: str
 
 
 def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, data_shape: DataShape | None) -> Shapes:
-    """The shapes of the inputs: those in ``data_shape``, and for the others those in the file's metadata.
+    """The shapes of the inputs: those in ``data_shape``, and for the others those that the file has ``stored``.
 
-    - ``values``: Parameters and states.
-    - ``stored``: shapes in the file's metadata.
-    - ``data_shape``: shape of the only input, whatever its name is, or of some inputs by name.
-
-    An OpError if ``data_shape`` names an input that does not exist, or the shape of an input is unknown.
+    ``data_shape``: the shape of the only input, whatever its name is, or those of some inputs by name. An OpError
+    if it names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
     wanted = [name for name in inputs if not name.endswith("label")]
@@ -190,23 +184,9 @@ def _given_shapes(where: str, inputs: list[str], wanted: list[str], data_shape: 
 
 
 def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, str]:
-    """Write the JSON and the parameters, both or none.
-
-    - ``values``: Parameters and states.
-    - ``paths``: the paths of the JSON and of the parameters.
-
-    Returns the paths.
-    """
-    symbol = graph.symbol()
-    states = set(symbol.list_auxiliary_states())
-    tagged = {}
-    for name, value in values.items():
-        tag = "aux" if name in states else "arg"
-        tagged[f"{tag}:{name}"] = value
-
-    def write_graph(path: str) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(graph.text())
-
-    replace("export", {paths[0]: write_graph, paths[1]: lambda path: params.write(path, tagged)})
+    """Write the JSON and the parameters, both or none. Returns the paths."""
+    states = set(graph.symbol().list_auxiliary_states())
+    tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
+    replace("export", {paths[0]: lambda path: pathlib.Path(path).write_text(graph.text(), encoding="utf-8"),
+                       paths[1]: lambda path: params.write(path, tagged)})
     return paths

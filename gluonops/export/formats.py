@@ -22,17 +22,12 @@ def formats_of(op: Op) -> str:
         return f"loss: training only; {json}"
     if op.role == "loss head":   # inference replaces it by an operator with a row of its own
         return f"{json}; ONNX, without its label"
-    missing = _without_converter(op)
-    if missing:
-        return f"{json}; no ONNX: no converter for {', '.join(missing)}"
-    return f"{json}; ONNX"
-
-
-def _without_converter(op: Op) -> list[str]:
-    """The operators of its builtin graph without a converter. Constant nodes need none."""
     inputs = {arg.name: mx.sym.var(arg.name) for arg in op.inputs}
     with backend("builtin"):
         graph = Graph.of(emitter.emit(op, inputs, {}, op.name))
-    constant = parameter_only(graph, {})
+    constant = parameter_only(graph, {})   # such nodes need no converter
     operators = {node.op for node in graph.nodes() if not node.is_variable and node not in constant}
-    return sorted(operators - set(CONVERTERS))
+    missing = sorted(operators - set(CONVERTERS))
+    if missing:
+        return f"{json}; no ONNX: no converter for {', '.join(missing)}"
+    return f"{json}; ONNX"

@@ -84,10 +84,9 @@ def is_mark(name: str) -> bool:
 
 
 class Graph:
-    """The nodes that the heads depend on, and the attributes of the graph.
+    """The nodes that the heads, which are its outputs, depend on.
 
-    - ``heads``: the outputs.
-    - ``attrs``: the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
+    ``attrs``: the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
     """
 
     def __init__(self, heads: Iterable[Entry], attrs: dict):
@@ -110,7 +109,6 @@ class Graph:
 
     @classmethod
     def _of_content(cls, content: dict) -> Graph:
-        """The graph of what JSON contains. Errors of many classes."""
         nodes = []
         for item in content["nodes"]:
             nodes.append(_parse_node(item, nodes))
@@ -168,10 +166,7 @@ class Graph:
         return readers
 
     def replace(self, replacements: dict) -> None:
-        """Let all readers of an output read another one, in place.
-
-        ``replacements``: output -> the output to read instead. Chains are followed.
-        """
+        """Let all readers of an output read the one that replaces it, in place. Chains are followed."""
         def replaced(entry: Entry) -> Entry:
             while entry in replacements:
                 entry = replacements[entry]
@@ -182,10 +177,7 @@ class Graph:
         self.heads = [replaced(entry) for entry in self.heads]
 
     def splice(self, symbol: mx.sym.Symbol, variables: dict[str, Entry]) -> list[Entry]:
-        """Make nodes from a symbol. They read outputs of this graph in place of the symbol's variables.
-
-        ``variables``: the output to read in place of each variable. Returns the symbol's outputs.
-        """
+        """The outputs of a symbol as nodes, which read outputs of this graph in place of the symbol's variables."""
         part = Graph.of(symbol)
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
         return part.heads
@@ -195,7 +187,6 @@ class Graph:
         return json.dumps(self._content(), indent=2, ensure_ascii=False)   # MXNet does not read escapes
 
     def _content(self) -> dict:
-        """What its JSON contains."""
         nodes = self.nodes()
         number = {node: i for i, node in enumerate(nodes)}
 
@@ -218,10 +209,7 @@ class Graph:
         }
 
     def symbol(self) -> mx.sym.Symbol:
-        """The graph as a Symbol.
-
-        An OpError if MXNet refuses the graph, for instance because it does not know an operator.
-        """
+        """The graph as a Symbol. An OpError if MXNet refuses the graph, as if it does not know an operator."""
         import mxnet as mx  # here: graphs are read without MXNet, too
 
         try:
@@ -231,7 +219,6 @@ class Graph:
 
 
 def _parse_node(item: dict, nodes: list[Node]) -> Node:
-    """A node from its JSON and the nodes in front of it."""
     attrs = {}
     for key in ("param", "attr", "attrs"):   # versions of MXNet name it differently
         attrs.update(item.get(key) or {})

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from .canonical import without_inserted, wrapper_of, wrappers_of
 from .graph import Graph, Node, is_ours, our_name
 
-__all__ = ["Layer", "layers"]
-
 LAYER = "__gluonops_layer__"         # the layer's name, on the nodes that end its builtin form
 OPERATOR = "__gluonops_operator__"   # its operator and attributes, on the same nodes
 
@@ -45,7 +43,11 @@ def _emitted(graph: Graph) -> Iterator[Layer]:
 
 def _builtin(graph: Graph) -> Iterator[Layer]:
     """The layers out of MXNet's own operators."""
-    for name, ends in _ends(graph).items():
+    ends_of = {}   # name of a layer -> the nodes that bear the names of its outputs
+    for node in graph.nodes():
+        if node.inserted_as == "name":
+            ends_of.setdefault(node.attrs.get(LAYER, node.name), []).append(node)
+    for name, ends in ends_of.items():
         operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
         yield Layer(name, operator, attributes, _inside(graph, name, ends))
 
@@ -64,15 +66,6 @@ def _between(last: Node, first: Node) -> Iterator[Node]:
     while last is not first:
         yield last
         last = last.source()
-
-
-def _ends(graph: Graph) -> dict[str, list[Node]]:
-    """Name of a layer in builtin form -> the nodes that bear the names of its outputs."""
-    ends = {}
-    for node in graph.nodes():
-        if node.inserted_as == "name":
-            ends.setdefault(node.attrs.get(LAYER, node.name), []).append(node)
-    return ends
 
 
 def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:

@@ -190,7 +190,7 @@ def _shape(where: str, name: object, shape: object) -> list[int]:
 
 
 def _json(where: str, folder: str, name: str, kind: type) -> Any:
-    """The content of a JSON file; empty if it does not exist. An OpError if it is not of this kind."""
+    """The content of a JSON file; empty if it does not exist."""
     path = os.path.join(folder, name)
     if not os.path.isfile(path):
         return kind()

@@ -23,19 +23,13 @@ ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")
 
 
 def with_origin(graph: Graph, metadata: dict[str, Any]) -> list[str]:
-    """The entry in a graph's ``attrs``: metadata, the version of this gluonops and the operators that the graph needs.
-
-    Returns the type and the value, as JSON.
-    """
+    """The entry in a graph's ``attrs``: metadata, the version of this gluonops and the operators that it needs."""
     needs = sorted({our_name(node) for node in graph.nodes() if is_ours(node)})
     return ["str", json.dumps({**metadata, "version": __version__, "needs": needs})]
 
 
 def read_metadata(graph: Graph) -> dict[str, Any]:
-    """The metadata of a graph. It is empty for files that gluonops did not write.
-
-    An OpError if the entry is damaged.
-    """
+    """The metadata of a graph; empty for files that gluonops did not write. An OpError if the entry is damaged."""
     note = graph.attrs.get(KEY, ["str", "{}"])
     try:
         kind, text = note
@@ -49,24 +43,15 @@ def read_metadata(graph: Graph) -> dict[str, Any]:
 
 
 def _is_sound(metadata: dict[str, Any]) -> bool:
-    """Whether the values have the right types."""
-    if metadata.get("dtype", "float32") not in DTYPES:
-        return False
-    if not isinstance(metadata.get("version", ""), str):
-        return False
-    if not all(isinstance(name, str) for name in metadata.get("needs", [])):
-        return False
-    if not isinstance(metadata.get("parameters", {}), dict):
-        return False
-    shapes = metadata.get("inputs", {}).values()
-    return all(type(size) is int and 0 <= size < 2 ** 63 for shape in shapes for size in shape)
+    texts = [metadata.get("version", ""), *metadata.get("needs", [])]
+    sizes = [size for shape in metadata.get("inputs", {}).values() for size in shape]
+    return (metadata.get("dtype", "float32") in DTYPES and isinstance(metadata.get("parameters", {}), dict)
+            and all(isinstance(text, str) for text in texts)
+            and all(type(size) is int and 0 <= size < 2 ** 63 for size in sizes))
 
 
 def classes_of(where: str, path: str, classes: object) -> tuple[str, ...]:
-    """The names of the classes, from what a file says of them: the names, or their number.
-
-    An OpError if it says something else.
-    """
+    """The names of the classes. An OpError if a file says something else of them than the names, or their number."""
     if type(classes) is int and 0 < classes <= MOST_CLASSES:
         return tuple(map(str, range(classes)))
     is_list = isinstance(classes, list) and 0 < len(classes) <= MOST_CLASSES
@@ -96,9 +81,8 @@ def remedy(graph: Graph) -> str:
 def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:
     """Facts about a net that a program needs to run it, as values that JSON can store.
 
-    ``net``: they are its attributes ``classes`` (names, or their number), ``anchors`` and ``preprocessing``, and those
-    of a detector: ``threshold``, ``nms`` and ``topk``. If it wraps a net as its attribute ``net``, like a detector, the
-    attributes of that net come first.
+    They are attributes of the net. If it wraps a net as its attribute ``net``, like a detector, the attributes of that
+    net come first.
     """
     metadata = {}
     for owner in (net, getattr(net, "net", None)):

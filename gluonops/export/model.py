@@ -14,7 +14,7 @@ from .files import load, shapes_of_inputs, write
 from .graph import Graph
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
-from .shapes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch, type_name
+from .sizes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch, type_name
 
 if importing.is_imported():
     from .trace import trace
@@ -158,10 +158,10 @@ class ExportedModel:
         return ExportedModel(self.graph.copy(), dict(self.parameters), dict(self.inputs), dict(self.metadata),
                              list(self.notes), self.epoch)
 
-    def shapes(self) -> Shapes:
-        """The known shapes of the graph's variables."""
+    def shapes(self, inputs: Shapes | None = None) -> Shapes:
+        """The known shapes of the graph's variables, by default with those of the known inputs."""
         known = {name: array.shape for name, array in self.parameters.items()}
-        known.update(self.inputs)
+        known.update(self.inputs if inputs is None else inputs)
         return {name: known[name] for name in self.graph.variables() if name in known}
 
     def check_shapes(self, where: str) -> None:

@@ -58,8 +58,6 @@ COUNTS_OF_OUTPUTS = ("num_outputs", "sections")
 MOST_OUTPUTS = 2 ** 16
 # The versions of MXNet from which on files list auxiliary states, and -1 is the last axis.
 LISTS_STATES, LAST_AXIS = 900, 905
-# Operators that were in MXNet and mean what another one means. Those of MultiBoxPrior's kind were put in _contrib_.
-TODAYS = {"CuDNNBatchNorm": "BatchNorm"}
 # How older versions spelled __lr_mult__ and its like, also behind the name of an input.
 OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
 LONG = re.compile(r"(?<=\d)L(?=\s*[,)])")   # in (3L, 3L), as Python 2 wrote it
@@ -93,7 +91,7 @@ def admit(graph: Graph) -> list[str]:
 def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], list[str]]) -> None:
     """Refuse what may not be in a file. Aliases of the others become their names: _Plus becomes elemwise_add."""
     for node in graph.nodes():
-        node.op = _own_name(node.op)
+        node.op = native.operator_name(node.op) if importing.is_imported() else _name_without_mxnet(node.op)
         if not (node.is_variable or is_ours(node) or _is_known(node.op)):
             renamed[node.op, _todays_name(node, written)].append(node.name)
             node.op = _todays_name(node, written)
@@ -101,18 +99,17 @@ def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], 
             raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
                        "that computes from its inputs alone")
         if node.op not in {"Custom", *LOOPS}:
-            _check_counts(node)
+            limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)),
+                      **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
+            for name, most in limits.items():
+                if name in node.attrs and _integer(node, name) > most:
+                    raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
         for subgraph in node.subgraphs:
             _check_operators(subgraph, written, renamed)
 
 
-def _own_name(op: str) -> str:
-    """MXNet's own name of an operator, of which ``op`` may be an alias."""
-    return native.operator_name(op) if importing.is_imported() else _name_without_mxnet(op)
-
-
 def _name_without_mxnet(op: str) -> str:
-    """The same from what is known of operators here."""
+    """MXNet's own name of an operator, of which ``op`` may be an alias, from what is known of operators here."""
     words = re.fullmatch(r"_([A-Z]\w+)Scalar", op)   # _RMinusScalar
     if words:
         return f"_{'_'.join(re.findall('[A-Z]+[a-z]*', words[1])).lower()}_scalar"
@@ -121,7 +118,7 @@ def _name_without_mxnet(op: str) -> str:
 
 def _todays_name(node: Node, written: int) -> str:
     """The name of an operator that MXNet knows under another one. An OpError if there is none."""
-    for name in (f"_contrib_{node.op}", TODAYS.get(node.op, "")):
+    for name in (f"_contrib_{node.op}", ALIASES.get(node.op, "")):   # MultiBoxPrior and its like were put in _contrib_
         if _is_known(name):
             return name
     if not importing.is_imported():
@@ -141,13 +138,6 @@ def _is_known(op: str) -> bool:
     except MXNetError:
         return False
     return True
-
-
-def _check_counts(node: Node) -> None:
-    limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)), **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
-    for name, most in limits.items():
-        if name in node.attrs and _integer(node, name) > most:
-            raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
 
 
 def _upgrade(graph: Graph, version: int) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+from typing import TYPE_CHECKING
 
 import mxnet as mx
 
 from ..core.errors import OpError
 from ..core.files import check_target, replace
 from .constants import parameter_only
-from .drawing import Box, draw
 from .graph import Graph, Node
 from .layers import Layer, layers
-from .layout import arrange
 from .model import ExportedModel
-from .shapes import Arrays, DataShape
-from .sizes import Sizes
+from .sizes import Arrays, DataShape, Sizes
 
-__all__ = ["picture"]
+if TYPE_CHECKING:
+    from .drawing import Box
 
 WHERE = "export.picture"
 FORMATS = ("svg", "png", "pdf")
@@ -45,16 +44,10 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
 
     Parameters
     ----------
-    net : HybridBlock, str or os.PathLike
-        A net; or the path, without ``-symbol.json``, of an exported one.
+    net, data_shape, epoch, dtype
+        As in :func:`gluonops.export.onnx`.
     path : str or os.PathLike
         The picture: svg, png or pdf.
-    data_shape : tuple of int, or dict of str to tuple of int
-        As in :func:`gluonops.export.onnx`.
-    epoch : int, optional
-        Number of the parameter file. The default is the highest number.
-    dtype : str, optional
-        Type of the inputs. The default is the type in the files' metadata, or that of the net's parameters.
 
     Returns
     -------
@@ -69,7 +62,14 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     path = os.fspath(path)
     ending = _ending(path)
     check_target(WHERE, path)
-    _check_libraries()
+    try:
+        import grandalf  # noqa: F401  (it arranges the boxes)
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise OpError(WHERE, f"the package {error.name} is not installed",
+                      "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
+    from .drawing import arrange, draw
+
     model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype)
     dtype = model.metadata["dtype"]
     sizes = Sizes(model.graph, model.inputs, model.parameters, dtype, dynamic_batch=False, where=WHERE)
@@ -91,7 +91,6 @@ class _Path(str):
 
 
 def _ending(path: str) -> str:
-    """The format of a picture, from its name."""
     ending = os.path.splitext(path)[1][1:].lower()
     if ending not in FORMATS:
         raise OpError(WHERE, f"the picture is {path!r}; expected a name that ends in .svg, .png or .pdf",
@@ -99,24 +98,17 @@ def _ending(path: str) -> str:
     return ending
 
 
-def _check_libraries() -> None:
-    """Raise an OpError if matplotlib, which draws, or grandalf, which arranges the boxes, is not installed."""
-    try:
-        import grandalf  # noqa: F401
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise OpError(WHERE, f"the package {error.name} is not installed",
-                      "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
-
-
 def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[Box], list[tuple[Box, Box]]]:
     """The boxes, outputs last, and the pairs of boxes that an edge connects."""
+    from .drawing import Box
+
     layer_of = layers(graph)
     owners = _owners(graph, values, layer_of)
     members = {}
     for node, owner in owners.items():
         members.setdefault(owner, []).append(node)
-    box_of = {owner: _box(nodes, sizes, layer_of.get(owner)) for owner, nodes in members.items()}
+    box_of = {owner: Box(*_content(nodes, layer_of.get(owner)), _shape_text(nodes[-1], sizes))
+              for owner, nodes in members.items()}
 
     boxes = list(box_of.values())
     edges = [(box_of[source], box_of[reader]) for source, reader in _edges(graph, owners)]
@@ -158,17 +150,16 @@ def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
     return sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]))
 
 
-def _box(nodes: list[Node], sizes: Sizes, layer: Layer | None) -> Box:
-    """The box of nodes in a row. The first one, or its layer of gluonops, names it. The last one has its shape."""
-    first, last = nodes[0], nodes[-1]
-    if layer is not None:
-        label = f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip()
-        followers = [_label(node) for node in nodes if node not in layer.nodes and node.op not in COPIES]
-        return Box("ours", [label, *followers], layer.name, _shape_text(last, sizes))
+def _content(nodes: list[Node], layer: Layer | None) -> tuple[str, list[str], str]:
+    """The kind, the lines and the caption of a box of nodes in a row. The first one, or its layer, names it."""
+    first, hidden = nodes[0], layer.nodes if layer else ()
     if first.is_variable:
-        return Box("end", ["input"], first.name, _shape_text(last, sizes))
-    lines = [_label(node) for node in nodes if node.op not in COPIES]
-    return Box(_kind(first), lines or [_label(first)], first.name, _shape_text(last, sizes))
+        return "end", ["input"], first.name
+    lines = [_label(node) for node in nodes if node not in hidden and node.op not in COPIES]
+    if layer is not None:
+        return "ours", [f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip(), *lines], layer.name
+    kind = "weights" if first.op in WITH_WEIGHTS else "custom" if first.op == "Custom" else "other"
+    return kind, lines or [_label(first)], first.name
 
 
 def _shape_text(node: Node, sizes: Sizes, most: int = 3) -> str:
@@ -178,13 +169,6 @@ def _shape_text(node: Node, sizes: Sizes, most: int = 3) -> str:
     return f"{text} \u2026" if len(shapes) > most else text
 
 
-def _kind(node: Node) -> str:
-    """The kind of a box, which decides its colours."""
-    if node.op == "Custom":
-        return "custom"
-    return "weights" if node.op in WITH_WEIGHTS else "other"
-
-
 def _label(node: Node) -> str:
     """An operator's line: its name and its most important attributes."""
     if node.op == "Custom":
@@ -192,22 +176,16 @@ def _label(node: Node) -> str:
     if node.op in SYMBOLS:
         return SYMBOLS[node.op].format(f"{float(node.attrs.get('scalar', 0)):g}")
     name = re.sub("^(_contrib_|elemwise_|broadcast_(?!like|axis|to)|_)", "", node.op)
-    return f"{name}  {_detail(node)}".rstrip()
-
-
-def _detail(node: Node) -> str:
-    """The attributes in an operator's line."""
-    attrs = node.attrs
     if node.op in ("Convolution", "Deconvolution", "Pooling"):
-        return _window(node)
+        return f"{name}  {_window(node)}".rstrip()
     keys = SHOWN.get(node.op, ())
+    detail = ", ".join(f"{key} {node.attrs[key]}" for key in keys if key in node.attrs)
     if len(keys) == 1:
-        return _short(attrs.get(keys[0], ""))
-    return _short(", ".join(f"{key} {attrs[key]}" for key in keys if key in attrs))
+        detail = node.attrs.get(keys[0], "")
+    return f"{name}  {_short(detail)}".rstrip()
 
 
 def _window(node: Node) -> str:
-    """The attributes of a convolution or pooling: window, stride, channels, groups."""
     attrs = node.attrs
     if node.flag("global_pool"):
         return f"global {attrs.get('pool_type', 'max')}"

@@ -14,8 +14,6 @@ from ..runtime import importing
 if importing.is_imported():
     from ..data import letterbox, resize, unletterbox_boxes
 
-__all__ = ["Preprocessing"]
-
 CHOICES = {"colours": ("RGB", "BGR", "grey"), "resize": ("letterbox", "stretch", "crop"), "layout": ("NCHW", "NHWC")}
 REMEDY = "Correct it, in net.preprocessing if the net noted it; docs/command_line.md has the table"
 LUMA = np.array([0.299, 0.587, 0.114], "float32")   # ITU-R BT.601, as in JPEG and in OpenCV

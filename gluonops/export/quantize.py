@@ -1,10 +1,13 @@
 """Writes a net with 8-bit layers, for MXNet's oneDNN operators and for ONNX."""
 from __future__ import annotations
 
+import dataclasses
+import functools
+import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import mxnet as mx
 import numpy as np
@@ -12,37 +15,84 @@ import numpy as np
 from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
-from .files import shapes_of_inputs
 from .locate import paths_of
 from .model import ExportedModel
 from .onnx.quantize import Quantization
-from .onnx.write import check_onnx
-from .quantization import (
-    METHODS,
-    Quantized,
-    QuantizedLayer,
-    Runner,
-    Statistics,
-    check_method,
-    errors_of_layers,
-    layers_of,
-    reason_for_float,
-    relative_error,
-    run,
-    simulated,
-    steady,
-)
+from .onnx.registry import opset_of
+from .onnx.write import check_onnx, save, serialized
 from .quantization.batches import as_arrays, named, split
-from .quantization.targets import for_mxnet, for_onnx
+from .quantization.calibration import METHODS, Statistics, check_method
+from .quantization.layers import layers_of, reason_for_float, steady
+from .quantization.running import Batch, Runner, errors_of_layers, relative_error, run, simulated
+from .running.onnx_net import session
 from .warning import ExportWarning
-
-__all__ = ["Quantized", "QuantizedLayer", "quantize"]
 
 WHERE = "export.quantize"
 MXNET, ONNX = "MXNet", "ONNX"
 STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # that the error of each layer is measured on
 Predict = Callable[[Any], Union[np.ndarray, list]]
+Run = Callable[[Batch], list[np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizedLayer:
+    """A row of the table.
+
+    Attributes
+    ----------
+    name, operator : str
+    error : float or None
+        The relative error of the net's outputs if this layer alone is quantized; None if it cannot be.
+    reason : str
+        Why it stays in float; empty where it is quantized.
+    """
+
+    name: str
+    operator: str
+    error: float | None
+    reason: str
+
+    @property
+    def is_quantized(self) -> bool:
+        return not self.reason
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantized:
+    """What :func:`quantize` wrote and measured. Printed, it is a table.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        The files.
+    method : str
+        How the ranges were chosen.
+    layers : tuple of QuantizedLayer
+        All layers with a weight, in the order of the graph.
+    errors : dict of str to float
+        ``MXNet`` and ``ONNX``, as far as written and run: the relative error on the held-out data.
+    scores : dict of str to float
+        ``float``, ``MXNet`` and ``ONNX``: what ``score`` returned. Empty without it.
+    """
+
+    paths: tuple[str, ...]
+    method: str
+    layers: tuple[QuantizedLayer, ...]
+    errors: dict[str, float]
+    scores: dict[str, float]
+
+    def __str__(self) -> str:
+        rows = [("layer", "operator", "error", "")]
+        for layer in self.layers:
+            error = "" if layer.error is None else f"{layer.error:.5f}"
+            rows.append((layer.name, layer.operator, error, f"float: {layer.reason}" if layer.reason else "int8"))
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+        lines += [f"ranges by the method: {self.method}"] if self.method else []
+        lines += [f"error on held-out data, {name}: {error:.5f}" for name, error in self.errors.items()]
+        lines += [f"score on held-out data, {name}: {score:.5f}" for name, score in self.scores.items()]
+        return "\n".join(lines)
 
 
 def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.PathLike | None, calibration: Any,
@@ -93,10 +143,8 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         Takes a function ``predict(data)`` and returns a number, larger for better: accuracy, or mAP. ``predict`` takes
         an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
         net and for each result.
-    epoch : int, optional
-        Epoch of the parameter file, where `net` is a path; the highest there is if left out.
-    opset : int, optional
-        For `onnx`, as in :func:`gluonops.export.onnx`.
+    epoch, opset
+        As in :func:`gluonops.export.onnx`.
     storage : {'int8', 'float32'}, default 'int8'
         Type of the weights in the ``.params``. With ``float32`` the file is as large as before and holds the same
         integers, for programs that do not convert types.
@@ -112,8 +160,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         The result is worse than `limit`, or not finite; no layer can be quantized; the net is not float32; `keep`
         names a layer that there is not; data or files do not fit. Nothing is written then.
     """
-    _check_options(prefix, onnx, method, percentile, opset, storage)
-    _check_limits(layer_limit=layer_limit, limit=limit)
+    _check_options(prefix, onnx, method, percentile, opset, storage, layer_limit=layer_limit, limit=limit)
     given, held = split(as_arrays("calibration", calibration), held_out)
     model = _float_model(net, given[0], epoch)
     given, held = named(given, model), named(held, model)
@@ -123,23 +170,74 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
     method, ranges = _calibrate(model, measured, able, given, method, percentile)
     layers = _choose(model, errors_of_layers(measured, ranges, able, tried), set(keep), layer_limit)
-    _check_some_layer(layers)
     quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
 
     targets = {}
     if prefix is not None:
-        targets[MXNET] = for_mxnet(os.fspath(prefix), model, measured, quantization, storage)
+        targets[MXNET] = _for_mxnet(os.fspath(prefix), model, measured, quantization, storage)
     if onnx is not None:
-        targets[ONNX] = for_onnx(os.fspath(onnx), model, measured, quantization, opset)
+        targets[ONNX] = _for_onnx(os.fspath(onnx), model, measured, quantization, opset)
     runnable = {name: target for name, target in targets.items() if target.is_runnable}
     errors = {name: relative_error([*map(target.measured(), held)], expected) for name, target in runnable.items()}
-    scores = {} if score is None else _scores(score, model, runnable)
+    scores = {}
+    if score is not None:
+        runners = {"float": Runner.of(model), **{name: target.runner() for name, target in runnable.items()}}
+        scores = {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
     _check(errors, scores, limit, layers)
     paths = [path for target in targets.values() for path in target.write()]
     return Quantized(tuple(paths), method, layers, errors, scores)
 
 
-def _check_options(prefix, onnx, method, percentile, opset, storage):
+class _Target(NamedTuple):
+    """A net in 8 bits.
+
+    - ``runner``: makes a function from a batch to the net's outputs.
+    - ``measured``: makes the same for the outputs that are compared.
+    - ``write``: writes the files, and returns their paths.
+    """
+
+    runner: Callable[[], Run]
+    measured: Callable[[], Run]
+    write: Callable[[], tuple[str, ...]]
+    is_runnable: bool = True
+
+
+def _for_mxnet(prefix: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
+              storage: str) -> _Target:
+    """The net for MXNet's oneDNN operators.
+
+    ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
+    """
+    made = passes.quantize(model, quantization.ranges, quantization.layers)
+    made.metadata["quantized"] = sorted(quantization.layers)
+    compared = made if measured is model else passes.quantize(measured, quantization.ranges, quantization.layers)
+    if storage == "float32":
+        made.parameters = {name: value.astype("float32") for name, value in made.parameters.items()}
+    return _Target(functools.partial(Runner.of, made), functools.partial(Runner.of, compared),
+                  functools.partial(made.save, prefix))
+
+
+def _for_onnx(path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
+             opset: int | None) -> _Target:
+    """The net for ONNX. See :func:`_for_mxnet`."""
+    opset = opset_of(model.graph, opset)
+    content = b"".join(serialized(model, True, opset, {}, quantization))
+    compared = content if measured is model else b"".join(serialized(measured, True, opset, {}, quantization))
+
+    def write() -> tuple[str, ...]:
+        save(path, [content])
+        return path,
+
+    return _Target(functools.partial(_in_onnxruntime, content), functools.partial(_in_onnxruntime, compared), write,
+                  is_runnable=importlib.util.find_spec("onnxruntime") is not None)
+
+
+def _in_onnxruntime(content: bytes) -> Run:
+    opened = session(content, WHERE)
+    return lambda batch: opened.run(None, {name: value.asnumpy() for name, value in batch.items()})
+
+
+def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):
     if prefix is None and onnx is None:
         raise OpError(WHERE, "prefix and onnx are None; expected a file to write", "Pass one of them, or both")
     check_method("naive" if method is None else method, percentile)
@@ -150,9 +248,6 @@ def _check_options(prefix, onnx, method, percentile, opset, storage):
     if onnx is not None:
         check_onnx(opset)
         check_target(WHERE, os.fspath(onnx))
-
-
-def _check_limits(**limits):
     for name, value in limits.items():
         if value is not None and not value >= 0:
             raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")
@@ -160,28 +255,19 @@ def _check_limits(**limits):
 
 def _float_model(net, batch, epoch):
     """The net as MXNet's operators for inference, batch norms folded."""
-    shapes = {name or "data": (1, *array.shape[1:]) for name, array in batch.items()}
-    if isinstance(net, (str, os.PathLike)):
-        model = ExportedModel.from_files(net, epoch, WHERE)
-        shape = shapes["data"] if None in batch else shapes
-        model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, shape)
-    else:
-        model = ExportedModel.from_net(net, shapes, where=WHERE)
-    _check_float(model)
+    shapes = {name: (1, *array.shape[1:]) for name, array in batch.items()}
+    model = ExportedModel.of(WHERE, net, shapes.get(None, shapes), epoch)
+    if any(node.op == "_contrib_quantize_v2" for node in model.graph.nodes()):
+        raise OpError(WHERE, "the net is quantized already", "Pass the float net")
+    if model.metadata["dtype"] != "float32":
+        raise OpError(WHERE, f"the net computes in {model.metadata['dtype']}; expected float32",
+                      "Cast it: net.cast('float32')")
     model = passes.inference(model)
     model.check_shapes(WHERE)
     if model.notes:
         warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
     model = passes.lower(passes.describe(passes.fold_batch_norm(model)), "builtin")
     return passes.prepare_for_fusion(model)
-
-
-def _check_float(model):
-    if any(node.op == "_contrib_quantize_v2" for node in model.graph.nodes()):
-        raise OpError(WHERE, "the net is quantized already", "Pass the float net")
-    dtype = model.metadata.setdefault("dtype", "float32")
-    if dtype != "float32":
-        raise OpError(WHERE, f"the net computes in {dtype}; expected float32", "Cast it: net.cast('float32')")
 
 
 def _calibrate(model, measured, layers, batches, method, percentile):
@@ -216,30 +302,16 @@ def _choose(model, errors, keep, layer_limit):
         elif error is not None and not error <= layer_limit:
             reason = f"its error is above {layer_limit:g}"
         rows.append(QuantizedLayer(layer.name, layer.op, error, reason))
-    return tuple(rows)
-
-
-def _check_some_layer(layers):
-    if not any(layer.is_quantized for layer in layers):
-        table = Quantized((), "", layers, {}, {})
-        raise OpError(WHERE, f"no layer can be quantized:\n{table}\n",
+    if not any(row.is_quantized for row in rows):
+        raise OpError(WHERE, f"no layer can be quantized:\n{Quantized((), '', tuple(rows), {}, {})}\n",
                       "Raise layer_limit, or calibrate with data like that which the net was trained on")
-
-
-def _scores(score, model, targets):
-    """The user's score of the float net and of the results."""
-    runners = {"float": Runner.of(model)}
-    for name, target in targets.items():
-        runners[name] = target.runner()
-    return {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
+    return tuple(rows)
 
 
 def _predict(runner, model):
     """The function that a score calls."""
     def predict(data):
-        outputs = []
-        for batch in named(as_arrays("the argument of predict", data), model):
-            outputs.append(runner(batch))
+        outputs = map(runner, named(as_arrays("the argument of predict", data), model))
         joined = [np.concatenate(parts) for parts in zip(*outputs)]
         return joined[0] if len(joined) == 1 else joined
     return predict

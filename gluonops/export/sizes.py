@@ -1,4 +1,4 @@
-"""Shape and type of every output in a graph, with the batch size left open.
+"""Shapes and types of a graph's inputs, and of every output, with the batch size left open.
 
 Shapes are inferred for fixed sizes only. So they are inferred at several batch sizes and compared: a size that changes
 must be a linear function of the batch size.
@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Callable, Iterable
+from typing import Any, Union
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from ..core.errors import OpError
 from ..runtime import importing
 from . import rules
 from .graph import Entry, Graph, Node
-from .shapes import Arrays, Shapes, last_line, refused
 from .values import NodeValues
 
-if TYPE_CHECKING:
+if importing.is_imported():
     import mxnet as mx
 
+Arrays = dict[str, "mx.nd.NDArray"]   # NumPy's where MXNet is not installed
+Shapes = dict[str, tuple[int, ...]]
+DataShape = Union[tuple, dict]   # the only input's shape, or every input's by name
 BATCHES = (2, 3, 7)   # two give a line; the third shows whether it is one
 
 
@@ -45,15 +47,81 @@ class Batch:
 Size = Union[int, Batch]
 
 
+def type_name(where: str, dtype: str | type | np.dtype) -> str:
+    """NumPy's name of a type. An OpError if there is no such type."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError as error:
+        raise OpError(where, f"dtype is {dtype!r}; expected a type such as 'float32'", "Use NumPy's names") from error
+
+
+def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]]:
+    """The shape of every input by name; a single shape is that of ``data``. An OpError for anything else."""
+    shapes = data_shape if isinstance(data_shape, dict) else {"data": data_shape}
+    for name, shape in shapes.items():
+        is_sequence = isinstance(shape, (tuple, list)) and len(shape) > 0
+        if not is_sequence or not all(isinstance(size, int) and size > 0 for size in shape):
+            raise OpError(where, f"the shape of {name} is {shape!r}; expected a tuple of sizes of at least 1, batch "
+                          "included", "Pass for instance (1, 3, 224, 224), or for several inputs a dict such as "
+                          "{'left': (1, 3, 32, 32), 'right': (1, 9)}")
+    return {name: tuple(shape) for name, shape in shapes.items()}
+
+
+def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
+    """Why variables cannot have these shapes; None if they can."""
+    if not importing.is_imported():
+        return _misfit(rules.infer_shapes, graph, shapes)
+    symbol = graph.symbol()
+    try:
+        arguments, _, states = symbol.infer_shape_partial(**shapes)
+    except OpError:
+        raise
+    except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
+        return last_line(error)
+    names = symbol.list_arguments() + symbol.list_auxiliary_states()
+    for name, shape in zip(names, arguments + states):   # MXNet silently overwrites shapes of a batch norm's parameters
+        if name in shapes and tuple(shape) != shapes[name]:
+            return f"{name} is {shapes[name]}; expected {tuple(shape)}"
+    return None
+
+
+def type_mismatch(graph: Graph, dtypes: dict) -> str | None:
+    """Why variables cannot have these types; None if they can."""
+    if not importing.is_imported():
+        return _misfit(rules.infer_types, graph, dtypes)
+    try:
+        graph.symbol().infer_type_partial(**dtypes)
+    except mx.MXNetError as error:
+        return last_line(error)
+    return None
+
+
+def _misfit(infer: Callable, graph: Graph, known: dict) -> str | None:
+    """Why the rules cannot infer what follows; None if they can."""
+    try:
+        infer(graph, known)
+    except rules.Misfit as misfit:
+        return str(misfit)
+    return None
+
+
+def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
+    """The OpError for shapes of inputs that a graph does not take."""
+    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "its parameters"
+    return OpError(where, f"the net refuses the shape of {given}: {reason}",
+                   "Pass a shape that it takes, the batch size first, in data_shape, or --data-shape")
+
+
+def last_line(error: Exception) -> str:
+    """The message of MXNet's error without its C++ traceback."""
+    return str(error).strip().splitlines()[-1]
+
+
 class Sizes:
     """Shapes and types of every output of a graph's nodes.
 
-    - ``graph``: operators that MXNet knows.
-    - ``shapes``: shapes of the inputs. With ``dynamic_batch`` their first sizes are left open.
-    - ``values``: Parameters and states.
-    - ``dtype``: type of the inputs.
-
-    An OpError if the graph refuses the shapes, or does not take any batch size.
+    ``shapes`` and ``dtype`` are those of the inputs. With ``dynamic_batch`` the first sizes are left open. An
+    OpError if the graph refuses the shapes, or does not take any batch size.
     """
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
@@ -91,7 +159,7 @@ def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
     wanted = [*graph.heads, *((node, 0) for node in graph.nodes() if node.is_variable)]
     if importing.is_imported() and not found.keys() >= set(wanted):
         with contextlib.suppress(rules.Misfit):
-            found = _known(_Outputs(graph).inferred_by_mxnet(shapes))
+            found = _known(_Outputs(graph).by_mxnet("infer_shape_partial", shapes))
     return found
 
 
@@ -138,7 +206,7 @@ class _Outputs:
         except rules.Misfit:
             if not importing.is_imported():
                 raise
-        found = _complete(self.inferred_by_mxnet(shapes), "MXNet cannot tell that of {!r}")
+        found = _complete(self.by_mxnet("infer_shape_partial", shapes), "MXNet cannot tell that of {!r}")
         for node in self._nodes:   # MXNet does not compare these, and reads what is behind the data
             shape, first = found[node, 0], found[node.inputs[0]] if node.inputs else ()
             if node.op == "Reshape" and math.prod(shape) != math.prod(first):
@@ -148,26 +216,17 @@ class _Outputs:
         return found
 
     def infer_type(self, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
-        """The types of outputs, from the types of all variables."""
+        """The types of outputs, from the types of all variables, as far as MXNet can tell them."""
         try:
             return rules.infer_types(self._graph, types, entries)
         except rules.Misfit:
             if not importing.is_imported():
                 raise
-        return self.types_by_mxnet(types)
-
-    def inferred_by_mxnet(self, shapes: dict) -> dict[Entry, tuple[int, ...] | None]:
-        """The shape of every output, as far as MXNet can tell it."""
-        return self._by_mxnet("infer_shape_partial", shapes)   # the partial kind prints nothing if it fails
-
-    def types_by_mxnet(self, types: dict) -> dict[Entry, np.dtype]:
-        """The types of outputs, as far as MXNet can tell them."""
-        found = self._by_mxnet("infer_type_partial", types)
+        found = self.by_mxnet("infer_type_partial", types)
         return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
 
-    def _by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
-        import mxnet as mx  # here: the rules need no MXNet
-
+    def by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
+        """The shapes or types of every output, as far as a method of a Symbol, which prints nothing, can tell them."""
         try:
             _, inferred, _ = getattr(self._symbol, method)(**known)
         except mx.MXNetError as error:
@@ -204,14 +263,13 @@ def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[E
             inferred.append(outputs.infer_shape({**known, **inputs}))
         except rules.Misfit as misfit:
             raise _depends_on_batch(misfit) from misfit
-    return {entry: _shape(entry[0], [shapes_of[entry] for shapes_of in inferred]) for entry in inferred[0]}
-
-
-def _shape(node: Node, tried: list[tuple[int, ...]]) -> tuple[Size, ...]:
-    """One output's shape from its shapes at ``BATCHES``."""
-    if len({len(shape) for shape in tried}) > 1:
-        raise _depends_on_batch(f"the dimensions of {node.name!r} depend on it")
-    return tuple(_size(node, sizes) for sizes in zip(*tried))
+    found = {}
+    for entry in inferred[0]:
+        tried = [shapes_of[entry] for shapes_of in inferred]
+        if len({len(shape) for shape in tried}) > 1:
+            raise _depends_on_batch(f"the dimensions of {entry[0].name!r} depend on it")
+        found[entry] = tuple(_size(entry[0], sizes) for sizes in zip(*tried))
+    return found
 
 
 def _size(node: Node, tried: tuple[int, ...]) -> Size:
@@ -233,10 +291,7 @@ def _depends_on_batch(reason: str | Exception) -> OpError:
 
 
 class SizedNode(NodeValues):
-    """A node with the shapes and types of its inputs and of its first output.
-
-    ``dtypes``: types of the inputs.
-    """
+    """A node with the shapes and types of its inputs and of its first output."""
 
     def __init__(self, node: Node, sizes: Sizes):
         super().__init__(node, [sizes.shape[entry] for entry in node.inputs])

@@ -14,10 +14,8 @@ from . import passes
 from .locate import check_epoch, paths_of, split
 from .metadata import plain_metadata
 from .model import ExportedModel
-from .shapes import DataShape
+from .sizes import DataShape
 from .warning import ExportWarning
-
-__all__ = ["rewrite", "symbol"]
 
 
 def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
@@ -159,7 +157,6 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
 
 
 def _check_backend(backend: str) -> None:
-    """Raise an OpError if the backend is not available."""
     with _backend(backend):
         pass
 

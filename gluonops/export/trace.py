@@ -19,7 +19,7 @@ from ..core.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of
-from .shapes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_mismatch, type_name
+from .sizes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_mismatch, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
@@ -27,11 +27,9 @@ ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
           head: str | None = None) -> tuple[Graph, Arrays, Shapes, dict[str, Any]]:
-    """Trace a net.
+    """The canonical graph of a net, its parameters and states, the shapes of its inputs, and the metadata.
 
-    ``net``, ``data_shape``, ``dtype``, ``head``: as in :func:`gluonops.export.symbol`. Returns the canonical graph, the
-    parameters and states, the shapes of the inputs, and the metadata. An OpError if the net is not a HybridBlock or not
-    initialized, refuses ``data_shape``, or ``head`` does not fit it.
+    See :meth:`gluonops.export.ExportedModel.from_net`.
     """
     if not isinstance(net, mx.gluon.HybridBlock):
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
@@ -59,16 +57,7 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
 
 
 def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None:
-    """Raise an OpError if ``data_shape`` has fewer inputs than the net needs."""
-    needed = _needed_inputs(net)
-    if len(shapes) < len(needed):
-        example = ", ".join(f"{name!r}: (...)" for name in needed)
-        raise OpError(where, f"{type(net).__name__} takes the inputs {', '.join(needed)}, and data_shape has "
-                      f"{len(shapes)} shape", f"Pass a dict with the shape of each, such as {{{example}}}")
-
-
-def _needed_inputs(net: mx.gluon.HybridBlock) -> list[str]:
-    """The names of the inputs without a default, as far as they can be told from a signature."""
+    """Raise an OpError if ``data_shape`` has fewer inputs than the net needs, as far as a signature tells them."""
     base = mx.gluon.HybridBlock
     if type(net).__call__ is not base.__call__:
         function = net.__call__   # such as that of gluon's LSTM, whose states are optional
@@ -76,12 +65,12 @@ def _needed_inputs(net: mx.gluon.HybridBlock) -> list[str]:
         function = net.forward
     else:
         function = functools.partial(net.hybrid_forward, mx.sym)
-    names = []
-    for parameter in inspect.signature(function).parameters.values():
-        is_needed = parameter.kind is parameter.POSITIONAL_OR_KEYWORD and parameter.default is parameter.empty
-        if is_needed and parameter.name not in net._reg_params:
-            names.append(parameter.name)
-    return names
+    needed = [one.name for one in inspect.signature(function).parameters.values()   # without a default
+              if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty and one.name not in net._reg_params]
+    if len(shapes) < len(needed):
+        example = ", ".join(f"{name!r}: (...)" for name in needed)
+        raise OpError(where, f"{type(net).__name__} takes the inputs {', '.join(needed)}, and data_shape has "
+                      f"{len(shapes)} shape", f"Pass a dict with the shape of each, such as {{{example}}}")
 
 
 def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str) -> None:
@@ -212,7 +201,6 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
 
 
 def _with_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:
-    """The output with a loss head."""
     if head not in HEADS:
         raise OpError(where, f"head is {head!r}; expected None or {', '.join(map(repr, HEADS))}", "Choose one of them")
     if len(outputs) != 1 or len(outputs[0].list_outputs()) != 1:

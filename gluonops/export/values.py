@@ -8,10 +8,7 @@ from .graph import Node
 
 
 class NodeValues:
-    """A node with its attributes as values.
-
-    ``shapes``: of its inputs.
-    """
+    """A node with its attributes as values. ``shapes``: those of its inputs."""
 
     def __init__(self, node: Node, shapes: list):
         self.node = node

@@ -6,9 +6,9 @@ import sys
 import gluonops as gops
 import mxnet as mx
 import pytest
+from gluonops.export.drawing import Item, arrange
 from gluonops.export.graph import Graph
 from gluonops.export.layers import layers
-from gluonops.export.layout import Item, arrange
 from mxnet.gluon import nn
 
 SHAPE = (1, 3, 34, 34)

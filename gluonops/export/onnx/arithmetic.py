@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..rules import names_of
 from .model import Call, Tensor
 from .registry import converts
 
@@ -15,16 +16,8 @@ UNARY = {"abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "
          "log": "Log", "negative": "Neg", "reciprocal": "Reciprocal", "relu": "Relu", "sigmoid": "Sigmoid",
          "sign": "Sign", "sin": "Sin", "sinh": "Sinh", "softsign": "Softsign", "sqrt": "Sqrt", "tan": "Tan",
          "tanh": "Tanh"}
-REDUCTIONS = {"max": "ReduceMax", "mean": "ReduceMean", "min": "ReduceMin", "prod": "ReduceProd", "sum": "ReduceSum"}
-# ONNX's operator -> MXNet's for equal shapes, for shapes that broadcast, and with a scalar on the right.
-ARITHMETIC = {"Add": ("elemwise_add", "broadcast_add", "_plus_scalar"),
-              "Sub": ("elemwise_sub", "broadcast_sub", "_minus_scalar"),
-              "Mul": ("elemwise_mul", "broadcast_mul", "_mul_scalar"),
-              "Div": ("elemwise_div", "broadcast_div", "_div_scalar"),
-              "Pow": ("_power", "broadcast_power", "_power_scalar"),
-              "Max": ("_maximum", "broadcast_maximum", "_maximum_scalar"),
-              "Min": ("_minimum", "broadcast_minimum", "_minimum_scalar")}
-REVERSED = {"_rminus_scalar": "Sub", "_rdiv_scalar": "Div", "_rpower_scalar": "Pow"}   # with one on the left
+ARITHMETIC = {"add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "power": "Pow", "maximum": "Max",
+              "minimum": "Min"}
 COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "greater_equal": "GreaterOrEqual",
                "lesser": "Less", "lesser_equal": "LessOrEqual"}
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
@@ -125,18 +118,10 @@ for _name, _op in UNARY.items():
     _enter(functools.partial(_unary, _op), _name)
 for _name, _formula in FORMULAS.items():
     _enter(_formula, _name)
-for _op, (_same, _broadcast, _scalar) in ARITHMETIC.items():
-    _enter(functools.partial(_arithmetic, _op), _same, _broadcast)
-    _enter(functools.partial(_arithmetic, _op), _scalar)
-for _name, _op in REVERSED.items():
-    _enter(functools.partial(_arithmetic, _op), _name)
-for _words, _compute in ((COMPARISONS, _comparison), (LOGIC, _logic)):
+for _compute, _words in ((_arithmetic, ARITHMETIC), (_comparison, COMPARISONS), (_logic, LOGIC)):
     for _word, _op in _words.items():
-        _enter(functools.partial(_compute, _op), f"_{_word}", f"broadcast_{_word}")
-        _enter(functools.partial(_compute, _op), f"_{_word}_scalar")
-_enter(_modulo, "_mod", "broadcast_mod")
-_enter(_modulo, "_mod_scalar")
-_enter(_modulo, "_rmod_scalar")
+        _enter(functools.partial(_compute, _op), *names_of(_word))
+_enter(_modulo, *names_of("mod"))
 
 
 def _refuse_integers(call: Call) -> None:
@@ -188,8 +173,8 @@ def _reduced(op: str, call: Call) -> Tensor:
     return result.reshape(call.shape) if no_axis_left else result
 
 
-for _name, _op in REDUCTIONS.items():
-    converts(_name)(functools.partial(_reduced, _op))
+for _name in ("max", "mean", "min", "prod", "sum"):
+    converts(_name)(functools.partial(_reduced, f"Reduce{_name.capitalize()}"))
 
 
 @converts("norm")
@@ -216,11 +201,8 @@ def arg_extreme(call: Call) -> Tensor:
 
 def _transposed(call: Call, position: int, flag: str) -> Tensor:
     """An input, with its last two axes exchanged if the node's flag says so."""
-    if not call.flag(flag):
-        return call.inputs[position]
-    order = list(range(len(call.shapes[position])))
-    order[-2], order[-1] = order[-1], order[-2]
-    return call.inputs[position].apply("Transpose", perm=order)
+    value = call.inputs[position]
+    return value.swapped(len(call.shapes[position]), -2, -1) if call.flag(flag) else value
 
 
 def _product(call: Call) -> Tensor:

@@ -1,12 +1,13 @@
-"""Converters of operators that move, slice, repeat and select elements."""
-from __future__ import annotations
+"""Converters of operators that make, move, slice, repeat and select elements.
 
-from collections.abc import Sequence
+Of random numbers ONNX's operators draw others, of the same distribution.
+"""
+from __future__ import annotations
 
 import numpy as np
 
-from .constants import is_random
-from .model import Call, Tensor
+from ..constants import is_random
+from .model import Call, Tensor, onnx_type
 from .registry import CONVERTERS, converts
 
 
@@ -30,11 +31,7 @@ def reshape(call: Call) -> Tensor:
 
 @converts("SwapAxis")
 def swap_axes(call: Call) -> Tensor:
-    order = list(range(len(call.shapes[0])))
-    first = call.value("dim1", 0)
-    second = call.value("dim2", 0)
-    order[first], order[second] = order[second], order[first]
-    return call.inputs[0].apply("Transpose", perm=order)
+    return call.inputs[0].swapped(len(call.shape), call.value("dim1", 0), call.value("dim2", 0))
 
 
 @converts("stack")
@@ -79,37 +76,23 @@ def split_v2(call: Call) -> list[Tensor]:
     return _squeezed(call, parts)
 
 
-@converts("slice")
+@converts("slice", "slice_axis")
 def slice_(call: Call) -> Tensor:
-    begins = call.ints("begin", ())
-    ends = call.ints("end", ())
-    steps = [step or 1 for step in call.ints("step", (None,) * len(begins))]
-    whole_axis = (None, None, 1)
-    bounds = {axis: bound for axis, bound in enumerate(zip(begins, ends, steps)) if bound != whole_axis}
+    bounds = {axis: (begin, end, step or 1) for axis, (begin, end, step) in call.bounds().items()}
+    bounds = {axis: bound for axis, bound in bounds.items() if bound != (None, None, 1)}
     if not bounds:
         return call.inputs[0]
     return call.inputs[0].cut(list(bounds), *zip(*bounds.values()))
 
 
-@converts("slice_axis")
-def slice_axis(call: Call) -> Tensor:
-    begin = call.value("begin")
-    end = call.value("end")
-    if begin == 0 and end is None:
-        return call.inputs[0]
-    return call.inputs[0].cut([call.value("axis")], [begin], [end])
-
-
-@converts("Crop")
+@converts("Crop", "slice_like")
 def crop(call: Call) -> Tensor:
-    if call.flag("center_crop"):
-        rest = [old - new for old, new in zip(call.shapes[0][2:], call.shape[2:])]
-        return _cropped(call, [0, 0, rest[0] // 2, rest[1] // 2])
-    return _cropped(call, [0, 0, *call.ints("offset", (0, 0))])
-
-
-def _cropped(call: Call, begins: Sequence[int]) -> Tensor:
     """A part of the first input, with the output's sizes."""
+    begins = [0] * len(call.shape)
+    if call.flag("center_crop"):
+        begins[2:] = [(old - new) // 2 for old, new in zip(call.shapes[0][2:], call.shape[2:])]
+    elif call.node.op == "Crop":
+        begins[2:] = call.ints("offset", (0, 0))
     axes = [i for i, (old, new) in enumerate(zip(call.shapes[0], call.shape)) if old != new]
     if not axes:
         return call.inputs[0]
@@ -170,6 +153,29 @@ def arange(call: Call) -> Tensor:
     return call.model.positions(call.shape[0], call.dtype) * call.value("step", 1.0) + call.value("start", 0.0)
 
 
+@converts("_random_normal", "_random_normal_like", "_random_uniform", "_random_uniform_like")
+def drawn(call: Call) -> Tensor:
+    if "normal" in call.node.op:
+        op, options = "RandomNormal", call.floats(mean=("loc", 0.0), scale=("scale", 1.0))
+    else:
+        op, options = "RandomUniform", call.floats(low=("low", 0.0), high=("high", 1.0))
+    if call.inputs:
+        return call.inputs[0].apply(f"{op}Like", dtype=onnx_type(call.dtype), **options)
+    return call.model.add(op, shape=call.shape, dtype=onnx_type(call.dtype), **options)
+
+
+@converts("_sample_multinomial")
+def multinomial(call: Call) -> Tensor:
+    """ONNX takes the logarithms of the probabilities, a row for each image."""
+    if call.flag("get_prob"):
+        raise call.refuse("returns the probabilities of what it draws")
+    *batch, classes = call.shapes[0]
+    count = int(np.prod(call.shape[len(batch):], dtype=int))
+    rows = call.inputs[0].apply("Log").reshape((*batch, classes) if batch else (1, classes))
+    found = rows.apply("Multinomial", sample_size=count, dtype=onnx_type(call.dtype))
+    return found.reshape(call.shape)
+
+
 def as_indices(value: Tensor, count: int | None = None, mode: str = "clip") -> Tensor:
     """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
     value = value.cast(np.int64)
@@ -220,13 +226,9 @@ def top(call: Call) -> Tensor | list[Tensor]:
         raise call.refuse("sorts over the batch; expected another axis")
     axis = call.axis()
     length = call.shapes[0][axis]
-    sorts_all = call.node.op != "topk"
-    count = length if sorts_all else min(call.value("k", 1) or length, length)
-    is_ascending = call.flag("is_ascend", sorts_all)
-    values, indices = call.inputs[0].apply("TopK", call.model.ints(count), outputs=2, axis=axis,
+    returned, is_ascending, count = call.ranking()
+    values, indices = call.inputs[0].apply("TopK", call.model.ints(min(count or length, length)), outputs=2, axis=axis,
                                            largest=0 if is_ascending else 1)
-
-    returned = {"sort": "value", "argsort": "indices"}.get(call.node.op) or call.text("ret_typ", "indices")
     if returned == "mask":
         raise call.refuse("returns a mask")
     if returned == "value":
@@ -235,10 +237,10 @@ def top(call: Call) -> Tensor | list[Tensor]:
     return indices if returned == "indices" else [values, indices]
 
 
-@converts("gluonops_reorg")
+@converts("gluonops_reorg", "depth_to_space", "space_to_depth")
 def reorg(call: Call) -> Tensor:
-    mode, size = call.text("mode"), call.value("stride")
-    if call.flag("reverse"):
+    size, mode, is_reverse = call.reorg()
+    if is_reverse:
         return _blocks_to_pixels(call, size, "CRD" if mode == "CRD" else "DCR")
     return _pixels_to_blocks(call, size, mode)
 
@@ -286,11 +288,8 @@ CONVERTERS.update({
     "Concat": lambda call: call.model.add("Concat", *call.inputs, axis=call.value("dim", 1)),
     "Embedding": lambda call: call.inputs[1].apply(
         "Gather", as_indices(call.inputs[0], call.value("input_dim")), axis=0),
-    "depth_to_space": lambda call: _blocks_to_pixels(call, call.value("block_size"), "DCR"),
     "shape_array": lambda call: call.model.shape(call.shapes[0]),
     "size_array": lambda call: call.model.shape(call.shapes[0]).reduce("ReduceProd", [0]),
-    "slice_like": lambda call: _cropped(call, [0] * len(call.shape)),
-    "space_to_depth": lambda call: _pixels_to_blocks(call, call.value("block_size"), "DCR"),
     "transpose": lambda call: call.inputs[0].apply(
         "Transpose", perm=call.ints("axes", tuple(range(len(call.shapes[0])))[::-1])),
 })

@@ -8,34 +8,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...core.errors import OpError
+from ..constants import SHAPE_READERS, constants
 from ..graph import Entry, Graph, Node, kind
+from ..model import ExportedModel
 from ..sizes import Sizes
-from . import (  # noqa: F401  (each fills the table)
-    arithmetic,
-    arrays,
-    boxes,
-    deformable,
-    detection,
-    layers,
-    random,
-    recurrent,
-    regions,
-    sequences,
-)
-from .constants import SHAPE_READERS, constants
+from . import arithmetic, arrays, boxes, detection, layers, sequences  # noqa: F401  (each fills the table)
 from .loops import unroll, without_branches
 from .model import Call, Model, Tensor, refusal
 from .quantize import Quantization, Quantizer
 from .registry import CONVERTERS, operator
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx
-
-    from ..model import ExportedModel
-
-__all__ = ["convert"]
 
 WHERE = "export.onnx"
 
@@ -46,21 +33,15 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
 
     - ``exported``: for inference, with operators of the table only. It has the shapes of all inputs and, in the
       metadata, their ``dtype``.
-    - ``opset``: version of ONNX's operators.
     - ``metadata``: properties to store in the file, strings as they are and other values as JSON.
-    - ``quantization``: the layers to write with 8 bits, and the ranges of the tensors.
 
-    Raises OpError: an operator has no converter, or is used in a way ONNX lacks; an input has no shape.
+    An OpError if an operator has no converter, or is used in a way that ONNX lacks.
     """
     exported = exported.copy()
     graph = exported.graph
     without_branches(graph)
     variables = graph.variables()
     values = {name: value for name, value in exported.parameters.items() if name in variables}
-    unknown = [name for name in variables if name not in values and name not in exported.inputs]
-    if unknown:
-        raise OpError(WHERE, f"the input {unknown[0]} has no shape and no value",
-                      "Pass its shape by name in data_shape")
     shapes = {name: exported.inputs[name] for name in variables if name not in values}
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     while unroll(graph, sizes):
@@ -85,17 +66,12 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
             _convert(model, node, tensors, sizes, quantizer)
 
     outputs = []
-    for head, name in zip(graph.heads, _output_names(graph, metadata)):
+    is_detector = metadata.get("task") == "detection" and len(graph.heads) == 3
+    names = ["ids", "scores", "boxes"] if is_detector else graph.symbol().list_outputs()
+    for head, name in zip(graph.heads, names):
         outputs.append((_tensor(tensors, head).name, name, sizes.shape[head], sizes.dtype[head]))
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
-
-
-def _output_names(graph: Graph, metadata: dict[str, Any]) -> list[str]:
-    """``ids``, ``scores`` and ``boxes`` for a detector; for other nets the names that MXNet gives."""
-    if metadata.get("task") == "detection" and len(graph.heads) == 3:
-        return ["ids", "scores", "boxes"]
-    return graph.symbol().list_outputs()
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:
@@ -109,7 +85,6 @@ def _live(graph: Graph, constant: set[Node]) -> set[Node]:
 
 
 def _check_converters(live: set[Node]) -> None:
-    """Raise an OpError that names the operators without a converter."""
     lacking = [node for node in live if operator(node) not in CONVERTERS]
     if not lacking:
         return

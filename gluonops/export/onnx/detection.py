@@ -69,7 +69,6 @@ def _rows(call: Call) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _decoded(call: Call) -> Tensor:
-    """The boxes from their offsets from the anchors."""
     batch, _, count = call.shapes[0]
     variances = np.array(call.value("variances", (0.1, 0.1, 0.2, 0.2)), call.dtype)
     offsets = call.inputs[1].reshape((batch, count, 4))
@@ -134,7 +133,9 @@ def _candidates(call: Call) -> tuple[Tensor, Tensor, int]:
     offsets = offsets.reshape((batch, each, 4, height, width))
     offsets = offsets.apply("Transpose", perm=(0, 3, 4, 1, 2)).reshape((batch, count, 4))
     image = sizes.cut([1], [0], [2])   # height and width
-    boxes = _clipped(image, _moved(call, offsets, _anchors(call, height, width)))
+    boxes = _moved(call, offsets, _anchors(call, height, width))
+    last = (image - 1).apply("Gather", call.model.ints(1, 0, 1, 0), axis=1).unsqueeze(1)
+    boxes = boxes.apply("Min", last).apply("Max", 0)   # within the image
 
     places = np.indices((height, width, each))[:2].reshape(2, count).astype(np.float32)
     inside = (image / call.value("feature_stride", 16)).apply("Floor")
@@ -176,9 +177,3 @@ def _moved(call: Call, offsets: Tensor, anchors: np.ndarray) -> Tensor:
     centre = shift * constant(size[None]) + constant(middle[None])
     grown = growth.apply("Exp") * constant(size[None])
     return _around(centre, centre, (grown - 1) * 0.5)
-
-
-def _clipped(image: Tensor, boxes: Tensor) -> Tensor:
-    """Boxes within the image. ``image``: its height and width."""
-    last = (image - 1).apply("Gather", image.model.ints(1, 0, 1, 0), axis=1).unsqueeze(1)
-    return boxes.apply("Min", last).apply("Max", 0)

@@ -1,4 +1,4 @@
-"""Converters of layers: convolutions, dense layers, normalization, pooling, activations, resizing."""
+"""Converters of layers: convolutions, correlation, dense layers, normalization, pooling, activations, resizing."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ POOLS = {"avg": "AveragePool", "lp": "LpPool", "max": "MaxPool"}
 @converts("Convolution", "Convolution_v1")
 def convolution(call: Call) -> Tensor:
     _check_layout(call)
-    return call.model.add("Conv", *call.inputs, **window_options(call))
+    return call.model.add("Conv", *call.inputs, **_window_options(call))
 
 
 @converts("Deconvolution")
@@ -25,23 +25,92 @@ def deconvolution(call: Call) -> Tensor:
     _check_layout(call)
     if any(call.ints("target_shape", ())):
         raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
-    options = window_options(call)
+    options = _window_options(call)
     padding = call.ints("adj", (0,) * len(options["kernel_shape"]))
     return call.model.add("ConvTranspose", *call.inputs, output_padding=padding, **options)
 
 
-def window_options(call: Call) -> dict[str, Any]:
+def _window_options(call: Call) -> dict[str, Any]:
     """The attributes of ONNX's convolutions."""
     kernel, strides, pads, dilations = call.window()
     return {"kernel_shape": kernel, "strides": strides, "pads": pads * 2, "dilations": dilations,
             "group": call.value("num_group", 1)}
 
 
+@converts("_contrib_DeformableConvolution", opset=19)
+def deformable_convolution(call: Call) -> Tensor:
+    """MXNet's first version reads nothing at negative positions, and clamps those beyond the last pixel to it.
+
+    ONNX weighs both with the zeros around the data. So the positions are clamped, and a mask leaves out the others.
+    """
+    data, offset, weight, *bias = call.inputs
+    constant = call.model.constant
+    batch, _, height, width = call.shapes[0]
+    kernel, groups = call.ints("kernel", ()), call.value("num_deformable_group", 1)
+    points = int(np.prod(kernel))
+    rows, columns = call.shape[2:]
+    split = (batch, groups * points, 2, rows, columns)
+    places = constant(np.tile(_places(call), (groups, 1, 1, 1))[None].astype(call.dtype))
+    position = offset.reshape(split) + places
+    sizes = np.array([height, width], call.dtype).reshape(1, 1, 2, 1, 1)
+    is_inside = (position >= 0).apply("And", position < constant(sizes))
+    mask = is_inside.cast(call.dtype).reduce("ReduceMin", [2], keepdims=False)
+    position = position.apply("Min", constant(sizes - 1)).apply("Max", 0)
+    offset = (position - places).reshape(call.shapes[1])
+    return _convolution(call, data, weight, offset, *(bias or [None]), mask)
+
+
+@converts("_contrib_ModulatedDeformableConvolution", opset=19)
+def modulated_deformable_convolution(call: Call) -> Tensor:
+    data, offset, mask, weight, *bias = call.inputs
+    return _convolution(call, data, weight, offset, *(bias or [None]), mask)
+
+
+def _convolution(call: Call, *inputs: Tensor | None) -> Tensor:
+    groups = call.value("num_deformable_group", 1)
+    return call.model.add("DeformConv", *inputs, offset_group=groups, **_window_options(call))
+
+
+def _places(call: Call) -> np.ndarray:
+    """Where each point of the kernel is without offsets, (points, 2, rows, columns)."""
+    kernel, *window = call.window()
+    grids = []
+    for axis, (stride, pad, dilation) in enumerate(zip(*window)):
+        steps = np.indices(call.shape[2:])[axis] * stride - pad
+        point = np.indices(kernel)[axis].reshape(-1, 1, 1) * dilation
+        grids.append(point + steps)
+    return np.stack(grids, axis=1)
+
+
+@converts("Correlation")
+def correlation(call: Call) -> Tensor:
+    """A channel for each shift of the second map: the mean of the products, or distances, of both maps."""
+    displacement, shift = call.value("max_displacement", 1), call.value("stride2", 1)
+    stride, kernel, pad = call.value("stride1", 1), call.value("kernel_size", 1), call.value("pad_size", 0)
+    borders = call.model.ints(0, 0, pad, pad, 0, 0, pad, pad)
+    first, second = (value.apply("Pad", borders, call.model.scalar(0, call.dtype)) for value in call.inputs)
+    sizes = [(count - 1) * stride + kernel for count in call.shape[2:]]   # that the windows cover
+
+    def window(value: Tensor, row: int, column: int) -> Tensor:
+        begins = [displacement + row, displacement + column]
+        return value.cut([2, 3], begins, [begin + size for begin, size in zip(begins, sizes)])
+
+    reach = displacement // shift
+    shifts = [step * shift for step in range(-reach, reach + 1)]
+    centre = window(first, 0, 0)
+    channels = []
+    for row in shifts:
+        for column in shifts:
+            moved = window(second, row, column)
+            score = centre * moved if call.flag("is_multiply", True) else (centre - moved).apply("Abs")
+            channels.append(score.reduce("ReduceMean", [1]))
+    maps = call.model.add("Concat", *channels, axis=1)
+    return maps.apply("AveragePool", kernel_shape=[kernel, kernel], strides=[stride, stride])
+
+
 def _check_layout(call: Call) -> None:
-    """Raise an OpError unless channels come first."""
-    layout = call.text("layout", "None")
-    if layout not in ("None", "NCW", "NCHW", "NCDHW"):
-        raise call.refuse(f"has layout {layout}; ONNX puts channels first")
+    if call.has_channels_last:
+        raise call.refuse(f"has layout {call.text('layout')}; ONNX puts channels first")
 
 
 @converts("FullyConnected")
@@ -66,14 +135,12 @@ def batch_norm(call: Call) -> Tensor:
     data, gamma, beta, mean, variance = call.inputs
     if call.flag("fix_gamma", True):
         gamma = call.model.constant(np.ones(call.shapes[1], call.dtypes[1]))
-    axis = call.axis(default=1)
-    order = list(range(len(call.shapes[0])))
-    order[1], order[axis] = axis, 1
+    axis, ndim = call.axis(default=1), len(call.shape)
     if axis != 1:
-        data = data.apply("Transpose", perm=order)
+        data = data.swapped(ndim, 1, axis)
     epsilon = float(call.value("eps", 1e-3))
     result = data.apply("BatchNormalization", gamma, beta, mean, variance, epsilon=epsilon)
-    return result if axis == 1 else result.apply("Transpose", perm=order)
+    return result if axis == 1 else result.swapped(ndim, 1, axis)
 
 
 def _standardized(data: Tensor, axes: Sequence[int], eps: Tensor | float) -> Tensor:
@@ -145,12 +212,11 @@ def pooling(call: Call) -> Tensor:
         return data.apply(f"Global{POOLS[kind]}", **options)
     if any(not isinstance(size, int) for size in call.shape[2:]):
         raise call.refuse("pools along the batch")
-    spatial = len(call.shape) - 2   # MXNet takes further values, and ignores them
-    kernel, strides, before = (values[:spatial] for values in call.window()[:3])
-    ends = [(count - 1) * stride + length - pad
-            for length, stride, pad, count in zip(kernel, strides, before, call.shape[2:])]
+    windows = call.windows()
+    kernel, strides, before, _, _ = zip(*windows)
     # The last windows end beyond the padding if MXNet rounds their number up.
-    after = tuple(max(pad, end - size) for pad, end, size in zip(before, ends, call.shapes[0][2:]))
+    after = tuple(max(pad, (count - 1) * stride + length - pad - size)
+                  for length, stride, pad, size, count in windows)
     if any(pad >= length for pad, length in zip(after, kernel)):   # MXNet: 0 or the lowest float; onnxruntime: an error
         raise call.refuse("has a window wholly beyond the data, as ceil_mode or pooling_convention='full' can make one")
 
@@ -166,12 +232,12 @@ def pooling(call: Call) -> Tensor:
 
 def _divisors(call: Call, kind: str) -> np.ndarray:
     """The number that MXNet divides each window's sum by: 1, or how many elements it counts."""
-    kernel, strides, pads, _ = call.window()
+    windows = call.windows()
     if kind == "sum":
-        return np.ones((1,) * len(kernel))
+        return np.ones((1,) * len(windows))
     counts_padding = call.flag("count_include_pad", True)
     total = np.ones(())
-    for length, stride, pad, size, count in zip(kernel, strides, pads, call.shapes[0][2:], call.shape[2:]):
+    for length, stride, pad, size, count in windows:
         begin = np.arange(count) * stride - pad
         end = np.minimum(begin + length, size + pad)
         if not counts_padding:
@@ -211,8 +277,11 @@ def leaky_relu(call: Call) -> Tensor:
         return data.apply("Elu", alpha=slope)
     if kind == "selu":
         return data.apply("Selu")
-    if kind == "gelu":
-        return _gelu(data)
+    if kind == "gelu" and call.model.opset >= 20:
+        return data.apply("Gelu")
+    if kind == "gelu":   # x / 2 * (1 + erf(x / sqrt(2)))
+        half = data * 0.5
+        return half * ((data * np.sqrt(0.5)).apply("Erf") + 1)
     if kind == "rrelu":
         lowest = float(call.value("lower_bound", 0.125))
         highest = float(call.value("upper_bound", 0.334))
@@ -229,14 +298,6 @@ def mish(call: Call) -> Tensor:
 def gelu(call: Call) -> Tensor:
     approximate = "tanh" if call.text("approximation") == "tanh" else "none"
     return call.inputs[0].apply("Gelu", approximate=approximate)
-
-
-def _gelu(data: Tensor) -> Tensor:
-    """x / 2 * (1 + erf(x / sqrt(2)))."""
-    if data.model.opset >= 20:
-        return data.apply("Gelu")
-    half = data * 0.5
-    return half * ((data * np.sqrt(0.5)).apply("Erf") + 1)
 
 
 @converts("softmax", "log_softmax", "softmin")

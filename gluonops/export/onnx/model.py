@@ -1,7 +1,8 @@
 """Builds an ONNX model: adds nodes, names tensors, and leaves out nodes that nothing reads."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from ...core.errors import OpError
 from ..graph import Node
 from ..sizes import Batch, Size, SizedNode, Sizes
-from .content import declared
 
 if TYPE_CHECKING:
     import onnx
@@ -24,20 +24,10 @@ TYPES = {**dict.fromkeys(("And", "Equal", "Greater", "GreaterOrEqual", "Less", "
 TYPED_BY_LAST = ("OneHot", "Where")
 
 
-def _python_operator(op: str) -> Callable[[Tensor, Tensor | float], Tensor]:
-    """The method of an operator of Python that is ONNX's ``op``."""
-    def apply(tensor: Tensor, other: Tensor | float) -> Tensor:
-        return tensor.apply(op, other)
-    return apply
-
-
 class Tensor:
     """A tensor of a model under construction. Whatever computes with it adds a node, and returns another tensor.
 
     A number beside it becomes a constant of its type.
-
-    - ``name``: in the file.
-    - ``dtype``: NumPy's type.
     """
 
     __slots__ = ("dtype", "model", "name")
@@ -51,8 +41,8 @@ class Tensor:
         """The output of a node that reads it first; see :meth:`Model.add`."""
         return self.model.add(op, self, *others, **options)
 
-    __add__, __sub__, __mul__, __truediv__ = map(_python_operator, ("Add", "Sub", "Mul", "Div"))
-    __lt__, __gt__, __ge__ = map(_python_operator, ("Less", "Greater", "GreaterOrEqual"))
+    __add__, __sub__, __mul__, __truediv__, __lt__, __gt__, __ge__ = map(functools.partial(
+        functools.partialmethod, apply), ("Add", "Sub", "Mul", "Div", "Less", "Greater", "GreaterOrEqual"))
 
     def __rsub__(self, other: float) -> Tensor:
         return self.model.add("Sub", other, self)
@@ -62,6 +52,12 @@ class Tensor:
         result = self.apply("Cast", to=onnx_type(dtype))
         result.dtype = np.dtype(dtype)
         return result
+
+    def swapped(self, ndim: int, first: int, second: int) -> Tensor:
+        """With two of its axes exchanged."""
+        order = list(range(ndim))
+        order[first], order[second] = order[second], order[first]
+        return self.apply("Transpose", perm=order)
 
     def reduce(self, op: str, axes: Sequence[int] | None = None, keepdims: bool = True) -> Tensor:
         """A reduction over ``axes``, by default over all. From opset 18 on ONNX takes the axes as a tensor."""
@@ -106,7 +102,6 @@ class Model:
     """The ONNX model under construction. Converters add nodes to it.
 
     - ``batch_of``: the name of the input whose first size is the batch size. None if the batch size is fixed.
-    - ``opset``: version of ONNX's operators.
     - ``source``: name of MXNet's node that is being converted. The names of the nodes that are added begin with it.
     """
 
@@ -132,18 +127,15 @@ class Model:
         return free
 
     def add(self, op: str, *inputs: Tensor | float | None, outputs: int = 1, **attrs: Any) -> Tensor | list[Tensor]:
-        """Add a node.
+        """Add a node of ONNX's operator ``op``. Returns its output, or the outputs if there are several.
 
-        - ``op``: ONNX's operator.
-        - ``inputs``: tensors. A number becomes a constant of the last tensor's type. None is an input that is left out.
-        - ``outputs``: how many outputs it has.
-        - ``attrs``: attributes of the node.
-
-        Returns the output, or the outputs if there are several.
+        ``inputs``: tensors. A number becomes a constant of the last tensor's type. None is an input that is left out.
         """
         from onnx import helper
         dtypes = [each.dtype for each in inputs if isinstance(each, Tensor)]
-        names = [self._name_of(each, dtypes) for each in inputs]
+        tensors = [each if each is None or isinstance(each, Tensor) else self.scalar(each, dtypes[-1])
+                   for each in inputs]
+        names = [each.name if each else "" for each in tensors]
         made = [self.take(op.lower()) for _ in range(outputs)]
         node = helper.make_node(op, names, made, name=f"{self.source}/{made[0]}", **attrs)
         self._nodes.append(node)
@@ -158,12 +150,6 @@ class Model:
         if op == "TopK":
             results[1].dtype = np.dtype(np.int64)
         return results[0] if outputs == 1 else results
-
-    def _name_of(self, value: Tensor | float | None, dtypes: list[np.dtype]) -> str:
-        """The name of an input of a node that reads tensors of these types."""
-        if value is None:
-            return ""
-        return (value if isinstance(value, Tensor) else self.scalar(value, dtypes[-1])).name
 
     def constant(self, array: np.ndarray, name: str = "constant") -> Tensor:
         """A constant tensor. Small ones that are equal are stored once."""
@@ -228,7 +214,7 @@ class Model:
         - ``inputs``: name, shape and type.
         - ``outputs``: name of the tensor, its name in the file, shape and type.
         """
-        from onnx import helper
+        from onnx import helper, numpy_helper
 
         from ...version import __version__
         self.source = "outputs"
@@ -245,11 +231,8 @@ class Model:
         helper.set_model_props(model, metadata)
         constants = {name: array for name, array in self._constants.values() if name in read}
         large = {name: array for name, array in constants.items() if array.size > SMALL}
-        for name, array in constants.items():
-            if name not in large:
-                initializer = declared(name, array)
-                initializer.raw_data = array.tobytes()
-                model.graph.initializer.append(initializer)
+        model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items()
+                                       if name not in large)
         return model, large
 
     def _needed_nodes(self, results: list[str]) -> list[onnx.NodeProto]:
@@ -297,11 +280,7 @@ def refusal(node: Node, what: str) -> OpError:
 
 
 class Call(SizedNode):
-    """A node to convert.
-
-    - ``model``: the model to add nodes to.
-    - ``inputs``: tensors; None for an input of which the operator reads the shape only.
-    """
+    """A node to convert. ``inputs``: tensors; None for an input of which the operator reads the shape only."""
 
     def __init__(self, model: Model, node: Node, inputs: list[Tensor | None], sizes: Sizes):
         super().__init__(node, sizes)

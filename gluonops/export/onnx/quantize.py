@@ -33,11 +33,7 @@ class Quantization:
 
 
 class Quantizer:
-    """Puts the pairs into a model under construction. Without a quantization it changes nothing.
-
-    - ``graph``: what is converted.
-    - ``arrays``: the constants.
-    """
+    """Puts the pairs into a model under construction. Without a quantization it changes nothing."""
 
     def __init__(self, model: Model, graph: Graph, quantization: Quantization | None, arrays: dict):
         self._model, self._arrays = model, arrays
@@ -66,7 +62,9 @@ class Quantizer:
         integers, scale = quantized_weight(self._arrays[node.inputs[1]])
         stored = [self._stored(integers, scale, node.source(1).name)]
         if len(inputs) > 2:
-            stored.append(self._bias(node.inputs[2], scale * self._scales[entry][0]))
+            bias, scale = node.inputs[2], scale * self._scales[entry][0]
+            integers = np.rint(self._arrays[bias].astype(np.float64) / scale).clip(-INT32, INT32).astype(np.int32)
+            stored.append(self._stored(integers, scale, bias[0].name))
         return [data, *stored]
 
     def output(self, node: Node, index: int, tensor: Tensor) -> Tensor:
@@ -120,10 +118,6 @@ class Quantizer:
         zeros = self._model.constant(np.zeros(len(scale), integers.dtype), "zeros")
         return self._model.add("DequantizeLinear", self._model.constant(integers, name),
                                self._model.constant(scale.astype(np.float32), f"{name}_scale"), zeros, axis=0)
-
-    def _bias(self, entry, scale):
-        integers = np.rint(self._arrays[entry].astype(np.float64) / scale).clip(-INT32, INT32).astype(np.int32)
-        return self._stored(integers, scale, entry[0].name)
 
 
 def _is_relu(node):

@@ -8,28 +8,31 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
+import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import check_target, replace
 from .. import passes
 from ..metadata import plain_metadata
 from ..model import ExportedModel
-from ..shapes import DataShape
+from ..sizes import DataShape
 from ..warning import ExportWarning
-from .content import content
 from .convert import convert
 from .model import onnx_type
 from .quantize import Quantization
 from .registry import opset_of, whole
 
 if TYPE_CHECKING:
-    import numpy as np
     from onnx import ModelProto
-
-__all__ = ["onnx"]
 
 WHERE = "export.onnx"
 OPSETS = range(13, 22)
+# Numbers of the fields in onnx.proto.
+GRAPH = 7         # of a ModelProto
+INITIALIZER = 5   # of a GraphProto
+RAW_DATA = 9      # of a TensorProto
+LENGTH_DELIMITED = 2   # the wire type of messages and bytes
+MOST_BYTES = 2**31 - 1   # of a protobuf message
 
 
 def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
@@ -112,16 +115,57 @@ def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int, metad
 
 def serialized(model: ExportedModel, dynamic_batch: bool, opset: int, metadata: dict[str, Any],
                quantization: Quantization | None = None) -> Iterator[bytes | memoryview]:
-    """The content of an ONNX file, in parts.
+    """The content of an ONNX file, in parts. The arguments are those of :func:`.convert.convert`.
 
-    ``model``, ``dynamic_batch``, ``opset``, ``metadata``, ``quantization``: as for
-    :func:`gluonops.export.onnx.convert.convert`. The shapes of the inputs are stored as well. An OpError if an operator
-    has no converter, or ``onnx.checker`` refuses the model.
+    The shapes of the inputs are stored as well. An OpError if ``onnx.checker`` refuses the model.
     """
     inputs = {name: list(shape) for name, shape in model.inputs.items()}
     proto, arrays = convert(model, dynamic_batch, opset, {**model.metadata, "inputs": inputs, **metadata}, quantization)
     _check_model(proto, arrays)
     return content(proto, arrays)
+
+
+def content(model: ModelProto, arrays: dict[str, np.ndarray]) -> Iterator[bytes | memoryview]:
+    """The parts of the file: of a model, and of the initializers that it lacks, by name.
+
+    The large arrays are written from where they are: protobuf would copy each twice. An OpError if the file
+    would be larger than a protobuf message can be.
+    """
+    from onnx import ModelProto, TensorProto
+
+    graph = model.graph.SerializeToString()
+    initializers = []   # what stands in front of the bytes of each
+    for name, array in arrays.items():
+        tensor = TensorProto(name=name, dims=array.shape, data_type=onnx_type(array.dtype)).SerializeToString()
+        tensor += _field(RAW_DATA, array.nbytes)
+        initializers.append(_field(INITIALIZER, len(tensor) + array.nbytes) + tensor)
+    length = len(graph) + sum(map(len, initializers)) + sum(array.nbytes for array in arrays.values())
+    rest = ModelProto()
+    rest.CopyFrom(model)
+    rest.ClearField("graph")
+    head = rest.SerializeToString() + _field(GRAPH, length) + graph
+    size = len(head) + length - len(graph)
+    if size > MOST_BYTES:
+        raise OpError(WHERE, f"the file would have {size} bytes; expected at most {MOST_BYTES}, which is "
+                      "protobuf's limit", "Export float16, or an 8-bit net")
+    yield head
+    for opening, array in zip(initializers, arrays.values()):
+        yield opening
+        yield np.ascontiguousarray(array).data
+
+
+def _field(number: int, length: int) -> bytes:
+    """The tag of a field of bytes, and their number."""
+    return _varint(number << 3 | LENGTH_DELIMITED) + _varint(length)
+
+
+def _varint(number: int) -> bytes:
+    """Seven bits in each byte, the lowest first; the highest bit says that another byte follows."""
+    groups = []
+    while number >= 0x80:
+        groups.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*groups, number])
 
 
 def save(path: str, parts: Iterable[bytes | memoryview]) -> None:
@@ -160,15 +204,11 @@ def _check_model(model: ModelProto, arrays: dict[str, np.ndarray]) -> None:
     try:
         checker.check_model(checked, full_check=True)
     except Exception as error:   # onnx raises several classes
-        raise _refused(str(error)) from error
-
-
-def _refused(complaint: str) -> OpError:
-    """The OpError for a message of onnx.checker. The names of ONNX's nodes begin with those of MXNet's."""
-    lacking = re.search(r"op_type:(\w+), node name: (.*)/.*has unsupported type: tensor\((\w+)\)", complaint)
-    if lacking is None:
-        return OpError(WHERE, f"the model does not pass onnx.checker: {complaint}", "Report it with the net")
-    op, node, kind = lacking.groups()
-    return OpError(WHERE, f"the node {node!r} computes {op} of {kind}, which ONNX does not have",
-                   "Cast its inputs to float32 in the net")
+        # The names of ONNX's nodes begin with those of MXNet's.
+        lacking = re.search(r"op_type:(\w+), node name: (.*)/.*has unsupported type: tensor\((\w+)\)", str(error))
+        if lacking is None:
+            raise OpError(WHERE, f"the model does not pass onnx.checker: {error}", "Report it with the net") from error
+        op, node, kind = lacking.groups()
+        raise OpError(WHERE, f"the node {node!r} computes {op} of {kind}, which ONNX does not have",
+                      "Cast its inputs to float32 in the net") from error
 

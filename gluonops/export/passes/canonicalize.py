@@ -1,18 +1,14 @@
 """Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..canonical import canonicalize_graph
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
+from ..model import ExportedModel
 
 
 def canonicalize(model: ExportedModel) -> ExportedModel:
     """Make each operator of gluonops a single ``Custom`` node under its own name.
 
-    See :func:`gluonops.export.canonical.canonicalize_graph`, which does it in place.
+    The nodes that the emitter inserted around it are removed; the emitter has marked them.
 
     Parameters
     ----------

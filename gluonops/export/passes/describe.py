@@ -2,15 +2,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
 
 from ...core.errors import OpError
 from ..graph import ends_in_softmax
+from ..model import ExportedModel
 from ..preprocessing import Preprocessing
 from ..sizes import known_shapes
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 
 def describe(model: ExportedModel) -> ExportedModel:

@@ -1,15 +1,11 @@
 """Gives a net in SSD's style the outputs of a detector."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import mxnet as mx
 
 from ..graph import SOFTMAXES, Entry, Graph, Node
+from ..model import ExportedModel
 from ..sizes import known_shapes
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 DETECTION, PRIOR = "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior"
 PASSES_ON = ("BlockGrad", "MakeLoss", "_copy")
@@ -75,7 +71,6 @@ def _added(model: ExportedModel) -> Entry | None:
 
 
 def _shapes(model: ExportedModel, entries: list[Entry]) -> list[tuple[int, ...]]:
-    """The shapes of outputs for several images."""
     graph = Graph(entries, model.graph.attrs)
     known = {**model.shapes(), **{name: (IMAGES, *shape[1:]) for name, shape in model.inputs.items()}}
     found = known_shapes(graph, known)

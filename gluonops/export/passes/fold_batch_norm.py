@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
@@ -10,13 +9,10 @@ import numpy as np
 from ...core.errors import OpError
 from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node
-from ..shapes import Arrays
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
-
-CHANNELS_FIRST = ("None", "NCW", "NCHW", "NCDHW")
-PRODUCERS = ("Convolution", "Deconvolution", "FullyConnected")
+from ..model import ExportedModel
+from ..quantization.layers import LAYERS
+from ..sizes import Arrays
+from ..values import NodeValues
 
 
 def fold_batch_norm(model: ExportedModel) -> ExportedModel:
@@ -56,9 +52,8 @@ def fold_batch_norm(model: ExportedModel) -> ExportedModel:
 
 
 def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
-    """Whether a batch norm can be folded."""
     layer, index = norm.inputs[0]
-    if layer.op not in PRODUCERS or index > 0 or not has_own_weights(graph, layer, values):
+    if layer.op not in LAYERS or index > 0 or not has_own_weights(graph, layer, values):
         return False
     read = {entry for node in graph.nodes() for entry in node.inputs}
     if graph.readers()[layer] != [norm] or not read.isdisjoint([(norm, 1), (norm, 2)]):   # its mean and variance
@@ -72,7 +67,7 @@ def has_own_weights(graph: Graph, layer: Node, values: Arrays) -> bool:
     """Whether a layer's channels come first, and nothing else reads its parameters."""
     readers = graph.readers()
     is_own = all(len(readers[weight]) == 1 and weight.name in values for weight, _ in layer.inputs[1:])
-    return is_own and layer.attrs.get("layout", "None") in CHANNELS_FIRST
+    return is_own and not NodeValues(layer, []).has_channels_last
 
 
 def _channel_axes(layer: Node) -> tuple[int, ...]:
@@ -106,19 +101,13 @@ def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
         layer.inputs.append((Node(VARIABLE, graph.free_name(f"{layer.name}_bias")), 0))
         layer.attrs["no_bias"] = "False"
     values[layer.source(2).name] = _like((bias - mean) * scale + beta, weight)
-    _remove(graph, norm)
-
-
-def _remove(graph: Graph, norm: Node) -> None:
-    """Let the readers of a batch norm read its input. If it is an output, a copy keeps the output's name."""
     result = norm.inputs[0]
-    if any(node is norm for node, _ in graph.heads):
+    if any(node is norm for node, _ in graph.heads):   # a copy keeps the output's name
         result = Node("_copy", norm.name, norm.marks(), [result]), 0
     graph.replace({(norm, 0): result})
 
 
 def _check_channels(layer: Node, norm: Node, values: Arrays, parameters: list[np.ndarray]) -> None:
-    """Raise an OpError unless each parameter of the batch norm has one number per channel."""
     shape = values[layer.source(1).name].shape
     channels = shape[0]
     if layer.op == "Deconvolution":
@@ -140,5 +129,4 @@ def _scaled(layer: Node, weight: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def _like(array: np.ndarray, value: mx.nd.NDArray) -> mx.nd.NDArray:
-    """An NDArray of the type of ``value``."""
     return mx.nd.array(array, dtype=value.dtype)

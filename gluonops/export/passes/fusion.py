@@ -9,12 +9,8 @@ graph at these places.
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..graph import Graph, Node
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
+from ..model import ExportedModel
 
 COPY = "_copy"
 IDENTITIES = (COPY, "Dropout")

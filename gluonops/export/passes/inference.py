@@ -1,18 +1,14 @@
 """Removes losses and labels. Loss heads become what they compute at inference."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ...core import registry
 from ...core.contract import Op
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, our_name
+from ..model import ExportedModel
 from ..sizes import known_shapes, known_types
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 ONEDNNS = 4   # dimensions
 # What MXNet's loss heads compute at inference, but for SoftmaxOutput.

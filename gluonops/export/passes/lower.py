@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import mxnet as mx
 
@@ -12,10 +11,8 @@ from ...core.backend import backend as _backend
 from ...core.dims import plural
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
+from ..model import ExportedModel
 from ..warning import ExportWarning
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 HEAD = "__gluonops_head__"   # distinguishes loss heads
 
@@ -49,7 +46,9 @@ def lower(model: ExportedModel, backend: str, keep: Collection[str] = ()) -> Exp
         if is_ours(node):
             lowered[node] = _lowered(graph, node, backend)
         elif node.op == "Custom":
-            _warn_of_custom(node)
+            needed = f", with {package_of(node)}" if package_of(node) else ""
+            warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file "
+                          f"needs it wherever it runs{needed}", ExportWarning, stacklevel=3)
     graph.heads = [_replacement(lowered, entry, "the file") for entry in graph.heads]
     loss_heads = [node for node in graph.nodes() if HEAD in node.attrs]
     for number, node in enumerate(loss_heads):   # their marks do not depend on the process that writes them
@@ -67,13 +66,6 @@ def _replacement(lowered: dict[Node, list[Entry]], entry: Entry, reader: str) ->
         raise OpError("export", f"{reader} reads a hidden output of {node.name!r}, which returns "
                       f"{plural(count, 'output')}", "Take what it returns in the net")
     return lowered[node][index]
-
-
-def _warn_of_custom(node: Node) -> None:
-    package = package_of(node)
-    needed = f", with {package}" if package else ""
-    warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file needs it "
-                  f"wherever it runs{needed}", ExportWarning, stacklevel=4)
 
 
 def _lowered(graph: Graph, node: Node, backend: str) -> list[Entry]:

@@ -1,17 +1,13 @@
 """Pads convolutions to a multiple of the output channels that MXNet's fast CPU kernels compute at once."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import mxnet as mx
 import numpy as np
 
 from ..graph import Graph, Node
-from ..shapes import Arrays
+from ..model import ExportedModel
+from ..sizes import Arrays
 from .fold_batch_norm import has_own_weights
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 CHANNELS = 16
 CHANNELWISE = ("Activation", "LeakyReLU", "Pooling")
@@ -53,7 +49,6 @@ def can_change(graph: Graph, layer: Node, values: Arrays) -> bool:
 
 
 def _pad(graph: Graph, layer: Node, values: Arrays) -> None:
-    """Pad a convolution in place."""
     channels = int(layer.attrs["num_filter"])
     missing = -channels % CHANNELS
     layer.attrs["num_filter"] = str(channels + missing)

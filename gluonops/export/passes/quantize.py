@@ -20,19 +20,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import mxnet as mx
 import numpy as np
 from mxnet.contrib import quantization
 
 from ..graph import VARIABLE, Graph, Node
+from ..model import ExportedModel
 from ..quantization.layers import LARGEST, last_activation, layers_of, quantized_weight, tensor_names
+from ..quantization.running import Ranges
+from ..sizes import known_types
 from .fusion import SUM, prepare_for_fusion, unfuse
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
-    from ..quantization import Ranges
 
 BACKEND = "MKLDNN_QUANTIZE"
 CONVOLUTION = "_sg_mkldnn_conv"
@@ -55,7 +53,7 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
         For inference, with batch norms folded, of MXNet's operators only.
     ranges : dict of str to (float, float)
         Lowest and highest value of the tensors, by their names in `model`; see
-        :class:`gluonops.export.quantization.Statistics`.
+        :class:`gluonops.export.quantization.calibration.Statistics`.
     layers : iterable of str
         The convolutions and dense layers to quantize, by name. The others stay in float.
 
@@ -68,7 +66,9 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
     heads = [node.name for node, _ in model.graph.heads]
     ranges, names = dict(ranges), tensor_names(model.graph)
     read = {layer.name: names[layer.source().name, layer.inputs[0][1]] for layer in layers_of(model)}
-    _spell_relu(model.graph)
+    for node in model.graph.nodes():
+        if node.op == "relu":   # MXNet fuses the activation of that name, but not the operator
+            node.op, node.attrs = "Activation", {"act_type": "relu", **node.marks()}
     for layer in layers_of(model):
         if layer.name in layers:
             if layer.op == "FullyConnected":
@@ -79,25 +79,16 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
     attrs = model.graph.attrs
     model.graph = _quantized_graph(model, ranges, layers)
     model.graph.attrs.update(attrs)
-    _name_heads(model.graph, heads)
+    for (node, _), name in zip(model.graph.heads, heads):
+        if node.name != name and not node.is_variable:
+            node.name = model.graph.free_name(name)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     return model
 
 
-def _spell_relu(graph):
-    """MXNet fuses the activation ``relu``, but not the operator of that name."""
-    for node in graph.nodes():
-        if node.op == "relu":
-            node.op = "Activation"
-            node.attrs = {"act_type": "relu", **node.marks()}
-
-
 def _make_convolution(model, dense):
-    """Make a dense layer, in place, a convolution between two reshapes; the second is behind the activation.
-
-    Returns the first one.
-    """
+    """Make a dense layer, in place, a convolution behind a reshape, which is returned, and before another."""
     graph, name = model.graph, dense.name
     weight = dense.source(1).name
     channels = model.parameters[weight].shape[0]
@@ -158,7 +149,9 @@ def _quantized_graph(model, ranges, layers):
     inputs = [name for name in model.graph.variables() if name not in model.parameters]
     while True:
         quantized = Graph.of(_as_mxnet_quantizes(model.graph.symbol(), ranges, layers))
-        _drop_second_dequantize(quantized)
+        # MXNet puts a second one behind an 8-bit output that a float node reads too, and would end there.
+        seconds = [node for node in quantized.nodes() if node.op == DEQUANTIZE and node.source().op == DEQUANTIZE]
+        quantized.replace({(node, 0): node.inputs[0] for node in seconds})
         mixed = _mixed_sums(quantized, inputs)
         if not mixed:
             return quantized
@@ -173,20 +166,17 @@ def _mixed_sums(graph, inputs):
     The convolution adds to what is in its output. MXNet 1.9.1 converts the other summand to the output's type without
     its scale: negative values become 0, and those above 127 become 127.
     """
-    internals = graph.symbol().get_internals()
-    types = dict(zip(internals.list_outputs(), internals.infer_type(**dict.fromkeys(inputs, "float32"))[1]))
-    names = tensor_names(graph)
+    types = known_types(graph, dict.fromkeys(inputs, "float32"))
     found = set()
     for node in graph.nodes():
         if node.op == CONVOLUTION and node.flag("quantized") and node.flag("with_sum"):
             _, summand = [source for source, index in node.inputs if not source.is_variable and index == 0]
-            if types[names[summand.name, 0]] != types[names[node.name, 0]]:
+            if types[summand, 0] != types[node, 0]:
                 found.update(inner.name for inner in node.subgraphs[0].nodes() if inner.op == SUM)
     return found
 
 
 def _as_mxnet_quantizes(symbol, ranges, layers):
-    """The symbol with oneDNN's int8 operators."""
     fused = symbol.get_backend_symbol(BACKEND)
     nodes = json.loads(fused.tojson())["nodes"]
     inner = {node["name"]: _inner_names(node) for node in nodes if "subgraphs" in node}
@@ -209,21 +199,8 @@ def _is_float_pooling(node):
     return kind != "max" and (kind != "avg" or node["attrs"].get("pooling_convention", "valid") != "valid")
 
 
-def _drop_second_dequantize(graph):
-    """Take out what MXNet puts behind an 8-bit output that a float node reads too: the process would end there."""
-    seconds = [node for node in graph.nodes() if node.op == DEQUANTIZE and node.source().op == DEQUANTIZE]
-    graph.replace({(node, 0): node.inputs[0] for node in seconds})
-
-
 def _inner_names(node):
     """The names of the nodes that were fused into one, and of the last of them."""
     subgraph, = node["subgraphs"]
     names = [inner["name"] for inner in subgraph["nodes"]]
     return names, names[subgraph["heads"][0][0]]
-
-
-def _name_heads(graph, names):
-    """Give the outputs the names that they had."""
-    for (node, _), name in zip(graph.heads, names):
-        if node.name != name and not node.is_variable:
-            node.name = graph.free_name(name)

@@ -1,17 +1,13 @@
 """Splits convolutions over their input channels, so that the weights in use stay in the second-level cache."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import mxnet as mx
 import numpy as np
 
 from ..graph import VARIABLE, Graph, Node
-from ..shapes import Arrays
+from ..model import ExportedModel
+from ..sizes import Arrays
 from .pad_channels import CHANNELS, can_change
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
 MOST_BYTES = 720 * 1024      # so that they fit: a server's core has a second-level cache of 1 MiB or more
@@ -63,16 +59,12 @@ def _split(graph: Graph, layer: Node, values: Arrays, parts: int) -> None:
     first.inputs += layer.inputs[2:]
     first.attrs["no_bias"] = str(layer.flag("no_bias"))
 
-    total = Node("elemwise_add", layer.name, layer.marks(), [(first, 0), (_sum(layer, others), 0)])
+    rest = others[0]
+    if len(others) > 1:   # this sum is not fused: MXNet mixes up the inputs of two fused sums in a row
+        attrs = {"num_args": str(len(others)), **layer.marks()}
+        rest = Node("add_n", f"{rest.name}_sum", attrs, [(part, 0) for part in others])
+    total = Node("elemwise_add", layer.name, layer.marks(), [(first, 0), (rest, 0)])
     graph.replace({(layer, 0): (total, 0)})
-
-
-def _sum(layer: Node, parts: list[Node]) -> Node:
-    """The sum of all parts but the first one. It is not fused: MXNet mixes up the inputs of two fused sums in a row."""
-    if len(parts) == 1:
-        return parts[0]
-    attrs = {"num_args": str(len(parts)), **layer.marks()}
-    return Node("add_n", f"{parts[0].name}_sum", attrs, [(part, 0) for part in parts])
 
 
 def _part(graph: Graph, layer: Node, values: Arrays, number: int, weight: mx.nd.NDArray) -> Node:

@@ -19,11 +19,8 @@ HELD_OUT = 5   # every fifth batch, where none are given
 def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
     """Batches out of an array or an iterable of batches, cut into batches of a few images.
 
-    - ``what``: the argument, for errors.
-    - ``data``: an array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first
-      is taken. A dict has the inputs by name.
-
-    The result is float32 as a rule. The name is None for what is not a dict.
+    An array holds examples along its first axis. Of a tuple, as a DataLoader with labels gives, the first is taken. A
+    dict has the inputs by name. The name is None for what is not a dict. ``what``: the argument, for errors.
     """
     if isinstance(data, (np.ndarray, mx.nd.NDArray, dict)):
         data = [data]
@@ -32,20 +29,14 @@ def as_arrays(what: str, data: Any) -> list[dict[str | None, np.ndarray]]:
                       "Pass for instance a DataLoader, or images as an array (N, 3, height, width)")
     pieces = []
     for batch in data:
-        pieces += _pieces(what, batch)
+        batch = batch[0] if isinstance(batch, (tuple, list)) else batch
+        arrays = batch if isinstance(batch, dict) else {None: batch}
+        arrays = {name: _array(what, value) for name, value in arrays.items()}
+        pieces += [{name: array[first:first + IMAGES] for name, array in arrays.items()}
+                   for first in range(0, min(map(len, arrays.values())), IMAGES)]
     if not pieces:
         raise OpError(WHERE, f"{what} has no examples", "Pass a few dozen that are like those the net will see")
     return pieces
-
-
-def _pieces(what, batch):
-    if isinstance(batch, (tuple, list)):
-        batch = batch[0]
-    arrays = batch if isinstance(batch, dict) else {None: batch}
-    arrays = {name: _array(what, value) for name, value in arrays.items()}
-    count = min(map(len, arrays.values()))
-    return [{name: array[first:first + IMAGES] for name, array in arrays.items()}
-            for first in range(0, count, IMAGES)]
 
 
 def _array(what, value):
@@ -57,10 +48,7 @@ def _array(what, value):
 
 
 def split(batches: list, held_out: Any) -> tuple[list, list]:
-    """The batches to calibrate with, and those to check with: every fifth one unless others are given.
-
-    An OpError if there are too few to hold one out.
-    """
+    """The batches to calibrate with, and those to check with: every fifth one unless others are given."""
     if held_out is not None:
         return batches, as_arrays("held_out", held_out)
     if len(batches) < 2:
@@ -72,10 +60,7 @@ def split(batches: list, held_out: Any) -> tuple[list, list]:
 
 
 def named(batches: list, model: ExportedModel) -> list[Batch]:
-    """The batches as a model takes them: by the names of its inputs, and in its type.
-
-    An OpError if an input has no data.
-    """
+    """The batches as a model takes them: by the names of its inputs, and in its type."""
     names = [name for name in model.graph.variables() if name not in model.parameters]
     found = []
     for batch in batches:

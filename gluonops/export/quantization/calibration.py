@@ -8,7 +8,9 @@ A method turns the histogram of a tensor's magnitudes into a threshold. Values b
 ``entropy``     the threshold whose 8-bit distribution is closest to the float one, by Kullback-Leibler divergence
 ==============  ====================================================================================================
 
-The thresholds are computed in :mod:`gluonops.export.quantization.thresholds`.
+Source of the entropy: S. Migacz, "8-bit inference with TensorRT", GTC 2017. MXNet's ``calibrate_entropy`` is not used:
+it spends half of its levels on values below zero, also where there are none, and counts zeros, which every threshold
+represents exactly.
 """
 from __future__ import annotations
 
@@ -21,11 +23,10 @@ import numpy as np
 from ...core.errors import OpError
 from ..constants import parameter_only
 from ..model import ExportedModel
-from .running import Batch, Runner
-from .thresholds import BINS, entropy_bins, magnitude_histogram, percentile_bins
+from .running import Batch, Ranges, Runner
 
-Ranges = dict[str, tuple[float, float]]
 METHODS = ("entropy", "percentile", "naive")
+BINS = 2048   # of a histogram
 ALL_ZERO = (0.0, 1.0)   # the range of a tensor of zeros: any will do that is not empty
 SIGNED_LEVELS, UNSIGNED_LEVELS = 128, 256   # magnitudes that int8 and uint8 have
 
@@ -43,30 +44,24 @@ class Statistics:
 
     @classmethod
     def of(cls, model: ExportedModel, batches: Sequence[Batch]) -> Statistics:
-        """Run a model of MXNet's operators on batches, twice.
-
-        An OpError if there is no batch, or a tensor is not finite.
-        """
+        """Run a model of MXNet's operators on batches, twice. An OpError if a tensor is not finite."""
         if not batches:
             raise OpError("export.quantize", "there is no data to calibrate with", "Pass a batch or more")
         tensors = _tensors(model)
         extremes = _extremes(model, tensors, batches)
-        return cls(extremes, _histograms(model, tensors, batches, extremes))
+        histograms = {name: np.zeros(BINS) for name in extremes}
+        for name, values in _run_all(model, tensors, batches):
+            histograms[name] += magnitude_histogram(values, max(map(abs, extremes[name])))
+        return cls(extremes, histograms)
 
     def ranges(self, method: str, percentile: float = 99.99) -> Ranges:
-        """The range of every tensor by a method.
-
-        - ``method``: 'entropy', 'percentile', 'naive'.
-        - ``percentile``: more than 0, at most 100. For the method of that name.
-
-        An OpError if the method is unknown, or the percentile out of range.
-        """
+        """The range of every tensor by a method. An OpError if there is no such method or percentile."""
         check_method(method, percentile)
         return {name: _range(self.histograms[name], *ends, method, percentile) for name, ends in self.extremes.items()}
 
 
 def check_method(method: str, percentile: float) -> None:
-    """Raise where there is no such method or percentile."""
+    """Raise an OpError where there is no such method or percentile."""
     if method not in METHODS:
         raise OpError("export.quantize", f"method is {method!r}; expected {', '.join(METHODS)}",
                       "Choose one of them")
@@ -107,13 +102,6 @@ def _extremes(model, tensors, batches):
     return {name: ends if any(ends) else ALL_ZERO for name, ends in extremes.items()}
 
 
-def _histograms(model, tensors, batches, extremes):
-    histograms = {name: np.zeros(BINS) for name in extremes}
-    for name, values in _run_all(model, tensors, batches):
-        histograms[name] += magnitude_histogram(values, max(map(abs, extremes[name])))
-    return histograms
-
-
 def _range(histogram, low, high, method, percentile):
     largest = max(abs(low), abs(high))
     if method == "naive" or not histogram.any():
@@ -124,3 +112,70 @@ def _range(histogram, low, high, method, percentile):
         kept = entropy_bins(histogram, UNSIGNED_LEVELS if low >= 0 else SIGNED_LEVELS)
     threshold = largest * kept / len(histogram)
     return max(low, -threshold), min(high, threshold)
+
+
+def magnitude_histogram(values: np.ndarray, largest: float, bins: int = BINS) -> np.ndarray:
+    """Counts of the magnitudes in bins of equal width from 0 to ``largest``; zeros are not counted.
+
+    ``largest``: at least every magnitude. The result is float64, (bins,).
+    """
+    magnitudes = np.abs(values[values != 0]).astype(np.float32)
+    if not magnitudes.size:
+        return np.zeros(bins)
+    places = np.minimum((magnitudes * (bins / largest)).astype(np.int32), bins - 1)
+    return np.bincount(places, minlength=bins).astype(np.float64)
+
+
+def percentile_bins(histogram: np.ndarray, percentile: float) -> int:
+    """The smallest number of bins that hold a percentage of the counts."""
+    covered = np.cumsum(histogram)
+    wanted = covered[-1] * (percentile / 100)
+    return min(int(np.searchsorted(covered, wanted)) + 1, len(histogram))
+
+
+def entropy_bins(histogram: np.ndarray, levels: int) -> int:
+    """The number of bins whose quantized distribution diverges least from the whole one.
+
+    The reference distribution of ``n`` bins has all counts beyond them in its last bin: that is what saturation does.
+    The quantized one has ``levels`` levels; the counts of a level are spread evenly over its bins that are not empty.
+
+    The histogram's counts are not all 0, and there are at most as many levels as bins. The result is between ``levels``
+    and the number of bins; of equal ones the largest.
+    """
+    kept = np.arange(levels, len(histogram) + 1)
+    divergences = _divergences(histogram, kept, levels)
+    return int(kept[len(kept) - 1 - np.argmin(divergences[::-1])])
+
+
+def _divergences(histogram, kept, levels):
+    """Kullback-Leibler divergence of the quantized from the reference distribution, for each number of bins kept.
+
+    With the counts ``h`` of the bins, the counts ``o`` beyond them, and ``s``, the counts of a bin after its level's
+    were spread evenly, it is ``sum(p log(p / q))`` with ``p = h / total``, the last one ``(h + o) / total``, and
+    ``q = s / sum(s)``. The sum of ``h log(s)`` over a level is its total times the logarithm of the total divided by
+    the number of its bins that are not empty: running sums are all that is needed.
+    """
+    total, inside = histogram.sum(), np.cumsum(histogram)[kept - 1]
+    last, beyond = histogram[kept - 1], total - inside
+    starts = -(-np.arange(levels + 1) * kept[:, None] // levels)
+    totals = np.diff(_running_sum(histogram)[starts])
+    filled = np.diff(_running_sum(histogram > 0)[starts])
+    spread = totals / np.maximum(filled, 1)
+
+    reference = _running_sum(_x_log(histogram))[kept - 1] + _x_log(last + beyond)
+    quantized = (totals * _log(spread)).sum(axis=1) + beyond * _log(spread[:, -1])
+    divergences = (reference - quantized) / total + _log(inside) - np.log(total)
+    return np.where((beyond > 0) & (last == 0), np.inf, divergences)
+
+
+def _running_sum(values):
+    return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _log(values):
+    """Logarithm; 0 where there are no counts."""
+    return np.log(np.where(values > 0, values, 1))
+
+
+def _x_log(values):
+    return values * _log(values)

@@ -5,8 +5,8 @@ import numpy as np
 
 from ..graph import Graph, Node
 from ..model import ExportedModel
+from ..values import NodeValues
 
-CHANNELS_FIRST = ("None", "NCHW")
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
 LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
 LARGEST = 127   # the largest integer of a weight
@@ -28,7 +28,7 @@ def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
         return "it keeps the axes of its input"
     if layer.op == "Convolution" and layer.attrs["kernel"].count(",") != 1:
         return "it is not two-dimensional"
-    if layer.attrs.get("layout", "None") not in CHANNELS_FIRST:
+    if NodeValues(layer, []).has_channels_last:
         return "its channels are not the second axis"
     if last_activation(model.graph, layer).attrs.get("act_type") == "gelu":
         return "MXNet computes gelu wrongly behind int8"
@@ -50,13 +50,9 @@ def steady(model: ExportedModel) -> ExportedModel:
         return model
     model = model.copy()
     layers = layers_of(model)
-    model.graph.heads = [(layer, 0) for layer in layers if not _feeds_another(layer, layers)]
+    feeding = set().union(*(set(Graph(layer.inputs, {}).nodes()) for layer in layers))
+    model.graph.heads = [(layer, 0) for layer in layers if layer not in feeding]
     return model
-
-
-def _feeds_another(layer: Node, layers: list[Node]) -> bool:
-    """Whether another layer is computed from a layer."""
-    return any(layer in Graph([(other, 0)], {}).nodes() for other in layers if other is not layer)
 
 
 def tensor_names(graph: Graph) -> dict[tuple[str, int], str]:
@@ -72,11 +68,8 @@ def tensor_names(graph: Graph) -> dict[tuple[str, int], str]:
 def quantized_weight(weight: np.ndarray, lowest: int = -LARGEST) -> tuple[np.ndarray, np.ndarray]:
     """A weight as integers with a scale for each output channel: the weight is about ``integers * scale``.
 
-    - ``weight``: (channels, ...).
-    - ``lowest``: the lowest integer.
-
-    Returns ``integers``, int8, from ``lowest`` to 127. Each channel that is not all zeros has one of the two;
-    ``scale``, float32, (channels,). 1 for a channel of zeros.
+    The integers are int8, from ``lowest`` to 127. Each channel that is not all zeros has one of the two. The scale is
+    float32, (channels,), and 1 for a channel of zeros.
     """
     channels = weight.reshape(len(weight), -1)
     scale = np.maximum(channels.max(axis=1) / LARGEST, channels.min(axis=1) / lowest)

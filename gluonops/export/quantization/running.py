@@ -1,14 +1,17 @@
-"""Runs models on batches, and compares their outputs."""
+"""Runs models on batches, in float and as layers of 8 bits would compute, and compares their outputs."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import mxnet as mx
 import numpy as np
 
+from ..graph import Node
 from ..model import ExportedModel
+from .layers import last_activation, layers_of, per_channel, quantized_weight, tensor_names
 
 Batch = dict[str, mx.nd.NDArray]
+Ranges = dict[str, tuple[float, float]]   # lowest and highest value of tensors, by MXNet's names
 
 
 class Runner:
@@ -27,11 +30,9 @@ class Runner:
 
     @classmethod
     def of(cls, model: ExportedModel) -> Runner:
-        """A model that is called."""
         return cls(model.graph.symbol(), model.parameters)
 
     def __call__(self, batch: Batch) -> list[np.ndarray]:
-        """The outputs."""
         results = self._run(*[batch[name] if name in batch else self._values[name] for name in self._names])
         return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]
 
@@ -59,3 +60,40 @@ def _relative_error_of_one(got, expected):
     if not difference:
         return 0.0
     return float(difference / size) if size else float("inf")
+
+
+def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str]) -> ExportedModel:
+    """A float model that computes what int8 layers would: their inputs, weights and outputs are rounded to 8 bits.
+
+    ``model``: for inference, of MXNet's operators only. ``names``: those of the layers.
+    """
+    model, names = model.copy(), set(names)
+    tensors = tensor_names(model.graph)
+    for layer in layers_of(model):
+        if layer.name in names:
+            weight = layer.source(1).name
+            integers, scale = quantized_weight(model.parameters[weight].asnumpy())
+            model.parameters[weight] = mx.nd.array(integers * per_channel(scale, integers.ndim), dtype="float32")
+            entry, last = layer.inputs[0], last_activation(model.graph, layer)
+            if (entry[0].name, entry[1]) in tensors:   # or another layer's rounded output
+                layer.inputs[0] = _rounded(layer, entry, *ranges[tensors[entry[0].name, entry[1]]])
+            output = _rounded(last, (last, 0), *ranges[tensors[last.name, 0]])
+            model.graph.replace({(last, 0): output})
+            output[0].source().inputs = [(last, 0)]
+    return model
+
+
+def _rounded(node, entry, low, high):
+    """A tensor in 8 bits, as MXNet's quantizer rounds it: symmetric around 0, or without a sign."""
+    place = "input" if entry[0] is not node else "output"
+    attrs = {"out_type": "auto", "min_calib_range": repr(low), "max_calib_range": repr(high)}
+    quantized = Node("_contrib_quantize_v2", f"{node.name}_{place}_quantized", attrs, [entry])
+    return Node("_contrib_dequantize", f"{node.name}_{place}_rounded", {"out_type": "float32"},
+                [(quantized, 0), (quantized, 1), (quantized, 2)]), 0
+
+
+def errors_of_layers(model: ExportedModel, ranges: Ranges, names: Sequence[str],
+                     batches: Sequence[Batch]) -> dict[str, float]:
+    """The error of the outputs if one layer alone is quantized, for each of the named layers."""
+    expected = run(model, batches)
+    return {name: relative_error(run(simulated(model, ranges, [name]), batches), expected) for name in names}

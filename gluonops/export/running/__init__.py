@@ -2,8 +2,3 @@
 
 :func:`load` reads what a file says of itself, and returns a :class:`LoadedDetector` or a :class:`LoadedClassifier`.
 """
-from .load import load
-from .nets import LoadedClassifier, LoadedDetector
-from .results import Detection, Prediction
-
-__all__ = ["Detection", "LoadedClassifier", "LoadedDetector", "Prediction", "load"]

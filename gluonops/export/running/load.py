@@ -23,8 +23,6 @@ from ..preprocessing import Preprocessing
 from .nets import LoadedClassifier, LoadedDetector
 from .onnx_net import OnnxNet
 
-__all__ = ["load"]
-
 WHERE = "export.load"
 OLDER = "it was exported by an older gluonops, or by another program"
 Names = Union[Sequence[str], str, os.PathLike]
@@ -165,7 +163,13 @@ def _loaded(path, found, classes, preprocessing, resize, device):
     if len(found.shape) != 4 or task not in ("detection", "classification"):
         raise OpError(WHERE, f"{path} takes data of shape {found.shape}, and is neither a detector nor a classifier of "
                       "images", "Export net.detector(), or a net that returns a score for each class")
-    preprocessing = _preprocessing(path, found, preprocessing)
+    if preprocessing is None:
+        preprocessing = found.metadata.get("preprocessing")
+    if preprocessing is None:
+        raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
+                      "Export the net again with this gluonops; or pass it as preprocessing, or --preprocessing "
+                      "'{\"colours\": \"RGB\", \"range\": [0, 1], \"resize\": \"letterbox\"}'")
+    preprocessing = Preprocessing.from_metadata(preprocessing)
     if resize is not None:
         preprocessing = dataclasses.replace(preprocessing, resize=resize)
     channels, height, width = found.shape[1:]
@@ -183,15 +187,6 @@ def _loaded(path, found, classes, preprocessing, resize, device):
         loaded = LoadedClassifier(*arguments, returns=found.metadata.get("output", "logits"))
     loaded.source = path
     return loaded
-
-
-def _preprocessing(path, found, given):
-    given = found.metadata.get("preprocessing") if given is None else given
-    if given is None:
-        raise OpError(WHERE, f"{path} does not say how images are prepared for it: {OLDER}",
-                      "Export the net again with this gluonops; or pass it as preprocessing, or --preprocessing "
-                      "'{\"colours\": \"RGB\", \"range\": [0, 1], \"resize\": \"letterbox\"}'")
-    return Preprocessing.from_metadata(given)
 
 
 def _names(path, found, given):

@@ -11,14 +11,10 @@ import numpy as np
 
 from ...core.errors import OpError
 from ..preprocessing import Preprocessing
-from .annotate import draw_boxes, draw_caption
-from .pictures import read_picture
-from .results import Detection, Prediction
+from .annotate import Detection, Prediction, draw_boxes, draw_caption, read_picture
 
 if TYPE_CHECKING:   # Pillow is optional
     from PIL.Image import Image
-
-__all__ = ["LoadedClassifier", "LoadedDetector"]
 
 Picture = Union[str, os.PathLike, np.ndarray, mx.nd.NDArray, "Image"]
 THRESHOLD = 0.25   # Darknet's
@@ -171,12 +167,8 @@ class LoadedClassifier(_LoadedNet):
 
     Attributes
     ----------
-    classes : tuple of str
-        Names of the classes.
-    size : tuple of int
-        (width, height) of the net's input.
-    preprocessing : Preprocessing
-        What happens to an image before the net sees it.
+    classes, size, preprocessing
+        As in :class:`LoadedDetector`.
     net : callable
         A batch of prepared images, NDArray (B, C, H, W), to logits or probabilities, (B, classes).
     returns : {"logits", "probabilities"}
@@ -192,8 +184,8 @@ class LoadedClassifier(_LoadedNet):
 
         Parameters
         ----------
-        image : str, os.PathLike, numpy.ndarray, NDArray or PIL.Image.Image
-            A file, or pixels: uint8 (H, W, 3) in RGB, or (H, W) in grey.
+        image
+            As in :meth:`LoadedDetector.detect`.
         top : int, default 5
             How many, at least 1.
 

@@ -13,8 +13,6 @@ from ...core.errors import OpError
 if TYPE_CHECKING:
     import onnxruntime
 
-__all__ = ["OnnxNet", "session"]
-
 DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(double)": "float64"}
 
 

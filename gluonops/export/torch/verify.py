@@ -16,8 +16,7 @@ from ...runtime import importing
 from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, is_ours, our_name
 from ..model import ExportedModel
-from ..shapes import Shapes
-from ..sizes import Sizes
+from ..sizes import Shapes, Sizes
 from ..warning import ExportWarning
 
 if importing.is_imported():

@@ -23,8 +23,7 @@ from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node
 from ..model import ExportedModel
-from ..shapes import DataShape, Shapes
-from ..sizes import Sizes, known_shapes
+from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
 from .build import Builder

@@ -6,7 +6,7 @@ import mxnet as mx
 import numpy as np
 import onnx
 import pytest
-from gluonops.export.onnx.content import MOST_BYTES, content
+from gluonops.export.onnx.write import MOST_BYTES, content
 from onnx import helper, numpy_helper
 
 FLOAT = onnx.TensorProto.FLOAT

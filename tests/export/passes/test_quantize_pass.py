@@ -4,7 +4,9 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.export import ExportedModel, passes
-from gluonops.export.quantization import Statistics, layers_of, relative_error, run, simulated
+from gluonops.export.quantization.calibration import Statistics
+from gluonops.export.quantization.layers import layers_of
+from gluonops.export.quantization.running import relative_error, run, simulated
 from mxnet.gluon import nn
 
 SHAPE = (4, 3, 12, 12)

@@ -4,8 +4,15 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.export import ExportedModel, passes
-from gluonops.export.quantization import Statistics, quantized_weight, relative_error, run, simulated
-from gluonops.export.quantization.thresholds import BINS, entropy_bins, magnitude_histogram, percentile_bins
+from gluonops.export.quantization.calibration import (
+    BINS,
+    Statistics,
+    entropy_bins,
+    magnitude_histogram,
+    percentile_bins,
+)
+from gluonops.export.quantization.layers import quantized_weight
+from gluonops.export.quantization.running import relative_error, run, simulated
 from mxnet.gluon import nn
 
 
