@@ -87,11 +87,9 @@ class Operator(mx.operator.CustomOp):
         self._dependencies = set(instance.declare_backward_dependency(
             ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
 
-    @registration.guarded(body=True)
     def forward(self, is_train: bool, req: list, in_data: list, out_data: list, aux: list) -> None:
         self._run("forward", "out_data", out_data, req, in_data=in_data)
 
-    @registration.guarded(body=True)
     def backward(self, req: list, out_grad: list, in_data: list, out_data: list, in_grad: list, aux: list) -> None:
         ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
 
@@ -144,17 +142,14 @@ class Properties(mx.operator.CustomOpProp):
         except Exception as error:   # MXNet 1.9.1 crashes on an exception here: raise it from the next call instead
             self._error = error
 
-    @registration.guarded(body=False)
     def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
         return names(self.instance, "list_arguments")
 
-    @registration.guarded(body=False)
     def list_outputs(self) -> list[str]:
         return names(self.instance, "list_outputs")
 
-    @registration.guarded(body=False)
     def infer_shape(self, in_shape: list) -> tuple[list, list, list]:
         given = [list(shape) for shape in in_shape]
         outputs = len(names(self.instance, "list_outputs"))
@@ -189,18 +184,14 @@ class Properties(mx.operator.CustomOpProp):
                           f"{MAX_SIZE}", "Return a size for every dimension where the inputs have theirs")
         return [int(size) for size in shape]
 
-    @registration.guarded(body=False)
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
         """All tensors have the first known type."""
         known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None)
         return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
 
-    @registration.guarded(body=False)
     def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:
-        ids = self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data))
-        return registration.unlisted(ids)
+        return self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data))
 
-    @registration.guarded(body=False)
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.instance, self.where)
 
