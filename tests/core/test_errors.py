@@ -1,7 +1,6 @@
 """An error inside an operator reaches the user, with the operator and the cause; and ours do not disturb others."""
 import copy
 import traceback
-from unittest import mock
 
 import fresh
 import gluonops as gops
