@@ -20,33 +20,25 @@ OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have 
 MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 
 
-def emit(instance: object, space: ModuleType, inputs: list, name: str | None) -> Array | list:
+def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str]) -> Array | list:
     """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
 
-    ``name``: name of the node; None for NDArrays.
+    ``named``: the ``name`` of the node, in a graph.
     """
     copies_inputs = nodes.needs_plain_layout(space, inputs)
-    copies_outputs = copies_inputs and instance.need_top_grad()
     if copies_inputs:
         inputs = [nodes.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
-    suffix = "_custom" if copies_outputs else ""
-    attributes = instances.strings(instance)
-    result = space.Custom(*inputs, op_type=OP_TYPE, **attributes, **_named(name, suffix))
-    if not copies_outputs:
-        return result
+    attributes = {"op_type": OP_TYPE, **instances.strings(instance)}
+    if not copies_inputs or not instance.need_top_grad():
+        return space.Custom(*inputs, **attributes, **named)
 
+    result = space.Custom(*inputs, **attributes, **nodes.with_suffix(named, "_custom"))
     outputs = names(instance, "list_outputs")
     if len(outputs) == 1:
-        return nodes.plain_layout(space, result, may_be_scalar=True, **_named(name, ""))
-    values = []
-    for i, output in enumerate(outputs):
-        values.append(nodes.plain_layout(space, result[i], may_be_scalar=True, **_named(name, f"_{output}")))
+        return nodes.plain_layout(space, result, may_be_scalar=True, **named)
+    values = [nodes.plain_layout(space, result[i], may_be_scalar=True, **nodes.with_suffix(named, f"_{output}"))
+              for i, output in enumerate(outputs)]
     return mx.sym.Group(values) if space is mx.sym else values
-
-
-def _named(name: str | None, suffix: str) -> dict[str, str]:
-    """The argument ``name`` of a node with a suffix; none for NDArrays."""
-    return {} if name is None else {"name": name + suffix}
 
 
 def _may_be_blocked(space: ModuleType, value: Array) -> bool:
