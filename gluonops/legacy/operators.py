@@ -10,8 +10,6 @@ from ..core.errors import OpError
 from . import instances, node
 from .notice import once
 
-__all__ = ["NDArrayOp", "NumpyOp"]
-
 INSTEAD = ("an operator of gluonops.ops where there is one, or mx.operator.CustomOp, or an operator's folder of your "
            "own (docs/new_op.md)")
 
