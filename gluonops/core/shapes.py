@@ -192,7 +192,6 @@ def count(value: Any) -> Any:
 
 
 def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, counted: dict) -> tuple:
-    """The dimensions of a term."""
     if isinstance(term, Group):
         dims = groups[term.name]
         if term.counts is None:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import mxnet as mx
 
-from ..core.arrays import load_arrays
 from ..core.errors import OpError
+from ..core.params import load_arrays
 from ..export.files import check_digest, read_graph
 
 __all__ = ["cut_symbol", "fits", "keep_statistics", "load_module"]
