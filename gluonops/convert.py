@@ -138,7 +138,6 @@ def _tree(weights: Iterable[Weight]) -> dict[str, Tree]:
 
 
 def _weights(tree: Tree) -> Iterator[Weight]:
-    """The weights in a tree."""
     if isinstance(tree, Weight):
         yield tree
     else:

@@ -145,7 +145,7 @@ class Torch:
         end = now()
         return {"backward": end - middle, "both": end - start}
 
-    def results(self, gradient: bool) -> tuple[np.ndarray, np.ndarray]:
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
         output = self.function(*self.leaves)
         grad, = torch.autograd.grad(output, self.leaves[0], self.head)
         return output.detach().numpy(), grad.numpy()
@@ -190,7 +190,7 @@ class Bench:
             self.less[name] += [(1, self._net_without(kind, False, last, output.shape)),
                                 (-1, self._net_without(kind, False, _slice, self.case.shape))]
         self.runners[name] = library.timed(Net(run, True, last), library.inputs)
-        _, grad = self.runners[name].results(True)
+        _, grad = self.runners[name].results()
         if self.expected is None:
             self.expected = output, grad
         if name in ONLY_GRADIENT:

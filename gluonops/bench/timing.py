@@ -49,11 +49,9 @@ class MXNet:
             end = now()
             return {"backward": end - middle, "both": end - start}
 
-    def results(self, gradient: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        """(output, gradient of the data) in NumPy; the gradient is None if ``gradient`` is False."""
+    def results(self) -> tuple[np.ndarray, np.ndarray]:
+        """(output, gradient of the data) in NumPy."""
         with self.scope():
-            if not gradient:
-                return self.function(*self.inputs).asnumpy(), None
             with autograd.record():
                 output = self.function(*self.inputs)
             output.backward(self.head)

@@ -15,8 +15,6 @@ from ..data.anchors import anchors_of
 from ..data.base import class_words
 from ..train.images import detection_split
 
-__all__ = ["plot", "run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Compute the anchors, print them, and plot them into ``args.output``. Return the exit code."""

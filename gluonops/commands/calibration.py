@@ -10,8 +10,6 @@ from ..core.errors import OpError
 from ..data.images import EXTENSIONS, progress, read_image
 from ..export import Preprocessing
 
-__all__ = ["images"]
-
 WHERE = "export"
 MOST = 128   # images, evenly spaced over the folder: more hardly change the ranges
 

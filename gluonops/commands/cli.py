@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from ..runtime import doctor, mxnet_wheel
 from ..runtime.near import Parser
 from ..version import __version__
-from . import completion, export_arguments, image_arguments, kinds
+from . import completion, kinds, net_arguments
 from .examples import EXAMPLES
 
 # The command runs it as a file, because importing its package needs MXNet.
@@ -86,13 +86,14 @@ def _parser() -> argparse.ArgumentParser:
     ops = add("ops", "the operators: layers, backends, types, attributes, gradients, export",
               "Print the operators, as their contracts declare them.")
     ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
+    ops.set_defaults(module="table")
     _add_files(add)
     _add_scripts(add, debug)
-    image_arguments.add_convert(add)
-    image_arguments.add_on_images(add, debug)
+    net_arguments.add_convert(add)
+    net_arguments.add_on_images(add, debug)
     _add_anchors(add)
-    export_arguments.add_export(add)
-    export_arguments.add_viz(add)
+    net_arguments.add_export(add)
+    net_arguments.add_viz(add)
     _add_bench(add)
     add("completion", "a script for bash or zsh that completes commands and options",
         "Print a script that makes the key Tab complete the commands and options of gluonops. Write it into a file "

@@ -5,8 +5,6 @@ import argparse
 import importlib
 import json
 
-__all__ = ["run"]
-
 SCRIPTS = {"train": ("finetune_detector", "finetune_classifier", "train_darknet"), "val": ("evaluate",)}
 SHELL = """\
 _gluonops() {{

@@ -11,9 +11,7 @@ from ..core.errors import OpError
 from ..core.files import make_folder
 from ..core.progress import layers
 from ..data.base import class_names
-from .image_arguments import DETECTION
-
-__all__ = ["run"]
+from .net_arguments import DETECTION
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,5 @@
 """The examples that the help of each command prints."""
 
-__all__ = ["EXAMPLES"]
-
 EXAMPLES = {
     "doctor": """\
   gluonops doctor                                 versions, backends, GPUs, and what is missing

@@ -15,9 +15,7 @@ from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..export.files import shapes_of_inputs
-from .export_arguments import QUANTIZE_OPTIONS
-
-__all__ = ["run"]
+from .net_arguments import QUANTIZE_OPTIONS
 
 
 def run(args: argparse.Namespace) -> int:

@@ -9,8 +9,6 @@ from .. import files
 from ..core.files import make_folder
 from ..export.parameters import listed
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["json_file", "json_object", "name_shapes", "named_sizes", "seconds", "sizes"]
-
 
 def _kind(parse: Callable[[str], Any], is_right: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
     """A type for argparse, which refuses what cannot be parsed, or is not right."""

@@ -17,8 +17,6 @@ from ..core.progress import layers, over
 from ..data import image_files
 from ..export.running.load import is_exported
 
-__all__ = ["run"]
-
 
 class Task(NamedTuple):
     """What tells the two commands apart: their nets, the text of the progress bar, and what is found in an image."""

@@ -12,8 +12,6 @@ from .. import data
 from ..train.interrupting import take_option
 from ..train.usage import program
 
-__all__ = ["run"]
-
 SCRIPTS = {"detection": "finetune_detector", "classification": "finetune_classifier"}
 TASKS = {"detect": "detection", "classify": "classification"}
 
@@ -54,5 +52,4 @@ def _validation(args: argparse.Namespace) -> tuple[str, list[str]]:
 
 
 def _leading(words: Sequence[str]) -> list[str]:
-    """The words before the first option."""
     return [*itertools.takewhile(lambda word: not word.startswith("-"), words)]

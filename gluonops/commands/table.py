@@ -1,34 +1,36 @@
-"""The support table of the operators: in Markdown for the README and the pages, as text for a terminal, and as data.
+"""``gluonops ops``: the support table of the operators, as text for a terminal and as data; in Markdown for the pages.
 
 Everything in it comes from the contracts.
 """
 from __future__ import annotations
 
+import argparse
+import json
 import re
+import shutil
 import textwrap
 
 from .. import loss, nn
 from ..core import registry
-from ..core.contract import FAMILIES, Arg, Attr, Bool, Choice, Op
+from ..core.contract import FAMILIES, Arg, Op
 from ..core.errors import OpError
+from ..core.expressions import expression
 from ..export.formats import formats_of
 
-HEADINGS = {
-    "op": "Operator",
-    "layer": "Layer or loss",
-    "summary": "What it does",
-    "backends": "Backends",
-    "dtypes": "Types",
-    "attributes": "Attributes",
-    "gradient": "Gradient",
-    "export": "Export",
-}
-INDEX = ("op", "layer", "summary")   # columns of the index
-DETAILS = ("backends", "dtypes", "attributes", "gradient", "export")   # columns behind layer and summary
+# What a terminal shows of an operator in lines of their own -> the first word of the line.
+HEADINGS = {"layer": "Layer", "backends": "Backends", "dtypes": "Types", "attributes": "Attributes",
+            "gradient": "Gradient", "export": "Export"}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print all operators, or the one that ``args.name`` names. Return the exit code."""
+    names = [registry.get(args.name).op.name] if args.name else None
+    print(json.dumps(rows(names), indent=2) if args.json else terminal(shutil.get_terminal_size().columns, names))
+    return 0
 
 
 def rows(names: list[str] | None = None) -> list[dict]:
-    """One dict per operator, with the keys of ``HEADINGS`` and plain data as values.
+    """One dict per operator, with plain data as values.
 
     ``names``: names of operators. The default is all operators.
     """
@@ -102,26 +104,12 @@ def _gradient(op: Op) -> str:
 
 
 def _condition(op: Op, arg: Arg) -> str:
-    """`` with sparse_label=False``: the attribute that gives the input a gradient. Empty if it always has one."""
-    if isinstance(arg.gradient, bool) or arg.has_gradient(op.parse({})):
+    """`` with sparse_label=False``: the switch that gives the input a gradient. Empty if it has one by default."""
+    defaults = op.parse({})
+    if isinstance(arg.gradient, bool) or arg.has_gradient(defaults):
         return ""
-    for attr in op.attrs:
-        for value in _choices(attr):
-            try:
-                if arg.has_gradient(op.parse({attr.name: value})):
-                    return f" with {attr.name}={value!r}"
-            except OpError:   # the contract does not allow this value with the other defaults
-                continue
-    return " with some attributes"
-
-
-def _choices(attr: Attr) -> tuple:
-    """All values of an attribute, if they can be listed."""
-    if isinstance(attr.kind, Bool):
-        return True, False
-    if isinstance(attr.kind, Choice):
-        return attr.kind.words
-    return ()
+    switch, = expression(arg.gradient).names
+    return f" with {switch}={not getattr(defaults, switch)}"
 
 
 def catalogue() -> str:
@@ -138,10 +126,9 @@ def families(folder: str) -> str:
 
     ``folder``: folder with the operators' pages, which the rows link to.
     """
-    headings = f"| {' | '.join(HEADINGS[key] for key in INDEX)} |"
     tables = []
     for family in FAMILIES:
-        lines = [f"## {family.capitalize()}", headings, "| --- | --- | --- |"]
+        lines = [f"## {family.capitalize()}", "| Operator | Layer or loss | What it does |", "| --- | --- | --- |"]
         for row in rows():
             if registry.get(row["op"]).op.family == family:
                 layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
@@ -150,19 +137,17 @@ def families(folder: str) -> str:
     return "\n\n".join(tables)
 
 
-def terminal(width: int = 100, names: list[str] | None = None) -> str:
-    """The table as text, with one paragraph per operator.
+def terminal(width: int, names: list[str] | None) -> str:
+    """The table as text, with one paragraph per operator. Arguments as of :func:`rows`.
 
-    - ``width``: columns of the terminal. Lines are at least 40 long.
-    - ``names``: names of operators. The default is all operators.
+    ``width``: columns of the terminal. Lines are at least 40 long.
     """
     paragraphs = []
     for row in rows(names):
         lines = [f"{row['op']}: {row['summary']}"]
         attributes = ", ".join(f"{name}={value!r}" for name, value in row["attributes"].items()) or "none"
         cells = {**row, "attributes": attributes}
-        for key in ("layer", *DETAILS):
-            heading = HEADINGS[key].split()[0]
+        for key, heading in HEADINGS.items():
             lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {heading:<12}",
                                    subsequent_indent=" " * 14)
         paragraphs.append("\n".join(lines))

@@ -6,8 +6,6 @@ import json
 
 from .. import export
 
-__all__ = ["run"]
-
 
 def run(args: argparse.Namespace) -> int:
     """Draw the exported net ``args.source`` into the file ``args.output``. Return the exit code."""

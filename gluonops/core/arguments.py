@@ -61,25 +61,19 @@ def known_types(op: Op) -> dict[str, str]:
     return {**found, **dict.fromkeys([*op.dims, *op.constants, *shared], "int64")}
 
 
-def dtypes_of_derived(op: Op, derived: dict[str, str | Number]) -> dict[str, str]:
-    """Name -> dtype, as in :class:`.declarations.Array`, of derived numbers."""
+def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
+    """The derived numbers, those that are only an expression with the dtype that follows from it."""
     found, known = {}, known_types(op)
-    for name, given in derived.items():
-        if isinstance(given, Number):
-            found[name] = given.dtype
-        else:
+    for name, number in declared.items():
+        if isinstance(number, str):
             try:
-                dtype = dtype_of(expression(given).tree, known)
+                dtype = dtype_of(expression(number).tree, known)
             except ValueError as error:
                 raise ValueError(f"{op.name}: {error}") from None
-            found[name] = "A" if dtype == "float64" else dtype
-        known[name] = found[name] if found[name] in ("bool", "int64") else "float64"
+            number = Number("A" if dtype == "float64" else dtype, number)
+        found[name] = number
+        known[name] = number.dtype if number.dtype in ("bool", "int64") else "float64"
     return found
-
-
-def expression_of(given: str | Number) -> str | None:
-    """The expression of a derived number, if it is one."""
-    return given if isinstance(given, str) else given.expression
 
 
 def written(op: Op, direction: str) -> tuple:
@@ -101,7 +95,7 @@ class Arguments:
         self.name = f"{camel(op.name)}Args"
         self.variables: tuple[str, ...] = ("T",)
         self.attributes = attributes(op)
-        self.derived: dict[str, str | Number] = op.derived
+        self.derived = derived_numbers(op, op.derived)
         self.scratch: tuple[Array, ...] = op.scratch
 
     @classmethod
@@ -150,10 +144,9 @@ class Arguments:
             yield f"int64_t {', '.join(self.op.dims)};"
         for attr in self.attributes:
             yield f"{attribute_type(self.op, attr)} {attr.name};"
-        for name, dtype in dtypes_of_derived(self.op, self.derived).items():
-            given = self.derived[name]
-            length = f"[{given.count}]" if isinstance(given, Number) and given.count else ""
-            yield f"{self.c_type(dtype)} {name}{length};   // {expression_of(given) or 'from derive()'}"
+        for name, number in self.derived.items():
+            length = f"[{number.count}]" if number.count else ""
+            yield f"{self.c_type(number.dtype)} {name}{length};   // {number.expression or 'from derive()'}"
 
     def _memory(self) -> Iterator[str]:
         for array in {array.name: array for array in self.scratch}.values():

@@ -62,7 +62,6 @@ def complete(function: Callable, op: Op) -> None:
 
 
 def _attribute_entry(attr: Attr, default: Any) -> str:
-    """The entry of an attribute that the contract describes."""
     behind = {None: ", optional", inspect.Parameter.empty: ""}.get(default, f", default {default!r}")
     return f"{attr.name} : {attr.kind.type}{behind}\n{textwrap.indent(textwrap.fill(attr.doc, WIDTH), ' ' * 4)}\n"
 

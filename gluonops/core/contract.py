@@ -99,10 +99,9 @@ class Op:
     avx512: tuple[str, ...] = ("float32",)
 
     def __post_init__(self) -> None:
-        if self.role not in ROLES:
-            raise ValueError(f"{self.name}: role is {self.role!r}; expected one of {ROLES}")
-        if self.family not in FAMILIES:
-            raise ValueError(f"{self.name}: family is {self.family!r}; expected one of {FAMILIES}")
+        for field, known in (("role", ROLES), ("family", FAMILIES)):
+            if getattr(self, field) not in known:
+                raise ValueError(f"{self.name}: {field} is {getattr(self, field)!r}; expected one of {known}")
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))

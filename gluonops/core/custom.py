@@ -10,7 +10,7 @@ import numpy as np
 from . import errors, labels, native, rtc
 from .contract import Op, cached
 from .dims import UNKNOWN
-from .registration import add, asked, guarded, unlisted
+from .registration import add, asked
 from .registry import Entry
 
 Arrays = list[mx.nd.NDArray]
@@ -33,7 +33,6 @@ class Operator(mx.operator.CustomOp):
         self.node = node
         self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
 
-    @guarded(body=True)
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
         if labels.checking():
@@ -67,7 +66,6 @@ class Operator(mx.operator.CustomOp):
     def _layout(self) -> _Layout:
         return _layout(self.op, self.attrs, self.node.shapes)
 
-    @guarded(body=True)
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
         op = self.op
@@ -224,7 +222,6 @@ class Properties(mx.operator.CustomOpProp):
             # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
             self._error = error
 
-    @guarded(body=False)
     def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
@@ -233,7 +230,6 @@ class Properties(mx.operator.CustomOpProp):
     def list_outputs(self) -> list[str]:
         return [out.name for out in self.op.outputs]
 
-    @guarded(body=False)
     def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
         known = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
         shapes = self.op.shapes_of(self.attrs, known)
@@ -241,7 +237,6 @@ class Properties(mx.operator.CustomOpProp):
         return *[[list(shapes.get(tensor.name, ())) for tensor in tensors]
                  for tensors in (self.op.inputs, self.op.outputs)], []
 
-    @guarded(body=False)
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
         names = self.op.dtypes_of(self.attrs, tuple(in_type))
         dtypes = {tensor: name and np.dtype(name).type for tensor, name in names.items()}
@@ -249,9 +244,8 @@ class Properties(mx.operator.CustomOpProp):
 
     def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
         ids = dict(zip(self.op.known_in_backward, [*out_grad, *in_data, *out_data]))
-        return unlisted(ids[name] for name in self.op.backward)
+        return [ids[name] for name in self.op.backward]
 
-    @guarded(body=False)
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.entry, self.attrs, rtc.Node.created(ctx, in_shapes, in_dtypes))
 

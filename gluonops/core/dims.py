@@ -29,23 +29,6 @@ def largest_size() -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Size:
-    """A factor from attributes, with its expression: ``Size("stride * stride", 4)``."""
-    label: str
-    value: int
-
-    def __str__(self) -> str:
-        if self.label == str(self.value):   # no attribute, but a number
-            return self.label
-        return f"{self.label} = {self.value}" if " " in self.label else f"{self.label} {self.value}"
-
-    @property
-    def attribute(self) -> str:
-        """The first attribute in the label, which the user can change."""
-        return self.label.split(" ")[0]
-
-
-@dataclasses.dataclass(frozen=True)
 class Fixed:
     """A fixed size, with its expression if attributes determine it: ``Fixed(125, "anchors * (5 + classes)")``."""
     value: int
@@ -57,29 +40,30 @@ class Fixed:
 
 @dataclasses.dataclass(frozen=True)
 class Dim:
-    """A named dimension, perhaps multiplied or divided by attributes: ``height / stride``. ``text`` is its notation."""
+    """A named dimension, perhaps times and by factors from attributes: ``height / stride``.
+
+    ``text`` is its notation, and ``divisor`` that of what divides it.
+    """
     name: str
     text: str = ""
-    mul: Size | None = None
-    div: Size | None = None
+    mul: int = 1
+    div: int = 1
+    divisor: str = ""
 
     def __str__(self) -> str:
         return self.text or self.name
 
     def value(self, base: int) -> int | None:
         """The size for a size ``base`` of the named dimension alone, or None if it is not divisible."""
-        return _scaled(base, self.mul, self.div)
+        return _quotient(base * self.mul, self.div)
 
     def base(self, size: int) -> int | None:
         """The inverse of :meth:`value`."""
-        return _scaled(size, self.div, self.mul)
+        return _quotient(size * self.div, self.mul)
 
 
-def _scaled(size: int, up: Size | None, down: Size | None) -> int | None:
-    """``size`` times ``up``, divided by ``down``; None if it is not divisible."""
-    factor = up.value if up else 1
-    divisor = down.value if down else 1
-    quotient, rest = divmod(size * factor, divisor)
+def _quotient(number: int, divisor: int) -> int | None:
+    quotient, rest = divmod(number, divisor)
     return None if rest else quotient
 
 
@@ -111,8 +95,11 @@ def solve(where: str, patterns: dict, shapes: dict, whole: tuple = (), remedies:
     for dim in [*named, *whole]:
         size, source = bases.get(dim.name, (None, None))
         if size is not None and dim.value(size) is None:
-            what = f"{source} has shape {shapes[source]}; {dim.name} {size} is not divisible by {dim.div}"
-            raise OpError(where, what, remedies.get(dim.name, f"Pad the input or choose another {dim.div.attribute}"))
+            by = dim.divisor   # "2", "stride 2", "stride * stride = 4"
+            if by != str(dim.div):
+                by += f" = {dim.div}" if " " in by else f" {dim.div}"
+            what = f"{source} has shape {shapes[source]}; {dim.name} {size} is not divisible by {by}"
+            raise OpError(where, what, remedies.get(dim.name, f"Pad the input or choose another {by.split()[0]}"))
     result = {tensor: tuple(_size(dim, bases) for dim in pattern) for tensor, pattern in patterns.items()}
     _check_sizes(where, patterns, result)
     return result

@@ -52,9 +52,6 @@ class Expression:
     def __call__(self, values: Mapping[str, Any]) -> Any:
         return eval(self._code, _GLOBALS, values)   # the syntax tree was checked above
 
-    def __repr__(self) -> str:
-        return f"Expression({self.text!r})"
-
 
 @functools.cache
 def expression(text: str) -> Expression:

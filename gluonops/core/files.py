@@ -165,7 +165,6 @@ def _remove_leftovers(path: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Remove a file, if that is possible."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 

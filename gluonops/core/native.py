@@ -51,13 +51,7 @@ def loaded() -> bool:
 
 def has(op: Op) -> bool:
     """Whether the library is loaded and has this operator."""
-    return loaded() and _is_registered(op.graph_name)
-
-
-@functools.cache
-def _is_registered(graph_name: str) -> bool:
-    """Whether MXNet has this operator, after the library is loaded. A library is loaded once."""
-    return hasattr(mx.nd, graph_name)
+    return loaded() and hasattr(mx.nd, op.graph_name)
 
 
 def function(name: str) -> Callable:
@@ -162,26 +156,21 @@ def reason() -> str | None:
     return None if loaded() else _state["reason"]
 
 
+@functools.cache
 def load() -> bool:
     """Load the library into MXNet, once per process, without output. If it fails, :func:`reason` says why.
 
     ``GLUONOPS_NATIVE=0`` switches it off. Returns whether it is loaded.
     """
-    _load()
-    return loaded()
-
-
-@functools.cache
-def _load() -> None:
     path = library_path()
     _state["reason"] = mismatch_reason(path)
-    if _state["reason"] is not None:
-        return
-    try:
-        _register(path)
-        _state["path"] = path
-    except mx.MXNetError as error:
-        _state["reason"] = f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
+    if _state["reason"] is None:
+        try:
+            _register(path)
+            _state["path"] = path
+        except mx.MXNetError as error:
+            _state["reason"] = f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
+    return loaded()
 
 
 def _register(path: str) -> None:
@@ -202,7 +191,6 @@ def _register(path: str) -> None:
 
 
 def _operator_names() -> list[str]:
-    """The operators that MXNet has now."""
     count, names = ctypes.c_uint(), ctypes.POINTER(ctypes.c_char_p)()
     mx.base.check_call(mx.base._LIB.MXListAllOpNames(ctypes.byref(count), ctypes.byref(names)))
     return [name.decode() for name in names[:count.value]]

@@ -64,12 +64,12 @@ def custom_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array]
     plain = []
     for arg, value in zip(op.inputs, inputs):
         if arg.has_gradient(attrs):
-            value = plain_layout(space, value, like=value, **_with_suffix(named, f"_{arg.name}_copy"))
+            value = plain_layout(space, value, like=value, **with_suffix(named, f"_{arg.name}_copy"))
         plain.append(value)
     if not op.reads_head_gradient:
         return space.Custom(*plain, **attributes, **named)
 
-    result = _returned(op, attrs, space.Custom(*plain, **attributes, **_with_suffix(named, "_custom")))
+    result = _returned(op, attrs, space.Custom(*plain, **attributes, **with_suffix(named, "_custom")))
     like = inputs[0] if op.keeps_shape(attrs) else None
     if isinstance(result, tuple):
         first, *others = result
@@ -77,7 +77,7 @@ def custom_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array]
     return plain_layout(space, result, like, **named)
 
 
-def _with_suffix(named: dict[str, str], suffix: str) -> dict[str, str]:
+def with_suffix(named: dict[str, str], suffix: str) -> dict[str, str]:
     """The argument ``name`` of a node, if there is one, with a suffix."""
     return {key: name + suffix for key, name in named.items()}
 
@@ -112,7 +112,7 @@ def plain_layout(space: ModuleType, value: Array, like: Array | None = None, may
     with _inserted("copy"):
         if like is None:
             return _copy(value, may_be_scalar, **named)
-        copy = _copy(value, may_be_scalar, **_with_suffix(named, "_plain"))
+        copy = _copy(value, may_be_scalar, **with_suffix(named, "_plain"))
         return space._internal._identity_with_attr_like_rhs(copy, like, **named)
 
 
@@ -125,9 +125,9 @@ def _copy(value: Array, may_be_scalar: bool, **named: str) -> mx.sym.Symbol:
     if not mx.util.is_np_shape():
         if not may_be_scalar:
             return mx.sym.squeeze(value, axis=(), **named)
-        longer = mx.sym.expand_dims(value, axis=0, **_with_suffix(named, "_longer"))
+        longer = mx.sym.expand_dims(value, axis=0, **with_suffix(named, "_longer"))
         return mx.sym.squeeze(longer, axis=0, **named)
-    longer = mx.sym.npx.reshape(value.as_np_ndarray(), (-4, 1), **_with_suffix(named, "_longer"))
+    longer = mx.sym.npx.reshape(value.as_np_ndarray(), (-4, 1), **with_suffix(named, "_longer"))
     return mx.sym.np.squeeze(longer, axis=-1, **named).as_nd_ndarray()
 
 
@@ -146,21 +146,17 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
             outputs = _as_tuple(registry.get(op.name).reference.forward(space, attrs, *inputs))
     if space is mx.nd:   # the reference may have returned an input itself
         outputs = [mx.nd.identity(value) if any(value is given for given in inputs) else value for value in outputs]
-        return _returned(op, attrs, outputs)
-    return _named_outputs(op, attrs, _returned(op, attrs, outputs), named["name"])
+    else:
+        outputs = _named_outputs(op, attrs, outputs, named["name"])
+    return _returned(op, attrs, outputs)
 
 
-def _named_outputs(op: Op, attrs: tuple, result: Array | tuple, name: str) -> Array | tuple:
-    """What an operator returns, behind identities that have the names of its outputs."""
+def _named_outputs(op: Op, attrs: tuple, outputs: tuple, name: str) -> list[mx.sym.Symbol]:
+    """The outputs behind identities that have their names; the first one has the node's."""
     values = ", ".join(f"{key}={value}" for key, value in op.strings(attrs).items())
+    names = [name, *(f"{name}_{out.name}" for out in op.outputs[1:op.number_returned(attrs)])]
     with _inserted("name", __gluonops_layer__=name, __gluonops_operator__=f"{op.name} {values}"):
-        if not isinstance(result, tuple):
-            return mx.sym.identity(result, name=name)
-        first, *others = result
-        values = [mx.sym.identity(first, name=name)]
-        for out, value in zip(op.outputs[1:], others):
-            values.append(mx.sym.identity(value, name=f"{name}_{out.name}"))
-        return tuple(values)
+        return [mx.sym.identity(value, name=own) for value, own in zip(outputs, names)]
 
 
 def _as_tuple(result: Array | tuple) -> tuple:

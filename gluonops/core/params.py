@@ -127,6 +127,30 @@ def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays aga
     return arrays
 
 
+def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
+    """The arrays of a file as NDArrays on the CPU.
+
+    Errors as of :func:`entries`, or an array has no name, or a type or a shape that MXNet does not take.
+    """
+    names = [entry.name for entry in entries(where, path, remedy)]
+    if None in names:
+        raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
+    values = read(where, path, remedy)
+    return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # one copy at a time
+
+
+def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray) -> mx.nd.NDArray:
+    import mxnet as mx  # here: the rest needs NumPy alone
+
+    if values.dtype.type not in mx.ndarray.ndarray._DTYPE_NP_TO_MX:
+        raise OpError(where, f"{path}: {name} has the type {values.dtype}, which MXNet does not compute with",
+                      "Convert it first")
+    if 0 in (values.ndim, values.size) and not mx.util.is_np_shape():
+        raise OpError(where, f"{path}: {name} has the shape {values.shape}, which MXNet takes with NumPy's shapes only",
+                      "Read it within mxnet.util.np_shape()")
+    return mx.ndarray.ndarray.array(values, mx.cpu(), values.dtype)   # mx.nd.array warns with SciPy
+
+
 def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]) -> None:
     """Write the bytes that ``mx.nd.save`` writes. ``arrays``: by name, or a list without names.
 

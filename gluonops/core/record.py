@@ -14,7 +14,7 @@ import types
 import typing
 from collections.abc import Iterator
 
-from .arguments import Arguments, attribute_type, attributes, dtypes_of_derived, enumerations, expression_of, written
+from .arguments import Arguments, attribute_type, attributes, derived_numbers, enumerations, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
 from .declarations import Array, Launch, Number, accumulator
@@ -67,16 +67,17 @@ def _member_of_attribute(op: Op, attr: Attr) -> Member:
     return _member(attr.name, c_type)
 
 
-def _member_of_number(name: str, given: str | Number, dtype: str) -> Member:
-    if isinstance(given, Number) and given.count:
-        parameters = tuple(("int64_t", f"{name}{i}") for i in range(given.count))
-        return Member(name, parameters, {f"[{i}]": f"{name}{i}" for i in range(given.count)}, tuple)
-    return _member(name, C_TYPES.get(dtype, dtype))
+def _member_of_number(name: str, number: Number) -> Member:
+    if number.count:
+        parameters = tuple(("int64_t", f"{name}{i}") for i in range(number.count))
+        return Member(name, parameters, {f"[{i}]": f"{name}{i}" for i in range(number.count)}, tuple)
+    return _member(name, C_TYPES.get(number.dtype, number.dtype))
 
 
-def _derived(op: Op) -> dict[str, str | Number]:
+def _derived(op: Op) -> dict[str, Number]:
     """The derived numbers of CUDA's record. Another one is C++'s alone."""
-    return {**{name: given for name, given in op.derived.items() if expression_of(given)}, **op.cuda.derived}
+    numbers = derived_numbers(op, {**op.derived, **op.cuda.derived})
+    return {name: number for name, number in numbers.items() if number.expression or name in op.cuda.derived}
 
 
 def _attributes(op: Op) -> list[Attr]:
@@ -87,10 +88,9 @@ def _attributes(op: Op) -> list[Attr]:
 @functools.cache
 def members(op: Op) -> tuple[Member, ...]:
     """The dimensions, attributes and derived numbers of CUDA's record."""
-    dtypes = dtypes_of_derived(op, _derived(op))
     return (*[_member(name, "int64_t") for name in op.dims],
             *[_member_of_attribute(op, attr) for attr in _attributes(op)],
-            *[_member_of_number(name, given, dtypes[name]) for name, given in _derived(op).items()])
+            *[_member_of_number(name, number) for name, number in _derived(op).items()])
 
 
 def read(op: Op, direction: str) -> list[str]:
@@ -274,9 +274,9 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
                for arg in op.inputs}
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
     known = {**tensors, **op.constants, **op.cuda.constants, **numbers}
-    for name, given in _derived(op).items():
-        text = expression_of(given)
-        known[name] = numbers[name] = expression(text)(known) if text else computed[name]
+    for name, number in _derived(op).items():
+        value = expression(number.expression)(known) if number.expression else computed[name]
+        known[name] = numbers[name] = value
     return numbers
 
 

@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import mxnet as mx
 
@@ -17,39 +16,15 @@ from . import errors
 described: dict[str, tuple[str, str]] = {}
 
 
-def guarded(body: bool) -> Callable:
-    """Decorate a callback so that its errors reach the user; see :mod:`gluonops.core.errors`.
-
-    ``body`` is True for ``forward`` and ``backward``, False for callbacks of a CustomOpProp.
-    """
-    def wrap(method: Callable) -> Callable:
-        @functools.wraps(method)
-        def callback(self, *args, **kwargs):
-            try:
-                return method(self, *args, **kwargs)
-            except Exception as error:
-                errors.remember(self.where, error, body)
-                raise
-        return callback
-    return wrap
-
-
 # MXNet 1.9.1 keeps the backward dependencies of the last node in one set for the process, and looks up the tensors of
 # every node in it. So a tensor that only another node depends on fails with "unknown storage type: -1". Two things
-# separate the operators here: the set does not find their dependencies, and they accept an absent tensor.
+# separate the operators here: their dependencies are not kept, and they accept an absent tensor.
 
-class _Unlisted(int):
-    """An integer that a set does not find, because it equals only itself."""
+class _Empty(set):
+    """A set that keeps nothing."""
 
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-
-def unlisted(ids: Iterable[int]) -> list[int]:
-    """The ids as ``declare_backward_dependency`` of an operator registered here must return them."""
-    return [_Unlisted(i) for i in ids]
+    def add(self, item: int) -> None:
+        pass
 
 
 def _array(handle: ctypes.c_void_p, writable: bool = True, stype: int = 0) -> mx.nd.NDArray:
@@ -78,17 +53,25 @@ def _callback_type(*signature: type) -> Callable:
     return with_numbers
 
 
-def add(op_type: str, prop: type) -> None:
-    """Register a CustomOpProp whose dependencies are :func:`unlisted`."""
-    _register(op_type)(prop)
+def _remember(text: str) -> None:
+    """Keep the error of a callback for the user, whom it reaches as an OpError; see :mod:`gluonops.core.errors`.
 
-
-def _print_unless_remembered(text: str) -> None:
-    """Print MXNet's traceback of a callback that failed, unless the user gets its OpError as an exception."""
-    if not isinstance(sys.exc_info()[1], errors.OpError):
+    MXNet calls it, as ``print``, with the traceback. That is printed where the error is no OpError itself.
+    """
+    _, error, place = sys.exc_info()
+    if not isinstance(error, errors.OpError):
         print(text)
+    names = place.tb_frame.f_locals   # those of MXNet's function around the callback
+    operator = names.get("op") or names.get("op_prop")
+    if operator:
+        errors.remember(operator.where, error, body=text.startswith("Error in CustomOp."))
+
+
+def add(op_type: str, prop: type) -> None:
+    """Register a CustomOpProp. It and its operators have ``where``, the name for their errors."""
+    _register(op_type)(prop)
 
 
 # MXNet's own `register` with other global names, for the operators registered here only.
 _register = types.FunctionType(mx.operator.register.__code__, {
-    **vars(mx.operator), "_ndarray_cls": _array, "CFUNCTYPE": _callback_type, "print": _print_unless_remembered})
+    **vars(mx.operator), "_ndarray_cls": _array, "CFUNCTYPE": _callback_type, "print": _remember, "set": _Empty})

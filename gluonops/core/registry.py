@@ -40,8 +40,6 @@ def check_folder(folder: pathlib.Path, unsupported: Collection[str] = ()) -> Non
 def register(folder: pathlib.Path) -> Entry:
     """Import the contract and the reference of an operator and register it."""
     package = f"gluonops.ops.{folder.name}"
-    if not (folder / "contract.py").is_file():
-        check_folder(folder)
     op = importlib.import_module(f"{package}.contract").OP
     check_folder(folder, op.unsupported)
     if op.name != folder.name:

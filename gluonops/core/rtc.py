@@ -127,17 +127,20 @@ def keep_alive(loaded: object) -> object:
     return loaded
 
 
-@functools.cache
-def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
-    op = registry.get(op_name).op
+def compiled(where: str, files: dict[str, str], exports: tuple[str, ...], fault: str, remedy: str) -> mx.rtc.CudaModule:
+    """The module of a source, file -> text. An OpError with the compiler's messages and the lines that they name."""
     try:
         with same_locale():
-            return keep_alive(mx.rtc.CudaModule(cuda_source.source(op), options=OPTIONS, exports=exports))
+            return mx.rtc.CudaModule(cuda_source.joined(files), options=OPTIONS, exports=exports)
     except mx.MXNetError as error:
-        lines = cuda_source.excerpts(cuda_source.sources(op), str(error))
-        raise OpError(op_name, f"the CUDA kernels {', '.join(exports)} do not compile with "
-                               f"{' '.join(OPTIONS) or 'no options'}:\n{error}\n{lines}",
-                      "Report it with this text") from error
+        raise OpError(where, f"{fault}:\n{error}\n{cuda_source.excerpts(files, str(error))}", remedy) from error
+
+
+@functools.cache
+def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
+    fault = f"the CUDA kernels {', '.join(exports)} do not compile with {' '.join(OPTIONS) or 'no options'}"
+    files = cuda_source.sources(registry.get(op_name).op)
+    return keep_alive(compiled(op_name, files, exports, fault, "Report it with this text"))
 
 
 @functools.cache

@@ -28,7 +28,7 @@ import copy
 import dataclasses
 from typing import Any, Union
 
-from .dims import Dim, Fixed, Size, plural
+from .dims import Dim, Fixed, plural
 from .errors import OpError
 from .expressions import Expression, expression
 
@@ -192,7 +192,6 @@ def count(value: Any) -> Any:
 
 
 def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, counted: dict) -> tuple:
-    """The dimensions of a term."""
     if isinstance(term, Group):
         dims = groups[term.name]
         if term.counts is None:
@@ -205,9 +204,8 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
     if isinstance(term, At):
         return (Dim(term.name),)
     if isinstance(term, Named):
-        factors = term.mul, term.div
-        mul, div = (factor and Size(factor.text, _checked(where, factor, counted, 1)) for factor in factors)
-        return (Dim(term.name, term.text, mul, div),)
+        mul, div = (_checked(where, factor, counted, 1) if factor else 1 for factor in (term.mul, term.div))
+        return (Dim(term.name, term.text, mul, div, term.div.text if term.div else ""),)
     label = term.size.text if term.size.names else None
     return (Fixed(_checked(where, term.size, counted, 0), label),)
 
@@ -230,9 +228,7 @@ def _repeated(dims: tuple, label: str, counts: tuple) -> tuple:
     added = max(0, len(counts) - len(dims))
     counts = (1,) * (len(dims) - len(counts)) + counts
     sizes = [Fixed(count) for count in counts[:added]]
-    for dim, count in zip(dims, counts[added:]):
-        sizes.append(Dim(dim.name, f"{dim.name} * {label}", Size(label, count)))
-    return tuple(sizes)
+    return (*sizes, *(Dim(dim.name, f"{dim.name} * {label}", count) for dim, count in zip(dims, counts[added:])))
 
 
 def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int:

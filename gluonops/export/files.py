@@ -22,10 +22,7 @@ from .parameters import listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning
 
-if importing.is_imported():
-    from ..core.arrays import load_arrays
-else:
-    load_arrays = params.read
+load_arrays = params.load_arrays if importing.is_imported() else params.read
 
 
 def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:

@@ -12,8 +12,6 @@ from ..export.graph import Graph, Node
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
 from .read import ARRAYS, RECORDS, kind_of, net_of
 
-__all__ = ["check"]
-
 WHERE = "files.check"
 SIZES = {"Convolution": "num_filter", "FullyConnected": "num_hidden", "Embedding": "input_dim"}   # of the first axis
 

@@ -21,8 +21,6 @@ from ..export.parameters import without_tags
 from .describe import format_of
 from .read import ARRAYS, RECORDS, kind_of, net_of, write
 
-__all__ = ["convert"]
-
 WHERE = "files.convert"
 SAFETENSORS, PARAMS = ".safetensors", ".params"
 STATES = "auxiliary_states"   # the entry of safetensors' metadata that names what had aux: in front

@@ -11,8 +11,6 @@ from ..export.graph import version, version_text
 from ..export.parameters import without_tags
 from .read import ARRAYS, RECORDS, kind_of, net_of
 
-__all__ = ["describe", "format_of"]
-
 WHERE = "files.describe"
 # How files of pictures begin.
 BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png", b"\x93NUMPY": "npy"}

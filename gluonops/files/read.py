@@ -16,8 +16,6 @@ from ..core.files import check_target, replace
 from ..export.graph import VARIABLE, Graph, Node
 from ..export.locate import SYMBOL, located, newest_epoch, paths_of
 
-__all__ = ["Net", "kind_of", "net_of", "read", "records", "write"]
-
 ARRAYS, RECORDS, NET = "arrays", "records", "net"
 ENDINGS = {".params": ARRAYS, ".rec": RECORDS}
 

@@ -20,33 +20,25 @@ OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have 
 MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 
 
-def emit(instance: object, space: ModuleType, inputs: list, name: str | None) -> Array | list:
+def emit(instance: object, space: ModuleType, inputs: list, named: dict[str, str]) -> Array | list:
     """``space.Custom`` of an instance; its inputs get a plain layout, as those of every CustomOp of gluonops.
 
-    ``name``: name of the node; None for NDArrays.
+    ``named``: the ``name`` of the node, in a graph.
     """
     copies_inputs = nodes.needs_plain_layout(space, inputs)
-    copies_outputs = copies_inputs and instance.need_top_grad()
     if copies_inputs:
         inputs = [nodes.plain_layout(space, value) if _may_be_blocked(space, value) else value for value in inputs]
-    suffix = "_custom" if copies_outputs else ""
-    attributes = instances.strings(instance)
-    result = space.Custom(*inputs, op_type=OP_TYPE, **attributes, **_named(name, suffix))
-    if not copies_outputs:
-        return result
+    attributes = {"op_type": OP_TYPE, **instances.strings(instance)}
+    if not copies_inputs or not instance.need_top_grad():
+        return space.Custom(*inputs, **attributes, **named)
 
+    result = space.Custom(*inputs, **attributes, **nodes.with_suffix(named, "_custom"))
     outputs = names(instance, "list_outputs")
     if len(outputs) == 1:
-        return nodes.plain_layout(space, result, may_be_scalar=True, **_named(name, ""))
-    values = []
-    for i, output in enumerate(outputs):
-        values.append(nodes.plain_layout(space, result[i], may_be_scalar=True, **_named(name, f"_{output}")))
+        return nodes.plain_layout(space, result, may_be_scalar=True, **named)
+    values = [nodes.plain_layout(space, result[i], may_be_scalar=True, **nodes.with_suffix(named, f"_{output}"))
+              for i, output in enumerate(outputs)]
     return mx.sym.Group(values) if space is mx.sym else values
-
-
-def _named(name: str | None, suffix: str) -> dict[str, str]:
-    """The argument ``name`` of a node with a suffix; none for NDArrays."""
-    return {} if name is None else {"name": name + suffix}
 
 
 def _may_be_blocked(space: ModuleType, value: Array) -> bool:
@@ -87,11 +79,9 @@ class Operator(mx.operator.CustomOp):
         self._dependencies = set(instance.declare_backward_dependency(
             ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
 
-    @registration.guarded(body=True)
     def forward(self, is_train: bool, req: list, in_data: list, out_data: list, aux: list) -> None:
         self._run("forward", "out_data", out_data, req, in_data=in_data)
 
-    @registration.guarded(body=True)
     def backward(self, req: list, out_grad: list, in_data: list, out_data: list, in_grad: list, aux: list) -> None:
         ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
 
@@ -144,17 +134,14 @@ class Properties(mx.operator.CustomOpProp):
         except Exception as error:   # MXNet 1.9.1 crashes on an exception here: raise it from the next call instead
             self._error = error
 
-    @registration.guarded(body=False)
     def list_arguments(self) -> list[str]:
         if self._error:
             raise self._error
         return names(self.instance, "list_arguments")
 
-    @registration.guarded(body=False)
     def list_outputs(self) -> list[str]:
         return names(self.instance, "list_outputs")
 
-    @registration.guarded(body=False)
     def infer_shape(self, in_shape: list) -> tuple[list, list, list]:
         given = [list(shape) for shape in in_shape]
         outputs = len(names(self.instance, "list_outputs"))
@@ -189,18 +176,14 @@ class Properties(mx.operator.CustomOpProp):
                           f"{MAX_SIZE}", "Return a size for every dimension where the inputs have theirs")
         return [int(size) for size in shape]
 
-    @registration.guarded(body=False)
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
         """All tensors have the first known type."""
         known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None)
         return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
 
-    @registration.guarded(body=False)
     def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:
-        ids = self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data))
-        return registration.unlisted(ids)
+        return self.instance.declare_backward_dependency(list(out_grad), list(in_data), list(out_data))
 
-    @registration.guarded(body=False)
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
         return Operator(self.instance, self.where)
 

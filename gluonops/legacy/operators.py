@@ -10,8 +10,6 @@ from ..core.errors import OpError
 from . import instances, node
 from .notice import once
 
-__all__ = ["NDArrayOp", "NumpyOp"]
-
 INSTEAD = ("an operator of gluonops.ops where there is one, or mx.operator.CustomOp, or an operator's folder of your "
            "own (docs/new_op.md)")
 
@@ -59,11 +57,11 @@ class PythonOp:
         name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
         inputs = self._inputs(args, kwargs)
         if not emitter.is_symbolic(self._error, tuple(inputs), tuple(inputs.values())):
-            return node.emit(self, mx.nd, list(inputs.values()), None)
+            return node.emit(self, mx.nd, list(inputs.values()), {})
         name = emitter.full_name(name, type(self).__name__.lower())
         symbols = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
         with mx.name.NameManager(), mx.AttrScope(**attr):   # the name is complete: blocks add no prefix
-            return node.emit(self, mx.sym, symbols, name)
+            return node.emit(self, mx.sym, symbols, {"name": name})
 
     def get_symbol(self, *args, **kwargs) -> mx.sym.Symbol | mx.nd.NDArray | list:
         """The same as calling the instance."""

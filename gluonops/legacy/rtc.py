@@ -10,8 +10,6 @@ from ..core import cuda_source, rtc
 from ..core.errors import OpError
 from .notice import once
 
-__all__ = ["Rtc"]
-
 MAX_THREADS = 1024   # a block has no more on any GPU
 INSTEAD = "mx.rtc.CudaModule, or an operator's folder of your own (docs/new_op.md)"
 
@@ -117,13 +115,7 @@ def sources(name: str, arguments: tuple, body: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _kernel(name: str, arguments: tuple, body: str, device: int) -> mx.rtc.CudaKernel:
-    files = sources(name, arguments, body)
-    source = cuda_source.joined(files)
-    try:
-        with rtc.lock, rtc.same_locale():
-            module = mx.rtc.CudaModule(source, options=rtc.OPTIONS, exports=(name,))
-            return module.get_kernel(name, ", ".join(declaration for declaration, _, _ in arguments))
-    except mx.MXNetError as error:
-        lines = cuda_source.excerpts(files, str(error))
-        raise OpError("legacy.Rtc", f"the kernel {name} does not compile:\n{error}\n{lines}",
-                      "Correct its body") from error
+    with rtc.lock:
+        module = rtc.compiled("legacy.Rtc", sources(name, arguments, body), (name,),
+                              f"the kernel {name} does not compile", "Correct its body")
+        return module.get_kernel(name, ", ".join(declaration for declaration, _, _ in arguments))

@@ -81,7 +81,6 @@ def _versions() -> dict[str, str | None]:
 
 
 def _version(name: str) -> str | None:
-    """The version of an installed distribution, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

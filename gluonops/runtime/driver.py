@@ -47,7 +47,6 @@ def make_current(index: int) -> None:
 
 @functools.cache
 def _loaded() -> _Cuda | None:
-    """The driver, or None."""
     try:
         return _Cuda()
     except OSError:

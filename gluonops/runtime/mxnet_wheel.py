@@ -129,7 +129,6 @@ def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str
 
 @contextlib.contextmanager
 def _downloaded(distribution: str, machine: str) -> Iterator[pathlib.Path]:
-    """The original wheel, in a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         print(f"Downloading {distribution} {STOCK}", file=sys.stderr)
         # Three equal signs: not our own wheel, if it lies where pip looks.

@@ -17,8 +17,8 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.arrays import load_arrays
 from ..core.errors import OpError
+from ..core.params import load_arrays
 from .averaging import ParameterAverage
 from .files import save_tensors
 from .interrupting import CHECKPOINTS

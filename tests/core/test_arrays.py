@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import arrays, params
+from gluonops.core import params
 
 VALUES = {"a": np.arange(6, dtype="float32").reshape(2, 3), "b": np.ones(3, "float16"),
           "\u00fc": np.ones((1, 2), "int8")}
@@ -23,7 +23,7 @@ def path(tmp_path):
 
 def refused(path, text):
     with pytest.raises(gops.OpError, match=f"gluonops.test: .*{text}.* Save the arrays again"):
-        arrays.load_arrays("test", path)
+        params.load_arrays("test", path)
 
 
 def change(path, place, format, number):
@@ -33,12 +33,12 @@ def change(path, place, format, number):
 
 
 def test_arrays_by_name(path, tmp_path):
-    loaded = arrays.load_arrays("test", path)
+    loaded = params.load_arrays("test", path)
     assert {name: value.asnumpy().tolist() for name, value in loaded.items()} == {
         name: value.tolist() for name, value in VALUES.items()}
     assert [loaded[name].dtype for name in VALUES] == [value.dtype for value in VALUES.values()]
     mx.nd.save(str(tmp_path / "empty"), {})
-    assert arrays.load_arrays("test", tmp_path / "empty") == {}
+    assert params.load_arrays("test", tmp_path / "empty") == {}
 
 
 def test_older_formats(tmp_path):
@@ -47,7 +47,7 @@ def test_older_formats(tmp_path):
         array = shape + struct.pack("<iii2f", 1, 0, 0, 3.5, 4.5)
         content = struct.pack("<QQQ", params.LIST_MARK, 0, 1) + array + struct.pack("<QQ1s", 1, 1, b"w")
         (tmp_path / "old.params").write_bytes(content)
-        loaded = arrays.load_arrays("test", tmp_path / "old.params")
+        loaded = params.load_arrays("test", tmp_path / "old.params")
         assert loaded["w"].asnumpy().tolist() == [3.5, 4.5]
 
 
@@ -84,19 +84,19 @@ def test_what_needs_numpys_shapes(path):
     """MXNet takes no shape () or (0, 3) otherwise; other arrays of such a file are read."""
     with mx.util.np_shape(True):
         mx.nd.save(str(path), {"scalar": mx.nd.array(3.0), "row": mx.nd.ones((1, 3))})
-        assert arrays.load_arrays("test", path)["scalar"].shape == ()
+        assert params.load_arrays("test", path)["scalar"].shape == ()
     with pytest.raises(gops.OpError, match=r"net.params: scalar has the shape \(\), which MXNet takes with NumPy's"):
-        arrays.load_arrays("test", path)
+        params.load_arrays("test", path)
     with mx.util.np_shape(True):
         mx.nd.save(str(path), {"row": mx.nd.ones((1, 3))})
-    assert arrays.load_arrays("test", path)["row"].asnumpy().tolist() == [[1, 1, 1]]
+    assert params.load_arrays("test", path)["row"].asnumpy().tolist() == [[1, 1, 1]]
 
 
 def test_types_that_mxnet_lacks(path):
     params.write(path, {"w": np.ones(2, "uint32")})
     assert params.read("test", path)["w"].dtype == "uint32"
     with pytest.raises(gops.OpError, match="net.params: w has the type uint32, which MXNet does not compute with"):
-        arrays.load_arrays("test", path)
+        params.load_arrays("test", path)
     with pytest.raises(gops.OpError, match="the array w has the type complex64; expected one of float32, "):
         params.write(path, {"w": np.ones(2, "complex64")})
 
@@ -135,7 +135,7 @@ def test_sparse_arrays_are_named(storage, path):
     sparse = mx.nd.array([[0, 0], [1, 2], [0, 0]]).tostype(storage)
     mx.nd.save(str(path), {"dense": mx.nd.ones(3), "embedding": sparse, "last": mx.nd.ones(2)})
     with pytest.raises(gops.OpError, match=rf"net.params has the sparse arrays embedding \({storage}\); exp"):
-        arrays.load_arrays("test", path)
+        params.load_arrays("test", path)
     params.check_written(path)
 
 
@@ -148,7 +148,7 @@ def test_no_mutation_gets_further(path, rng):
             damaged[place] = rng.randint(256)
         path.write_bytes(damaged[:rng.randint(len(damaged))] if rng.rand() < 0.2 else damaged)
         try:
-            arrays.load_arrays("test", path)
+            params.load_arrays("test", path)
         except gops.OpError:
             refusals += 1
     assert refusals > 200

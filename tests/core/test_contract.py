@@ -62,8 +62,8 @@ def test_any_string_is_parsed_or_refused(text):
 
 @hypothesis.given(st.integers(1, 5), st.integers(0, 50), st.sampled_from("mul div both".split()))
 def test_a_dimension_and_its_inverse(factor, size, form):
-    s, square = dims.Size("s", factor), dims.Size("s * s", factor * factor)
-    n = {"mul": dims.Dim("n", mul=s), "div": dims.Dim("n", div=s), "both": dims.Dim("n", mul=square, div=s)}[form]
+    factors = {"mul": {"mul": factor}, "div": {"div": factor}, "both": {"mul": factor * factor, "div": factor}}
+    n = dims.Dim("n", **factors[form])
     value = n.value(size)
     if value is None:
         assert size % factor

@@ -10,7 +10,7 @@ import gluonops as gops
 import mxnet as mx
 import pytest
 from gluonops.core import files, params
-from gluonops.core.arrays import load_arrays
+from gluonops.core.params import load_arrays
 from gluonops.data.base import class_names
 from gluonops.train import make_folder as make_out
 

@@ -160,7 +160,7 @@ def test_errors_of_the_command(capsys):
 def test_rows_say_what_the_contract_says():
     rows = {row["op"]: row for row in table.rows()}
     assert set(rows) == set(gops.ops.list())
-    assert all(set(row) == set(table.HEADINGS) for row in rows.values())
+    assert all(set(row) == {"op", "summary", *table.HEADINGS} for row in rows.values())
     assert rows["reorg"]["layer"] == "nn.Reorg" and rows["softmax_cross_entropy"]["layer"] == "loss.SoftmaxCELoss"
     assert rows["reorg"]["attributes"] == {"stride": 2, "mode": "darknet", "reverse": False}
     assert rows["reorg"]["dtypes"] == "data: float16/32/64, uint8, int8/32/64"

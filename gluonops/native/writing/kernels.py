@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...core.arguments import Arguments, attribute_type, camel, dtypes_of_derived, enumerations, expression_of
+from ...core.arguments import Arguments, attribute_type, camel, enumerations
 from ...core.attributes import Attr, IntOrTuple
 from ...core.contract import Op
 from .attributes import declaration
@@ -35,11 +35,10 @@ class Kernels:
         self.number = NumberTranslator(op)
         self.avx512 = [self.record.c_type(dtype) for dtype in op.avx512]
         self.derived = {}   # name -> C++ or None
-        for name, dtype in dtypes_of_derived(op, op.derived).items():
-            text = expression_of(op.derived[name])
-            value = text and self.number(text)
-            self.derived[name] = f"A({value})" if value and dtype == "A" else value
-            self.number.add(name, dtype)
+        for name, number in self.record.derived.items():
+            value = number.expression and self.number(number.expression)
+            self.derived[name] = f"A({value})" if value and number.dtype == "A" else value
+            self.number.add(name, number.dtype)
         self.sizes = {array: self.number(array.size) for array in op.scratch}
 
     # The header: the types that kernel.cc takes.
