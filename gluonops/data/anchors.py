@@ -21,21 +21,34 @@ CHUNK = 100_000   # boxes that are compared with all centres at a time
 
 def anchors_of(dataset: DetectionDataset, k: int = 5, size: Size = 416, stride: int = 32,
                seed: int = 0) -> tuple[np.ndarray, float, np.ndarray]:
-    """(anchors, iou, sizes) of a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
-
-    The first two are those of :func:`kmeans` over the boxes in letterboxed images, and the last is the width and height
-    of every box, float64 (boxes, 2). An OpError if there are fewer different sizes than ``k``, a box has no area, or an
-    argument is out of range.
+    """Anchors for a data set, in grid cells, as in Darknet's cfg files and in ``gops.loss.RegionLoss``.
 
     Parameters
     ----------
     dataset : gluonops.data.DetectionDataset
-    k, seed
-        As in :func:`kmeans`.
+        The anchors are computed for its boxes in letterboxed images.
+    k : int, default 5
+        Number of anchors, at least 1.
     size : int or tuple of int, default 416
         Input size of the net, or (width, height).
     stride : int, default 32
         Pixels per grid cell.
+    seed : int, default 0
+        Seed of the initial centres.
+
+    Returns
+    -------
+    anchors : numpy.ndarray
+        float64 (k, 2), width and height in cells, sorted by area.
+    iou : float
+        Mean over the boxes of the IoU with the best anchor.
+    sizes : numpy.ndarray
+        float64 (boxes, 2), width and height in cells of every box.
+
+    Raises
+    ------
+    OpError
+        There are fewer different sizes than ``k``, a box has no area, or an argument is out of range.
     """
     stride = Attr("stride", Int(1), 32).parse("data.anchors", stride)
     sizes = box_sizes(dataset, size) / stride

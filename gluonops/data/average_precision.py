@@ -18,9 +18,6 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
                            classes: Sequence[str]) -> dict[str, float]:
     """Average precision as COCO's server computes it: a mean over 101 recalls, the classes, and IoUs from 0.5 to 0.95.
 
-    Returns ``AP``, and ``AP50`` and ``AP75`` for a single IoU, from 0 to 1, or NaN if every object is ignored. An
-    OpError if the numbers of detections and labels differ, or pycocotools is not installed.
-
     Parameters
     ----------
     detections : sequence of numpy.ndarray
@@ -30,6 +27,16 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
         object is ignored like a crowd in COCO: it is neither a hit nor a miss.
     classes : sequence of str
         Names of the classes.
+
+    Returns
+    -------
+    dict of str to float
+        ``AP``, and ``AP50`` and ``AP75`` for a single IoU. Values are from 0 to 1, or NaN if every object is ignored.
+
+    Raises
+    ------
+    OpError
+        The numbers of detections and labels differ, or pycocotools is not installed.
     """
     if len(detections) != len(labels):
         raise OpError(WHERE, f"there are detections of {len(detections)} images and labels of {len(labels)}",

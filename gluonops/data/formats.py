@@ -46,5 +46,11 @@ FORMATS = (
 
 
 def format_names(task: str) -> tuple:
-    """The names that ``detection`` or ``classification``, the task, takes. The scripts' default is the first."""
+    """The names that :func:`gluonops.data.detection` or ``classification`` takes. The scripts' default is the first.
+
+    Parameters
+    ----------
+    task : {"detection", "classification"}
+        What the data sets are for.
+    """
     return tuple(entry.name for entry in FORMATS if entry.task == task)

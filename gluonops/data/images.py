@@ -48,7 +48,14 @@ def progress(items: Sequence, what: str) -> Iterable:
 def image_files(folder: str | os.PathLike) -> list[str]:
     """The paths of the images in a folder and in the folders inside it, in alphabetical order.
 
-    An OpError if there is no such folder, or there is no image in it.
+    Parameters
+    ----------
+    folder : str or os.PathLike
+
+    Raises
+    ------
+    OpError
+        There is no such folder, or there is no image in it.
     """
     where = "data.image_files"
     folder = os.fspath(folder)

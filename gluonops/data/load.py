@@ -49,9 +49,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
     """A data set for classification. Its items are (image, class id): uint8 (height, width, channels) and int.
 
-    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`. Its attribute ``classes`` holds
-    the names, and ``labels`` the class id of each image, int32 (N,). An OpError if there is no such data set, a folder
-    or file is missing or malformed, or a package is not installed.
+    Pass it to :class:`gluonops.data.Augmented` or :class:`gluonops.data.Letterboxed`.
 
     Parameters
     ----------
@@ -62,11 +60,24 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         - ``mnist``: a folder with the four files of MNIST.
         - ``folder``: a folder of images per class, see :class:`gluonops.data.ImageFolder`.
         - ``rec``: MXNet's RecordIO, see :mod:`gluonops.data.datasets.records`.
-    root, split
-        As in :func:`detection`.
+    root : str or os.PathLike
+        Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
+    split : {"train", "val"}, default "train"
+        Images for training, or held-out images.
     **options
         For ``digits`` and ``mnist``: ``size`` and ``seed`` of :func:`gluonops.data.digits`. For ``folder`` and
         ``rec``: ``classes``, a sequence of names, or a file with one name per line.
+
+    Returns
+    -------
+    gluon.data.Dataset
+        Its attribute ``classes`` holds the names. Its attribute ``labels`` holds the class id of each image, int32
+        (N,).
+
+    Raises
+    ------
+    OpError
+        There is no such data set, a folder or file is missing or malformed, or a package is not installed.
     """
     return _load("classification", name, root, split, options)
 

@@ -35,7 +35,7 @@ WHERE = "train.checkpoint"
 
 def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
                     name: str = "last") -> pathlib.Path | None:
-    """The checkpoint that ``--resume`` means. None if there is nothing to resume.
+    """The checkpoint that ``--resume`` means.
 
     Parameters
     ----------
@@ -45,6 +45,11 @@ def find_checkpoint(out: str | os.PathLike, resume: str | os.PathLike | None,
         ``auto``: the last checkpoint in ``out``, if there is one. Otherwise the file.
     name : {"last", "pretraining"}, default "last"
         Which part of the run is asked for; a file called ``pretraining.checkpoint`` belongs to the pretraining.
+
+    Returns
+    -------
+    pathlib.Path
+        None if there is nothing to resume.
     """
     if resume is None:
         return None
@@ -104,9 +109,21 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
 
 
 def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], dict[str, Any]]:
-    """(tensors, train_state) of a checkpoint, so that its options can be looked at before a net is built.
+    """Read a checkpoint, so that its options can be looked at before a net is built.
 
-    An OpError if the file is no checkpoint, or of a newer format.
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Returns
+    -------
+    tensors : dict of str to NDArray
+    train_state : dict
+
+    Raises
+    ------
+    OpError
+        The file is no checkpoint, or of a newer format.
     """
     remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
     tensors = load_arrays(WHERE, path, remedy)
@@ -135,9 +152,19 @@ def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
 def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],
                        blocks: Mapping[str, gluon.Block], trainer: gluon.Trainer,
                        average: ParameterAverage | None = None) -> None:
-    """Put what :func:`read_checkpoint` returned into blocks and a trainer, as :func:`save_checkpoint` takes them.
+    """Put what :func:`read_checkpoint` returned into the blocks and the trainer, whose parameters are initialized.
 
-    The parameters are initialized. An OpError if the checkpoint is of another net, or has no average.
+    Parameters
+    ----------
+    tensors, train_state
+        From :func:`read_checkpoint`.
+    blocks, trainer, average
+        As :func:`save_checkpoint` takes them.
+
+    Raises
+    ------
+    OpError
+        The checkpoint is of another net, or has no average.
     """
     parameters_by_name = _named(blocks)
     _check_tensors(tensors, "param:", parameters_by_name)

@@ -34,8 +34,15 @@ MOST_DETECTIONS = 100  # further detections of an image are not measured
 def darknet_augment(options: TrainingOptions) -> data.Augment:
     """How the training images of a cfg change.
 
-    :class:`gluonops.data.Turn` for classifiers, :class:`gluonops.data.Crop` for AlexeyAB's detectors, else
-    :class:`gluonops.data.Augment` itself.
+    Parameters
+    ----------
+    options : TrainingOptions
+
+    Returns
+    -------
+    Augment
+        :class:`gluonops.data.Turn` for classifiers, :class:`gluonops.data.Crop` for AlexeyAB's detectors, else
+        :class:`gluonops.data.Augment` itself.
     """
     common = {"flip": 0.5 if options.flip else 0, "hue": options.hue, "saturation": options.saturation,
               "exposure": options.exposure}
@@ -54,9 +61,19 @@ def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
 
 
 def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list | None:
-    """Anchors of a data set, by k-means, as many as a cfg has. None for ``[detection]``, without any.
+    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit. None for ``[detection]``, without any.
 
-    They are pairs of a width and a height, in the cfg's unit: pixels for ``[yolo]``, cells for ``[region]``.
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+    dataset : gluonops.data.DetectionDataset
+    seed : int, default 0
+        Seed of k-means.
+
+    Returns
+    -------
+    list, optional
+        Pairs of a width and a height, in pixels for ``[yolo]``, in cells for ``[region]``.
     """
     size = read_training(cfg).size
     head = read_cfg(cfg)[-1]
@@ -118,7 +135,18 @@ def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: Trainin
                    classes: Sequence[str], threads: int = 0) -> Callable[[], dict[str, float]]:
     """A function that measures a net: the summary of :class:`gluonops.train.DetectionMetrics`, or ``accuracy``.
 
-    The held-out ``images`` are letterboxed or stretched, as ``net.preprocessing`` says. ``threads`` read them ahead.
+    Parameters
+    ----------
+    net : DarknetNet
+        Initialized.
+    images : gluon.data.Dataset
+        Held out. They are letterboxed or stretched, as ``net.preprocessing`` says.
+    options : TrainingOptions
+    device : mxnet.Context
+    classes : sequence of str
+        Names of the classes.
+    threads : int, default 0
+        Threads that read images ahead.
     """
     stretched = net.preprocessing["resize"] == "stretch"
     fitted = data.Stretched(images, options.size) if stretched else data.Letterboxed(images, options.size)
@@ -144,9 +172,7 @@ def initialize_darknet(net: DarknetNet) -> None:
 
 
 def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | None = None) -> int:
-    """Load the weights of a Darknet file, or those of its first layers; returns how many images they have seen.
-
-    That is 0 for first layers, as in Darknet. An OpError if the file cannot be read, or does not fit.
+    """Load the weights of a Darknet file, or those of its first layers.
 
     Parameters
     ----------
@@ -156,6 +182,16 @@ def load_first_layers(net: DarknetNet, path: str | os.PathLike, layers: int | No
         ``.weights``, or ``.conv.N``, the first N layers.
     layers : int, optional
         How many layers to load. The default is N, or all of them.
+
+    Returns
+    -------
+    int
+        Number of images that the weights have seen; 0 for first layers, as in Darknet.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or does not fit.
     """
     match = FIRST_LAYERS.search(pathlib.Path(path).name)
     if layers is None and match:

@@ -19,8 +19,15 @@ KVSTORES = ("device", "local", "dist_sync", "dist_async")
 def devices(names: str = "cpu:0") -> list[mx.Context]:
     """The devices of a list such as ``cpu:0,cpu:1`` or ``gpu:0,gpu:1``. Every batch is split among them.
 
-    ``cpu`` or ``gpu`` has a number below 1000, and a number alone means a GPU. An OpError if a name is unknown, is
-    there twice, or there is no such GPU.
+    Parameters
+    ----------
+    names : str, default "cpu:0"
+        ``cpu`` or ``gpu`` with a number below 1000, separated by commas. A number alone means a GPU.
+
+    Raises
+    ------
+    OpError
+        A name is unknown, is there twice, or there is no such GPU.
     """
     where = "train.devices"
     found = []

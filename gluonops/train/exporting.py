@@ -92,9 +92,7 @@ def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, image
                      comparison: Comparison = OUTPUTS) -> dict[str, float]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``; compare what they compute for ``images`` with the net.
 
-    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way. Returns the
-    largest difference of ``module`` and ``without_gluonops``. An OpError if the files do not run, or compute something
-    else.
+    The files are run on the CPU, and so is the net, which is moved there: a GPU rounds in another way.
 
     Parameters
     ----------
@@ -105,6 +103,16 @@ def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, image
         (B, C, H, W).
     comparison : Comparison, default OUTPUTS
         ``OUTPUTS`` compares numbers, ``DETECTIONS`` compares what a detector finds.
+
+    Returns
+    -------
+    dict of str to float
+        ``module`` and ``without_gluonops``: the largest difference of each.
+
+    Raises
+    ------
+    OpError
+        The files do not run, or compute something else.
     """
     net.collect_params().reset_ctx(mx.cpu())
     export.symbol(net, prefix, images.shape)

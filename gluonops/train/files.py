@@ -38,11 +38,23 @@ def write(path: str | os.PathLike, save: Callable[[str], object], where: str = "
 
 
 def save_tensors(path: str | os.PathLike, save: Callable[[str], object], where: str = "train.save_tensors") -> None:
-    """Write a file of tensors as :func:`write` does, and check it before it replaces the old one.
+    """Write a file of tensors, and check it before it replaces the old one.
 
-    ``save`` writes with ``mx.nd.save``, as ``net.save_parameters`` does. MXNet does not check whether closing a file
-    succeeds. If the last block found no room on the disk, the file is cut short without an error. The names come last,
-    so the check fails wherever the file was cut.
+    MXNet does not check whether closing a file succeeds. If the last block found no room on the disk, the file is cut
+    short without an error. The names come last, so the check fails wherever the file was cut.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+    save : callable
+        Writes the file with ``mx.nd.save``, as ``net.save_parameters`` does.
+    where : str
+        The caller, for errors.
+
+    Raises
+    ------
+    OpError
+        The file cannot be written. The old file is unchanged.
     """
     def save_and_check(name):
         save(name)

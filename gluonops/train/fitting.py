@@ -19,7 +19,16 @@ SHIFT = 2   # pixels by which a training image moves, each way
 
 
 def split_batches(split: Split, batch_size: int, train: bool = False) -> gluon.data.DataLoader:
-    """Batches of (images, labels). For training the images are shuffled, and each is shifted by up to two pixels."""
+    """Batches of (images, labels).
+
+    Parameters
+    ----------
+    split : Split
+        ``images`` (N, C, H, W) and ``labels`` (N,).
+    batch_size : int
+    train : bool, default False
+        Shuffle the images, and shift each by up to two pixels.
+    """
     dataset = gluon.data.ArrayDataset(*split)
     dataset = dataset.transform_first(_shifted) if train else dataset
     return gluon.data.DataLoader(dataset, batch_size, shuffle=train)
@@ -29,7 +38,16 @@ def fit_classifier(net: gluon.Block, loader: gluon.data.DataLoader, trainer: glu
                    title: str = "training") -> Iterator[tuple[int, float]]:
     """Train with ``SoftmaxCELoss``; yield (epoch, mean loss) after each epoch, counted from 1.
 
-    ``net`` makes logits of the images of ``loader``: see :func:`split_batches`. ``title`` is for the progress bar.
+    Parameters
+    ----------
+    net : gluon.Block
+        Images to logits.
+    loader : gluon.data.DataLoader
+        See :func:`split_batches`.
+    trainer : gluon.Trainer
+    epochs : int
+    title : str, default "training"
+        For the progress bar.
     """
     loss = SoftmaxCELoss()
     with Bar(epochs * len(loader), 0, title, "batch", True) as bar:

@@ -9,7 +9,7 @@ __all__ = ["clear_graphs", "freeze"]
 
 
 def freeze(block: gluon.Block, frozen: bool = True, grad_req: str = "write") -> bool:
-    """Freeze a block, or release it. Returns whether anything changed.
+    """Freeze a block, or release it.
 
     A frozen block has no gradients, and its batch norms use and keep their running statistics. A net that contains the
     block and is hybridized has to be traced again: see :func:`clear_graphs`.
@@ -21,6 +21,11 @@ def freeze(block: gluon.Block, frozen: bool = True, grad_req: str = "write") -> 
         False releases the block.
     grad_req : {"write", "add"}, default "write"
         How released parameters get gradients; ``add`` if gradients are accumulated over batches.
+
+    Returns
+    -------
+    bool
+        Whether anything changed.
     """
     changed = False
     for part in blocks_of(block):

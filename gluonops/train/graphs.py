@@ -16,9 +16,19 @@ Arrays = Mapping[str, mx.nd.NDArray]
 
 
 def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbol, Arrays, Arrays]:
-    """(symbol, arguments, auxiliary states) of an exported net: of ``prefix-symbol.json`` and ``prefix-0000.params``.
+    """(symbol, arguments, auxiliary states) of an exported net.
 
-    ``epoch`` is the number in the second name. An OpError if a file is missing or damaged.
+    Parameters
+    ----------
+    prefix : str or os.PathLike
+        Path of the files, without ``-symbol.json``.
+    epoch : int, default 0
+        Number of the file with the parameters.
+
+    Raises
+    ------
+    OpError
+        A file is missing or damaged.
     """
     graph, values, _ = load("train.load_module", os.fspath(prefix), epoch)
     symbol = graph.symbol()
@@ -28,9 +38,18 @@ def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbo
 
 
 def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol:
-    """The graph up to its output ``layer``; by default up to the input of the last fully connected layer.
+    """The graph up to an inner output.
 
-    An OpError if there is no such output, or no fully connected layer.
+    Parameters
+    ----------
+    symbol : mxnet.sym.Symbol
+    layer : str, optional
+        Name of the output; by default the input of the last fully connected layer.
+
+    Raises
+    ------
+    OpError
+        There is no such output, or no fully connected layer.
     """
     where, internals = "train.cut_symbol", symbol.get_internals()
     if layer is None:

@@ -35,11 +35,10 @@ class Classification(collections.namedtuple("Classification", "training validati
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                          size: int = 28, seed: int = 0) -> Classification:
-    """A data set for classification, in three parts. Its items are (uint8 (H, W, C), label).
+    """A data set for classification, in three parts.
 
-    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files are
-    checked here, by their headers: now, not after an epoch. An OpError if a class is unknown, a part has too few
-    images, or a file does not fit.
+    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files
+    are checked here, by their headers: now, not after an epoch.
 
     Parameters
     ----------
@@ -51,6 +50,16 @@ def classification_parts(name: str, root: str | os.PathLike | None = None, class
         Height and width of the net's input.
     seed : int, default 0
         Seed of the choice of the tenth.
+
+    Returns
+    -------
+    Classification
+        Its data sets have items (uint8 (H, W, C), label).
+
+    Raises
+    ------
+    OpError
+        A class is unknown, a part has too few images, or a file does not fit.
     """
     where = "train.classification_parts"
     check_root(root, where)
@@ -130,9 +139,7 @@ def detection_split(name: str, root: str | os.PathLike, split: str, classes: Seq
 
 def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
                  cfg: str | os.PathLike | None = None) -> list | str | None:
-    """The anchors that ``--anchors`` means: pairs of a width and a height in cells, or the name of published ones.
-
-    None means those of the cfg. An OpError if the words are none of these.
+    """The anchors that ``--anchors`` means.
 
     Parameters
     ----------
@@ -148,6 +155,16 @@ def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int
         Seed of k-means.
     cfg : str or os.PathLike, optional
         A Darknet cfg, whose number of anchors and size of cells count.
+
+    Returns
+    -------
+    list, str or None
+        Pairs of a width and a height in cells, the name of published ones, or None for those of the cfg.
+
+    Raises
+    ------
+    OpError
+        The words are none of these.
     """
     words = list(words)
     if words == ["cfg"] and cfg:
@@ -180,7 +197,12 @@ def _fewest_anchors(dataset, size, seed):
 def default_augment(name: str, flip: float = 0) -> data.Augment:
     """How training images of a format change: as in Darknet; digits keep their colours and move less.
 
-    ``flip`` is the probability of mirroring an image.
+    Parameters
+    ----------
+    name : str
+        Name of a format of data sets.
+    flip : float, default 0
+        Probability of mirroring an image.
     """
     if name in OF_DIGITS:
         return data.Augment(jitter=0.1, scale=(0.9, 1.15), flip=flip, hue=0, saturation=1, exposure=1)

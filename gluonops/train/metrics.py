@@ -20,12 +20,27 @@ LARGEST = 1e6   # pixels; pycocotools computes areas, which must stay finite
 
 
 def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
-    """Share of the rows of outputs (N, classes) whose largest one is that of the label (N,)."""
+    """Share of the rows whose largest output is the label's.
+
+    Parameters
+    ----------
+    outputs : numpy.ndarray
+        (N, classes).
+    labels : numpy.ndarray
+        (N,).
+    """
     return float((outputs.argmax(1) == labels).mean())
 
 
 def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Counts of (true class, predicted class): int64 (classes, classes), of two arrays of numbers from 0."""
+    """Counts of (true class, predicted class): int64 (classes, classes).
+
+    Parameters
+    ----------
+    labels, predicted : numpy.ndarray
+        (N,), from 0 to classes - 1.
+    classes : int
+    """
     matrix = np.zeros((classes, classes), "int64")
     np.add.at(matrix, (np.asarray(labels, int), np.asarray(predicted, int)), 1)
     return matrix
@@ -34,7 +49,14 @@ def confusion_matrix(labels: np.ndarray, predicted: np.ndarray, classes: int) ->
 def class_spread(vectors: np.ndarray, labels: np.ndarray) -> float | None:
     """Mean squared distance to the own class's mean, divided by that of the class means from their mean.
 
-    Of vectors (N, D) and labels (N,). None where the means are one, as that of a single class is.
+    None where the means are one, as that of a single class is.
+
+    Parameters
+    ----------
+    vectors : numpy.ndarray
+        (N, D).
+    labels : numpy.ndarray
+        (N,).
     """
     means = np.stack([vectors[labels == label].mean(0) for label in np.unique(labels)])
     within = np.mean([((vectors[labels == label] - mean)**2).sum(1).mean()
@@ -67,8 +89,17 @@ class Verification(NamedTuple):
 def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None:
     """Compare every pair of embeddings, as face verification does. The classes need not have been trained on.
 
-    None if all pairs are of one class, or none is. ``vectors`` (N, D) may have any length: those of zeros have the
-    cosine 0 with all others. ``labels`` are (N,).
+    Parameters
+    ----------
+    vectors : numpy.ndarray
+        (N, D), of any length. Vectors of zeros have the cosine 0 with all others.
+    labels : numpy.ndarray
+        (N,).
+
+    Returns
+    -------
+    Verification or None
+        None if all pairs are of one class, or none is.
     """
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
     first, second = np.triu_indices(len(labels), 1)
@@ -89,7 +120,11 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
 def total(values: Iterable[mx.nd.NDArray], axis: int | None = None) -> mx.nd.NDArray:
     """The sum of arrays on several devices, on the first one's device; nothing waits for it.
 
-    Each is summed over ``axis`` only, or over all of its elements.
+    Parameters
+    ----------
+    values : iterable of NDArray
+    axis : int, optional
+        Sum each over this axis only; over all of its elements if left out.
     """
     sums = [value.sum() if axis is None else value.sum(axis=axis) for value in values]
     return sum(part.as_in_context(sums[0].context) for part in sums)

@@ -19,10 +19,7 @@ DEFAULTS = {"sgd": {"momentum": 0.9}, "nag": {"momentum": 0.9}, "lars": {"moment
 def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.lr_scheduler.LRScheduler,
                  weight_decay: float = 0, decay_biases: bool = True, workers: Workers | None = None,
                  **options) -> gluon.Trainer:
-    """A gluon Trainer whose workers update the parameters, so that a checkpoint can hold the optimizer's state.
-
-    With ``dist_async`` the servers have to update them. An OpError if the optimizer is unknown, or takes no such
-    option, or the schedule is not known to the servers of ``dist_async``.
+    """A gluon Trainer.
 
     Parameters
     ----------
@@ -39,6 +36,17 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     workers : Workers, optional
     **options
         Of the optimizer, such as ``momentum``.
+
+    Returns
+    -------
+    gluon.Trainer
+        The workers update the parameters, not the servers, so that a checkpoint can hold the optimizer's state. With
+        ``dist_async`` the servers have to.
+
+    Raises
+    ------
+    OpError
+        The optimizer is unknown, or takes no such option; the schedule is not known to the servers of ``dist_async``.
     """
     where, workers = "train.make_trainer", workers or Workers()
     if optimizer not in OPTIMIZERS:

@@ -64,7 +64,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Options:
-    """The options of a script, whose docstring is their description.
+    """The options of a script.
 
         options = Options(__doc__)
         options.add("data", "--root", help="folder of the data set")
@@ -74,6 +74,11 @@ class Options:
 
     ``--config FILE`` takes options from a JSON or YAML file: of a mapping, or of the mapping ``options`` in it, as in
     ``results.json``. The command line wins. ``--out`` and ``--resume`` are not taken from the file.
+
+    Parameters
+    ----------
+    description : str
+        The script's docstring.
     """
 
     def __init__(self, description: str):
@@ -90,7 +95,13 @@ class Options:
         self._groups[group].add_argument(*names, **settings)
 
     def add_run(self, out: str) -> None:
-        """``--seed``, ``--out``, whose default is this folder, ``--config`` and ``--debug``."""
+        """``--seed``, ``--out``, ``--config`` and ``--debug``.
+
+        Parameters
+        ----------
+        out : str
+            The default folder for the results.
+        """
         self.add("run", "--seed", type=seed, default=0,
                  help="seed of the weights, and of the order and augmentation of the images")
         self.add("run", "--out", type=pathlib.Path, default=pathlib.Path(out), help="folder for the results")
@@ -130,7 +141,13 @@ class Options:
                  help="file with the class names of a .params or .weights file, one per line")
 
     def add_net(self, threshold: float) -> None:
-        """``--net``, ``--weights``, ``--names`` and ``--threshold``, with this default: see :func:`load_net`."""
+        """``--net``, ``--weights``, ``--names`` and ``--threshold``: see :func:`load_net`.
+
+        Parameters
+        ----------
+        threshold : float
+            Default of ``--threshold``.
+        """
         self.add("net", "--net", required=True,
                  help="exported net, without -symbol.json; an .onnx file; or a Darknet cfg")
         self.add("net", "--weights", help="the weights of a Darknet cfg")
@@ -198,9 +215,17 @@ class Options:
         self.parser.set_defaults(**values)
 
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
-        """Parse the command line, or these words, and before it ``--config``.
+        """Parse the command line, and before it ``--config``.
 
-        An OpError if the config cannot be read, or has an option that there is not.
+        Parameters
+        ----------
+        words : sequence of str, optional
+            Instead of ``sys.argv[1:]``.
+
+        Raises
+        ------
+        OpError
+            The config cannot be read, or has an option that there is not.
         """
         words = list(sys.argv[1:] if words is None else words)
         config, _ = take_option("--config", words)
@@ -248,7 +273,14 @@ def run_arguments(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def schedule_of(args: argparse.Namespace, updates: int) -> Schedule:
-    """The schedule that the options of :meth:`Options.add_training` describe, for so many updates of an epoch."""
+    """The schedule that the options of :meth:`Options.add_training` describe.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+    updates : int
+        Updates of an epoch: see :func:`gluonops.train.updates_per_epoch`.
+    """
     total = args.epochs * updates
     options = {}
     if args.lr_schedule == "steps":
@@ -257,7 +289,15 @@ def schedule_of(args: argparse.Namespace, updates: int) -> Schedule:
 
 
 def check_input_sizes(size: int, multi_scale: Sequence[int] | None, multiple: int) -> None:
-    """An OpError for a ``--size``, or the two of ``--multi-scale``, that is no multiple of a cell of the net."""
+    """Raise an OpError for ``--size`` or ``--multi-scale`` that a net with cells of ``multiple`` pixels cannot take.
+
+    Parameters
+    ----------
+    size : int
+    multi_scale : sequence of int, optional
+        The smallest and the largest size.
+    multiple : int
+    """
     cells = f"a cell of the net has {multiple} pixels"
     if size % multiple:
         lower = size // multiple * multiple

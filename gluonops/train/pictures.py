@@ -46,10 +46,16 @@ def save_figure(figure: Figure, path: str | os.PathLike) -> None:
 
 def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Sequence[str],
                 scores: Sequence[str]) -> None:
-    """Losses on the left, scores on the right, by epoch; the learning rate below, in a PNG.
+    """Losses on the left, scores on the right, by epoch; the learning rate below. A panel without a curve is left out.
 
-    ``losses`` and ``scores`` name columns of a run's ``history``. A column without a number in any row, and a panel
-    without a curve, is left out.
+    Parameters
+    ----------
+    history : sequence of mapping
+        A run's.
+    path : str or os.PathLike
+        The PNG.
+    losses, scores : sequence of str
+        Names of columns. A column without a number in any row is left out.
     """
     names = {"losses": _with_numbers(history, losses), "scores": _with_numbers(history, scores),
              "rate": _with_numbers(history, ["learning_rate"])}
@@ -92,9 +98,15 @@ def _draw_panel(axes, history, names):
 
 
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
-    """A confusion matrix as a PNG: rows are true classes, columns are predicted ones; colours are shares of the row.
+    """A confusion matrix: rows are true classes, columns are predicted ones; colours are shares of the row.
 
-    ``matrix`` has counts, (classes, classes), such as :func:`gluonops.train.confusion_matrix` returns.
+    Parameters
+    ----------
+    matrix : numpy.ndarray
+        Counts, (classes, classes), such as :func:`gluonops.train.confusion_matrix` returns.
+    names : sequence of str
+    path : str or os.PathLike
+        The PNG.
     """
     side = min(16, 2.5 + 0.45 * len(names))
     figure = new_figure(side + 1, side)
@@ -153,10 +165,21 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
 
 def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple[int, int], device: mx.Context,
                     path: str | os.PathLike, count: int = 12) -> None:
-    """A page of images with detected boxes, and ground truth in dashes, as a PNG. Needs gluoncv.
+    """A page of images with detected boxes, and ground truth in dashes. Needs gluoncv.
 
-    ``detector`` is as in :func:`detections`, for images letterboxed to ``size``. The page has the first ``count``
-    images of a data set for detection.
+    Parameters
+    ----------
+    detector : callable
+        Images (1, 3, H, W) to ids, scores and boxes, as ``net.detector()`` returns them.
+    dataset : gluon.data.Dataset
+        For detection.
+    size : tuple of int
+        (width, height) that images are letterboxed to.
+    device : mxnet.Context
+    path : str or os.PathLike
+        The PNG.
+    count : int, default 12
+        Number of images, from the first one on.
     """
     count = min(count, len(dataset))
     columns = min(4, count)
@@ -207,8 +230,18 @@ def _separate_labels(axes):
 def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
     """Vectors (N, D) as points, a colour for each class; for D > 2 along the two directions of largest variance.
 
-    A PNG, whose axes have one scale, unless it would be three times as long as high. ``labels`` (N,) are numbers of
-    ``names``.
+    Both axes have one scale, unless the picture would be three times as long as high.
+
+    Parameters
+    ----------
+    vectors : numpy.ndarray
+        (N, D).
+    labels : numpy.ndarray
+        (N,).
+    names : sequence of str
+        Names of the classes.
+    path : str or os.PathLike
+        The PNG.
     """
     points, title, axis_names = _in_two_dimensions(vectors, labels)
     figure = new_figure(7.5, 7)
@@ -229,9 +262,14 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
 
 
 def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None:
-    """ROC curves of verification as a PNG, with the false positives on a logarithmic axis.
+    """ROC curves of verification, with the false positives on a logarithmic axis.
 
-    ``found``: name -> what :func:`gluonops.train.verification` returns.
+    Parameters
+    ----------
+    found : mapping of str to Verification
+        Name -> what :func:`gluonops.train.verification` returns.
+    path : str or os.PathLike
+        The PNG.
     """
     figure = new_figure(6, 5)
     axes = figure.subplots()

@@ -19,12 +19,11 @@ def set_seeds(seed: int) -> None:
 
 
 def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers | None = None) -> list:
-    """The batches of an epoch, in order: for each the indices for this worker, and the number of images of all workers.
+    """The batches of an epoch, in order.
 
-    Every worker draws the same order, which depends on seed and epoch only, and takes its part of each batch. The parts
-    never overlap, and together they are every image once. Images that are left over at the end make a smaller batch. If
-    that batch would leave a device without an image, they join the batch before. An OpError if a batch has fewer images
-    than there are devices.
+    Every worker draws the same order and takes its part of each batch. The parts never overlap, and together they are
+    every image once. Images that are left over at the end make a smaller batch. If that batch would leave a device
+    without an image, they join the batch before.
 
     Parameters
     ----------
@@ -34,8 +33,18 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
         Images of a batch on each worker.
     seed : int
     epoch : int
-        Number of the epoch, from 0.
+        Number of the epoch, from 0. The order depends on seed and epoch only.
     workers : Workers, optional
+
+    Returns
+    -------
+    list of (list of int, int)
+        For each batch the indices for this worker, and the number of images over all workers.
+
+    Raises
+    ------
+    OpError
+        A batch has fewer images than there are devices.
     """
     workers = workers or Workers()
     order = np.random.RandomState([seed, epoch]).permutation(images)
@@ -53,7 +62,12 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
 def updates_per_epoch(images: int, batch_size: int, workers: Workers | None = None, accumulate: int = 1) -> int:
     """Number of updates of the parameters in an epoch; schedules count updates.
 
-    The arguments are those of :func:`plan`. The gradients of ``accumulate`` batches are added up for one update.
+    Parameters
+    ----------
+    images, batch_size, workers
+        As in :func:`plan`.
+    accumulate : int, default 1
+        Batches whose gradients are added up for one update.
     """
     workers = workers or Workers()
     updates = math.ceil(len(plan(images, batch_size, 0, 0, workers)) / accumulate)

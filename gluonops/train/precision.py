@@ -34,9 +34,17 @@ BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
 
 
 def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
-    """An OpError for a dtype that MXNet 1.9.1 cannot train with on these devices.
+    """Raise an OpError for a dtype that MXNet 1.9.1 cannot train with on these devices.
 
-    These are float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
+    Parameters
+    ----------
+    dtype : {"float32", "bfloat16", "float16"}
+    devices : sequence of mxnet.Context
+
+    Raises
+    ------
+    OpError
+        float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
     """
     where = "train.check_dtype"
     if dtype not in DTYPES:
@@ -68,9 +76,16 @@ class MixedPrecision:
             scale_losses(trainer)
 
     def lower(self, block: gluon.HybridBlock) -> gluon.HybridBlock:
-        """The block in 16 bits; ``block`` itself for float32. The same one for the same block, until :meth:`reset`.
+        """The block in 16 bits. It has one input, and the parameters of ``block``, with known shapes.
 
-        It has one input, and the parameters of ``block``, with known shapes.
+        Parameters
+        ----------
+        block : gluon.HybridBlock
+
+        Returns
+        -------
+        gluon.HybridBlock
+            The same one for the same block, until :meth:`reset`. ``block`` itself for float32.
         """
         if self.dtype == "float32":
             return block

@@ -21,10 +21,22 @@ AUTO, NONE = "auto", "none"   # --pretrained takes them besides paths
 
 
 def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
-    """What ``--pretrained`` means for a net and a number of training images: ``auto``, ``none`` or a file.
+    """What ``--pretrained`` means for a net and a data set.
 
-    ``auto`` is the backbone in the package, ``none`` random weights. Without ``words`` it is ``auto`` for a small data
-    set, if the package has weights for this net, and else ``none``.
+    Parameters
+    ----------
+    words : str or None
+        ``auto``: the backbone in the package. ``none``: random weights. A file. None: ``auto`` for a small data set, if
+        the package has weights for this net, and else ``none``.
+    net : gluon.Block
+        A detector of :mod:`gluonops.models`, or a :class:`gluonops.models.Classifier`.
+    images : int
+        Number of training images.
+
+    Returns
+    -------
+    str
+        ``auto``, ``none`` or the file.
     """
     if words is not None:
         return words
@@ -32,7 +44,15 @@ def pretrained_source(words: str | None, net: gluon.Block, images: int) -> str:
 
 
 def describe_pretrained(source: str, kept: Sequence[str]) -> str:
-    """A sentence about a source that was loaded, and the classes whose rows of the output are kept."""
+    """A sentence about the weights that were loaded.
+
+    Parameters
+    ----------
+    source : str
+        Source of :func:`pretrained_source`.
+    kept : sequence of str
+        The classes whose rows of the output are kept.
+    """
     if source == AUTO:
         return "The net starts from the backbone in the package; --pretrained none starts from random weights."
     return f"{source} is loaded. The output is kept for {', '.join(kept) or 'no class'}."
@@ -40,11 +60,10 @@ def describe_pretrained(source: str, kept: Sequence[str]) -> str:
 
 def load_pretrained_classifier(net: gluon.Block, path: str | Path,
                                names: str | Path | Sequence[str] | None = None) -> list[str]:
-    """Load weights into a classifier of :func:`gluonops.models.classifier`; returns the classes whose rows are kept.
+    """Load weights into a classifier of :func:`gluonops.models.classifier`.
 
     The rows of the output layer whose class has the same name in the file are reused. The other rows, and an output of
-    another width, stay as they are. An OpError if the file cannot be read, or is of another net, or the names do not
-    fit it.
+    another width, stay as they are.
 
     Parameters
     ----------
@@ -55,6 +74,16 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
         the package.
     names : str or sequence of str, optional
         The names of the file's classes, or a file with one per line. A checkpoint has them itself.
+
+    Returns
+    -------
+    list of str
+        The classes whose rows were reused.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or is of another net; the names do not fit it.
     """
     where, path = "train.load_pretrained_classifier", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):
@@ -83,19 +112,31 @@ def load_pretrained_classifier(net: gluon.Block, path: str | Path,
 
 def load_pretrained_detector(net: gluon.Block, path: str | Path,
                              names: str | Path | Sequence[str] | None = None) -> list[str]:
-    """Load weights into a detector of :mod:`gluonops.models`; returns the classes whose rows are kept.
+    """Load weights into a detector of :mod:`gluonops.models`: ``yolov2``, ``tiny_yolov2`` or ``region_detector``.
 
-    The net is ``yolov2``, ``tiny_yolov2`` or ``region_detector``. The output keeps the rows of the classes that have
-    the same name in the file. If it has other classes than the net, the rest of the output starts anew. An OpError if
-    the file cannot be read, or is of another net, or the names are missing or do not fit it.
+    The output keeps the rows of the classes that have the same name in the file. If it has other classes than the net,
+    the rest of the output starts anew.
 
     Parameters
     ----------
-    net, names
-        As in :func:`load_pretrained_classifier`. First layers have no names.
+    net : gluonops.models.YOLOv2Base
+        Initialized, with known shapes.
     path : str or os.PathLike
         A ``.checkpoint``, a ``.params`` file of such a net, Darknet's ``.weights``, or the first layers of Darknet
         weights, ``.conv.N``. ``auto``: the backbone in the package.
+    names : str or sequence of str, optional
+        The names of the file's classes, or a file with one per line, such as Darknet's ``data/voc.names``. A
+        checkpoint has them itself, and first layers have none.
+
+    Returns
+    -------
+    list of str
+        The classes whose rows were kept.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or is of another net; the names are missing or do not fit it.
     """
     where, path = "train.load_pretrained_detector", pathlib.Path(path)
     if _is_package_backbone(net, path, names, where):

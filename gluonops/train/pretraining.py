@@ -34,8 +34,12 @@ NAME = "pretraining"
 class Cutouts(gluon.data.Dataset):
     """The objects of a data set for detection: (float32 (3, 64, 64), class), at another place in each epoch.
 
-    Difficult objects are left out. Where an object lies in its cut-out, and how large it is there, follows from the
-    seed.
+    Parameters
+    ----------
+    dataset : gluonops.data.DetectionDataset
+        Difficult objects are left out.
+    seed : int
+        Seed of where an object lies in its cut-out, and how large it is there.
     """
 
     def __init__(self, dataset: DetectionDataset, seed: int):
@@ -79,9 +83,7 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     """Train a backbone to classify the objects of a data set for detection.
 
     It is a run of its own: Ctrl-C saves ``out/pretraining.checkpoint`` with parameters, momentum and position, and
-    ``resume="auto"`` continues from it to the numbers of a run without a stop. Returns the share of the objects that
-    were classified correctly while the last epoch trained on them. An OpError if there is no object, or the checkpoint
-    is of another run.
+    ``resume="auto"`` continues from it to the numbers of a run without a stop.
 
     Parameters
     ----------
@@ -94,8 +96,23 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
         Passes over the objects.
     out : str or os.PathLike
         Folder for the checkpoint.
-    seed, threads, resume, save_every
-        As in :class:`Run`, :meth:`Run.batches` and :meth:`Run.resume`.
+    seed : int, default 0
+    threads : int, default 0
+        Threads that read images ahead.
+    resume : str or os.PathLike, optional
+        As in :meth:`Run.resume`.
+    save_every : int, default 0
+        As in :class:`Run`.
+
+    Returns
+    -------
+    float
+        Share of the objects that were classified correctly while the last epoch trained on them.
+
+    Raises
+    ------
+    OpError
+        There is no object, or the checkpoint is of another run.
     """
     cutouts = Cutouts(dataset, seed)
     if not len(cutouts):

@@ -44,9 +44,20 @@ def is_small(images: int) -> bool:
 
 
 def repeats(args: argparse.Namespace, images: int, workers: Workers | None = None) -> int:
-    """How often an epoch shows each image, at least once.
+    """How often an epoch shows each image.
 
-    ``args`` has ``epochs``, ``batch_size``, ``accumulate``, and ``repeat``: 0 for the rule of this module.
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With ``epochs``, ``batch_size``, ``accumulate``, and ``repeat``: 0 for the rule of this module.
+    images : int
+        Number of training images.
+    workers : Workers, optional
+
+    Returns
+    -------
+    int
+        At least 1.
     """
     if args.repeat:
         return args.repeat
@@ -58,7 +69,14 @@ def repeats(args: argparse.Namespace, images: int, workers: Workers | None = Non
 
 
 def passes_over_objects(objects: int, passes: int) -> int:
-    """How many passes :func:`pretrain_backbone` should make over the objects: ``passes``, and more over few."""
+    """How many passes :func:`gluonops.train.pretrain_backbone` should make over the objects.
+
+    Parameters
+    ----------
+    objects : int
+    passes : int
+        Passes of a large data set.
+    """
     return max(passes, math.ceil(LEAST_PRETRAINING / updates_per_epoch(max(1, objects), OBJECT_BATCH)))
 
 
@@ -76,8 +94,14 @@ def fit_batch_norm(net: gluon.Block, updates: int) -> None:
     """Lower the momentum of the running statistics of batch norms for a run of few updates.
 
     A batch norm begins with mean 0 and variance 1, and keeps ``momentum`` of them in each update. Darknet's is 0.99:
-    after 42 updates it has 66 % of them still, and the net that is validated is not the one that was trained. The net
-    is not hybridized yet, or is to be traced again.
+    after 42 updates it has 66 % of them still, and the net that is validated is not the one that was trained.
+
+    Parameters
+    ----------
+    net : gluon.Block
+        Not hybridized yet, or to be traced again.
+    updates : int
+        Updates of the run.
     """
     momentum = LEFT ** (2 / max(updates, 2))
     for block in _batch_norms(net):
@@ -101,9 +125,16 @@ def _batch_norms(net):
 
 
 def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task: str) -> str | None:
-    """A sentence about a run that is too short to train a ``task``, "detector" or "classifier", or None.
+    """A sentence about a run that is too short to train anything, or None.
 
-    A run that starts from trained weights needs a tenth of the updates.
+    Parameters
+    ----------
+    updates, epochs : int
+        Updates and epochs of the run.
+    is_pretrained : bool
+        Whether it starts from trained weights: then a tenth of the updates is enough.
+    task : {"detector", "classifier"}
+        What is trained.
     """
     enough = FEW_UPDATES[task] // 10 if is_pretrained else FEW_UPDATES[task]
     if updates >= enough:
@@ -116,16 +147,35 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
 
 
 def hint_for_detector(score: float, updates: int, is_pretrained: bool) -> str | None:
-    """What to do about a detector of this mAP that finds next to nothing, or None."""
+    """What to do about a detector that finds next to nothing, or None.
+
+    Parameters
+    ----------
+    score : float
+        Its mAP.
+    updates : int
+        Updates of its run.
+    is_pretrained : bool
+        Whether it started from trained weights.
+    """
     if score >= POOR_MAP:
         return None
     return f"Hint: an mAP below {POOR_MAP:g} means that the net has not learned. {_remedies(updates, is_pretrained)}"
 
 
 def hint_for_classifier(labels: np.ndarray, logits: np.ndarray, updates: int, is_pretrained: bool) -> str | None:
-    """What to do about a classifier that is no better than chance, of labels (N,) and logits (N, classes), or None.
+    """What to do about a classifier that is no better than chance, or None.
 
     Chance is to name the most frequent class always. It is chance up to two standard deviations above that.
+
+    Parameters
+    ----------
+    labels : numpy.ndarray
+        (N,)
+    logits : numpy.ndarray
+        (N, classes)
+    updates, is_pretrained
+        As in :func:`hint_for_detector`.
     """
     if logits.shape[1] < 2:
         return None

@@ -40,8 +40,12 @@ class EpochTable:
     def row(self, values: Mapping[str, object], seconds: float | None = None) -> str:
         """The text of an epoch, below the header if the columns are new.
 
-        ``values`` is a row of a run's history. With ``seconds``, which the epoch took, the text has these and the time
-        that the others will take.
+        Parameters
+        ----------
+        values : mapping
+            Row of a run's history.
+        seconds : float, optional
+            How long the epoch took. Then the row has this and the time that the others will take.
         """
         counted = f"{values['epoch']}/{self._epochs}"
         cells = {"epoch": counted.rjust(len(f"{self._epochs}/{self._epochs}"))}
@@ -99,7 +103,14 @@ def write_history(history: Sequence[Mapping[str, object]], path: str | os.PathLi
 class EventWriter:
     """Writes the rows of a run's history as scalars, in the folder that ``tensorboard --logdir`` takes.
 
-    An OpError if tensorboardX is not installed.
+    Parameters
+    ----------
+    folder : str or os.PathLike
+
+    Raises
+    ------
+    OpError
+        tensorboardX is not installed.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -123,7 +134,16 @@ class EventWriter:
 def write_results(results: Mapping[str, object], path: str | os.PathLike) -> None:
     """Write results as JSON, with the versions of the packages.
 
-    The ``options`` in them reproduce the run: ``--config results.json``.
+    Parameters
+    ----------
+    results : mapping
+        Its ``options`` reproduce the run: ``--config results.json``.
+    path : str or os.PathLike
+
+    Raises
+    ------
+    OpError
+        The file cannot be written.
     """
     versions = {"gluonops": __version__, "mxnet": mx.__version__, "numpy": np.__version__}
     text = json.dumps({**results, "versions": versions}, indent=2, default=_as_json) + "\n"

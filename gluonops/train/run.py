@@ -167,10 +167,22 @@ class Run:
     # Resuming and saving
 
     def resume(self, checkpoint: str | os.PathLike | None = "auto") -> bool:
-        """Resume from a checkpoint; returns whether there was one.
+        """Resume from a checkpoint.
 
-        ``auto`` is the last checkpoint in ``out``, if there is one; without a ``checkpoint`` nothing is resumed. An
-        OpError if the file is no checkpoint, or belongs to another net, to other options or to other training images.
+        Parameters
+        ----------
+        checkpoint : str or os.PathLike, optional
+            The file. ``auto``: the last one in ``out``, if there is one. None: nothing is resumed.
+
+        Returns
+        -------
+        bool
+            Whether there was a checkpoint.
+
+        Raises
+        ------
+        OpError
+            The file is no checkpoint, or belongs to another net, to other options or to other training images.
         """
         path = self.path if checkpoint == "auto" and self.path.exists() else checkpoint
         if path in (None, "auto"):

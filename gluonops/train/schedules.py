@@ -186,7 +186,22 @@ OF_CFG = {
 
 
 def darknet_schedule(cfg: str | os.PathLike) -> Schedule:
-    """The schedule that the ``[net]`` section of a Darknet cfg describes: Darknet's rate for each update."""
+    """The schedule that the ``[net]`` section of a Darknet cfg describes.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+
+    Returns
+    -------
+    Schedule
+        Gives the rate that Darknet uses for an update of the same number.
+
+    Raises
+    ------
+    OpError
+        The file cannot be read, or the policy is unknown.
+    """
     net, *_ = read_cfg(cfg)
     policy = net.text("policy", "constant", sorted([*SCHEDULES, "sigmoid"]))
     name = "sig" if policy == "sigmoid" else policy   # Darknet's word is the second

@@ -45,9 +45,16 @@ class Derived(gluon.data.Dataset):
 
 
 class ClassSubset(Derived):
-    """The images of some classes of a data set for classification, labelled by their place among them.
+    """The images of some classes, labelled by their place among them.
 
-    ``chosen``: which of the images of these classes to take, bool (N,); by default all.
+    Parameters
+    ----------
+    dataset : gluon.data.Dataset
+        For classification.
+    classes : sequence of str
+        Names of the classes.
+    chosen : numpy.ndarray, optional
+        Which of the images of these classes to take: bool (N,).
     """
 
     def __init__(self, dataset: gluon.data.Dataset, classes: Sequence[str], chosen: np.ndarray | None = None):
@@ -75,7 +82,16 @@ class ClassSubset(Derived):
 class DetectionSubset(Derived):
     """A data set for detection with the objects of some classes. An image without any of them is one of background.
 
-    ``classes`` are in the order of their class ids. An OpError if the data set has no such class.
+    Parameters
+    ----------
+    dataset : gluonops.data.DetectionDataset
+    classes : sequence of str
+        Names of the classes, in the order of their class ids.
+
+    Raises
+    ------
+    OpError
+        The data set has no such class.
     """
 
     def __init__(self, dataset: DetectionDataset, classes: Sequence[str]):
@@ -120,6 +136,10 @@ class Cached(Derived):
     """A data set's items, kept in memory after the first read; for items that are costly to make.
 
     Boxes and sizes are those of the items. So an item is made once, whatever is asked for first.
+
+    Parameters
+    ----------
+    dataset : gluonops.data.DetectionDataset
     """
 
     def __init__(self, dataset: DetectionDataset):
@@ -144,6 +164,12 @@ class Repeated(Derived):
     """A data set, several times over: an epoch of few images is over too soon to validate after each.
 
     In :class:`gluonops.data.Augmented` each of the times has random numbers of its own.
+
+    Parameters
+    ----------
+    dataset : gluon.data.Dataset
+    times : int
+        At least 1.
     """
 
     def __init__(self, dataset: gluon.data.Dataset, times: int):

@@ -35,9 +35,15 @@ OUTPUTS = {"detect": "found.png", "classify": "classes.png"}
 
 
 def how_to_run(command: str, prefix: str | os.PathLike, image: str | os.PathLike) -> str:
-    """A command, ``detect`` or ``classify``, and five lines of Python that run an exported net on a picture.
+    """A command and five lines of Python that run an exported net on a picture.
 
-    ``prefix`` is the path of the exported files, without ``-symbol.json``; ``image`` may be :func:`save_example`'s.
+    Parameters
+    ----------
+    command : {"detect", "classify"}
+    prefix : str or os.PathLike
+        Path of the exported files, without ``-symbol.json``.
+    image : str or os.PathLike
+        A picture: see :func:`save_example`.
     """
     prefix, image = os.fspath(prefix), os.fspath(image)
     quoted = {"prefix": json.dumps(prefix), "image": json.dumps(image)}
@@ -47,9 +53,18 @@ def how_to_run(command: str, prefix: str | os.PathLike, image: str | os.PathLike
 
 
 def save_example(image: np.ndarray | mx.nd.NDArray, folder: str | os.PathLike) -> pathlib.Path:
-    """Write an image as ``example.png`` in a folder, to try the net on it; returns the picture's path.
+    """Write an image as ``example.png``, to try the net on it.
 
-    ``image`` is uint8: (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey.
+    Parameters
+    ----------
+    image : numpy.ndarray or NDArray
+        uint8: (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey.
+    folder : str or os.PathLike
+
+    Returns
+    -------
+    pathlib.Path
+        Of the picture.
     """
     path = pathlib.Path(folder) / "example.png"
     pixels = image.asnumpy() if isinstance(image, mx.nd.NDArray) else np.asarray(image)

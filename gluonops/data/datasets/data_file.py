@@ -64,8 +64,16 @@ def is_data_file(path: str | os.PathLike) -> bool:
 def read_data_file(path: str | os.PathLike) -> DataFile:
     """Read a ``.data`` file, and the names of its classes.
 
-    An OpError if a file cannot be read, a line is no option, or there are fewer names than ``classes``. The message has
-    the file and the line.
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The file.
+
+    Raises
+    ------
+    OpError
+        A file cannot be read, a line is no option, or there are fewer names than ``classes``. The message has the file
+        and the line.
     """
     path = os.fspath(path)
     options = {}

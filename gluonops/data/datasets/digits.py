@@ -34,9 +34,14 @@ MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
 
 
 class Split(collections.namedtuple("Split", "images labels")):
-    """Images, float32 (N, 1, size, size) from 0 (background) to 1, with their labels, int32 (N,).
+    """Images with their labels. It can be unpacked: ``gluon.data.ArrayDataset(*split)``, ``mx.io.NDArrayIter(*split)``.
 
-    It can be unpacked: ``gluon.data.ArrayDataset(*split)``, ``mx.io.NDArrayIter(*split)``.
+    Parameters
+    ----------
+    images : numpy.ndarray
+        float32 from 0 (background) to 1, (N, 1, size, size).
+    labels : numpy.ndarray
+        int32, (N,).
     """
 
     __slots__ = ()
@@ -45,9 +50,6 @@ class Split(collections.namedtuple("Split", "images labels")):
 def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
            classes: Sequence[int] | None = None) -> tuple[Split, Split]:
     """Handwritten digits, as training images and held-out images.
-
-    An OpError if a file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not
-    installed.
 
     Parameters
     ----------
@@ -63,6 +65,16 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     classes : sequence of int, optional
         Keep these digits only. The position of a digit in this sequence is its label: with ``classes=(5, 6)`` a six
         has label 1. ``classes`` does not change which images are held out.
+
+    Returns
+    -------
+    tuple of Split
+        Training images, and held-out images.
+
+    Raises
+    ------
+    OpError
+        A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
     size = Attr("size", Int(1), 28).parse(WHERE, size)
     seed = Attr("seed", Int(0), 0).parse(WHERE, seed)

@@ -59,10 +59,23 @@ class Crop(Augment):
 
     def mosaic_of(self, items: Sequence[tuple[np.ndarray, np.ndarray]], size: Size,
                   rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """A picture of four images that meet in a random point: as :meth:`Augment.__call__`, of four (image, boxes).
+        """A picture of four images that meet in a random point.
 
         Each image is augmented as by itself. The picture shows a corner of it. An image with a border of plain colour
         is moved as far as its border is wide, so that the picture shows as little of it as possible.
+
+        Parameters
+        ----------
+        items : sequence of tuple
+            Four images with their boxes, as this class takes them.
+        size : tuple of int
+            (width, height) of the canvas.
+        rng : numpy.random.RandomState
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+            The image, float32 (channels, height, width) from 0 to 1, and its boxes in pixels.
         """
         cut = [int(rng.uniform(*CUTS) * side) for side in size]
         picture = np.empty((items[0][0].shape[2], size[1], size[0]), "float32")

@@ -24,9 +24,7 @@ GREY = np.float32(0.5)
 
 
 def resize(image: Image, width: int, height: int) -> Image:
-    """Resize as Darknet's ``resize_image`` does, to float32, (channels, height, width), of the kind of ``image``.
-
-    An OpError if the image has not three dimensions, or no pixel, or another type; or a size is below 1.
+    """Resize as Darknet's ``resize_image`` does.
 
     Parameters
     ----------
@@ -34,6 +32,16 @@ def resize(image: Image, width: int, height: int) -> Image:
         (H, W, channels): uint8, which is divided by 255, or floats, which are taken as they are. Darknet's are RGB.
     width, height : int
         Width and height of the result, at least 1.
+
+    Returns
+    -------
+    numpy.ndarray or NDArray
+        float32, (channels, height, width); of the kind of `image`.
+
+    Raises
+    ------
+    OpError
+        The image has not three dimensions, or no pixel, or another type; or a size is below 1.
     """
     pixels = _pixels("data.resize", image)
     return _like(image, _resized(pixels, *_checked("data.resize", width, height)))
@@ -42,8 +50,20 @@ def resize(image: Image, width: int, height: int) -> Image:
 def letterbox(image: Image, width: int, height: int) -> Image:
     """Fit an image into a field of grey as Darknet's ``letterbox_image`` does, keeping its proportions.
 
-    The arguments and the result are those of :func:`gluonops.data.resize`. An OpError also for an image so narrow that
-    its shorter side would have no pixel.
+    Parameters
+    ----------
+    image, width, height
+        As in :func:`gluonops.data.resize`.
+
+    Returns
+    -------
+    numpy.ndarray or NDArray
+        float32, (channels, height, width); of the kind of `image`.
+
+    Raises
+    ------
+    OpError
+        As ``resize``; or the image is so narrow that its shorter side would have no pixel.
     """
     pixels = _pixels("data.letterbox", image)
     width, height = _checked("data.letterbox", width, height)
@@ -55,9 +75,7 @@ def letterbox(image: Image, width: int, height: int) -> Image:
 
 
 def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
-    """Where boxes of an image lie in its letterbox: float32, of the shape of ``boxes``, in pixels of the letterbox.
-
-    An OpError if ``boxes`` has not four columns, or the image does not fit.
+    """Where boxes of an image lie in its letterbox.
 
     Parameters
     ----------
@@ -65,6 +83,16 @@ def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tup
         (..., 4 or more): left, top, right, bottom in pixels of the image; further columns are kept. Rows of -1 stay.
     image_size, size : tuple of int
         (width, height) of the image and of the letterbox.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32, shape of `boxes`: pixels of the letterbox.
+
+    Raises
+    ------
+    OpError
+        ``boxes`` has not four columns, or the image does not fit.
     """
     scale, offset = _placement(image_size, size)
     return _moved("data.letterbox_boxes", boxes, lambda corners: corners * scale + offset)
@@ -73,7 +101,23 @@ def letterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tup
 def unletterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
     """Where boxes of a letterbox lie in its image: Darknet's ``correct_region_boxes``, in pixels.
 
-    The inverse of :func:`letterbox_boxes`, of boxes as ``net.detect`` returns them. A box may reach beyond the image.
+    Parameters
+    ----------
+    boxes : array_like or NDArray
+        (..., 4 or more): left, top, right, bottom in pixels of the letterbox, as ``net.detect`` returns them; further
+        columns are kept. Rows of -1 stay.
+    image_size, size : tuple of int
+        (width, height) of the image and of the letterbox.
+
+    Returns
+    -------
+    numpy.ndarray
+        float32, shape of `boxes`: pixels of the image. A box may reach beyond it.
+
+    Raises
+    ------
+    OpError
+        ``boxes`` has not four columns, or the image does not fit.
     """
     scale, offset = _placement(image_size, size)
     return _moved("data.unletterbox_boxes", boxes, lambda corners: (corners - offset) / scale)
@@ -90,13 +134,25 @@ class _ToSize:
 
 
 class Resize(_ToSize):
-    """:func:`gluonops.data.resize` to a width and a height as a transform, for ``dataset.transform_first``."""
+    """:func:`gluonops.data.resize` as a transform, for ``dataset.transform_first``.
+
+    Parameters
+    ----------
+    width, height : int
+        Width and height of the result.
+    """
 
     _fit = staticmethod(resize)
 
 
 class Letterbox(_ToSize):
-    """:func:`gluonops.data.letterbox` to a width and a height as a transform, for ``dataset.transform_first``."""
+    """:func:`gluonops.data.letterbox` as a transform, for ``dataset.transform_first``.
+
+    Parameters
+    ----------
+    width, height : int
+        Width and height of the result.
+    """
 
     _fit = staticmethod(letterbox)
 

@@ -38,9 +38,16 @@ ROW_BLOCK = 8   # the rows of ground truth per image are padded to a multiple of
 
 
 class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
-    """An index into a data set with the epoch, from 0, and the input size. :class:`Batches` yields such keys.
+    """An index with its epoch and input size. :class:`Batches` yields such keys.
 
-    The size is a number or (width, height), or None: the size of the data set.
+    Parameters
+    ----------
+    index : int
+        Index into the data set.
+    epoch : int
+        The epoch, from 0.
+    size : int, tuple of int or None
+        Input size, or (width, height). None: the size of the data set.
     """
 
     __slots__ = ()
@@ -101,11 +108,18 @@ class Augmented(gluon.data.Dataset):
 
 
 class Letterboxed(gluon.data.Dataset):
-    """A data set with letterboxed images, for validation and detection. The arguments are as in :class:`Augmented`.
+    """A data set with letterboxed images, for validation and detection.
 
     For detection an item is (image, ground truth, label, size). The first two are as in :class:`Augmented`. The label
     is unchanged, in pixels of the original image. The size is the (width, height) of the original image:
     :func:`gluonops.data.unletterbox_boxes` needs it. For classification an item is (image, class id).
+
+    Parameters
+    ----------
+    dataset : gluon.data.Dataset
+        A data set of :func:`gluonops.data.detection`, :func:`gluonops.data.classification` or gluoncv.
+    size : int or tuple of int
+        Input size, or (width, height), in pixels.
     """
 
     _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
@@ -174,7 +188,15 @@ class Batches:
             yield [SampleKey(int(index), epoch, size) for index in batch]
 
     def size(self, number: int, epoch: int | None = None) -> Size | None:
-        """The input size of a batch, by its number in this epoch or another; None for the size of the data set."""
+        """The input size of a batch, or None for the size of the data set.
+
+        Parameters
+        ----------
+        number : int
+            Number of the batch in its epoch.
+        epoch : int, optional
+            The epoch. The default is the current epoch.
+        """
         if self._sizes is None:
             return None
         if epoch is None:
@@ -210,9 +232,17 @@ def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
 
 
 def detection_batch(items: Sequence[tuple]) -> tuple:
-    """The ``batchify_fn`` of a DataLoader for :class:`Augmented`, for items of one size.
+    """The ``batchify_fn`` of a DataLoader for :class:`Augmented`.
 
-    Returns images (B, 3, H, W), and ground truths (B, T, 5) padded with 0. T is a multiple of 8.
+    Parameters
+    ----------
+    items : sequence of tuple
+        Items of one size.
+
+    Returns
+    -------
+    tuple of NDArray
+        Images (B, 3, H, W), and ground truths (B, T, 5) padded with 0. T is a multiple of 8.
     """
     images, ground_truths = zip(*items)
     return mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0))
@@ -221,8 +251,16 @@ def detection_batch(items: Sequence[tuple]) -> tuple:
 def validation_batch(items: Sequence[tuple]) -> tuple:
     """The ``batchify_fn`` of a DataLoader for :class:`Letterboxed`.
 
-    Returns images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1, as
-    gluoncv's metrics expect; (width, height) of the original images, int32 (B, 2).
+    Parameters
+    ----------
+    items : sequence of tuple
+        Items of one data set.
+
+    Returns
+    -------
+    tuple of NDArray
+        Images (B, 3, H, W); ground truths (B, T, 5) padded with 0; the original labels (B, T, 6) padded with -1, as
+        gluoncv's metrics expect; (width, height) of the original images, int32 (B, 2).
     """
     images, ground_truths, labels, shapes = zip(*items)
     return (mx.nd.array(np.stack(images)), mx.nd.array(_padded(ground_truths, 0)), mx.nd.array(_padded(labels, -1)),
