@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -26,20 +27,13 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
             found[node, 0] = shapes.get(node.name)
             continue
         rule = _known(node)
-        call = Call(node, found)
-        try:
-            outputs = rule(call)
-            outputs = outputs if isinstance(outputs, list) else [outputs]
-            if any(not isinstance(size, int) or size < 0 for shape in outputs for size in shape):
-                raise ValueError(f"it would make {outputs}")
-        except Misfit:
-            raise
-        except OpError as error:
-            raise Misfit(f"{node.name!r}: {error.what}") from error
-        except Exception as error:   # of an attribute that is none of the operator's, whatever it is
-            if None not in call.shapes:
-                raise Misfit(f"{node.name!r} ({node.op}) does not take {call.shapes}: {error}") from error
-            outputs = [None]
+        call, outputs = Call(node, found), [None]
+        with _explained(node, call.shapes):
+            made = rule(call)
+            made = made if isinstance(made, list) else [made]
+            if any(not isinstance(size, int) or size < 0 for shape in made for size in shape):
+                raise ValueError(f"it would make {made}")
+            outputs = made
         found.update({(node, index): shape for index, shape in enumerate(outputs)})
     for node in reversed(graph.nodes()):   # the first state of a recurrent cell has the rows of a dense layer's output
         rows = found[node, 0] if node.op == "FullyConnected" else None
@@ -63,17 +57,25 @@ def infer_types(graph: Graph, types: dict[str, np.dtype],
             continue
         read = [found.get(entry, found[entry[0], 0]) for entry in node.inputs]
         _known(node)
-        try:
+        with _explained(node, read):
             returned = _types_of(node, read)
-        except Misfit:
-            raise
-        except OpError as error:
-            raise Misfit(f"{node.name!r}: {error.what}") from error
-        except Exception as error:   # as above
-            raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
         returned = returned if isinstance(returned, list) else [returned] * max(counts[node], 1)
         found.update({(node, index): dtype for index, dtype in enumerate(returned)})
     return found
+
+
+@contextlib.contextmanager
+def _explained(node: Node, read: list) -> Iterator[None]:
+    """Make a Misfit of what a rule raises, unless it is because something of what the node reads is not known."""
+    try:
+        yield
+    except Misfit:
+        raise
+    except OpError as error:
+        raise Misfit(f"{node.name!r}: {error.what}") from error
+    except Exception as error:   # of an attribute that is none of the operator's, whatever it is
+        if all(one is not None for one in read):   # a dtype equals None
+            raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
 
 
 def _known(node: Node) -> Rule:

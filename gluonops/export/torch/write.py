@@ -129,7 +129,8 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     if missing:
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
                       stacklevel=3)
-        outputs = _output_shapes(model, compared)
+        shape = Sizes(model.graph, compared, model.parameters, "float32", False, WHERE).shape
+        outputs = [shape[head] for head in model.graph.heads]
         if "torch" not in missing:
             check_shapes(folder, compared, outputs)
         test = _test_alone(model, compared, outputs)
@@ -141,11 +142,6 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     (folder / "test_net.py").write_text(test, encoding="utf-8")
     (folder / "net.py").write_text(plain(source), encoding="utf-8")
     return [*paths, folder / "test_net.py"]
-
-
-def _output_shapes(model: ExportedModel, inputs: Shapes) -> list[tuple[int, ...]]:
-    shape = Sizes(model.graph, inputs, model.parameters, "float32", False, WHERE).shape
-    return [shape[head] for head in model.graph.heads]
 
 
 def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, ...]]) -> str:
