@@ -16,8 +16,8 @@ from ..data.base import class_words
 from ..train.images import detection_split
 
 
-def run(args: argparse.Namespace) -> int:
-    """Compute the anchors, print them, and plot them into ``args.output``. Return the exit code."""
+def run(args: argparse.Namespace) -> None:
+    """Compute the anchors, print them, and plot them into ``args.output``."""
     if args.output:
         files.check_target("anchors", args.output)
     classes = class_words(args.classes, "anchors") if args.classes else None
@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"# mean IoU {iou:.4f} over {len(sizes)} boxes, input {args.input}, stride {args.stride}")
     if args.output:
         plot(sizes, anchors, iou, args.output)
-    return 0
 
 
 def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:

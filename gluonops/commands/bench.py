@@ -25,7 +25,7 @@ TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}   # the largest
 SAMPLES = 15
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Measure, print, and write; an OpError if a result is wrong."""
     if args.output:
         files.check_target("bench", args.output)
@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         raise OpError("bench", "; ".join(f"{record['op']} is wrong here: {record['wrong']}" for record in wrong),
                       "Report it with what `gluonops doctor` prints")
-    return 0
 
 
 def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict:

@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code = args.run(args)
         sys.stdout.flush()
-        return code
+        return code or 0
     except BrokenPipeError:   # the reader has exited, as in `gluonops ops | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -171,8 +171,8 @@ def _check_bench(args: argparse.Namespace) -> None:
         args.parser.error("--shape goes with a single --op")
 
 
-def _run(args: argparse.Namespace) -> int:
-    """Check the arguments, then import the package and run the command."""
+def _run(args: argparse.Namespace) -> int | None:
+    """Check the arguments, then import the package and run the command. Only one that finds a fault returns a code."""
     if hasattr(args, "check"):
         args.check(args)
     return importlib.import_module(f"gluonops.commands.{args.module}").run(args)

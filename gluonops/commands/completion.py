@@ -19,8 +19,8 @@ _gluonops() {{
 complete -o default -F _gluonops gluonops"""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print the script for ``args.whole``, the parser of all commands. Return the exit code."""
+def run(args: argparse.Namespace) -> None:
+    """Print the script for ``args.whole``, the parser of all commands."""
     words = {name: sorted([*command._option_string_actions, *_options_of_scripts(name)])
              for name, command in args.whole._subparsers._group_actions[0].choices.items()}
     if args.json:
@@ -28,7 +28,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         cases = "\n".join(f'        {name}) words="{" ".join(options)}";;' for name, options in words.items())
         print(SHELL.format(cases=cases, commands=" ".join(words)))
-    return 0
 
 
 def _options_of_scripts(command):

@@ -14,11 +14,8 @@ from ..data.base import class_names
 from .net_arguments import DETECTION
 
 
-def run(args: argparse.Namespace) -> int:
-    """Load ``args.cfg`` and ``args.weights``, and write ``args.prefix``-symbol.json and -0000.params.
-
-    Return the exit code.
-    """
+def run(args: argparse.Namespace) -> None:
+    """Load ``args.cfg`` and ``args.weights``, and write ``args.prefix``-symbol.json and -0000.params."""
     net = darknet.load(args.cfg, args.weights, progress=layers)
     shape = 1, *net.input_shape
     if args.resize:
@@ -35,7 +32,6 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"symbol": symbol, "params": params, "input": "data", "shape": shape, "outputs": outputs}))
     else:
         print(f"{symbol}\n{params}\ninput data {shape}, RGB from 0 to 1")
-    return 0
 
 
 def _names(path: str, net: HybridBlock) -> tuple[str, ...]:

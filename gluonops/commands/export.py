@@ -18,8 +18,8 @@ from ..export.files import shapes_of_inputs
 from .net_arguments import QUANTIZE_OPTIONS
 
 
-def run(args: argparse.Namespace) -> int:
-    """Write the files. Print their paths, what the comparison shows, and warnings as notes. Return the exit code."""
+def run(args: argparse.Namespace) -> None:
+    """Write the files. Print their paths, what the comparison shows, and warnings as notes."""
     for path in (args.target, args.onnx, args.torch):
         if path is not None:
             make_folder("export", path)
@@ -31,12 +31,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"written": written, "notes": notes, **_plain(result), "differences": [
             {"file": name, **difference._asdict()} for name, difference in differences]}, indent=2))
-        return 0
-    if result is not None:
-        print(result)
+        return
     found = [f"{name}, {difference}" for name, difference in differences]
-    print("\n".join([*written, *found, *(f"note: {note}" for note in notes)]))
-    return 0
+    lines = [*written, *found, *(f"note: {note}" for note in notes)]
+    print("\n".join(lines if result is None else [str(result), *lines]))
 
 
 def _write(args):

@@ -12,18 +12,18 @@ from ..export.parameters import listed
 
 def run(args: argparse.Namespace) -> int:
     """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""
+    found = []
     if args.action == "convert":
         make_folder("files", args.target)
         written = files.convert(args.path, args.target, args.epoch)
         print(json.dumps({"written": written}) if args.json else written)
-        return 0
-    if args.action == "check":
+    elif args.action == "check":
         found = files.check(args.path, args.epoch)
         print(json.dumps({"problems": found}, indent=2) if args.json else "\n".join(found) or "nothing is wrong")
-        return 1 if found else 0
-    content = files.describe(args.path, args.epoch)
-    print(json.dumps(content, indent=2) if args.json else "\n".join(_lines(content)))
-    return 0
+    else:
+        content = files.describe(args.path, args.epoch)
+        print(json.dumps(content, indent=2) if args.json else "\n".join(_lines(content)))
+    return 1 if found else 0
 
 
 def _lines(content: dict[str, Any]) -> list[str]:

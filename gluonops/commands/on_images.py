@@ -28,8 +28,8 @@ class Task(NamedTuple):
     lines: Callable[[str, Sequence[Any]], Iterator[str]]   # of what is found, for a terminal
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the net on the images. Return the exit code."""
+def run(args: argparse.Namespace) -> None:
+    """Run the net on the images."""
     where, task = args.command, TASKS[args.command]
     net, images = _load_net(args, where, task.net)
     paths = _output_paths(args.output, images, where)
@@ -43,12 +43,11 @@ def run(args: argparse.Namespace) -> int:
     _write(where, pictures, args.json, text)
     if args.json == "-":
         print(text)
-        return 0
+        return
     for image, results in found.items():
         print("\n".join(task.lines(image, results)))
     if args.output:
         print(f"drawn into {args.output}")
-    return 0
 
 
 def _detections(image: str, detections: Sequence[export.Detection]) -> Iterator[str]:

@@ -16,8 +16,8 @@ SCRIPTS = {"detection": "finetune_detector", "classification": "finetune_classif
 TASKS = {"detect": "detection", "classify": "classification"}
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the script. It ends the process itself if something is wrong. Return the exit code."""
+def run(args: argparse.Namespace) -> None:
+    """Run the script. It ends the process itself if something is wrong."""
     script, words = (_training if args.command == "train" else _validation)(args)
     if args.help:
         if not args.rest and not getattr(args, "task", None):
@@ -28,7 +28,6 @@ def run(args: argparse.Namespace) -> int:
         words.append("--debug")
     sys.argv = [shlex.join([*program(), args.command]), *words]
     runpy.run_module(f"gluonops.examples.{script}", run_name="__main__")
-    return 0
 
 
 def _training(args: argparse.Namespace) -> tuple[str, list[str]]:

@@ -22,11 +22,10 @@ HEADINGS = {"layer": "Layer", "backends": "Backends", "dtypes": "Types", "attrib
             "gradient": "Gradient", "export": "Export"}
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print all operators, or the one that ``args.name`` names. Return the exit code."""
+def run(args: argparse.Namespace) -> None:
+    """Print all operators, or the one that ``args.name`` names."""
     names = [registry.get(args.name).op.name] if args.name else None
     print(json.dumps(rows(names), indent=2) if args.json else terminal(shutil.get_terminal_size().columns, names))
-    return 0
 
 
 def rows(names: list[str] | None = None) -> list[dict]:

@@ -105,9 +105,8 @@ class Op:
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
-        # Functions from a dict to a tuple: the values of all attributes, and of all inputs.
-        object.__setattr__(self, "attributes_of", _getter(names))
-        object.__setattr__(self, "inputs_of", _getter([arg.name for arg in self.inputs]))
+        # A function from the arguments of a call to their values: the node's name, all inputs, and all attributes.
+        object.__setattr__(self, "given_in", operator.itemgetter("name", *(arg.name for arg in self.inputs), *names))
         object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
@@ -312,17 +311,8 @@ class Op:
         """:meth:`infer_type` from the dtypes of the inputs, None if unknown."""
         return self.infer_type(attrs, {arg.name: dtype for arg, dtype in zip(self.inputs, known)})
 
-    def validate(self, attrs: tuple, shapes: tuple, dtypes: tuple) -> dict[str, tuple]:
-        """The shape of every tensor. An OpError if the inputs, in order, are not valid."""
-        inferred = self.shapes_of(attrs, shapes)
-        self.dtypes_of(attrs, dtypes)
+    def validate(self, attrs: tuple, arrays: Sequence[typing.Any]) -> dict[str, tuple]:
+        """The shape of every tensor. An OpError if the inputs, arrays in order, are not valid."""
+        inferred = self.shapes_of(attrs, tuple(array.shape for array in arrays))
+        self.dtypes_of(attrs, tuple(array.dtype for array in arrays))
         return inferred
-
-
-def _getter(names: Sequence[str]) -> typing.Callable[[dict], tuple]:
-    """A function from a dict to a tuple of its values under these names."""
-    if not names:
-        return lambda values: ()
-    if len(names) == 1:
-        return lambda values, name=names[0]: (values[name],)
-    return operator.itemgetter(*names)

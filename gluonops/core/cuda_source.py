@@ -67,12 +67,9 @@ def excerpts(files: dict[str, str], message: str, around: int = 2) -> str:
     shown = []
     for file, text in files.items():
         named = {int(number) for number in re.findall(rf"{re.escape(file)}\((\d+)\)", message)}
-        lines = []
-        for number, line in enumerate(text.splitlines(), 1):
-            is_near = any(abs(number - other) <= around for other in named)
-            if is_near:
-                mark = ">" if number in named else " "
-                lines.append(f"{mark}{number:5d}  {line}")
+        near = {other for number in named for other in range(number - around, number + around + 1)}
+        lines = [f"{'>' if number in named else ' '}{number:5d}  {line}"
+                 for number, line in enumerate(text.splitlines(), 1) if number in near]
         if lines:
             shown += [f"{file}:", *lines]
     return "\n".join([*shown, ""])

@@ -21,7 +21,8 @@ def call(op: Op, arguments: dict) -> Array | tuple:
     ``arguments`` has a value for each input and attribute of the contract, and ``name``. Others are ignored. The result
     is that of :func:`emit`.
     """
-    values = op.attributes_of(arguments)
+    given, first = op.given_in(arguments), 1 + len(op.inputs)
+    values = given[first:]
     item_types = ()
     if op.takes_tuples:
         values = without_mxnet(values)
@@ -30,7 +31,7 @@ def call(op: Op, arguments: dict) -> Array | tuple:
         emitter = _emitter(op, requested(), item_types, *values)
     except TypeError:   # a list or an array has no hash
         emitter = _emitter(op, requested(), (), *_parsed(op, values))
-    return emitter.emit(op.inputs_of(arguments), arguments["name"])
+    return emitter.emit(given[1:first], given[0])
 
 
 def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
@@ -81,7 +82,7 @@ class _Emitter:
             if type(value) is not NDArray and is_symbolic(self._op.error, self._names, inputs):
                 return self._emit_symbol(inputs, name)
         if self._op.restricts_values and labels.checking():
-            self._validate(inputs)
+            self._op.validate(self._attrs, inputs)
             labels.check(self._op, self._attrs, dict(zip(self._names, inputs)))
         return self._run_build(inputs) if self._library_call is None else self._run_library(inputs)
 
@@ -94,16 +95,11 @@ class _Emitter:
 
     def _run_build(self, inputs: tuple) -> NDArray | tuple:
         """Run the CustomOp, or MXNet's own operators."""
-        shapes = self._validate(inputs)
+        shapes = self._op.validate(self._attrs, inputs)
         build = self._build
         if build is nodes.builtin_node and any(0 in shape for shape in shapes.values()):
             build = nodes.custom_node   # MXNet's own operators fail on tensors without elements, or end the process
         return build(self._op, mx.nd, self._attrs, inputs, {})
-
-    def _validate(self, inputs: tuple) -> dict[str, tuple]:
-        """The shape of every tensor. An OpError if the inputs are not valid."""
-        return self._op.validate(self._attrs, tuple(array.shape for array in inputs),
-                                 tuple(array.dtype for array in inputs))
 
     def _emit_symbol(self, inputs: tuple, name: str | None) -> mx.sym.Symbol | tuple:
         note_in_traced_block()

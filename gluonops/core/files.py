@@ -10,7 +10,8 @@ import secrets
 import shutil
 import socket
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from .errors import OpError
 
@@ -47,19 +48,22 @@ def check_regular(path: str | os.PathLike) -> None:
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 
 
-def read_lines(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> list[str]:
-    """The lines of a text file in UTF-8, without their ends. A byte order mark is left out.
-
-    An OpError with the remedy if the file, which is ``what``, cannot be read, is not a regular one or is not text.
-    """
+@contextlib.contextmanager
+def opened(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> Iterator[BinaryIO]:
+    """A file to read bytes from, which is ``what``. An OpError with the remedy if it cannot be read, or is no file."""
     try:
         check_regular(path)
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read().splitlines()
+        with open(path, "rb") as file:
+            yield file
     except (OSError, UnicodeDecodeError) as error:
         reason = "it is not a text file" if isinstance(error, UnicodeDecodeError) else error.strerror
-        name = f"{what} {os.fspath(path)}".lstrip()
-        raise OpError(where, f"{name} cannot be read: {reason}", remedy) from error
+        raise OpError(where, f"{what} {os.fspath(path)} cannot be read: {reason}".lstrip(), remedy) from error
+
+
+def read_lines(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> list[str]:
+    """The lines of a text file in UTF-8, without their ends and a byte order mark. Otherwise as :func:`opened`."""
+    with opened(where, path, remedy, what) as file:
+        return file.read().decode("utf-8-sig").splitlines()
 
 
 def make_folder(where: str, path: str) -> None:

@@ -140,10 +140,7 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
     with scope:
         if space is mx.sym:
             inputs = pins.pinned(op, attrs, inputs)
-        if is_widened:
-            outputs = _widened(op, space, attrs, inputs)
-        else:
-            outputs = _as_tuple(registry.get(op.name).reference.forward(space, attrs, *inputs))
+        outputs = _of_reference(op, space, attrs, inputs, is_widened)
     if space is mx.nd:   # the reference may have returned an input itself
         outputs = [mx.nd.identity(value) if any(value is given for given in inputs) else value for value in outputs]
     else:
@@ -151,16 +148,30 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
     return _returned(op, attrs, outputs)
 
 
-def _named_outputs(op: Op, attrs: tuple, outputs: tuple, name: str) -> list[mx.sym.Symbol]:
+def _of_reference(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array], is_widened: bool) -> Sequence[Array]:
+    """The outputs of the reference, which computes in float32 if ``is_widened``: for float16 data.
+
+    A graph of unknown types computes in float16 instead: MXNet has no operator that casts to the type of another
+    tensor.
+    """
+    def cast(declared: tuple, values: Sequence[Array], dtype: str) -> Sequence[Array]:
+        """The values, those with the data's type in another type."""
+        if not is_widened:
+            return values
+        variables = op.type_vars(attrs)
+        return [space.cast(value, dtype=dtype) if variables[item.name] == "T" else value
+                for item, value in zip(declared, values)]
+
+    result = registry.get(op.name).reference.forward(space, attrs, *cast(op.inputs, inputs, "float32"))
+    return cast(op.outputs, result if isinstance(result, tuple) else (result,), "float16")
+
+
+def _named_outputs(op: Op, attrs: tuple, outputs: Sequence[Array], name: str) -> list[mx.sym.Symbol]:
     """The outputs behind identities that have their names; the first one has the node's."""
     values = ", ".join(f"{key}={value}" for key, value in op.strings(attrs).items())
     names = [name, *(f"{name}_{out.name}" for out in op.outputs[1:op.number_returned(attrs)])]
     with _inserted("name", __gluonops_layer__=name, __gluonops_operator__=f"{op.name} {values}"):
         return [mx.sym.identity(value, name=own) for value, own in zip(outputs, names)]
-
-
-def _as_tuple(result: Array | tuple) -> tuple:
-    return result if isinstance(result, tuple) else (result,)
 
 
 def known_dtype(value: Array) -> str | None:
@@ -174,23 +185,6 @@ def known_dtype(value: Array) -> str | None:
     if not outputs or outputs[0] is None:
         return None
     return np.dtype(outputs[0]).name
-
-
-def _widened(op: Op, space: ModuleType, attrs: tuple, inputs: list[Array]) -> tuple:
-    """The outputs of the reference for float16 data, computed in float32.
-
-    A graph of unknown types computes in float16 instead: MXNet has no operator that casts to the type of another
-    tensor.
-    """
-    variables = op.type_vars(attrs)
-
-    def cast(declared: tuple, values: Iterable[Array], dtype: str) -> list[Array]:
-        """The values, those with the data's type in another type."""
-        return [space.cast(value, dtype=dtype) if variables[item.name] == "T" else value
-                for item, value in zip(declared, values)]
-
-    result = registry.get(op.name).reference.forward(space, attrs, *cast(op.inputs, inputs, "float32"))
-    return tuple(cast(op.outputs, _as_tuple(result), "float16"))
 
 
 def _returned(op: Op, attrs: tuple, outputs: Array | Sequence[Array]) -> Array | tuple:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
 import numpy as np
 
 from .errors import OpError
-from .files import check_name, check_regular
+from .files import check_name, opened
 
 if TYPE_CHECKING:
     import mxnet as mx
@@ -101,11 +101,8 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
     """
     check_name(where, path)
     try:
-        check_regular(path)
-        with open(path, "rb") as file:
+        with opened(where, path, remedy) as file:
             found, sparse = _entries(_Reader(file))
-    except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}", remedy) from error
     except _Damaged as error:
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
     if sparse:

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from .errors import OpError
-from .files import check_name, check_regular, read_lines
+from .files import check_name, opened, read_lines
 
 MAGIC = 0xced7230a
 FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
@@ -89,12 +89,7 @@ def content(file: BinaryIO, places: list[tuple[int, int]]) -> bytes:
 def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
     """The records of a file, one after the other. An OpError, with the place, where the file is damaged."""
     check_name(where, path)
-    try:
-        check_regular(path)
-        file = open(path, "rb")
-    except OSError as error:
-        raise OpError(where, f"{path} cannot be read: {error.strerror}", "Pass a file of records") from error
-    with file:
+    with opened(where, path, "Pass a file of records") as file:
         offset = 0
         while offset < os.fstat(file.fileno()).st_size:
             places = parts(where, path, file, offset)

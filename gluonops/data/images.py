@@ -10,12 +10,12 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ..core import files
 from ..core.errors import OpError
-from ..core.files import check_regular
 from ..core.optional import require
 from ..core.progress import over
 from .limits import check_size
@@ -28,6 +28,7 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 FORMATS = ("JPEG", "PNG", "BMP")   # Pillow's names of them
 ROWS = 128   # that are converted at once
 PROGRESS_FROM = 1000   # smallest number of files with a progress bar
+REMEDY = "Add it, or remove it from the list"   # an image that cannot be read
 ORIENTATION = 0x0112   # EXIF's tag: 1 to 8
 # A PNG's file is a signature and chunks: length, kind, data, checksum.
 PNG_SIGNATURE = 8   # bytes
@@ -78,7 +79,7 @@ def read_image(path: str, where: str, formats: Sequence[str] | None = FORMATS) -
     The result is uint8 (height, width, 3), RGB. Raises OpError: the file is missing, cannot be decoded, is truncated,
     has another format, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``. The message names it.
     """
-    with _opened(path, where) as file:
+    with files.opened(where, path, REMEDY, "the image") as file:
         check_size(where, path, os.fstat(file.fileno()).st_size)
         content = file.read()
     return decode_image(content, path, where, formats=formats)
@@ -92,7 +93,7 @@ def decode_image(content: bytes, name: str, where: str, *, formats: Sequence[str
 
 def image_size(path: str, where: str) -> tuple[int, int]:
     """(width, height) of the image that :func:`read_image` returns, read from the header of the file."""
-    with _opened(path, where) as file:
+    with files.opened(where, path, REMEDY, "the image") as file:
         return _size(file, path, where)
 
 
@@ -105,17 +106,6 @@ def _size(file, name, where):
     with _opened_by_pillow(file, name, where, FORMATS) as (pillow, opened):
         width, height = opened.size
         return (height, width) if _is_on_its_side(_orientation(pillow, opened)) else (width, height)
-
-
-@contextlib.contextmanager
-def _opened(path: str, where: str) -> Iterator[io.BufferedReader]:
-    try:
-        check_regular(path)
-        with open(path, "rb") as file:
-            yield file
-    except OSError as error:
-        raise OpError(where, f"the image {os.fspath(path)} cannot be read: {error.strerror}",
-                      "Add it, or remove it from the list") from error
 
 
 @contextlib.contextmanager

@@ -244,10 +244,5 @@ def _memory_text(memory: dict) -> str:
 
 
 def _driver_text(driver: dict) -> str:
-    versions = []
-    if driver["version"]:
-        versions.append(driver["version"])
-    if driver["cuda"]:
-        versions.append(f"CUDA up to {driver['cuda']}")
-    parts = [", ".join(versions), driver["problem"]]
-    return "; ".join(part for part in parts if part)
+    versions = filter(None, [driver["version"], driver["cuda"] and f"CUDA up to {driver['cuda']}"])
+    return "; ".join(filter(None, [", ".join(versions), driver["problem"]]))

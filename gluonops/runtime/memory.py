@@ -14,7 +14,8 @@ def usable_memory(root: str | os.PathLike = "/") -> int:
     ``root``: folder that holds ``proc`` and ``sys``.
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int(min(machine, cgroups.lowest(pathlib.Path(root), "memory", _limit_of_version_1, _limit_of_version_2)))
+    readers = _limit("memory.limit_in_bytes"), _limit("memory.max")
+    return int(min(machine, cgroups.lowest(pathlib.Path(root), "memory", *readers)))
 
 
 def available_memory(root: str | os.PathLike = "/") -> int:
@@ -24,10 +25,6 @@ def available_memory(root: str | os.PathLike = "/") -> int:
     return min([usable_memory(root), *free])
 
 
-def _limit_of_version_1(group: pathlib.Path) -> float:
-    return float(cgroups.text(group / "memory.limit_in_bytes") or math.inf)
-
-
-def _limit_of_version_2(group: pathlib.Path) -> float:
-    limit = cgroups.text(group / "memory.max") or "max"
-    return math.inf if limit == "max" else float(limit)
+def _limit(file: str) -> cgroups.Read:
+    """What reads a limit from a file of a group. ``max`` is no number, and so no limit."""
+    return lambda group: float(cgroups.text(group / file) or math.inf)

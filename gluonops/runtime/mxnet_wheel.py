@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="the processor that the wheel is for (default: this machine's)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Do what the arguments say, and print it."""
     if args.output is not None:
         done = {"wheel": str(_written(args.variant, args.wheel, pathlib.Path(args.output), args.machine))}
@@ -75,7 +75,6 @@ def run(args: argparse.Namespace) -> int:
         done = {"distribution": VARIANTS[args.variant], "version": OURS, "changed": _install(args.variant, args.wheel)}
         text = "{distribution} {version} is installed" if done["changed"] else "{distribution} {version} was installed"
     print(json.dumps(done) if args.json else text.format(**done))
-    return 0
 
 
 def _install(variant: str, wheel: str | None) -> bool:
@@ -270,10 +269,11 @@ def main(arguments: list[str] | None = None) -> int:
     add_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     try:
-        return run(parser.parse_args(arguments))
+        run(parser.parse_args(arguments))
     except InstallError as error:
         print(error, file=sys.stderr)
         return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -107,9 +107,9 @@ def test_complaints(name, error):
     op = registry.get(name).op
     strings = {key: str(value) for key, value in error.attrs.items()}
     dtypes = error.dtypes or ("float32",) * len(error.shapes)
-    with pytest.raises(gops.OpError) as expected:
-        op.validate(op.parse(strings), tuple(error.shapes), tuple(dtypes))
     inputs = [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in zip(error.shapes, dtypes)]
+    with pytest.raises(gops.OpError) as expected:
+        op.validate(op.parse(strings), inputs)
     function = getattr(mx.nd, f"gluonops_{name}")
     assert complaint(lambda: function(*inputs, **strings).wait_to_read()) == str(expected.value)
 

@@ -7,12 +7,12 @@ with train.rec and val.rec (or valid.rec, test.rec).
 """
 from __future__ import annotations
 
-import contextlib
 import os
 
 import numpy as np
 
 from ...core.errors import OpError
+from ...core.files import opened
 from ...core.records import HEAD, LABEL, content, index, parts, unpack
 from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
@@ -41,7 +41,7 @@ class Records:
 
     def encoded(self, place: int) -> bytes:
         """The bytes of a record's image."""
-        with self._opened() as file:
+        with opened(self.where, self.path, "Pass another root") as file:
             record = content(file, self._parts(file, *self._places[place]))
         return unpack(self.where, record).content
 
@@ -56,17 +56,9 @@ class Records:
     def _parts(self, file, key, offset):
         return parts(self.where, self.path, file, offset, key)
 
-    @contextlib.contextmanager
-    def _opened(self):
-        try:
-            with open(self.path, "rb") as file:
-                yield file
-        except OSError as error:
-            raise OpError(self.where, f"{self.path} cannot be read: {error.strerror}", "Pass another root") from error
-
     def _heads(self):
         labels = []
-        with self._opened() as file:
+        with opened(self.where, self.path, "Pass another root") as file:
             for key, offset in progress(self._places, f"checking {os.path.basename(self.path)}"):
                 (start, length), *_ = self._parts(file, key, offset)
                 file.seek(start)

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import TreeBuilder
 from xml.parsers import expat
 
 from ...core.errors import OpError
-from ...core.files import check_regular, read_lines
+from ...core.files import opened, read_lines
 from ..base import Classes, DetectionDataset, class_names
 from ..images import progress
 
@@ -115,11 +115,8 @@ def _parse(path):
     parser.CharacterDataHandler = tree.data
     parser.EndElementHandler = tree.end
     try:
-        check_regular(path)
-        with open(path, "rb") as file:
+        with opened(WHERE, path, REMEDY, "the label") as file:
             parser.ParseFile(file)
-    except OSError as error:
-        raise OpError(WHERE, f"the label {path} cannot be read: {error.strerror}", REMEDY) from error
     except expat.ExpatError as error:
         raise _bad(path, error.lineno, expat.ErrorString(error.code), "XML") from error
     return tree.close()

@@ -26,5 +26,5 @@ class LabelledLoss(OpLoss):
             raise self._op.error(f"label has shape {label.shape} and sparse_label is False; expected probabilities in "
                                  f"the shape of pred, {pred.shape}", "Pass class indices with sparse_label=True")
         if self._sparse and not self._from_logits:
-            self._op.validate(self._attrs, (pred.shape, label.shape), (pred.dtype, label.dtype))
+            self._op.validate(self._attrs, (pred, label))
             labels.check_call(self, self._op, self._attrs, {"data": pred, "label": label})
