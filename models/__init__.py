@@ -4,8 +4,6 @@
 page of a network.
 ``classifier`` and ``region_detector`` make nets to train from other models: of a model zoo, or of a Darknet cfg.
 """
-from __future__ import annotations
-
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock
 

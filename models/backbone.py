@@ -1,14 +1,10 @@
 """Features with strides 16 and 32 from a classifier of gluoncv's model zoo."""
-from __future__ import annotations
-
 import json
 
 import mxnet as mx
 from gluonops.core.errors import OpError
 from gluonops.core.optional import require
 from mxnet.gluon import SymbolBlock
-
-__all__ = ["gluoncv_features"]
 
 WHERE = "models.yolov2"
 SIDE = 224   # height and width in pixels of the image for shape inference
@@ -19,9 +15,6 @@ def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, 
 
     The network can be cut at a layer if all data flows through this layer. This is true for the end of a stage, and not
     for a branch of a residual unit. The features are the last such layer of each stride.
-
-    - ``name``: name of a classifier in ``gluoncv.model_zoo``.
-    - ``pretrained``: whether to download its weights.
 
     Returns the block, which maps images (B, 3, H, W) to the features of stride 16 and of stride 32, and the numbers of
     channels of both. An OpError if gluoncv is missing, does not know the name, or the network has no such layers.
@@ -58,31 +51,19 @@ def _cut(name, graph, stride):
     internals = graph.get_internals()
     shapes = dict(zip(internals.list_outputs(), _output_shapes(internals)))
     nodes = json.loads(graph.tojson())["nodes"]
-    depends_on_data = _depends_on_data(nodes)
     last_reader = {source: position for position, node in enumerate(nodes) for source, *_ in node["inputs"]}
 
     cut_layer = None
     last_use_of_earlier = 0   # position of the last node that reads an earlier layer
+    depends_on_data = []      # others depend on parameters only
     for position, node in enumerate(nodes):
+        depends_on_data.append(node["name"] == "data" or any(depends_on_data[source] for source, *_ in node["inputs"]))
         if not depends_on_data[position] or node["op"] == "null":
             continue
         all_data_flows_through = last_use_of_earlier <= position
-        if all_data_flows_through and _has_stride(shapes.get(f"{node['name']}_output"), stride):
+        if all_data_flows_through and shapes.get(f"{node['name']}_output", ())[2:] == (SIDE // stride, SIDE // stride):
             cut_layer = node["name"]
         last_use_of_earlier = max(last_use_of_earlier, last_reader.get(position, 0))
     if cut_layer is None:
         raise _unfit(name, f"it has no layer of stride {stride} that everything flows through")
     return internals[f"{cut_layer}_output"]
-
-
-def _has_stride(shape, stride):
-    return bool(shape) and len(shape) == 4 and shape[2] == shape[3] == SIDE // stride
-
-
-def _depends_on_data(nodes):
-    """Whether each node depends on the image. If not, it depends on parameters only."""
-    depends = []
-    for node in nodes:
-        reads_data = any(depends[source] for source, *_ in node["inputs"])
-        depends.append(node["name"] == "data" or reads_data)
-    return depends

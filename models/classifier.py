@@ -25,15 +25,13 @@ from .darknet19 import darknet19
 from .iresnet import iresnet
 from .lenet_reorg import lenet_reorg
 from .mlp import mlp
-from .weights import BACKBONE_WIDTH, fits_backbone, load_backbone
+from .weights import BACKBONE_WIDTH, BackboneOwner
 from .yolov2 import tiny_yolov2
-
-__all__ = ["Classifier", "classifier"]
 
 WHERE = "models.classifier"
 
 
-class Classifier(gluon.HybridBlock):
+class Classifier(gluon.HybridBlock, BackboneOwner):
     """``output(embed(x))``. See :func:`gluonops.models.classifier`.
 
     Parameters
@@ -54,6 +52,8 @@ class Classifier(gluon.HybridBlock):
         - **out**: logits, (B, classes).
     """
 
+    _backbone, _where = "features", WHERE
+
     def __init__(self, features: gluon.HybridBlock, pool: bool, embedding: int, classes: Sequence[str], **kwargs):
         super().__init__(**kwargs)
         self.classes = list(classes)
@@ -71,21 +71,6 @@ class Classifier(gluon.HybridBlock):
     def features(self) -> gluon.HybridBlock:
         """The model's own layers: the backbone."""
         return self.embed[0]
-
-    @property
-    def has_pretrained_backbone(self) -> bool:
-        """Whether the package has weights for the features: those of ``tiny_yolov2``."""
-        return fits_backbone(self.features)
-
-    def load_pretrained_backbone(self) -> None:
-        """Load the backbone in the package into this net. See :mod:`gluonops.models.weights`.
-
-        Raises
-        ------
-        OpError
-            The net has other features.
-        """
-        load_backbone(self.features, WHERE)
 
     def hybrid_forward(self, F, data):
         return self.output(self.embed(data))

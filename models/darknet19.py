@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import mxnet as mx
+from gluonops.core.attributes import Attr, Int
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
@@ -29,10 +30,7 @@ from gluonops.darknet.weights import Header
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
-from .classes import class_names
 from .weights import network
-
-__all__ = ["Darknet19", "Darknet19Features", "DarknetModel", "darknet19", "stack"]
 
 POOL = partial(nn.MaxPool2D, 2, 2)
 STEM = (32, POOL, 64, POOL, 128, 64, 128, POOL, 256, 128, 256)
@@ -45,10 +43,8 @@ def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0,
           **options) -> nn.HybridSequential:
     """A sequence of layers.
 
-    - ``plan``: for each layer the channels of a convolution, or what makes another layer. A convolution that reduces
-      the number of channels is 1x1, and the others are 3x3.
-    - ``in_channels``: channels that the first convolution takes.
-    - ``options``: arguments of all these convolutions; see :class:`gluonops.darknet.Convolution`.
+    ``plan``: for each layer the channels of a convolution, or what makes another layer. A convolution that reduces the
+    number of channels is 1x1, and the others are 3x3. ``options`` are arguments of all of them.
     """
     block = nn.HybridSequential(prefix=prefix)
     with block.name_scope():
@@ -60,6 +56,21 @@ def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0,
             block.add(Convolution(step, kernel_size, in_channels, **options))
             in_channels = step
     return block
+
+
+def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
+    """Names of the classes.
+
+    ``classes``: the names, or their number. With a number, the names are "0", "1", ... An OpError if the number is
+    below 1, or two names are equal.
+    """
+    if isinstance(classes, (list, tuple)) and classes and all(isinstance(name, str) for name in classes):
+        if len(set(classes)) < len(classes):
+            duplicate = next(name for name in classes if classes.count(name) > 1)
+            raise OpError(where, f"classes has {duplicate!r} twice; expected different names", "Rename one of them")
+        return tuple(classes)
+    count = Attr("classes", Int(1), None).parse(where, classes)
+    return tuple(str(i) for i in range(count))
 
 
 class DarknetModel(HybridBlock):

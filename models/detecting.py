@@ -1,6 +1,8 @@
 """What the detectors have in common: classes, anchors, and a block that returns detections."""
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -10,25 +12,43 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float
+from gluonops.core.block import WIDTH, entries, sections
 from gluonops.core.concat import concat
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
-from gluonops.darknet import Boxes, Convolution, Detector, Region
+from gluonops.darknet import Boxes, Convolution, Region
+from gluonops.darknet.detector import DetectingNet
 from gluonops.darknet.heads import Yolo
 from gluonops.darknet.pooling import Upsample
 from mxnet.gluon import HybridBlock
 
-from .classes import class_names, kept_numbers
-from .darknet19 import DarknetModel, stack
-
-__all__ = ["ALEXEYAB", "DetectorModel", "Lateral", "Map", "MultiscaleDetector", "Output"]
+from .darknet19 import DarknetModel, class_names, stack
 
 # The batch norms of AlexeyAB's Darknet.
 ALEXEYAB = {"epsilon": 1e-5}
+BOX = 5   # an anchor's x, y, w, h and objectness
+HEADINGS = ("Parameters", "Inputs:", "Outputs:", "Attributes", "Raises")   # of a page, in order
 
 
-class DetectorModel(DarknetModel):
-    """The base class of the detectors. A subclass has the layers.
+def _page(cls: type) -> str:
+    """A class's page, with what that of its base says of its arguments, inputs, outputs, attributes and errors."""
+    base, own = sections(cls.__base__.__doc__), sections(cls.__doc__)
+    described = {}
+    for page in (base, own):
+        for name, kind, meaning in entries(page.get("Parameters", "")):
+            described[name] = f"{name} : {kind}\n{textwrap.indent(textwrap.fill(meaning, WIDTH), '    ')}\n"
+    arguments = [str(argument).split(":")[0] for argument in inspect.signature(cls).parameters.values()]
+    page = {**base, **own, "Parameters": "".join(described[name] for name in arguments)}
+    parts = [f"{page['']}\n"]
+    for heading in HEADINGS:
+        if text := page.get(heading.rstrip(":")):
+            line = "" if heading.endswith(":") else f"\n{'-' * len(heading)}"
+            parts.append(f"{heading}{line}\n{text}")
+    return "\n".join(parts)
+
+
+class DetectorModel(DarknetModel, DetectingNet):
+    """The base class of the detectors. A subclass has the layers. What its page lacks is that of its base's page.
 
     Parameters
     ----------
@@ -36,6 +56,11 @@ class DetectorModel(DarknetModel):
         Names of the classes, or their number.
     anchors : str or array_like
         A name, or widths and heights, (A, 2).
+    **kwargs : optional
+        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
+
+    Inputs:
+        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
 
     Attributes
     ----------
@@ -45,11 +70,20 @@ class DetectorModel(DarknetModel):
         (A, 2): widths and heights in pixels, or for YOLOv2 in cells.
     power : float or None
         Power of the suppression; see :class:`gluonops.darknet.Detector`.
+
+    Raises
+    ------
+    OpError
+        An argument is out of range.
     """
 
     power = None
     _published = {}   # anchors of the published weights, by name
     _unit = "pixels"   # of the anchors
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = _page(cls)
 
     def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(**kwargs)
@@ -69,7 +103,7 @@ class DetectorModel(DarknetModel):
         raise NotImplementedError
 
     def _make_output(self, in_channels: int, anchors: int) -> Convolution:
-        channels = anchors * (5 + len(self.classes))
+        channels = anchors * (BOX + len(self.classes))
         return Convolution(channels, 1, in_channels, batch_norm=False, activation="linear", prefix="output_")
 
     def reset_class(self, classes: int | Sequence[str], reuse_weights: dict | list | None = None) -> None:
@@ -90,7 +124,7 @@ class DetectorModel(DarknetModel):
             A class of ``reuse_weights`` does not exist.
         """
         new_classes = class_names(self._where, classes)
-        kept = kept_numbers(self._where, self.classes, new_classes, reuse_weights)
+        kept = _kept_numbers(self._where, self.classes, new_classes, reuse_weights)
         self.classes = new_classes
         for block, anchors in self._outputs():
             self._replace_output(block, anchors, kept)
@@ -106,31 +140,8 @@ class DetectorModel(DarknetModel):
             _copy(old_conv.bias, block.output.conv.bias, anchors, kept)
         block._clear_cached_op()
 
-    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
-        """The net with decoded boxes and non-maximum suppression, as a block that you can hybridize and export.
-
-        Parameters
-        ----------
-        threshold, nms, topk
-            Parameters of :class:`gluonops.darknet.Detector`.
-
-        Returns
-        -------
-        Detector
-            It shares the parameters of this net, which must be initialized. The anchors are constants.
-
-        Raises
-        ------
-        OpError
-            An argument is out of range.
-        """
-        block, _ = self._outputs()[0]
-        weight = block.output.conv.weight
-        heads = self._candidates()
-        for head in heads:
-            head.initialize(ctx=weight.list_ctx())
-            head.cast(weight.dtype)
-        return Detector(self, heads, len(self.classes), self.stride, threshold, nms, topk, self.power)
+    def _decoders(self, threshold):
+        return self._candidates(), len(self.classes), self.stride, self.power
 
     def detect(self, x: Array, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> tuple:
         """Detections of a batch. For several batches, keep the result of ``detector()`` and hybridize it.
@@ -157,18 +168,12 @@ class DetectorModel(DarknetModel):
 
 
 class Map(NamedTuple):
-    """What is known of a map of a :class:`MultiscaleDetector`.
+    """What is known of a map of a :class:`MultiscaleDetector`."""
 
-    - ``block``: the attribute of the net that has its layer ``output``.
-    - ``stride``: pixels from one cell to the next.
-    - ``mask``: numbers of its anchors.
-    - ``scale``: ``scale_x_y``; see :class:`gluonops.darknet.heads.Yolo`.
-    """
-
-    block: str
-    stride: int
-    mask: tuple[int, ...]
-    scale: float = 1.0
+    block: str              # the attribute of the net that has its layer ``output``
+    stride: int             # pixels from one cell to the next
+    mask: tuple[int, ...]   # numbers of its anchors
+    scale: float = 1.0      # ``scale_x_y``; see gluonops.darknet.heads.Yolo
 
 
 class MultiscaleDetector(DetectorModel):
@@ -176,10 +181,13 @@ class MultiscaleDetector(DetectorModel):
 
     Parameters
     ----------
-    classes, anchors
-        Those of :class:`DetectorModel`.
+    classes : int or sequence of str, default 80
+        Names of the classes, or their number.
+    anchors : {'coco'} or array_like, default 'coco'
+        The anchors of the published weights, or widths and heights in pixels, above 0, from small to large: (9, 2), or
+        (6, 2) for a tiny net.
     width : float, default 1.0
-        Factor of all channels but those of the maps.
+        Factor of all channels but those of the maps, above 0. For few classes a smaller factor is enough.
 
     Attributes
     ----------
@@ -210,24 +218,21 @@ class MultiscaleDetector(DetectorModel):
         return [(attrgetter(one.block)(self), len(one.mask)) for one in self.maps]
 
     def _candidates(self):
-        return [self._head(one, f"map{i}_") for i, one in enumerate(self.maps)]
-
-    def _head(self, one: Map, prefix: str) -> HybridBlock:
-        anchors, classes = self.anchors[list(one.mask)], len(self.classes)
-        activated = partial(Region, anchors, classes, class_softmax=False)
-        if one.scale != 1:
-            activated = partial(Yolo, anchors, classes, one.scale)
-        return stack((activated, partial(Boxes, anchors, classes, one.stride)), prefix=prefix)
+        heads, classes = [], len(self.classes)
+        for i, one in enumerate(self.maps):
+            anchors = self.anchors[list(one.mask)]
+            activated = partial(Region, anchors, classes, class_softmax=False)
+            if one.scale != 1:
+                activated = partial(Yolo, anchors, classes, one.scale)
+            heads.append(stack((activated, partial(Boxes, anchors, classes, one.stride)), prefix=f"map{i}_"))
+        return heads
 
 
 class Output(HybridBlock):
-    """The last layers of a map: a 3x3 convolution and the output layer.
+    """The last layers of a map: a 3x3 convolution to ``channels``, and the output layer.
 
-    - ``channels`` and ``in_channels``: channels between the two layers, and of the input.
-    - ``make_output``: makes the output layer from its input's channels and the number of anchors, which is 3.
-    - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
-
-    Data of (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W).
+    ``make_output`` makes it from its input's channels and the number of anchors, which is 3. Data of
+    (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W).
     """
 
     def __init__(self, channels: int, in_channels: int, make_output: Callable[[int, int], HybridBlock],
@@ -243,9 +248,6 @@ class Output(HybridBlock):
 
 class Lateral(HybridBlock):
     """A coarse map becomes the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
-
-    - ``channels`` and ``in_channels``: channels of the convolution, and of the coarse map.
-    - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
 
     Data of (B, in_channels, H, W) and (B, C, 2*H, 2*W) becomes (B, channels + C, 2*H, 2*W).
     """
@@ -274,6 +276,45 @@ def _anchors(where: str, published: Mapping[str, npt.ArrayLike], anchors: str | 
         raise OpError(where, f"anchors are {anchors!r}; expected {names}or pairs of a width and a height above 0",
                       f"Pass an (A, 2) array, in {unit}")
     return values
+
+
+def _kept_numbers(where: str, old: tuple[str, ...], new: tuple[str, ...],
+                 reuse: dict | list | None) -> list[tuple[int, int]]:
+    """The numbers of an anchor that are kept when the classes change: x, y, w, h, objectness and the classes.
+
+    - ``old`` and ``new``: names of the old and of the new classes.
+    - ``reuse``: the classes to keep: ``{new: old}`` by names or class ids, or a list of names that are in both. None:
+      nothing.
+
+    The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError if a
+    class does not exist, or ``reuse`` has another type.
+    """
+    if reuse is None:
+        return []
+    if isinstance(reuse, (list, tuple)):
+        reuse = {name: name for name in reuse}
+    if not isinstance(reuse, dict):
+        raise OpError(where, f"reuse_weights is {reuse!r}; expected None, a dict of new to old classes, or a list of "
+                      "names", "Pass for instance {'person': 14}")
+    if not reuse:
+        return []
+    kept = [(number, number) for number in range(BOX)]
+    for new_class, old_class in reuse.items():
+        kept.append((BOX + _class_id(where, "new", new, new_class), BOX + _class_id(where, "old", old, old_class)))
+    return kept
+
+
+def _class_id(where, which, classes, key):
+    """The class id of a name or class id."""
+    if isinstance(key, str) and key in classes:
+        return classes.index(key)
+    if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(classes):
+        return key
+    shown = ", ".join(classes[:8])
+    if len(classes) > 8:
+        shown += ", ..."
+    raise OpError(where, f"reuse_weights names {key!r}, which is none of the {len(classes)} {which} classes",
+                  f"The {which} classes are {shown}")
 
 
 def _copy(source: mx.gluon.Parameter, target: mx.gluon.Parameter, anchors: int, kept: list[tuple[int, int]]) -> None:

@@ -18,8 +18,6 @@ and 512 channels, for faces of 112 x 112.
 Sources: Deng et al., "ArcFace" (2019), section 3.1: the improved residual unit, and the setting E of the output;
 deepinsight/insightface, ``recognition/arcface_torch/backbones/iresnet.py``.
 """
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from gluonops.core.attributes import Attr, Int
@@ -27,8 +25,6 @@ from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 
 from .weights import network
-
-__all__ = ["IResNet", "iresnet"]
 
 WHERE = "models.iresnet"
 

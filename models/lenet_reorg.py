@@ -17,8 +17,6 @@ The convolutions do not pad. So the image size must be even, because reorg halve
 Sources: the tutorial on run-time kernels, whose reorg kernel has the CRD order (``mode="CRD"``); LeCun, Bottou, Bengio
 and Haffner, "Gradient-based learning applied to document recognition" (1998).
 """
-from __future__ import annotations
-
 import gluonops.nn
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.emitter import Array
@@ -27,8 +25,6 @@ from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 
 from .weights import network
-
-__all__ = ["LeNetReorg", "lenet_reorg"]
 
 MIN_SIZE = 22
 

@@ -12,8 +12,6 @@ from mxnet.gluon import HybridBlock, nn
 
 from .weights import network
 
-__all__ = ["MLP", "mlp"]
-
 
 class MLP(HybridBlock):
     """Fully connected layers with ReLU (``body``), and a softmax (``head``).

@@ -19,8 +19,6 @@ from mxnet.gluon import HybridBlock
 from .weights import network
 from .yolov2 import YOLOv2Base
 
-__all__ = ["RegionDetector", "region_detector"]
-
 WHERE = "models.region_detector"
 
 
@@ -53,8 +51,6 @@ class RegionDetector(YOLOv2Base):
         layers has, such as 23 for ``darknet19_448.conv.23``. By default all but the output.
     anchors : array_like, optional
         (A, 2) in cells, as many as in the cfg; those of the cfg if left out.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
 
     Attributes
     ----------

@@ -13,8 +13,6 @@ import mxnet as mx
 from gluonops.core.errors import OpError
 from mxnet import gluon
 
-__all__ = ["BACKBONE", "BACKBONE_WIDTH", "fits_backbone", "load_backbone", "network"]
-
 BACKBONE = pathlib.Path(__file__).parent / "pretrained" / "tiny_yolov2_backbone.params"
 BACKBONE_WIDTH = 0.5   # tiny_yolov2's
 
@@ -36,6 +34,28 @@ def load_backbone(block: gluon.Block | None, where: str) -> None:
         raise OpError(where, "the net has another backbone than that in the package; expected tiny_yolov2's with "
                       f"width={BACKBONE_WIDTH}", "Make such a net, or start from a file of weights")
     block.load_parameters(str(BACKBONE), cast_dtype=True)
+
+
+class BackboneOwner:
+    """A net with a backbone that the package may have weights for. ``_backbone`` is the attribute that holds it."""
+
+    _backbone = "backbone"
+    _where = ""   # the net's name in errors
+
+    @property
+    def has_pretrained_backbone(self) -> bool:
+        """Whether the package has weights for the backbone of this net: that of ``tiny_yolov2`` with a width of 0.5."""
+        return fits_backbone(getattr(self, self._backbone))
+
+    def load_pretrained_backbone(self) -> None:
+        """Load the backbone in the package into this net, which is initialized. See :mod:`gluonops.models.weights`.
+
+        Raises
+        ------
+        OpError
+            The net has another backbone.
+        """
+        load_backbone(getattr(self, self._backbone), self._where)
 
 
 def network(name: str, cls: type[gluon.Block], remedy: str) -> Callable[..., gluon.Block]:

@@ -31,9 +31,7 @@ from gluonops.ops._region.contract import VOC_ANCHORS
 from .backbone import gluoncv_features
 from .darknet19 import POOL, Darknet19Features, stack
 from .detecting import DetectorModel
-from .weights import fits_backbone, load_backbone, network
-
-__all__ = ["TinyYOLOv2", "YOLOv2", "YOLOv2Base", "tiny_yolov2", "yolov2"]
+from .weights import BackboneOwner, network
 
 # Widths and heights in cells of 32 pixels, from the published cfgs.
 COCO = ((0.57273, 0.677385), (1.87446, 2.06253), (3.33843, 5.47434), (7.88282, 3.52778), (9.77052, 9.16828))
@@ -45,8 +43,18 @@ PASSTHROUGH = 64    # channels of the passthrough before reorg
 TINY = (16, POOL, 32, POOL, 64, POOL, 128, POOL, 256, POOL, 512)
 
 
-class YOLOv2Base(DetectorModel):
+class YOLOv2Base(DetectorModel, BackboneOwner):
     """The base class of both networks: the output layer, classes and anchors. A subclass adds the layers before it.
+
+    Parameters
+    ----------
+    classes : int or sequence of str, default 20
+        Names of the classes, or their number.
+    anchors : {'voc', 'coco'} or array_like, default 'voc'
+        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
+
+    Outputs:
+        - **out**: the raw map, (B, A*(5+K), H/32, W/32).
 
     Attributes
     ----------
@@ -60,21 +68,6 @@ class YOLOv2Base(DetectorModel):
 
     class_softmax = True
     _unit = "cells of 32 pixels"
-
-    @property
-    def has_pretrained_backbone(self) -> bool:
-        """Whether the package has weights for the backbone of this net: ``tiny_yolov2`` with a width of 0.5."""
-        return fits_backbone(self.backbone)
-
-    def load_pretrained_backbone(self) -> None:
-        """Load the backbone in the package into this net, which is initialized. See :mod:`gluonops.models.weights`.
-
-        Raises
-        ------
-        OpError
-            The net has another backbone.
-        """
-        load_backbone(self.backbone, self._where)
 
     def _outputs(self):
         return [(self, len(self.anchors))]
@@ -93,24 +86,12 @@ class YOLOv2(YOLOv2Base):
 
     Parameters
     ----------
-    classes : int or sequence of str, default 20
-        Names of the classes, or their number.
-    anchors : {'voc', 'coco'} or array_like, default 'voc'
-        The anchors of the published weights, or widths and heights in cells of 32 pixels, (A, 2), above 0.
     backbone : str, default 'darknet19'
         ``'darknet19'``, or the name of a classifier in gluoncv's model zoo, such as 'resnet50_v1b'. Its layers up to
         the last one with stride 32 are used. gluoncv's networks were trained on images that were normalized by the
         mean and standard deviation of ImageNet.
     pretrained_backbone : bool, default False
         Whether to download the ImageNet weights of gluoncv's network.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
-
-    Outputs:
-        - **out**: the raw map, (B, A*(5+K), H/32, W/32).
 
     Raises
     ------
@@ -146,8 +127,6 @@ class TinyYOLOv2(YOLOv2Base):
 
     Parameters
     ----------
-    classes, anchors, **kwargs
-        Those of :class:`YOLOv2`.
     head_channels : int or pair of int, default 1024
         Input channels of the output layer: 1024 in yolov2-tiny-voc, 512 in yolov2-tiny (COCO). A pair gives the
         channels of the last two convolutions before the output layer. The first of them has 1024 in both networks.
@@ -155,17 +134,6 @@ class TinyYOLOv2(YOLOv2Base):
         Factor of the backbone's channels (16 to 512), above 0. For few classes a smaller factor is enough. The net then
         processes larger images in the same time. The package has weights for the backbone with 0.5: initialize the net,
         and call ``net.load_pretrained_backbone()``.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
-
-    Outputs:
-        - **out**: the raw map, (B, A*(5+K), H/32, W/32).
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     _published = {"voc": TINY_VOC, "coco": COCO}

@@ -34,8 +34,6 @@ from .darknet19 import stack
 from .detecting import Lateral, Map, MultiscaleDetector, Output
 from .weights import network
 
-__all__ = ["Darknet53Features", "Residual", "TinyYOLOv3", "YOLOv3", "tiny_yolov3", "yolov3"]
-
 # Widths and heights in pixels, from the published cfgs.
 COCO = ((10, 13), (16, 30), (33, 23), (30, 61), (62, 45), (59, 119), (116, 90), (156, 198), (373, 326))
 TINY_COCO = ((10, 14), (23, 27), (37, 58), (81, 82), (135, 169), (344, 319))
@@ -46,12 +44,7 @@ HALVE = partial(MaxPool, 2, 2)
 
 
 class Residual(HybridBlock):
-    """A residual unit: a 1x1 and a 3x3 convolution, whose output is added to the input.
-
-    - ``channels``: channels of the input and of the output.
-    - ``hidden``: channels between the convolutions.
-    - ``options``: arguments of :class:`gluonops.darknet.Convolution`.
-    """
+    """A residual unit: a 1x1 convolution to ``hidden`` channels, and a 3x3 one whose output is added to the input."""
 
     def __init__(self, channels: int, hidden: int, **options):
         super().__init__()
@@ -107,10 +100,7 @@ def body_of(channels: int) -> tuple[int, ...]:
 
 
 class Scale(HybridBlock):
-    """Five convolutions and the output of a map.
-
-    - ``channels`` and ``in_channels``: channels of the features behind the convolutions, and of the input.
-    - ``make_output``: see :class:`gluonops.models.detecting.Output`.
+    """Five convolutions and the output of a map; see :class:`gluonops.models.detecting.Output`.
 
     Data of (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W), and features, (B, channels, H, W).
     """
@@ -132,27 +122,8 @@ class YOLOv3(MultiscaleDetector):
     ``net.detect`` returns detections. The net is not initialized: call ``net.initialize()`` or
     ``net.load_darknet("yolov3.weights")``.
 
-    Parameters
-    ----------
-    classes : int or sequence of str, default 80
-        Names of the classes, or their number.
-    anchors : {'coco'} or array_like, default 'coco'
-        The anchors of the published weights, or widths and heights in pixels, (9, 2), above 0, from small to large.
-    width : float, default 1.0
-        Factor of all channels but those of the maps, above 0. For few classes a smaller factor is enough.
-    **kwargs
-        ``prefix`` and ``params`` of ``gluon.HybridBlock``.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
-
     Outputs:
         - **coarse**, **medium**, **fine**: the raw maps, (B, 3*(5+K), H/32, W/32), H/16 and H/8.
-
-    Raises
-    ------
-    OpError
-        An argument is out of range.
     """
 
     maps = (Map("coarse.last", 32, (6, 7, 8)), Map("medium.last", 16, (3, 4, 5)), Map("fine.last", 8, (0, 1, 2)))
@@ -176,16 +147,6 @@ class YOLOv3(MultiscaleDetector):
 
 class TinyYOLOv3(MultiscaleDetector):
     """Tiny YOLOv3. It is used like :class:`YOLOv3`, and has two maps. Its file is ``yolov3-tiny.weights``.
-
-    Parameters
-    ----------
-    classes, width, **kwargs
-        Those of :class:`YOLOv3`.
-    anchors : {'coco'} or array_like, default 'coco'
-        The anchors of the published weights, or widths and heights in pixels, (6, 2), above 0, from small to large.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
 
     Outputs:
         - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).

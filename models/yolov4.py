@@ -42,8 +42,6 @@ from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output
 from .weights import network
 from .yolov3 import FIRST, RESIDUALS, TINY_COCO, Darknet53Features, Residual, body_of
 
-__all__ = ["CSPDarknet53Features", "TinyYOLOv4", "YOLOv4", "tiny_yolov4", "yolov4"]
-
 # Widths and heights in pixels, from the published cfg. Tiny YOLOv4 has the anchors of Tiny YOLOv3.
 COCO = ((12, 16), (19, 36), (40, 28), (36, 75), (76, 55), (72, 146), (142, 110), (192, 243), (459, 401))
 
@@ -55,11 +53,8 @@ POWER = 0.6                   # greedynms suppresses with it
 class PartialStage(HybridBlock):
     """A stage of CSPDarknet-53: a convolution with stride 2, then two halves of channels, one with residual units.
 
-    - ``in_channels``: channels of the input. The output has twice as many.
-    - ``residuals``: number of residual units.
-    - ``is_first``: the halves have all channels, and the residual units half of them.
-
-    Data of (B, in_channels, H, W) becomes (B, 2*in_channels, H/2, W/2).
+    Data of (B, in_channels, H, W) becomes (B, 2*in_channels, H/2, W/2). In the first stage the halves have all
+    channels, and the residual units half of them.
     """
 
     def __init__(self, in_channels: int, residuals: int, is_first: bool = False, prefix: str | None = None):
@@ -93,8 +88,6 @@ class CSPDarknet53Features(Darknet53Features):
 class PoolingPyramid(HybridBlock):
     """Spatial pyramid pooling: three convolutions, poolings of three sizes beside their output, three convolutions.
 
-    ``channels`` and ``in_channels``: channels of the output and of the input.
-
     Data of (B, in_channels, H, W) becomes (B, channels, H, W).
     """
 
@@ -116,9 +109,6 @@ class PoolingPyramid(HybridBlock):
 class Finer(HybridBlock):
     """A map becomes the next finer one, with convolutions of both, then five convolutions.
 
-    - ``channels``: channels of the output. Both inputs have multiples of it.
-    - ``coarse`` and ``fine``: channels of the inputs.
-
     Data of (B, coarse, H, W) and (B, fine, 2*H, 2*W) becomes (B, channels, 2*H, 2*W).
     """
 
@@ -139,8 +129,6 @@ class Finer(HybridBlock):
 class Coarser(HybridBlock):
     """A map becomes the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
 
-    ``channels``: channels of the output and of the coarse features. The fine ones have half as many.
-
     Data of (B, channels/2, 2*H, 2*W) and (B, channels, H, W) becomes (B, channels, H, W).
     """
 
@@ -159,14 +147,6 @@ class YOLOv4(MultiscaleDetector):
     """YOLOv4. It is used like :class:`gluonops.models.YOLOv3`.
 
     Images are resized without a letterbox, as AlexeyAB's program does. Its file is ``yolov4.weights``.
-
-    Parameters
-    ----------
-    classes, anchors, width, **kwargs
-        Those of :class:`gluonops.models.YOLOv3`.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
 
     Outputs:
         - **fine**, **medium**, **coarse**: the raw maps, (B, 3*(5+K), H/8, W/8), H/16 and H/32.
@@ -201,8 +181,6 @@ class YOLOv4(MultiscaleDetector):
 class TinyStage(HybridBlock):
     """A stage of Tiny YOLOv4: a convolution, and two more of the second half of its channels.
 
-    ``channels``: channels of the input. The output has twice as many.
-
     Data of (B, channels, H, W) becomes (B, 2*channels, H, W), and (B, channels, H, W): what the two convolutions
     return, merged.
     """
@@ -225,8 +203,6 @@ class TinyStage(HybridBlock):
 
 class TinyYOLOv4Features(HybridBlock):
     """The backbone of Tiny YOLOv4.
-
-    ``unit``: channels of the first layer.
 
     Images become features of stride 16, (B, 8*unit, H/16, W/16), and of stride 32, (B, 16*unit, H/32, W/32).
     """
@@ -251,13 +227,7 @@ class TinyYOLOv4Features(HybridBlock):
 class TinyYOLOv4(MultiscaleDetector):
     """Tiny YOLOv4. It is used like :class:`YOLOv4`, and has two maps. Its file is ``yolov4-tiny.weights``.
 
-    Parameters
-    ----------
-    classes, anchors, width, **kwargs
-        Those of :class:`gluonops.models.TinyYOLOv3`. The first of the anchors has no map.
-
-    Inputs:
-        - **data**: (B, 3, H, W), H and W multiples of 32, RGB from 0 to 1.
+    The first of the anchors has no map.
 
     Outputs:
         - **coarse**, **medium**: the raw maps, (B, 3*(5+K), H/32, W/32) and (B, 3*(5+K), H/16, W/16).

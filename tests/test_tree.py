@@ -162,12 +162,6 @@ def test_the_package_imports_nothing_that_is_not_installed():
                 if outside & {name.split(".")[0] for name in named(module, tree)}]
 
 
-def test_layers_of_darknet_and_sections_share_no_name():
-    layers = PACKAGE / "darknet"
-    sections = {path.name for path in (layers / "sections").glob("*.py")}
-    assert sections & {path.name for path in layers.glob("*.py")} == {"__init__.py"}
-
-
 # Words that mean the same everywhere, whichever operator has them for an attribute or a dimension.
 GENERAL = {"axis", "batch", "centers", "channels", "eps", "features", "format", "height", "inner", "keep", "kind",
            "layout", "mode", "outer", "parts", "places", "repeated", "rest", "reverse", "seen", "stride", "thresh",

@@ -46,8 +46,6 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> <fill in: a use, and below it what it prints>
     """'''
 CONTRACT = '''"""The contract of ``{name}``."""

@@ -28,6 +28,7 @@ ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
 NAME = "name : str, optional\n    Name of the node in a graph.\n"
+IMPORTS = ">>> import gluonops as gops\n>>> import mxnet as mx\n"   # of an example
 RAISES = "OpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth is invalid.\n"
 
@@ -46,7 +47,8 @@ def entries(section: str) -> list[tuple[str, str, str]]:
 def complete(function: Callable, op: Op) -> None:
     """Add to the docstring of an operator's function what follows from the contract.
 
-    These are the arguments and the output that it does not describe, the argument ``name``, and the errors.
+    These are the arguments and the output that it does not describe, the argument ``name``, the errors, and what an
+    example imports.
     """
     page, arguments = sections(function.__doc__), inspect.signature(function).parameters
     described = _named_entries(page.pop("Parameters", ""))
@@ -54,8 +56,9 @@ def complete(function: Callable, op: Op) -> None:
     derived.update((attr.name, _attribute_entry(attr, arguments[attr.name].default)) for attr in op.attrs if attr.doc)
     known = {**derived, **described, "name": NAME}
     parameters = "".join(dict.fromkeys(known.get(name, "") for name in arguments))
-    returns = f"NDArray or Symbol\n    {_returned(op)}\n"
+    returns = f"NDArray or Symbol\n{textwrap.indent(textwrap.fill(_returned(op), WIDTH), ' ' * 4)}\n"
     raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
+    page["Examples"] = f"{IMPORTS}{page['Examples']}"
     first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": raises, **page}
     parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
     function.__doc__ = "\n".join([f"{first}\n", *parts])
@@ -82,11 +85,16 @@ def _input_entry(op: Op, arg: Arg) -> str:
 
 
 def _returned(op: Op) -> str:
-    """What an operator returns, from the contract's words for its first output."""
+    """What an operator returns, from the contract's words for its first output, and for one that an attribute adds."""
     first, doc = op.inputs[0].name, op.outputs[0].doc
     words = doc.replace(f"shape of {first}", f"the shape and dtype of ``{first}``")
     whole = words if words != doc else f"{words}; the dtype of ``{first}``"
-    return f"{whole[0].upper()}{whole[1:]}."
+    text = f"{whole[0].upper()}{whole[1:]}."
+    if op.returned == "1":
+        return text
+    _, attribute, _ = re.split(" if | else ", op.returned)
+    added = op.outputs[1]
+    return f"{text} With ``{attribute}`` a tuple of this and the {added.name}, without a gradient: {added.doc}."
 
 
 class OperatorPage(Printed):

@@ -69,13 +69,14 @@ class Op:
     inputs: tuple[Arg, ...]
     outputs: tuple[Out, ...]
     attrs: tuple[Attr, ...]
-    types: dict[str, tuple]   # type variable -> the dtypes that it may have
     # The shape of each tensor; see :mod:`gluonops.core.shapes`. Of several, the first whose condition holds counts.
     shapes: Shapes | tuple[Shapes, ...]
     # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
     # the head gradient; an operator without it ignores the head gradient.
     backward: tuple[str, ...]
     cuda: Cuda | None
+    # Type variable -> the dtypes that it may have. The default has T, and L if an input is of it.
+    types: dict[str, tuple] = dataclasses.field(default_factory=dict)
     # Combinations of attributes and of numbers of dimensions that are errors.
     refused: tuple[Refused, ...] = ()
     # Dimension -> what the user can do if its size is not divisible. The default is to pad the input or to choose
@@ -102,6 +103,9 @@ class Op:
         for field, known in (("role", ROLES), ("family", FAMILIES)):
             if getattr(self, field) not in known:
                 raise ValueError(f"{self.name}: {field} is {getattr(self, field)!r}; expected one of {known}")
+        if not self.types:
+            has_labels = any("L" in arg.dtype.split() for arg in self.inputs)
+            object.__setattr__(self, "types", {"T": FLOATS, **({"L": LABELS} if has_labels else {})})
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))

@@ -3,9 +3,12 @@
 ``load(cfg, weights)`` builds and loads, ``save_weights`` writes back bit for bit, ``net.detector()`` returns detections
 in gluoncv's convention. ``Convolution`` is the unit whose parameters a weights file holds.
 """
+from . import merging as _merging  # noqa: F401  (it registers its layers, as the other modules of layers do)
 from .adapting import adapt_cfg
+from .boxes import Boxes
 from .build import load
-from .detector import Boxes, Detector, Region
+from .detector import Detector
+from .heads import Region
 from .net import DarknetNet
 from .pooling import MaxPool
 from .training import TrainingOptions, read_training, shorter_policy

@@ -1,22 +1,28 @@
-"""Darknet's activations as HybridBlocks, by the names that a cfg uses.
+"""Darknet's activations by the names that a cfg uses, and the other sections that keep the shape of their input.
 
 AlexeyAB's CPU build returns zeros for ``relu6``, because one of its tables lacks it. Here it is what his GPU build
-computes. Sources: ``src/activations.h`` and ``src/activations.c`` of pjreddie/darknet, commit f6afaabc, and of
+computes. The options of a loss are read when it is asked for. Sources: ``src/activations.h``, ``src/activations.c``,
+and ``parse_softmax`` and ``parse_cost`` in ``src/parser.c`` of pjreddie/darknet, commit f6afaabc, and of
 AlexeyAB/darknet, commit 59596d78.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 
 from mxnet.gluon import HybridBlock, nn
 
+from .. import ops
 from ..core.emitter import Array
-from ..ops import mish, softmax, swish
 from .blocks import layer
+from .build import Builder, Layer, Shape, kind
+from .cfg import Section
+from .losses import HeadLoss
+from .tree import Tree, TreeSoftmax
 
-__all__ = ["ACTIVATIONS", "Formula", "Identity", "Mish", "Softmax", "activation_block"]
-
+# The types of a [cost] behind a loss.
+TYPES_BEHIND = {"softmax": ["sse", "masked"], "softmax of a tree": ["masked"]}
 SLOPE = 0.1
 SELU_SCALE, SELU_ALPHA = 1.0507, 1.6732
 # Darknet's digits of sqrt(2 / pi), and of 0.044715 times it.
@@ -26,7 +32,7 @@ GELU_LINEAR, GELU_CUBIC = 0.797885, 0.035677
 @layer
 def Mish(F, data: Array) -> Array:
     """See :func:`gluonops.ops.mish`."""
-    return mish(data)
+    return ops.mish(data)
 
 
 @layer
@@ -74,7 +80,7 @@ FORMULAS = {
     "relu6": lambda F, x: F.clip(x, 0, 6),
     "selu": lambda F, x: SELU_SCALE * F.where(x >= 0, x, SELU_ALPHA * F.expm1(F.minimum(x, 0))),
     "stair": _stair,
-    "swish": lambda F, x: swish(x),
+    "swish": lambda F, x: ops.swish(x),
 }
 ACTIVATIONS = {
     **{name: partial(Formula, function) for name, function in FORMULAS.items()},
@@ -95,9 +101,93 @@ def Softmax(F, data: Array, *, groups: int = 1, temperature: float = 1.0) -> Arr
     ``temperature``: the input is divided by it. The output is (B, N).
     """
     rows = F.reshape(data, shape=(0, groups, -1))
-    return F.Flatten(softmax(rows, axis=-1, temperature=temperature))
+    return F.Flatten(ops.softmax(rows, axis=-1, temperature=temperature))
 
 
 def activation_block(name: str) -> HybridBlock | None:
     """A new block of the activation, or None for ``linear``."""
     return None if name == "linear" else ACTIVATIONS[name]()
+
+
+@kind("dropout", takes_row=True)
+def dropout(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    probability = section.number("probability", 0.5)
+    if not 0 <= probability < 1:
+        raise section.error(f"probability is {probability}; expected 0 to 1, without 1", "Correct probability",
+                            "probability")
+    return Layer(nn.Dropout(probability, prefix=prefix), shape)
+
+
+@kind("activation", takes_row=True)
+def activation(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    block = nn.HybridSequential(prefix=prefix)
+    with block.name_scope():
+        block.add(ACTIVATIONS[section.text("activation", "linear", sorted(ACTIVATIONS))]())
+    return Layer(block, shape)
+
+
+@kind("cost", takes_row=True)
+def cost(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    before, source = None, None
+    if build.layers and build.layers[-1].loss is not None:
+        before, source = build.layers[-1].loss, build.layers[-1].loss_source
+    block = Identity(prefix=prefix)
+    return Layer(block, shape, loss=lambda: _cost_loss(section, before), loss_source=source)
+
+
+def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadLoss:
+    """The loss of ``[cost]``, which may follow a ``[softmax]``.
+
+    The delta of both is the label minus the probability, and Darknet adds them up. With a tree only the type masked
+    leaves out the classes that do not count.
+    """
+    scale = section.number("scale", 1)
+    if before is None:
+        section.text("type", "sse", ["sse"])
+        return HeadLoss("cost", {}, scale)
+    head = before()
+    if head.kind not in TYPES_BEHIND:
+        raise section.error(f"the loss of a [cost] behind the loss of a {head.kind} is not computed", "Remove [cost]")
+    section.text("type", "sse", TYPES_BEHIND[head.kind])
+    return head._replace(weight=head.weight + scale)
+
+
+@kind("contrastive", takes_row=True)
+def contrastive(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    return Layer(Identity(prefix=prefix), shape)
+
+
+@kind("empty", "silence", takes_row=True)
+def empty(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    return Layer(Identity(prefix=prefix), shape)
+
+
+@layer
+def _RowTreeSoftmax(F, data: Array, *, softmax: HybridBlock) -> Array:
+    """``TreeSoftmax`` of the numbers of an image in a row."""
+    return F.Flatten(softmax(F.reshape(data, shape=(0, -1, 1))))
+
+
+@kind("softmax", "soft", takes_row=True)
+def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    section.refuse("spatial", "Darknet ignores it on a CPU and not on a GPU")
+    groups = section.integer("groups", 1, 1)
+    temperature = section.number("temperature", 1)
+    size = math.prod(shape)
+    if size % groups or temperature <= 0:
+        raise section.error(f"{size} numbers in {groups} groups at temperature {temperature}; expected groups of "
+                            "one size and a temperature above 0", "Correct groups or temperature")
+    tree = build.tree(section, size) if "tree" in section else None
+    block = Softmax(groups, temperature, prefix=prefix)
+    if tree is not None:
+        block = _RowTreeSoftmax(partial(TreeSoftmax, tree, temperature), prefix=prefix)
+    return Layer(block, (size,), loss=lambda: _softmax_loss(section, temperature, tree))
+
+
+def _softmax_loss(section: Section, temperature: float, tree: Tree | None) -> HeadLoss:
+    section.refuse("groups", "its loss is not computed", neutral=1)
+    options = {"temperature": temperature}
+    weight = 0 if section.flag("noloss") else 1
+    if tree is not None:
+        return HeadLoss("softmax of a tree", {**options, "tree": tree}, weight)
+    return HeadLoss("softmax", options, weight)

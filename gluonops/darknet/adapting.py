@@ -10,37 +10,10 @@ from ..core.files import read_lines, replace
 from .cfg import Section, read_cfg
 from .options import DETECTING
 
-__all__ = ["adapt_cfg"]
-
 WHERE = "darknet.adapt_cfg"
 NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # channels of an anchor, without those of its classes
 BOX = 5   # numbers of a box of [detection]
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
-
-
-class _Edits:
-    """New values of options, by section, applied to the text of a cfg."""
-
-    def __init__(self, lines: list[str]):
-        self._lines = lines
-        self._replaced = {}   # line -> text
-        self._added = {}      # line of a header -> texts that follow it
-
-    def set(self, section: Section, key: str, value: object) -> None:
-        """Give an option of a section a value."""
-        text = f"{key}={value}"
-        if key in section:
-            self._replaced[section.line_of(key)] = text
-        else:
-            self._added.setdefault(section.line, []).append(text)
-
-    def text(self, title: str) -> str:
-        """The cfg with the new values, below a comment."""
-        lines = [f"# {title}"]
-        for number, line in enumerate(self._lines, 1):
-            lines.append(self._replaced.get(number, line))
-            lines += self._added.get(number, [])
-        return "\n".join(lines) + "\n"
 
 
 def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | None = None, width: float = 1,
@@ -77,28 +50,33 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
         classes = Attr("classes", Int(1), None).parse(WHERE, classes)
     width = Attr("width", Float(above=0), 1.0).parse(WHERE, width)
     sections = read_cfg(cfg)
-    edits = _Edits(read_lines(WHERE, cfg, "Pass the path of a cfg", "the cfg"))
-
+    lines = read_lines(WHERE, cfg, "Pass the path of a cfg", "the cfg")
     numbers = [number for number, section in enumerate(sections) if section.kind in DETECTING]
     outputs = _outputs(sections, numbers)
     for key, value in (net or {}).items():
-        edits.set(sections[0], key, value)
+        _set(lines, sections[0], key, value)
     for number in numbers:
         for key, value in (heads or {}).items():
-            edits.set(sections[number], key, value)
+            _set(lines, sections[number], key, value)
     if width != 1:
-        _scale_filters(sections, outputs, width, edits)
+        _scale_filters(sections, outputs, width, lines)
     if anchors is not None:
-        _set_anchors([sections[number] for number in numbers], anchors, edits)
+        _set_anchors([sections[number] for number in numbers], anchors, lines)
     if classes is not None:
-        _set_classes(sections, numbers, outputs, classes, edits)
-    text = edits.text(f"{os.path.basename(os.fspath(cfg))}, adapted by gluonops.darknet.adapt_cfg")
+        _set_classes(sections, numbers, outputs, classes, lines)
+    title = f"# {os.path.basename(os.fspath(cfg))}, adapted by gluonops.darknet.adapt_cfg"
 
     def write(temporary: str) -> None:
         with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write("\n".join([title, *lines, ""]))
 
     replace(WHERE, {os.fspath(out): write})
+
+
+def _set(lines: list[str], section: Section, key: str, value: object) -> None:
+    """Give an option of a section a value, in its line or behind the section's header."""
+    number, text = section.line_of(key) - 1, f"{key}={value}"
+    lines[number] = text if key in section else f"{lines[number]}\n{text}"
 
 
 def _outputs(sections: list[Section], heads: list[int]) -> list[int]:
@@ -109,26 +87,26 @@ def _outputs(sections: list[Section], heads: list[int]) -> list[int]:
     return weighted[-1:]
 
 
-def _scale_filters(sections: list[Section], outputs: list[int], width: float, edits: _Edits) -> None:
+def _scale_filters(sections: list[Section], outputs: list[int], width: float, lines: list[str]) -> None:
     for number, section in enumerate(sections):
         if section.kind != "convolutional" or number in outputs:
             continue
         section.refuse("groups", "filters in groups cannot be narrowed", neutral=1)
         filters = section.integer("filters", 1, 1)
-        edits.set(section, "filters", max(2, 2 * round(filters * width / 2)))
+        _set(lines, section, "filters", max(2, 2 * round(filters * width / 2)))
 
 
-def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], edits: _Edits) -> None:
+def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], lines: list[str]) -> None:
     for head in heads:
         if head.kind == "detection":
             raise head.error("it has no anchors", "Leave anchors out")
         count = head.integer("num", 1, 1)
         if len(anchors) != count:
             raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors", "num")
-        edits.set(head, "anchors", ", ".join(f"{side:.4g}" for anchor in anchors for side in anchor))
+        _set(lines, head, "anchors", ", ".join(f"{side:.4g}" for anchor in anchors for side in anchor))
 
 
-def _set_classes(sections: list[Section], heads: list[int], outputs: list[int], classes: int, edits: _Edits) -> None:
+def _set_classes(sections: list[Section], heads: list[int], outputs: list[int], classes: int, lines: list[str]) -> None:
     if not heads and "softmax" not in [section.kind for section in sections]:
         raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [detection] or [softmax]; expected a head "
                       "with classes",
@@ -139,11 +117,11 @@ def _set_classes(sections: list[Section], heads: list[int], outputs: list[int], 
         if layer.kind != expected:
             raise layer.error(f"a [{head.kind}] follows; expected a [{expected}] before it",
                               "Change the number of classes by hand")
-        edits.set(head, "classes", classes)
-        edits.set(layer, COUNTS[layer.kind], _numbers(head, classes))
+        _set(lines, head, "classes", classes)
+        _set(lines, layer, COUNTS[layer.kind], _numbers(head, classes))
     if not heads:
         layer = sections[outputs[0]]
-        edits.set(layer, COUNTS[layer.kind], classes)
+        _set(lines, layer, COUNTS[layer.kind], classes)
 
 
 def _numbers(head: Section, classes: int) -> int:

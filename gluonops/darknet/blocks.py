@@ -1,4 +1,4 @@
-"""What layers are made of: blocks that are one function, blocks that stay in float32, and constants."""
+"""What layers are made of: blocks of one function, blocks that stay in float32, constants, weights of a file."""
 from __future__ import annotations
 
 import inspect
@@ -9,13 +9,12 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-__all__ = ["Float32Block", "constant", "layer"]
-
 
 def layer(function: Callable) -> type[HybridBlock]:
     """The HybridBlock of a function without parameters, with its name and its page.
 
-    ``function`` takes ``F``, the tensors, and behind them options by name, which are the arguments of the block.
+    ``function`` takes ``F``, the tensors, and behind them options by name, which are the arguments of the block. Of an
+    option that is a HybridBlock, the argument makes it.
     """
     arguments = inspect.signature(function).parameters.values()
     signature = inspect.Signature([argument.replace(kind=argument.POSITIONAL_OR_KEYWORD) for argument in arguments
@@ -26,9 +25,13 @@ def layer(function: Callable) -> type[HybridBlock]:
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         self._options = given.arguments
+        with self.name_scope():
+            for name, argument in signature.parameters.items():
+                if argument.annotation in (HybridBlock, "HybridBlock"):
+                    setattr(self, name, self._options.pop(name)())
 
     def hybrid_forward(self, F, *data):
-        return function(F, *data, **self._options)
+        return function(F, *data, **self._options, **self._children)
 
     members = {"__init__": __init__, "hybrid_forward": hybrid_forward, "__doc__": function.__doc__,
                "__module__": function.__module__}
@@ -50,3 +53,15 @@ def constant(params: mx.gluon.ParameterDict, name: str, value: mx.nd.NDArray) ->
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*New initializer", UserWarning)
         return params.get_constant(name, value)
+
+
+class Weighted(HybridBlock):
+    """A layer whose parameters a weights file holds. A file holds those of these blocks, and no others."""
+
+    def file_parameters(self) -> list[mx.gluon.Parameter]:
+        """The parameters in the order of the file."""
+        raise NotImplementedError
+
+    def matrix(self) -> mx.gluon.Parameter | None:
+        """The parameter that files of some versions hold transposed."""
+        return None

@@ -17,8 +17,6 @@ from ..core.emitter import Array
 from .blocks import Float32Block, constant
 from .tree import Ancestors, Tree
 
-__all__ = ["Boxes", "CellBoxes", "GaussianBoxes", "SquaredBoxes", "TreeBoxes", "numbers_of_cells"]
-
 TREE_THRESHOLD = 0.5   # a class of a tree is found above this probability
 
 
@@ -105,11 +103,9 @@ class SquaredBoxes(Boxes):
 class GaussianBoxes(Boxes):
     """The candidates of a ``[Gaussian_yolo]``, of the output of ``GaussianYolo``. See :class:`Boxes`.
 
-    A score is objectness times class probability times 1 minus the mean uncertainty of the box.
-
-    - ``anchors``, ``classes``, ``stride``: those of :class:`Boxes`.
-    - ``shift``: 0, 0.5, -0.5; distance of a box from its point, in its own sides: the point is the centre, the left top
-      or the right bottom.
+    A score is objectness times class probability times 1 minus the mean uncertainty of the box. ``shift`` is 0, 0.5 or
+    -0.5, the distance of a box from its point, in its own sides: the point is the centre, the left top or the right
+    bottom.
     """
 
     _fields = 9
@@ -141,11 +137,6 @@ class TreeBoxes(Boxes):
     Going down from the roots, a class counts as found while its probability is above 0.5. pjreddie's program multiplies
     the probabilities once more with those of the classes above them, takes the most probable root if no class is found,
     and scores by objectness. AlexeyAB's scores by the class's probability, where objectness is above the threshold.
-
-    - ``anchors``: (A, 2), widths and heights in pixels.
-    - ``tree``: tree of the classes.
-    - ``stride``: pixels from one cell to the next.
-    - ``dialect``: 'pjreddie', 'alexeyab'.
     """
 
     threshold = 0.25   # the detector's; DarknetNet.detector sets it
@@ -194,11 +185,8 @@ class TreeBoxes(Boxes):
 class CellBoxes(Float32Block):
     """The candidates of a ``[detection]``: YOLOv1's. See :class:`Boxes`.
 
-    - ``side``, ``boxes``, ``classes``: those of ``CellLoss``, in cell_loss.py.
-    - ``size``: (height, width) of an image in pixels.
-    - ``square``: whether the network returns roots of widths and heights.
-
-    It takes numbers in the order of :func:`numbers_of_cells`, and returns (B, side*side*boxes*classes, 6).
+    It takes numbers in the order of :func:`numbers_of_cells`, and returns (B, side*side*boxes*classes, 6). ``size`` is
+    (height, width) of an image in pixels. ``square``: whether the network returns roots of widths and heights.
     """
 
     def __init__(self, side: int, boxes: int, classes: int, size: tuple[int, int], square: bool, **kwargs):

@@ -15,8 +15,6 @@ from ..ops._region.boxes import iou, valid_mask
 from ..ops._region.counting import CountingLoss
 from .boxes import numbers_of_cells
 
-__all__ = ["CellLoss"]
-
 SMALLEST = 0.005       # Darknet leaves out objects with a smaller side
 SMALL_AREA = 0.1       # smaller objects belong to the second box, if `forced`
 RANDOM_IMAGES = 64000  # the box is drawn while fewer images are seen, if `random`
@@ -24,17 +22,23 @@ RECALL_IOU = 0.5
 
 
 class _Targets(NamedTuple):
-    """What the cells should have found. Sizes in shapes: B images, L cells, K classes.
+    """What the cells should have found. Sizes in shapes: B images, L cells, K classes."""
+    occupied: Array         # (B, L, 1), 1 for cells with an object
+    box: Array              # (B, L, 4): the centre in the cell from 0 to 1, width and height in fractions of the image
+    classes: Array          # (B, L, K), 1 at the object's class
+    nan_if_invalid: Array   # (B,), NaN for an image with an invalid row, else 1
 
-    - ``occupied``: (B, L, 1), 1 for cells with an object.
-    - ``box``: (B, L, 4): the centre in the cell from 0 to 1, and the width and height in fractions of the image.
-    - ``classes``: (B, L, K), 1 at the object's class.
-    - ``nan_if_invalid``: (B,), NaN for an image with an invalid row, else 1.
-    """
-    occupied: Array
-    box: Array
-    classes: Array
-    nan_if_invalid: Array
+
+class _Options(NamedTuple):
+    object_scale: float = 1.0     # weight of the objectness of responsible boxes
+    noobject_scale: float = 1.0   # the same of all others
+    class_scale: float = 1.0      # weight of the classes
+    coord_scale: float = 1.0      # weight of the boxes' numbers
+    sqrt: bool = False            # the net returns roots of widths and heights
+    rescore: bool = False         # the objectness target of a responsible box is its IoU, as a constant, instead of 1
+    softmax: bool = False         # the classes have a softmax, and their loss is the cross-entropy
+    forced: bool = False          # the first box is responsible for a tenth of the image and more, the second for less
+    random: bool = False          # the responsible box is drawn while fewer than 64000 images are seen
 
 
 class CellLoss(CountingLoss):
@@ -42,21 +46,8 @@ class CellLoss(CountingLoss):
 
     An object belongs to the cell of its centre, and the first object of a cell counts. Of the cell's boxes, the one
     with the largest IoU is responsible, or the nearest one if none overlaps the object. All other boxes have the
-    objectness 0. It is computed in float32; after ``cast("float64")`` in float64.
-
-    - ``side``: rows and columns of cells.
-    - ``boxes``: boxes of each cell.
-    - ``classes``: number of classes, which the boxes of a cell share.
-    - ``object_scale`` and ``noobject_scale``: weights of the objectness of responsible boxes and of all others.
-    - ``class_scale`` and ``coord_scale``: weights of the classes and of the boxes' numbers.
-    - ``sqrt``: whether the net returns roots of widths and heights.
-    - ``rescore``: objectness target of a responsible box. True: its IoU, as a constant. False: 1.
-    - ``softmax``: whether the classes have a softmax. Then their loss is the cross-entropy.
-    - ``forced``: whether the first box is responsible for objects of a tenth of the image and more, the second for
-      smaller ones.
-    - ``random``: whether the responsible box is drawn while fewer than 64000 images are seen.
-
-    An OpError if ``forced`` is set for cells with one box.
+    objectness 0. It is computed in float32; after ``cast("float64")`` in float64. There are ``side`` x
+    ``side`` cells with so many ``boxes``, which share the classes. An OpError if ``forced`` is set for one box.
 
     Inputs:
         - **pred**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the objectness
@@ -67,25 +58,15 @@ class CellLoss(CountingLoss):
         - **loss**: (B,).
     """
 
-    def __init__(self, side: int, boxes: int, classes: int, object_scale: float = 1.0, noobject_scale: float = 1.0,
-                 class_scale: float = 1.0, coord_scale: float = 1.0, sqrt: bool = False, rescore: bool = False,
-                 softmax: bool = False, forced: bool = False, random: bool = False, **kwargs):
-        super().__init__(classes, **kwargs)
-        if forced and boxes < 2:
+    def __init__(self, side: int, boxes: int, classes: int, **options):
+        super().__init__(classes)
+        self._settings = _Options(**options)
+        if self._settings.forced and boxes < 2:
             raise OpError("darknet.loss", "forced=1 for cells with one box; expected two boxes or more",
                           "Remove forced, or increase num")
         self._side = side
         self._boxes = boxes
         self.classes = classes
-        self._object_scale = object_scale
-        self._noobject_scale = noobject_scale
-        self._class_scale = class_scale
-        self._coord_scale = coord_scale
-        self._sqrt = sqrt
-        self._rescore = rescore
-        self._softmax = softmax
-        self._forced = forced
-        self._random = random
         self._dtype = "float32"
 
     def cast(self, dtype: str | np.dtype) -> None:
@@ -101,22 +82,22 @@ class CellLoss(CountingLoss):
         numbers = F.reshape(F.contrib.arange_like(F.BlockGrad(objectness), axis=2), shape=(1, 1, -1))
         responsible = F.broadcast_mul(F.broadcast_equal(numbers, best), targets.occupied)         # B, L, N
 
-        has_object = responsible * overlap if self._rescore else responsible
+        has_object = responsible * overlap if self._settings.rescore else responsible
         error = objectness - has_object
-        weights = responsible * self._object_scale + (1 - responsible) * self._noobject_scale
+        weights = responsible * self._settings.object_scale + (1 - responsible) * self._settings.noobject_scale
         squares = weights * F.square(error) / 2
         box_error = self._box_error(F, boxes, targets.box)
         box_error = F.broadcast_mul(box_error, F.expand_dims(responsible, axis=3))
         probabilities, class_terms = self._class_terms(F, classes, targets.classes)
-        class_terms = F.broadcast_mul(class_terms, targets.occupied) * self._class_scale
+        class_terms = F.broadcast_mul(class_terms, targets.occupied) * self._settings.class_scale
 
         def image_sum(values):
             return F.sum(values, axis=0, exclude=True) * targets.nan_if_invalid
 
-        terms = [image_sum(F.square(box_error)) * (self._coord_scale / 2), image_sum(squares * responsible),
+        terms = [image_sum(F.square(box_error)) * (self._settings.coord_scale / 2), image_sum(squares * responsible),
                  image_sum(squares * (1 - responsible)), image_sum(class_terms)]
-        class_error = F.broadcast_mul(probabilities - targets.classes, targets.occupied) * self._class_scale
-        cost = (image_sum(F.square(box_error)) * self._coord_scale**2 + image_sum(F.square(weights * error))
+        class_error = F.broadcast_mul(probabilities - targets.classes, targets.occupied) * self._settings.class_scale
+        cost = (image_sum(F.square(box_error)) * self._settings.coord_scale**2 + image_sum(F.square(weights * error))
                 + image_sum(F.square(class_error)))
         statistics = [cost, image_sum(responsible * overlap), image_sum(responsible * (overlap > RECALL_IOU)),
                       image_sum(F.broadcast_mul(probabilities * targets.classes, targets.occupied)),
@@ -157,7 +138,7 @@ class CellLoss(CountingLoss):
     def _compare(self, F, boxes: Array, target: Array) -> tuple[Array, Array]:
         """The IoU of each box with its cell's object, and the sum of the squares of their differences, (B, L, N)."""
         x, y, w, h = (F.squeeze(F.slice_axis(boxes, axis=3, begin=i, end=i + 1), axis=3) for i in range(4))
-        if self._sqrt:
+        if self._settings.sqrt:
             w, h = F.square(w), F.square(h)
         found = x / self._side, y / self._side, w, h
         x, y, w, h = (F.slice_axis(target, axis=2, begin=i, end=i + 1) for i in range(4))
@@ -167,7 +148,7 @@ class CellLoss(CountingLoss):
 
     def _responsible_box(self, F, overlap: Array, distance: Array, target: Array, seen: Array) -> Array:
         """The number of the responsible box of each cell, (B, L, 1)."""
-        if self._forced:
+        if self._settings.forced:
             w, h = (F.slice_axis(target, axis=2, begin=i, end=i + 1) for i in (2, 3))
             best = w * h < SMALL_AREA
         else:
@@ -176,7 +157,7 @@ class CellLoss(CountingLoss):
             nearest = F.argmin(distance, axis=2, keepdims=True)
             best = F.where(overlaps, largest, nearest)
         best = F.cast(best, dtype=self._dtype)
-        if not self._random:
+        if not self._settings.random:
             return best
         draws = F.random.uniform_like(F.slice_axis(overlap, axis=2, begin=0, end=1))
         drawn = F.minimum(F.floor(draws * self._boxes), self._boxes - 1)
@@ -187,11 +168,11 @@ class CellLoss(CountingLoss):
         """The boxes' numbers without those of the objects of their cells, (B, L, N, 4)."""
         centre = F.slice_axis(target, axis=2, begin=0, end=2)
         sizes = F.slice_axis(target, axis=2, begin=2, end=4)
-        target = F.concat(centre, F.sqrt(sizes) if self._sqrt else sizes, dim=2)
+        target = F.concat(centre, F.sqrt(sizes) if self._settings.sqrt else sizes, dim=2)
         return F.broadcast_sub(boxes, F.expand_dims(target, axis=2))
 
     def _class_terms(self, F, classes: Array, target: Array) -> tuple[Array, Array]:
         """The probabilities and the terms of the loss, (B, L, K) each."""
-        if self._softmax:
+        if self._settings.softmax:
             return F.softmax(classes, axis=2), -F.log_softmax(classes, axis=2) * target
         return classes, F.square(classes - target) / 2

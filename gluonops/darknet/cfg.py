@@ -13,8 +13,6 @@ from ..core.attributes import Float, Int, Kind
 from ..core.errors import OpError
 from ..core.files import read_lines
 
-__all__ = ["MAX_INT", "Section", "read_cfg"]
-
 WHERE = "darknet.load"
 MAX_INT = 2**31 - 1   # Darknet counts options, weights and outputs in 32 bits
 # Options of any layer for training only.
@@ -25,17 +23,12 @@ FILE_LAYOUT = ("dontload", "dontsave", "dontloadscales", "numload")
 
 
 class Section:
-    """One section: its kind, the line of its header, and typed access to its options.
-
-    - ``file``: name of the cfg, for messages.
-    - ``kind``: the word in brackets.
-    - ``line``: line of the header, from 1.
-    """
+    """One section: its kind, the line of its header, and typed access to its options."""
 
     def __init__(self, file: str, kind: str, line: int):
-        self.file = file
-        self.kind = kind
-        self.line = line
+        self.file = file         # name of the cfg, for messages
+        self.kind = kind         # the word in brackets
+        self.line = line         # of the header, from 1
         self._options = {}       # key -> (value, line)
         self._repeated = {}      # key -> line of the second value
         self._read = set()

@@ -6,6 +6,7 @@ Sources: ``src/softmax_layer.c``, ``src/cost_layer.c``, ``src/region_layer.c``, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import mxnet as mx
@@ -21,8 +22,6 @@ from ..ops.region_loss.contract import OP
 from ..ops.yolo_loss.contract import OP as YOLO
 from .blocks import Float32Block, constant, layer
 from .tree import OUT_OF_GROUP, Tree
-
-__all__ = ["ClassLoss", "SquareLoss", "TreeClassLoss", "TreeRegionLoss"]
 
 NONE = -1   # The number in tables of classes where there is none.
 
@@ -49,17 +48,11 @@ def SquareLoss(F, pred: Array, truth: Array) -> Array:
 
 
 class _Terms(NamedTuple):
-    """The terms of the groups from a root down to a class. Sizes in shapes: D is the depth of the tree.
-
-    - ``counts``: (..., D), 1 for a group, 0 where the way has ended.
-    - ``groups``: (..., D), numbers of the groups.
-    - ``nll``: (..., D), minus the logarithm of the probability of the class on the way.
-    - ``squares``: (..., D), the squared errors of the probabilities of a group.
-    """
-    counts: Array
-    groups: Array
-    nll: Array
-    squares: Array
+    """The terms of the groups from a root down to a class, (..., D) each. D is the depth of the tree."""
+    counts: Array    # 1 for a group, 0 where the way has ended
+    groups: Array    # numbers of the groups
+    nll: Array       # minus the logarithm of the probability of the class on the way
+    squares: Array   # the squared errors of the probabilities of a group
 
 
 class _Ways(Float32Block):
@@ -112,41 +105,29 @@ def _terms(F, found: tuple, read: Callable[[Array], Array], temperature: float =
     return _Terms(way >= 0, groups, nll, F.BlockGrad(squares))
 
 
-class TreeClassLoss(HybridBlock):
+@layer
+def TreeClassLoss(F, pred: Array, label: Array, *, classes: int, ways: HybridBlock, temperature: float = 1.0) -> Array:
     """The loss of ``[softmax]`` with a tree: the cross-entropies of the groups from the root to the class, added up.
 
-    The other groups do not count. (They do in the programs' CPU builds, where their target is -1234.)
-
-    ``temperature``: as in :class:`ClassLoss`.
-
-    Inputs:
-        - **pred**: what the softmax takes, (B, ...).
-        - **label**: the class, (B,).
-
-    Outputs:
-        - **loss**: (B,), float32.
+    The other groups do not count. (They do in the programs' CPU builds, where their target is -1234.) The arguments are
+    as those of :class:`ClassLoss`. The loss is (B,), float32.
     """
+    pred = F.Flatten(pred)
+    label = F.cast(label, dtype="float32")
+    is_class = (label >= 0) * (label < classes) * (F.floor(label) == label)
 
-    def __init__(self, tree: Tree, temperature: float = 1.0, **kwargs):
-        super().__init__(**kwargs)
-        self._temperature = temperature
-        self._classes = len(tree)
-        with self.name_scope():
-            self.ways = _Ways(tree)
+    def read(members):
+        image = F.reshape(F.contrib.arange_like(members, axis=0), shape=(-1, 1, 1))
+        return F.gather_nd(pred, F.stack(F.broadcast_like(image, members), members, axis=0))
 
-    def hybrid_forward(self, F, pred: Array, label: Array) -> Array:
-        pred = F.Flatten(pred)
-        label = F.cast(label, dtype="float32")
-        is_class = (label >= 0) * (label < self._classes) * (F.floor(label) == label)
+    terms = _terms(F, ways(F.where(is_class, label, F.zeros_like(label))), read, temperature)
+    loss = F.sum(terms.nll * terms.counts, axis=1) * temperature
+    return F.where(is_class, loss, F.zeros_like(loss) + float("nan"))
 
-        def read(members):
-            image = F.reshape(F.contrib.arange_like(members, axis=0), shape=(-1, 1, 1))
-            return F.gather_nd(pred, F.stack(F.broadcast_like(image, members), members, axis=0))
 
-        found = self.ways(F.where(is_class, label, F.zeros_like(label)))
-        terms = _terms(F, found, read, self._temperature)
-        loss = F.sum(terms.nll * terms.counts, axis=1) * self._temperature
-        return F.where(is_class, loss, F.zeros_like(loss) + float("nan"))
+def tree_class_loss(tree: Tree, temperature: float) -> HybridBlock:
+    """``TreeClassLoss`` of a tree."""
+    return TreeClassLoss(len(tree), partial(_Ways, tree), temperature)
 
 
 class TreeRegionLoss(CountingLoss):
@@ -154,11 +135,7 @@ class TreeRegionLoss(CountingLoss):
     cross-entropies of the groups from the root to the class.
 
     If several ground truths are matched to one prediction, each group has the class of the last one that has the group
-    on its way. It is computed in float32.
-
-    - ``anchors``: in cells.
-    - ``class_scale``: weight of the classes.
-    - ``options``: those of ``RegionLoss``, without `classes` and `softmax`.
+    on its way. It is computed in float32. The options are those of ``RegionLoss``, without `classes` and `softmax`.
 
     Inputs:
         - **pred**: the last convolution's output, (B, A*(5+K), H, W).

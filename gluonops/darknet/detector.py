@@ -11,10 +11,6 @@ from ..core.attributes import Attr, Float, Int
 from ..core.emitter import Array
 from ..core.errors import OpError
 from .blocks import layer
-from .boxes import Boxes
-from .heads import Region
-
-__all__ = ["Boxes", "Detector", "DistanceSuppression", "Region"]
 
 # Rounds of DistanceSuppression. A box is decided after as many as there are boxes in a row of which each one overlaps
 # the next.
@@ -161,3 +157,48 @@ class Detector(HybridBlock):
         scores = F.slice_axis(rows, axis=2, begin=1, end=2)
         boxes = F.slice_axis(rows, axis=2, begin=2, end=6)
         return ids, scores, boxes
+
+
+class DetectingNet(HybridBlock):
+    """A net with :meth:`detector`. A subclass says how its maps are decoded."""
+
+    def _decoders(self, threshold: float) -> tuple[list[HybridBlock], int, int, float | None]:
+        """``heads``, ``classes``, ``size_multiple`` and ``power`` of the detector. The heads are new blocks."""
+        raise NotImplementedError
+
+    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
+        """The net with decoded boxes and non-maximum suppression, as a block that you can hybridize and export.
+
+        Parameters
+        ----------
+        threshold, nms, topk
+            Parameters of :class:`gluonops.darknet.Detector`.
+
+        Returns
+        -------
+        Detector
+            It shares the parameters of this net, which must be initialized. The anchors are constants.
+
+        Raises
+        ------
+        OpError
+            The cfg of the net ends in no detecting layer, the net is not initialized, or an argument is out of range.
+        """
+        heads, classes, size_multiple, power = self._decoders(threshold)
+        contexts, dtype = contexts_and_dtype("darknet.detector", self)
+        for head in heads:
+            head.initialize(ctx=contexts)
+            head.cast(dtype)
+        return Detector(self, heads, classes, size_multiple, threshold, nms, topk, power)
+
+
+def contexts_and_dtype(where: str, net: HybridBlock) -> tuple[list[mx.Context], str]:
+    """Those of a net's parameters; of a net without parameters the current context and float32."""
+    parameter = next(iter(net.collect_params().values()), None)
+    if parameter is None:
+        return [mx.current_context()], "float32"
+    try:
+        return parameter.list_ctx(), parameter.dtype
+    except RuntimeError:
+        raise OpError(where, f"{parameter.name} is not initialized; expected a net with parameters that are",
+                      "Call net.initialize(), or load weights") from None

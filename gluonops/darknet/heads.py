@@ -1,9 +1,15 @@
-"""Activates the map of a detecting layer: ``[region]``, ``[yolo]``, ``[Gaussian_yolo]`` and ``[detection]``.
+"""Sections that detect: ``[region]``, ``[yolo]``, ``[Gaussian_yolo]`` and ``[detection]``, and their blocks.
 
-With A anchors and K classes a map is (B, A*(5+K), H, W), or (B, A, 5+K, H, W) with the axis of x, y, w, h, objectness
-and the classes apart. Sources: as of ``boxes.py``.
+A block activates the map of its layer. With A anchors and K classes a map is (B, A*(5+K), H, W), or (B, A, 5+K, H, W)
+with the axis of x, y, w, h, objectness and the classes apart. The options of a loss are read when it is asked for, not
+when a cfg is loaded. Sources: as of ``boxes.py``; ``parse_region``, ``parse_yolo`` and ``parse_detection`` in
+``src/parser.c`` of both programs.
 """
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
 
 import mxnet as mx
 import numpy as np
@@ -11,10 +17,20 @@ from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
 from ..ops import region_decode
+from ..ops.gaussian_yolo_loss.contract import SHIFTS
+from .activations import Identity
 from .blocks import constant, layer
+from .boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
+from .build import Builder, Layer, Shape, kind
+from .cfg import Section
+from .losses import HeadLoss
+from .net import Head
 from .tree import Tree, TreeSoftmax
 
-__all__ = ["CellSoftmax", "GaussianYolo", "Region", "TreeRegion", "Yolo"]
+ANCHOR = 0.5
+BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
+# nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
+POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
 
 
 class Region(HybridBlock):
@@ -50,8 +66,6 @@ class Region(HybridBlock):
 class Yolo(Region):
     """AlexeyAB's ``[yolo]``: a sigmoid on x, y, objectness and the classes, and x and y scaled about 0.5.
 
-    - ``anchors``: (A, 2), widths and heights in pixels.
-    - ``classes``: number of classes.
     - ``scale``: ``scale_x_y``. x and y are from ``(1 - scale) / 2`` to ``(1 + scale) / 2``.
     - ``activated``: ``new_coords``: the layer before has sigmoids already.
     """
@@ -76,10 +90,7 @@ def GaussianYolo(F, data: Array, *, anchors: int, scale: float = 1.0) -> Array:
     """AlexeyAB's ``[Gaussian_yolo]``: sigmoids on all but width and height. Source: Choi et al. (2019).
 
     The numbers of an anchor are x, its uncertainty, y, w and h likewise, objectness, and the classes: the data is
-    (B, A*(9+classes), H, W).
-
-    - ``anchors``: number of anchors.
-    - ``scale``: ``scale_x_y``; see :class:`Yolo`.
+    (B, A*(9+classes), H, W). ``scale``: see :class:`Yolo`.
     """
     cells = F.reshape(data, shape=(0, -4, anchors, -1, 0, 0))
 
@@ -94,31 +105,20 @@ def GaussianYolo(F, data: Array, *, anchors: int, scale: float = 1.0) -> Array:
     return F.reshape(F.concat(*parts, dim=2), shape=(0, -3, 0, 0))
 
 
-class TreeRegion(HybridBlock):
+@layer
+def TreeRegion(F, data: Array, *, anchors: int, softmax: HybridBlock) -> Array:
     """Darknet's ``[region]`` with a tree: sigmoid on x, y and objectness, a softmax over each group of classes.
 
     It computes what pjreddie's GPU build and AlexeyAB's program compute. The softmax of pjreddie's CPU build divides by
-    a temperature of 0.
-
-    - ``anchors``: number of anchors.
-    - ``tree``: tree of the classes.
+    a temperature of 0. ``anchors`` is their number, and ``softmax`` a ``TreeSoftmax``.
     """
-
-    def __init__(self, anchors: int, tree: Tree, **kwargs):
-        super().__init__(**kwargs)
-        self._anchors = anchors
-        with self.name_scope():
-            self.softmax = TreeSoftmax(tree)
-
-    def hybrid_forward(self, F, data: Array) -> Array:
-        cells = F.reshape(data, shape=(0, -4, self._anchors, -1, 0, 0))
-        cells = F.reshape(cells, shape=(-3, 0, -3))   # B*A, 5+K, H*W
-        centres = F.sigmoid(F.slice_axis(cells, axis=1, begin=0, end=2))
-        sizes = F.slice_axis(cells, axis=1, begin=2, end=4)
-        objectness = F.sigmoid(F.slice_axis(cells, axis=1, begin=4, end=5))
-        classes = self.softmax(F.slice_axis(cells, axis=1, begin=5, end=None))
-        activated = F.concat(centres, sizes, objectness, classes, dim=1)
-        return F.reshape_like(activated, data)
+    cells = F.reshape(data, shape=(0, -4, anchors, -1, 0, 0))
+    cells = F.reshape(cells, shape=(-3, 0, -3))   # B*A, 5+K, H*W
+    centres = F.sigmoid(F.slice_axis(cells, axis=1, begin=0, end=2))
+    sizes = F.slice_axis(cells, axis=1, begin=2, end=4)
+    objectness = F.sigmoid(F.slice_axis(cells, axis=1, begin=4, end=5))
+    classes = softmax(F.slice_axis(cells, axis=1, begin=5, end=None))
+    return F.reshape_like(F.concat(centres, sizes, objectness, classes, dim=1), data)
 
 
 @layer
@@ -131,3 +131,221 @@ def CellSoftmax(F, data: Array, *, cells: int, classes: int) -> Array:
     rows = F.reshape(F.slice_axis(data, axis=1, begin=0, end=cells * classes), shape=(0, cells, classes))
     rest = F.slice_axis(data, axis=1, begin=cells * classes, end=None)
     return F.concat(F.Flatten(F.softmax(rows, axis=-1)), rest, dim=1)
+
+
+@kind("region")
+def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    section.refuse("background", "a background class")
+    section.refuse("coords", "boxes have four numbers", neutral=4)
+    section.skip("coords")
+    classes = section.integer("classes", 20, 1)
+    count = section.integer("num", 1, 1)
+    class_softmax = section.flag("softmax")
+    stride = _stride(build, section, shape)
+    anchors = _anchors(build, section, count)[:count]   # in cells
+    _check_channels(section, shape, count, 5, classes)
+    tree = build.tree(section, classes) if "tree" in section else None
+    pixels = anchors * stride
+    if tree is None:
+        boxes = partial(Boxes, pixels, classes, stride)
+        block = Region(anchors, classes, class_softmax, prefix=prefix)
+    else:
+        boxes = partial(TreeBoxes, pixels, tree, stride, build.dialect)
+        block = TreeRegion(count, partial(TreeSoftmax, tree), prefix=prefix)
+    head = Head(boxes, classes, stride, pixels)
+    return Layer(block, shape, head=head, loss=lambda: _region_loss(build, section, anchors, classes, tree))
+
+
+def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
+    section.refuse("focal_loss", "its loss is not computed", neutral=0)
+    options = {
+        "anchors": anchors.ravel().tolist(),
+        "thresh": section.number("thresh", 0.5),
+        "rescore": section.flag("rescore"),
+        "bias_match": section.flag("bias_match"),
+        **_scales(section)}
+    class_map = build.class_map(section, classes)
+    if tree is not None:
+        return HeadLoss("region of a tree", {**options, "tree": tree}, class_map=class_map)
+    options.update(classes=classes, softmax=section.flag("softmax"))
+    return HeadLoss("region", options, class_map=class_map)
+
+
+def _scales(section: Section) -> dict[str, float]:
+    keys = ("object_scale", "noobject_scale", "coord_scale", "class_scale")
+    return {key: section.number(key, 1) for key in keys}
+
+
+@kind("yolo")
+def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    scale = section.number("scale_x_y", 1)
+    activated = section.flag("new_coords")
+
+    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
+        if scale == 1 and not activated:
+            return Region(anchors, classes, class_softmax=False, prefix=prefix)
+        return Yolo(anchors, classes, scale, activated, prefix=prefix)
+
+    boxes = SquaredBoxes if activated else Boxes
+    return _masked(build, section, shape, 5, block, boxes, _yolo_loss)
+
+
+def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
+    options = {**options, "dialect": dialect}
+    if dialect == "pjreddie":
+        return HeadLoss("yolo", options)
+    options.update(
+        _alexeyab_options(section),
+        box_loss=section.text("iou_loss", "mse", BOX_LOSSES),
+        new_coords=section.flag("new_coords"),
+        focal_loss=section.flag("focal_loss"))
+    return HeadLoss("yolo", options, section.number("delta_normalizer", 1))
+
+
+@kind("Gaussian_yolo")
+def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    scale = section.number("scale_x_y", 1)
+    shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
+
+    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
+        return GaussianYolo(len(anchors), scale, prefix=prefix)
+
+    return _masked(build, section, shape, 9, block, partial(GaussianBoxes, shift=shift), _gaussian_yolo_loss)
+
+
+def _gaussian_yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
+    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
+    options = {
+        **options,
+        **_alexeyab_options(section),
+        "box_loss": "nll" if box_loss == "mse" else box_loss,
+        "uc_normalizer": section.number("uc_normalizer", 1),
+        "point": section.text("yolo_point", "center")}
+    return HeadLoss("gaussian_yolo", options, section.number("delta_normalizer", 1))
+
+
+def _alexeyab_options(section: Section) -> dict:
+    """The options of a loss that AlexeyAB's heads have in common."""
+    for key in ("counters_per_class", "embedding_layer"):
+        section.refuse(key, "its loss is not computed", neutral=None)
+    section.text("iou_thresh_kind", "iou", ["iou"])
+    return {
+        "iou_thresh": section.number("iou_thresh", 1),
+        "iou_normalizer": section.number("iou_normalizer", 0.75),
+        "obj_normalizer": section.number("obj_normalizer", 1),
+        "max_delta": section.number("max_delta", 0),
+        "scale_x_y": section.number("scale_x_y", 1),
+        "label_smooth_eps": section.number("label_smooth_eps", 0),
+        "objectness_smooth": section.flag("objectness_smooth")}
+
+
+def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
+            block: Callable[[np.ndarray, int], HybridBlock], boxes: Callable[..., HybridBlock],
+            loss: Callable[[Section, str, dict], HeadLoss]) -> Layer:
+    """The layer of a section with a mask of the net's anchors.
+
+    - ``numbers``: numbers of an anchor in front of its classes.
+    - ``block``: makes the block, from the anchors of the head, in pixels, and the number of classes.
+    - ``boxes``: makes the block of candidates; see :class:`Boxes`.
+    - ``loss``: the loss, from the options that both kinds have.
+    """
+    classes = section.integer("classes", 20, 1)
+    all_anchors, mask = _anchors_and_mask(build, section)
+    anchors = all_anchors[mask]
+    stride = _stride(build, section, shape)
+    _check_channels(section, shape, len(anchors), numbers, classes)
+    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
+
+    def loss_of_head() -> HeadLoss:
+        options = {
+            "anchors": all_anchors.ravel().tolist(),
+            "classes": classes,
+            "masks": tuple(mask),
+            "strides": stride,
+            "ignore_thresh": section.number("ignore_thresh", 0.5),
+            "truth_thresh": section.number("truth_thresh", 1)}
+        return loss(section, build.dialect, options)._replace(class_map=build.class_map(section, classes))
+
+    return Layer(block(anchors, classes), shape, head=head, loss=loss_of_head)
+
+
+@kind("detection", takes_row=True)
+def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    section.refuse("reorg", "another order of numbers")
+    section.refuse("coords", "boxes have four numbers", neutral=4)
+    section.skip("coords")
+    classes = section.integer("classes", 1, 1)
+    count = section.integer("num", 1, 1)
+    side = section.integer("side", 7, 1)
+    square = section.flag("sqrt")
+    numbers = side * side * (classes + 5 * count)
+    if math.prod(shape) != numbers:
+        raise section.error(f"its input has {math.prod(shape)} numbers; expected {side} * {side} cells * ({classes} "
+                            f"classes + {count} boxes * 5) = {numbers}", "Correct output of the layer before", "side")
+    _, height, width = build.net.input_shape
+    head = Head(partial(CellBoxes, side, count, classes, (height, width), square), classes, 1)
+    block = Identity(prefix=prefix)
+    if section.flag("softmax"):
+        block, shape = CellSoftmax(side * side, classes, prefix=prefix), (numbers,)
+    return Layer(block, shape, head=head, loss=lambda: _detection_loss(section, side, count, classes))
+
+
+def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> HeadLoss:
+    flags = {key: section.flag(key) for key in ("sqrt", "rescore", "softmax", "forced", "random")}
+    if flags["forced"]:
+        section.integer("num", 1, 2)
+    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **flags, **_scales(section)})
+
+
+def _power(section: Section) -> float | None:
+    """The power of the suppression that the options name."""
+    beta = section.number("beta_nms", 0.6)
+    power = POWERS[section.text("nms_kind", "default", sorted(POWERS))]
+    return beta if power == "beta" else power
+
+
+def _anchors_and_mask(build: Builder, section: Section) -> tuple[np.ndarray, list[int]]:
+    """The anchors of all heads, in pixels, and the numbers of this head's."""
+    count = section.integer("num", 1, 1)
+    mask = section.integers("mask", ",".join(map(str, range(count))))
+    anchors = _anchors(build, section, count)
+    if not all(0 <= i < len(anchors) for i in mask):
+        raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(anchors) - 1}", "Correct mask",
+                            "mask")
+    return anchors, mask
+
+
+def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
+    """The option ``anchors``: (count, 2) of float32. Without it Darknet takes 0.5.
+
+    Some cfgs that AlexeyAB's Darknet ships have fewer or more than ``num`` says. He takes 0.5 for numbers that are
+    missing. Those that are too many stay: a mask may name them, although his program then reads other memory.
+    """
+    default = [ANCHOR] * (2 * count)
+    numbers = section.numbers("anchors") if "anchors" in section else default
+    if build.dialect == "alexeyab":
+        numbers += default[len(numbers):]
+        count = len(numbers) // 2
+    if len(numbers) != 2 * count or min(numbers) <= 0:
+        raise section.error(f"anchors are {len(numbers)} numbers from {min(numbers)} up; expected {2 * count} "
+                            f"numbers above 0, for num={count}", "Correct anchors or num", "anchors")
+    return np.array(numbers, "float32").reshape(-1, 2)
+
+
+def _stride(build: Builder, section: Section, shape: Shape) -> int:
+    """Pixels from one cell of a map to the next."""
+    _, height, width = build.net.input_shape
+    _, rows, columns = shape
+    if width % columns or height % rows or width // columns != height // rows:
+        raise section.error(f"its map has {rows} x {columns} cells for images of {height} x {width}; expected "
+                            "square cells of whole pixels",
+                            "Choose a height and width in [net] that are multiples of 32")
+    return width // columns
+
+
+def _check_channels(section: Section, shape: Shape, anchors: int, numbers: int, classes: int) -> None:
+    """Raise an OpError if a map has other channels than its anchors and classes."""
+    channels = anchors * (numbers + classes)
+    if shape[0] != channels:
+        raise section.error(f"its input has {shape[0]} channels; expected {anchors} anchors * ({numbers} + {classes} "
+                            f"classes) = {channels}", "Correct filters of the layer before", "classes")

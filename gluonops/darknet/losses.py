@@ -13,43 +13,29 @@ from ..core.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
 from ..ops.region_loss import averages
-from .blocks import constant
+from .blocks import constant, layer
 from .cell_loss import CellLoss
-from .class_losses import ClassLoss, SquareLoss, TreeClassLoss, TreeRegionLoss
-
-__all__ = ["HeadLoss", "NetLoss", "loss_of"]
+from .class_losses import ClassLoss, SquareLoss, TreeRegionLoss, tree_class_loss
 
 LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
-          "softmax of a tree": TreeClassLoss, "cost": SquareLoss}
+          "softmax of a tree": tree_class_loss, "cost": SquareLoss}
 OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
 PER_NET = ("anchors", "classes")   # arguments of the net, not lists with a value for each head
 
 
 class HeadLoss(NamedTuple):
-    """The loss of one head.
-
-    - ``kind``: a key of ``LOSSES`` or ``OF_ALL_HEADS``.
-    - ``options``: arguments of the loss. One of ``OF_ALL_HEADS`` has the mask and the stride of this head besides.
-    - ``weight``: factor of the loss.
-    - ``class_map``: the net's class for each class of the ground truth.
-    """
-    kind: str
-    options: dict
-    weight: float = 1
-    class_map: tuple[int, ...] | None = None
+    """The loss of one head."""
+    kind: str                                  # a key of LOSSES or OF_ALL_HEADS
+    options: dict                              # arguments; one of OF_ALL_HEADS has this head's mask and stride besides
+    weight: float = 1                          # factor of the loss
+    class_map: tuple[int, ...] | None = None   # the net's class for each class of the ground truth
 
 
-class _HeadInputs(HybridBlock):
+@layer
+def _HeadInputs(F, data: Array, *, net: HybridBlock, numbers: Sequence[int]) -> list:
     """What the heads of a net take: the outputs of the layers with these numbers."""
-
-    def __init__(self, net: HybridBlock, numbers: Sequence[int], **kwargs):
-        super().__init__(**kwargs)
-        self.net = net
-        self._numbers = numbers
-
-    def hybrid_forward(self, F, data: Array) -> list:
-        outputs = self.net.layer_outputs(data)
-        return [outputs[number] if number >= 0 else data for number in self._numbers]
+    outputs = net.layer_outputs(data)
+    return [outputs[number] if number >= 0 else data for number in numbers]
 
 
 class _MappedTruth(HybridBlock):
@@ -72,7 +58,7 @@ class _MappedTruth(HybridBlock):
 class NetLoss(Block):
     """A net and the loss of its heads, per image. ``DarknetNet.loss`` makes it. It shares the parameters of the net.
 
-    ``loss``: it takes what the heads take.
+    ``heads`` has the number of the layer that each head takes, and the head's loss. ``loss`` takes what the heads take.
 
     Inputs:
         - **data**: (B, channels, H, W).
@@ -84,12 +70,14 @@ class NetLoss(Block):
         - **loss**: (B,).
     """
 
-    def __init__(self, net: HybridBlock, numbers: Sequence[int], loss: Block, first: HeadLoss, **kwargs):
+    def __init__(self, net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]], **kwargs):
         super().__init__(**kwargs)
-        self.inputs = _HeadInputs(net, numbers)
-        self.loss = loss
-        self.mapped = None if first.class_map is None else _MappedTruth(first.class_map)
-        self._weight = first.weight
+        numbers, parts = zip(*heads)
+        self.inputs = _HeadInputs(lambda: net, numbers)
+        self.loss = _loss_of(parts)
+        class_map = parts[0].class_map
+        self.mapped = None if class_map is None else _MappedTruth(class_map)
+        self._weight = parts[0].weight
 
     def forward(self, data: Array, truth: Array) -> Array:
         taken = self.inputs(data)
@@ -113,9 +101,8 @@ class NetLoss(Block):
         return averages(list(self.loss.parts.values()))
 
 
-def loss_of(net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]]) -> NetLoss:
-    """The loss of a net. ``heads`` has the number of the layer that each head takes, and the head's loss."""
-    numbers, parts = zip(*heads)
+def _loss_of(parts: Sequence[HeadLoss]) -> Block:
+    """The loss of a net's heads."""
     first = parts[0]
     if any(part.weight <= 0 for part in parts):
         raise _error(f"the weight of the loss is {first.weight}; expected a number above 0",
@@ -125,11 +112,10 @@ def loss_of(net: HybridBlock, heads: Sequence[tuple[int, HeadLoss]]) -> NetLoss:
                      f"{[part.weight for part in parts]}, and perhaps other maps; expected the same for all heads",
                      "Change the cfg")
     if first.kind in OF_ALL_HEADS:
-        loss = _loss_of_all(OF_ALL_HEADS[first.kind], [part.options for part in parts])
-        return NetLoss(net, numbers, loss, first)
+        return _loss_of_all(OF_ALL_HEADS[first.kind], [part.options for part in parts])
     if len(parts) > 1:
         raise _error(f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
-    return NetLoss(net, numbers, LOSSES[first.kind](**first.options), first)
+    return LOSSES[first.kind](**first.options)
 
 
 def _loss_of_all(make: type[HybridBlock], heads: Sequence[dict]) -> HybridBlock:

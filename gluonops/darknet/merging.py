@@ -1,25 +1,26 @@
-"""Darknet's layers that join the outputs of several layers, as HybridBlocks."""
-from __future__ import annotations
+"""Darknet's layers that join the outputs of several layers, as HybridBlocks, and their sections."""
+from collections.abc import Callable, Sequence
 
-from collections.abc import Sequence
-
+import mxnet as mx
 from mxnet.gluon import HybridBlock
 
 from ..core.concat import concat
 from ..core.emitter import Array
-from .activations import ACTIVATIONS
-from .blocks import layer
+from .activations import ACTIVATIONS, activation_block
+from .blocks import Weighted, layer
+from .build import Builder, Layer, Shape, kind
+from .cfg import Section
 
-__all__ = ["Multiply", "PartialShortcut", "Route", "Shortcut", "add_parts"]
+NORMALIZATION_OFFSET = 1e-4   # is added to the sum of a shortcut's weights
+NORMALIZATIONS = {"relu": "relu", "avg_relu": "relu", "softmax": "softmax"}
+WEIGHTS = ("none", "per_channel", "per_feature", "per_layer")
 
 
 @layer
 def Route(F, *data: Array, channels: Sequence[int], groups: int = 1, group: int = 0) -> Array:
     """Darknet's ``[route]``: concatenates outputs along the channels, or one of ``groups`` slices of each.
 
-    - ``channels``: channels of every input. Each is a multiple of ``groups``.
-    - ``groups``: number of slices.
-    - ``group``: number of the slice, from 0.
+    ``channels``: channels of every input. Each is a multiple of ``groups``.
     """
     counts = [count // groups for count in channels]
     if groups > 1:
@@ -27,27 +28,13 @@ def Route(F, *data: Array, channels: Sequence[int], groups: int = 1, group: int 
     return concat(F, data, counts) if len(data) > 1 else F.identity(data[0])
 
 
-class _Activated(HybridBlock):
-    """A block with an activation, by the name in a cfg."""
-
-    def __init__(self, activation: str = "linear", **kwargs):
-        super().__init__(**kwargs)
-        with self.name_scope():
-            self.activation = ACTIVATIONS[activation]()
-
-
-class Shortcut(_Activated):
+@layer
+def Shortcut(F, data: Array, earlier: Array, *, activation: HybridBlock, alpha: float = 1.0,
+             beta: float = 1.0) -> Array:
     """Darknet's ``[shortcut]``: ``activation(alpha * data + beta * earlier)``. Both have one shape."""
-
-    def __init__(self, activation: str = "linear", alpha: float = 1.0, beta: float = 1.0, **kwargs):
-        super().__init__(activation, **kwargs)
-        self._alpha = alpha
-        self._beta = beta
-
-    def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
-        data = data if self._alpha == 1 else data * self._alpha
-        earlier = earlier if self._beta == 1 else earlier * self._beta
-        return self.activation(F.elemwise_add(data, earlier))
+    data = data if alpha == 1 else data * alpha
+    earlier = earlier if beta == 1 else earlier * beta
+    return activation(F.elemwise_add(data, earlier))
 
 
 def add_parts(F, data: Array, parts: Sequence[Array], channels: Sequence[int]) -> Array:
@@ -66,44 +53,28 @@ def add_parts(F, data: Array, parts: Sequence[Array], channels: Sequence[int]) -
     return data
 
 
-class PartialShortcut(_Activated):
+@layer
+def PartialShortcut(F, data: Array, *earlier: Array, channels: Sequence[int], activation: HybridBlock,
+                    alpha: float = 1.0, beta: float = 1.0, step: int = 1, repeat: int = 1) -> Array:
     """Darknet's ``[shortcut]`` of outputs of other shapes: it adds what they have in common.
 
     Channels are added to the first ones. Of an image that is larger by a factor, every so many pixels are added. An
     image that is smaller by a factor is added to every so many pixels.
 
-    - ``channels``: channels of every input.
     - ``alpha`` and ``beta``: factors of the channels that ``data`` has in common with the others, and of the others.
     - ``step``: factor by which the others are larger.
     - ``repeat``: factor by which they are smaller.
     """
-
-    def __init__(self, channels: Sequence[int], activation: str = "linear", alpha: float = 1.0, beta: float = 1.0,
-                 step: int = 1, repeat: int = 1, **kwargs):
-        super().__init__(activation, **kwargs)
-        own, *others = channels
-        self._common = [min(own, count) for count in others]
-        self._own = own
-        self._alpha = alpha
-        self._beta = beta
-        self._step = step
-        self._repeat = repeat
-
-    def _part(self, F, earlier: Array, channels: int) -> Array:
-        """What is added of another output."""
-        steps = (None, None, self._step, self._step)
-        part = F.slice(earlier, begin=(None, 0, None, None), end=(None, channels, None, None), step=steps)
-        if self._repeat > 1:
-            part = _spread(F, part, self._repeat)
-        return part if self._beta == 1 else part * self._beta
-
-    def hybrid_forward(self, F, data: Array, *earlier: Array) -> Array:
-        parts = [self._part(F, x, channels) for x, channels in zip(earlier, self._common)]
-        if self._alpha != 1:
-            common = F.slice_axis(data, axis=1, begin=0, end=self._common[0])
-            parts.append(common * (self._alpha - 1))
-        channels = [self._own, *self._common, self._common[0]]
-        return self.activation(add_parts(F, data, parts, channels))
+    own, *others = channels
+    common = [min(own, count) for count in others]
+    parts = []
+    for part, count in zip(earlier, common):
+        part = F.slice(part, begin=(None, 0, None, None), end=(None, count, None, None), step=(None, None, step, step))
+        part = part if repeat == 1 else _spread(F, part, repeat)
+        parts.append(part if beta == 1 else part * beta)
+    if alpha != 1:
+        parts.append(F.slice_axis(data, axis=1, begin=0, end=common[0]) * (alpha - 1))
+    return activation(add_parts(F, data, parts, [own, *common, common[0]]))
 
 
 def _spread(F, data: Array, repeat: int) -> Array:
@@ -116,11 +87,147 @@ def _spread(F, data: Array, repeat: int) -> Array:
     return F.reshape(F.concat(rows, *[zeros] * (repeat - 1), dim=3), shape=(0, 0, -3, 0))
 
 
-class Multiply(_Activated):
+@layer
+def Multiply(F, data: Array, earlier: Array, *, activation: HybridBlock) -> Array:
     """AlexeyAB's ``[scale_channels]`` and ``[sam]``: ``activation(data * earlier)``.
 
     Sides of 1 of `data` count as those of `earlier`.
     """
+    return activation(F.broadcast_mul(earlier, data))
 
-    def hybrid_forward(self, F, data: Array, earlier: Array) -> Array:
-        return self.activation(F.broadcast_mul(earlier, data))
+
+class WeightedShortcut(Weighted):
+    """AlexeyAB's ``[shortcut]`` with ``weights_type``: the weighted sum of several outputs.
+
+    - ``channels``: channels of every input; all have one height and width. If an input has fewer channels than the
+      first, it is added to its first ones; the rest of one with more is not used.
+    - ``per_channel``: one weight for each channel of each input. Otherwise one for each input.
+    - ``normalization``: 'relu' or 'softmax'; what makes the sum of the weights 1.
+    """
+
+    def __init__(self, channels: Sequence[int], per_channel: bool = False, normalization: str = "relu",
+                 activation: str = "linear", **kwargs):
+        super().__init__(**kwargs)
+        self._channels = channels
+        self._normalization = normalization
+        self._per_channel = per_channel
+        shape = (len(channels), channels[0] if per_channel else 1)
+        with self.name_scope():
+            self.weight = self.params.get("weight", shape=shape, init="ones")
+            self.activation = activation_block(activation)
+
+    def file_parameters(self) -> list[mx.gluon.Parameter]:
+        return [self.weight]
+
+    def _normalized(self, F, weight: Array) -> Array:
+        if self._normalization == "relu":
+            positive = F.relu(weight)
+        else:
+            positive = F.exp(F.broadcast_sub(weight, F.max(weight, axis=0, keepdims=True)))
+        return F.broadcast_div(positive, F.sum(positive, axis=0, keepdims=True) + NORMALIZATION_OFFSET)
+
+    def hybrid_forward(self, F, *data: Array, weight: Array) -> Array:
+        weight = self._normalized(F, weight)
+        terms = []
+        for i, (part, channels) in enumerate(zip(data, self._channels)):
+            common = min(channels, self._channels[0])
+            factor = F.reshape(F.slice_axis(weight, axis=0, begin=i, end=i + 1), shape=(1, -1, 1, 1))
+            if self._per_channel:
+                factor = F.slice_axis(factor, axis=1, begin=0, end=common)
+            part = F.slice_axis(part, axis=1, begin=0, end=common)
+            terms.append(F.broadcast_mul(part, factor))
+        out = add_parts(F, terms[0], terms[1:], [min(count, self._channels[0]) for count in self._channels])
+        return out if self.activation is None else self.activation(out)
+
+
+@kind("route", takes_row=True)
+def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    sources = [build.earlier(section, "layers", number) for number in section.integers("layers")]
+    build.uses(*sources)
+    groups = section.integer("groups", 1, 1)
+    group = section.integer("group_id", 0, 0)
+    shapes = [build.shapes[source] for source in sources]
+    channels = [source_shape[0] for source_shape in shapes]
+    _check_sides(build, section, sources, "layers")
+    if group >= groups or any(count % groups for count in channels):
+        raise section.error(f"group_id {group} of {groups} groups of {' and '.join(map(str, channels))} channels "
+                            "does not exist", "Correct groups and group_id", "groups")
+    block = Route(channels, groups, group, prefix=prefix)
+    return Layer(block, (sum(channels) // groups, *shapes[0][1:]), sources)
+
+
+def _check_sides(build: Builder, section: Section, sources: list[int], key: str) -> None:
+    """Raise an OpError if layers are not of one height and width."""
+    sides = {build.shapes[source][1:] for source in sources}
+    if len(sides) > 1:
+        described = ", ".join(f"layer {source} is {build.shapes[source]}" for source in sources)
+        raise section.error(f"the layers are not of one height and width: {described}", "Name layers of one size", key)
+
+
+@kind("shortcut")
+def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    """pjreddie's adds layers of other sizes by every so many pixels. AlexeyAB's adds several layers, with weights."""
+    earlier = [build.earlier(section, "from", number) for number in section.integers("from")]
+    activation = section.text("activation", "linear", sorted(ACTIVATIONS))
+    before = build.number - 1
+    build.uses(before, earlier[0])
+    sources = [before, *earlier]
+    weights_type = section.text("weights_type", "none", WEIGHTS)
+    if weights_type != "none" or len(earlier) > 1:
+        _check_sides(build, section, sources, "from")
+    channels = [build.shapes[source][0] for source in sources]
+    if weights_type != "none":
+        normalization = NORMALIZATIONS[section.text("weights_normalization", None, sorted(NORMALIZATIONS))]
+        block = WeightedShortcut(channels, weights_type == "per_channel", normalization, activation, prefix=prefix)
+        return Layer(block, shape, sources)
+
+    section.skip("weights_normalization")
+    alpha = section.number("alpha", 1)
+    beta = section.number("beta", 1)
+    if len(earlier) == 1 and build.shapes[earlier[0]] == shape:
+        return Layer(Shortcut(ACTIVATIONS[activation], alpha, beta, prefix=prefix), shape, sources)
+    step, repeat = _scale(section, shape, build.shapes[earlier[0]])
+    if alpha != 1 and repeat > 1:
+        raise section.error(f"alpha={alpha} with a smaller layer is not supported", "Remove alpha", "alpha")
+    block = PartialShortcut(channels, ACTIVATIONS[activation], alpha, beta, step, repeat, prefix=prefix)
+    return Layer(block, shape, sources)
+
+
+def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
+    """How many times the other layer's image is larger, and how many times it is smaller."""
+    _, *own = shape
+    _, *theirs = other
+    for step in range(1, max(theirs) + 1):
+        if [-(-side // step) for side in theirs] == own and theirs[0] // own[0] == step == theirs[1] // own[1]:
+            return step, 1
+    for repeat in range(1, max(own) + 1):
+        if [side * repeat for side in theirs] == own:
+            return 1, repeat
+    raise section.error(f"the layer that it adds is {other} (channels, height, width), this one's input is {shape}; "
+                        "expected images that are the same, or larger or smaller by a whole factor",
+                        "Name a layer of another size", "from")
+
+
+@kind("scale_channels")
+def scale_channels(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    def expected(other: Shape) -> Shape:
+        return (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
+
+    return _product(build, section, shape, prefix, expected)
+
+
+@kind("sam")
+def sam(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    return _product(build, section, shape, prefix, lambda other: other)
+
+
+def _product(build: Builder, section: Section, shape: Shape, prefix: str, expected: Callable[[Shape], Shape]) -> Layer:
+    """The layer in front times the one that ``from`` names. ``expected``: the former's shape, from the latter's."""
+    sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
+    build.uses(*sources)
+    other = build.shapes[sources[1]]
+    if shape != expected(other):
+        raise section.error(f"its input is {shape} (channels, height, width), and the layer that it multiplies is "
+                            f"{other}; expected an input of {expected(other)}", "Name another layer", "from")
+    activation = ACTIVATIONS[section.text("activation", "linear", sorted(ACTIVATIONS))]
+    return Layer(Multiply(activation, prefix=prefix), other, sources)

@@ -4,16 +4,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
 from ..core.errors import OpError
-from .detector import Detector
-from .losses import NetLoss, loss_of
+from .detector import DetectingNet, contexts_and_dtype
+from .losses import NetLoss
 
-__all__ = ["DarknetNet", "Head"]
 
 def preprocessing_for(channels: int = 3, resize: str = "letterbox") -> dict[str, object]:
     """What Darknet does to an image before the net sees it. Exports store it as metadata.
@@ -33,22 +31,15 @@ def run_layers(layers: Iterable[HybridBlock], sources: Iterable[Sequence[int]], 
 
 
 class Head(NamedTuple):
-    """What turns the map of a detecting layer into detections.
-
-    - ``boxes``: makes the block that returns candidates. It takes the prefix of its name.
-    - ``classes``: number of classes.
-    - ``stride``: height and width of the images must be multiples of it.
-    - ``anchors``: (A, 2), widths and heights in pixels.
-    - ``power``: power of the suppression; see ``Detector``.
-    """
-    boxes: Callable[..., HybridBlock]
+    """What turns the map of a detecting layer into detections."""
+    boxes: Callable[..., HybridBlock]   # makes the block that returns candidates, from the prefix of its name
     classes: int
-    stride: int
-    anchors: np.ndarray | None = None
-    power: float | None = None
+    stride: int                         # height and width of the images must be multiples of it
+    anchors: np.ndarray | None = None   # (A, 2), widths and heights in pixels
+    power: float | None = None          # of the suppression; see Detector
 
 
-class DarknetNet(HybridBlock):
+class DarknetNet(DetectingNet):
     """The network of a cfg. See :func:`gluonops.darknet.load`, which makes it.
 
     ``net[5]`` is the layer that Darknet counts as 5, ``len(net)`` the number of layers, and ``print(net)`` lists them.
@@ -92,38 +83,15 @@ class DarknetNet(HybridBlock):
         """The output of every layer, in order: to find the first one that differs from Darknet's."""
         return run_layers(self._children.values(), self._sources, data)
 
-    def detector(self, threshold: float = 0.25, nms: float = 0.45, topk: int = 400) -> Detector:
-        """A block that returns detections. See :class:`gluonops.darknet.Detector`.
-
-        Parameters
-        ----------
-        threshold, nms, topk
-            The arguments of ``Detector``.
-
-        Returns
-        -------
-        Detector
-            It shares the parameters of this net, which must be initialized.
-
-        Raises
-        ------
-        OpError
-            The cfg ends in no detecting layer, the net is not initialized, or an argument is out of range.
-        """
+    def _decoders(self, threshold: float) -> tuple[list[HybridBlock], int, int, float | None]:
         if not self._detections:
             raise OpError("darknet.detector", "the cfg ends in no [region], [yolo], [Gaussian_yolo] or [detection]; "
                           "expected a detecting network", "Call the net itself for what its last layer returns")
-        contexts, dtype = self._contexts_and_dtype("darknet.detector")
-        blocks = []
-        for i, head in enumerate(self._detections):
-            block = head.boxes(prefix=f"boxes{i}_")
+        blocks = [head.boxes(prefix=f"boxes{i}_") for i, head in enumerate(self._detections)]
+        for block in blocks:
             block.threshold = threshold
-            block.initialize(ctx=contexts)
-            block.cast(dtype)
-            blocks.append(block)
         last = self._detections[-1]
-        size_multiple = max(head.stride for head in self._detections)
-        return Detector(self, blocks, last.classes, size_multiple, threshold, nms, topk, last.power)
+        return blocks, last.classes, max(head.stride for head in self._detections), last.power
 
     def loss(self) -> NetLoss:
         """A block that takes images and their ground truth, and returns the loss of the cfg's heads.
@@ -148,20 +116,9 @@ class DarknetNet(HybridBlock):
                 raise OpError("darknet.loss", f"the net returns the output of a [{kind}], which has no loss here; "
                               "expected [region], [yolo], [Gaussian_yolo], [detection], [softmax] or [cost]",
                               "Compute the loss of the net's output yourself")
-        loss = loss_of(self, [(source, make()) for _, source, make in self._losses])
-        contexts, _ = self._contexts_and_dtype("darknet.loss")
+        loss = NetLoss(self, [(source, make()) for _, source, make in self._losses])
+        contexts, _ = contexts_and_dtype("darknet.loss", self)
         for block in (loss.loss, loss.mapped):
             if block is not None:
                 block.initialize(ctx=contexts)
         return loss
-
-    def _contexts_and_dtype(self, where: str) -> tuple[list[mx.Context], str]:
-        """Those of the parameters; of a net without parameters the current context and float32."""
-        parameter = next(iter(self.collect_params().values()), None)
-        if parameter is None:
-            return [mx.current_context()], "float32"
-        try:
-            return parameter.list_ctx(), parameter.dtype
-        except RuntimeError:
-            raise OpError(where, f"{parameter.name} is not initialized; expected a net with parameters that are",
-                          "Call net.initialize(), or load weights") from None

@@ -6,13 +6,9 @@ concern training, speed, display or tracking. Any other option is refused.
 Sources: the functions ``parse_*`` in ``src/parser.c`` of pjreddie/darknet, commit f6afaabc, and of AlexeyAB/darknet,
 commit 59596d78.
 """
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from .cfg import Section
-
-__all__ = ["DETECTING", "EPSILON", "IGNORED", "dialect_of"]
 
 DETECTING = ("region", "yolo", "Gaussian_yolo", "detection")   # sections with boxes
 

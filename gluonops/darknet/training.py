@@ -13,8 +13,6 @@ from collections.abc import Callable
 from .cfg import Section, read_cfg
 from .options import DETECTING, dialect_of
 
-__all__ = ["TrainingOptions", "read_training", "shorter_policy"]
-
 CELL = 32              # multi-scale training changes the input by so many pixels
 DETECTOR_SIZES = range(320, 640, CELL)     # inputs of pjreddie's multi-scale training
 CLASSIFIER_SIZES = range(128, 480, CELL)   # the same of classifiers

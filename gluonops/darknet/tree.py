@@ -18,8 +18,6 @@ from ..core.errors import OpError, quoted
 from ..core.files import read_lines
 from .blocks import Float32Block, constant
 
-__all__ = ["Ancestors", "Tree", "TreeSoftmax", "read_map", "read_tree"]
-
 WHERE = "darknet.read_tree"
 OUT_OF_GROUP = -1e30   # an input whose exponential is 0
 
@@ -95,10 +93,7 @@ def read_tree(path: str | os.PathLike) -> Tree:
 def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     """Read a map of classes, such as ``coco9k.map``: for each class of the ground truth a line with a class of the net.
 
-    - ``path``: the file.
-    - ``classes``: number of classes of the net.
-
-    Raises OpError: the file cannot be read or is empty, or a line is not a class; the message has the line.
+    An OpError if the file cannot be read or is empty, or a line is not a class of the net; the message has the line.
     """
     name = os.path.basename(os.fspath(path))
     numbers = []

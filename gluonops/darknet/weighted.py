@@ -1,34 +1,30 @@
-"""Darknet's layers with weights as HybridBlocks. A weights file holds the parameters of these blocks, and no others."""
+"""Darknet's layers with weights as HybridBlocks, and their sections."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 
 import mxnet as mx
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import nn
 
 from ..core.emitter import Array
-from .activations import activation_block
-from .merging import add_parts
-from .pooling import Blur
-
-__all__ = ["BatchNorm", "Connected", "Convolution", "Local", "Weighted", "WeightedShortcut"]
+from .activations import ACTIVATIONS, activation_block
+from .blocks import Weighted
+from .build import Builder, Layer, Shape, kind
+from .cfg import MAX_INT, Section
+from .pooling import BLURS, Blur, blurred, strides_of
 
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
 OFFSET = 1e-6
-NORMALIZATION_OFFSET = 1e-4   # is added to the sum of a shortcut's weights
-
-
-class Weighted(HybridBlock):
-    """A layer whose parameters a weights file holds."""
-
-    def file_parameters(self) -> list[mx.gluon.Parameter]:
-        """The parameters in the order of the file."""
-        raise NotImplementedError
-
-    def matrix(self) -> mx.gluon.Parameter | None:
-        """The parameter that files of some versions hold transposed."""
-        return None
+# Options that make another operation of a convolution, and why they are refused.
+REFUSED = {
+    "binary": "weights are taken as they are",
+    "flipped": "weights are taken as they are",
+    "coordconv": "another operation than a convolution",
+    **dict.fromkeys(("rotate", "stretch", "stretch_sway", "sway"), "AlexeyAB's Darknet ignores it on a CPU"),
+}
+# What pixels beyond the image of an xnor layer count as.
+OUTSIDE = {"pjreddie": 0.0, "alexeyab": -1.0}
 
 
 class BatchNorm(nn.BatchNorm):
@@ -150,12 +146,7 @@ class Convolution(Weighted):
 
 
 class Connected(Weighted):
-    """Darknet's ``[connected]``: every number of the output is a weighted sum of all of the input.
-
-    - ``units`` and ``in_units``: numbers of an image in the output, (B, units), and in the input, (B, ...).
-    - ``batch_norm``: batch norm. If False, a bias.
-    - ``epsilon``: see :class:`Convolution`.
-    """
+    """Darknet's ``[connected]``: each number of the output, (B, units), is a weighted sum of the input, (B, ...)."""
 
     def __init__(self, units: int, in_units: int, batch_norm: bool = False, activation: str = "logistic",
                  epsilon: float | None = None, **kwargs):
@@ -180,13 +171,7 @@ class Connected(Weighted):
 
 
 class Local(Weighted):
-    """Darknet's ``[local]``: a convolution with other weights at every position.
-
-    - ``channels`` and ``in_channels``: channels of the output and of the input.
-    - ``size`` and ``stride``: height and width of the kernel; steps.
-    - ``padding``: zeros on each side.
-    - ``out_size``: (height, width) of the output.
-    """
+    """Darknet's ``[local]``: a convolution with other weights at every position."""
 
     def __init__(self, channels: int, in_channels: int, size: int, stride: int, padding: int,
                  out_size: tuple[int, int], activation: str = "logistic", **kwargs):
@@ -224,45 +209,115 @@ class Local(Weighted):
         return out if self.activation is None else self.activation(out)
 
 
-class WeightedShortcut(Weighted):
-    """AlexeyAB's ``[shortcut]`` with ``weights_type``: the weighted sum of several outputs.
+@kind("convolutional", "conv")
+def convolutional(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    filters = section.integer("filters", 1, 1)
+    size = section.integer("size", 1, 1)
+    strides = strides_of(section)
+    padding = section.integer("padding", 0, 0)
+    if section.flag("pad"):
+        padding = size // 2
+    for key, why in REFUSED.items():
+        section.refuse(key, why)
+    dilation = section.integer("dilation", 1, 1) if size > 1 else 1
+    if size == 1:
+        section.skip("dilation")
+    xnor = section.flag("xnor")
+    groups = _groups(section, shape[0], filters, xnor)
+    blur = BLURS[section.text("antialiasing", "0", sorted(BLURS))]
+    if xnor:
+        _check_xnor(section, strides, dilation, blur)
+    _check_weights(section, filters * (shape[0] // groups) * size ** 2)
+    activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
+    batch_norm = section.flag("batch_normalize") or section.flag("cbn")
 
-    - ``channels``: channels of every input; all have one height and width. If an input has fewer channels than the
-      first, it is added to its first ones; the rest of one with more is not used.
-    - ``per_channel``: one weight for each channel of each input. Otherwise one for each input.
-    - ``normalization``: 'relu' or 'softmax'; what makes the sum of the weights 1.
-    """
+    options = {"groups": groups, "batch_norm": batch_norm, "activation": activation, "epsilon": build.epsilon,
+               "dilation": dilation, "blur": blur, "outside": OUTSIDE[build.dialect] if xnor else None}
+    shared = _shared(build, section, (filters, shape[0] // groups, size, size), batch_norm)
+    if shared is not None:
+        options["params"] = shared.collect_params()
+    block = Convolution(filters, size, shape[0], strides, padding, prefix=prefix, **options)
+    if section.flag("bin_output") and xnor:
+        build.binary_outputs[build.number] = block
+    sides = _convolved(section, shape, size, strides, padding, dilation, blur)
+    return Layer(block, (filters, *sides))
 
-    def __init__(self, channels: Sequence[int], per_channel: bool = False, normalization: str = "relu",
-                 activation: str = "linear", **kwargs):
-        super().__init__(**kwargs)
-        self._channels = channels
-        self._normalization = normalization
-        self._per_channel = per_channel
-        shape = (len(channels), channels[0] if per_channel else 1)
-        with self.name_scope():
-            self.weight = self.params.get("weight", shape=shape, init="ones")
-            self.activation = activation_block(activation)
 
-    def file_parameters(self) -> list[mx.gluon.Parameter]:
-        return [self.weight]
+def _convolved(section: Section, shape: Shape, size: int, strides: tuple[int, int], padding: int, dilation: int,
+               blur: int) -> list[int]:
+    """Height and width of a convolution's output."""
+    reach = dilation * (size - 1) + 1
+    _, *inputs = shape
+    steps = (1, 1) if blur else strides
+    sides = [(side + 2 * padding * dilation - reach) // step + 1 for side, step in zip(inputs, steps)]
+    theirs = [(side + 2 * padding - size) // step + 1 for side, step in zip(inputs, steps)]
+    if sides != theirs:
+        raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported "
+                            "(Darknet reads beyond the image)", "Take an odd size and pad=1", "dilation")
+    return blurred(sides, blur, strides)
 
-    def _normalized(self, F, weight: Array) -> Array:
-        if self._normalization == "relu":
-            positive = F.relu(weight)
-        else:
-            positive = F.exp(F.broadcast_sub(weight, F.max(weight, axis=0, keepdims=True)))
-        return F.broadcast_div(positive, F.sum(positive, axis=0, keepdims=True) + NORMALIZATION_OFFSET)
 
-    def hybrid_forward(self, F, *data: Array, weight: Array) -> Array:
-        weight = self._normalized(F, weight)
-        terms = []
-        for i, (part, channels) in enumerate(zip(data, self._channels)):
-            common = min(channels, self._channels[0])
-            factor = F.reshape(F.slice_axis(weight, axis=0, begin=i, end=i + 1), shape=(1, -1, 1, 1))
-            if self._per_channel:
-                factor = F.slice_axis(factor, axis=1, begin=0, end=common)
-            part = F.slice_axis(part, axis=1, begin=0, end=common)
-            terms.append(F.broadcast_mul(part, factor))
-        out = add_parts(F, terms[0], terms[1:], [min(count, self._channels[0]) for count in self._channels])
-        return out if self.activation is None else self.activation(out)
+def _groups(section: Section, channels: int, filters: int, xnor: bool) -> int:
+    """The option ``groups``. AlexeyAB's Darknet has none in an xnor layer."""
+    groups = section.integer("groups", 1, 1)
+    if xnor:
+        return 1
+    for what, count in (("channels of the input", channels), ("filters", filters)):
+        if count % groups:
+            raise section.error(f"{count} {what} do not divide into {groups} groups", "Correct groups", "groups")
+    return groups
+
+
+def _check_xnor(section: Section, strides: tuple[int, int], dilation: int, blur: int) -> None:
+    """Raise an OpError for options that Darknet does not compute with signs."""
+    rows, columns = strides
+    if rows != columns or dilation > 1 or blur:
+        raise section.error("xnor with two strides, dilation or antialiasing is not supported (Darknet ignores them "
+                            "there)", "Remove xnor, or the other option", "xnor")
+
+
+def _check_weights(section: Section, count: int) -> None:
+    if count > MAX_INT:
+        raise section.error(f"it would have {count} weights; expected at most {MAX_INT}, as in Darknet",
+                            "Correct filters or size")
+
+
+def _shared(build: Builder, section: Section, weight_shape: Shape, batch_norm: bool) -> Convolution | None:
+    """The convolution that the option ``share_index`` names, if it is given."""
+    if "share_index" not in section:
+        return None
+    number = build.earlier(section, "share_index", section.integer("share_index"))
+    block = build.net[number]
+    fits = isinstance(block, Convolution) and block.conv.weight.shape == weight_shape
+    if not fits or (block.norm is not None) != batch_norm:
+        raise section.error(f"share_index names layer {number}, which has no weights {weight_shape} like this layer's",
+                            "Name a convolution of the same filters, size, channels and batch_normalize", "share_index")
+    return block
+
+
+@kind("connected", "conn", takes_row=True)
+def connected(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    units = section.integer("output", 1, 1)
+    activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
+    batch_norm = section.flag("batch_normalize")
+    count = math.prod(shape)
+    _check_weights(section, units * count)
+    return Layer(Connected(units, count, batch_norm, activation, build.epsilon, prefix=prefix), (units,))
+
+
+@kind("local")
+def local(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    filters = section.integer("filters", 1, 1)
+    size = section.integer("size", 1, 1)
+    stride = section.integer("stride", 1, 1)
+    padding = section.integer("pad", 0, 0)
+    activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
+    channels, *sides = shape
+    out = tuple((side + 2 * padding - size) // stride + 1 for side in sides)
+    theirs = tuple((side - (1 if padding else size)) // stride + 1 for side in sides)
+    if out != theirs:
+        raise section.error(f"pad={padding} with size={size} is not supported (Darknet reads beyond the image)",
+                            "Take pad=1 with size=3, or pad=0", "pad")
+    if min(out) > 0:   # otherwise the builder says what is wrong
+        _check_weights(section, filters * channels * size ** 2 * math.prod(out))
+    return Layer(Local(filters, channels, size, stride, padding, out, activation, prefix=prefix), (filters, *out))

@@ -18,10 +18,9 @@ Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
 from __future__ import annotations
 
 import collections
-import itertools
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import BinaryIO, NamedTuple
 
 import mxnet as mx
@@ -30,9 +29,7 @@ from mxnet.gluon.parameter import Constant
 
 from ..core.errors import OpError
 from ..core.files import check_regular, replace
-from .weighted import Weighted
-
-__all__ = ["Header", "load_weights", "save_weights"]
+from .blocks import Weighted
 
 FLOAT = np.dtype("<f4")
 
@@ -172,8 +169,10 @@ def _units(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[U
         raise OpError(where, f"layers is {layers}; expected 1 to {len(net._children)}, the layers of the net",
                       "Pass another number of layers")
     parts = [net] if layers is None else list(net._children.values())[:layers]
-    units, held = [], set()
-    for block in itertools.chain.from_iterable(map(_blocks, parts)):
+    units, held, blocks = [], set(), []
+    for part in parts:
+        part.apply(blocks.append)
+    for block in blocks:
         if not isinstance(block, Weighted):
             continue
         parameters = block.file_parameters()
@@ -187,12 +186,6 @@ def _units(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[U
         raise OpError(where, f"{type(net).__name__} has {what}; a Darknet file holds the parameters of "
                       "gluonops.darknet.Convolution blocks only", "Use net.save_parameters and net.load_parameters")
     return units
-
-
-def _blocks(block: mx.gluon.Block) -> Iterator[mx.gluon.Block]:
-    yield block
-    for child in block._children.values():
-        yield from _blocks(child)
 
 
 def _read(file: BinaryIO, parameter: mx.gluon.Parameter, transposed: bool) -> np.ndarray:
@@ -231,7 +224,7 @@ def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathL
     file = os.path.basename(os.fspath(path))
     end = start
     for name, parameters, _ in units:
-        if not all(_known(parameter) for parameter in parameters):
+        if not all(parameter.shape and min(parameter.shape) > 0 for parameter in parameters):
             raise OpError("darknet.load_weights", f"the input channels of {name} are not known yet",
                           "Make it with in_channels, or run the net once")
         begin = end
@@ -242,10 +235,6 @@ def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathL
     if end < size and not goes_on:
         raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {name}, ends "
                       f"at byte {end} of {size}", "Pass the weights of this network")
-
-
-def _known(parameter: mx.gluon.Parameter) -> bool:
-    return parameter.shape is not None and all(side > 0 for side in parameter.shape)
 
 
 def _initialize_rest(net: mx.gluon.Block, ctx: mx.Context | None) -> None:

@@ -1,6 +1,4 @@
 """The layer ``gluonops.nn.BlurPool``."""
-from __future__ import annotations
-
 import math
 
 import mxnet as mx
@@ -44,8 +42,7 @@ class BlurPool(Printed, HybridBlock):
 
     def __init__(self, channels: int, filter_size: int = 4, stride: int = 2, **kwargs):
         super().__init__(**kwargs)
-        given = {"channels": channels, "filter_size": filter_size, "stride": stride}
-        self._options = parsed("BlurPool", OPTIONS, given)
+        self._options = parsed("BlurPool", OPTIONS, locals())
         row = np.array([math.comb(filter_size - 1, i) for i in range(filter_size)]) / 2 ** (filter_size - 1)
         weight = np.broadcast_to(np.outer(row, row), (channels, 1, filter_size, filter_size))
         with self.name_scope():

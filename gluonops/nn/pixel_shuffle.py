@@ -1,6 +1,4 @@
 """The layers ``gluonops.nn.PixelShuffle`` and ``gluonops.nn.PixelUnshuffle``."""
-from __future__ import annotations
-
 from mxnet.gluon import HybridBlock
 
 from ..core.attributes import Int, parsed
@@ -38,7 +36,7 @@ class PixelShuffle(Printed, HybridBlock):
 
     def __init__(self, factor: int, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed(type(self).__name__, OPTIONS, {"factor": factor})
+        self._options = parsed(type(self).__name__, OPTIONS, locals())
 
     def hybrid_forward(self, F, data):
         return _reorg(data, self._options["factor"], "CRD", self.REVERSE)

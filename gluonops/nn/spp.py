@@ -1,6 +1,4 @@
 """The layer ``gluonops.nn.SPP``."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from mxnet.gluon import HybridBlock

@@ -1,6 +1,4 @@
 """The layer ``gluonops.nn.SqueezeExcite``."""
-from __future__ import annotations
-
 from mxnet.gluon import HybridBlock, nn
 
 from ..core.attributes import Int, parsed
@@ -38,7 +36,7 @@ class SqueezeExcite(Printed, HybridBlock):
 
     def __init__(self, channels: int, reduction: int = 16, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed("SqueezeExcite", OPTIONS, {"channels": channels, "reduction": reduction})
+        self._options = parsed("SqueezeExcite", OPTIONS, locals())
         squeezed = max(1, channels // reduction)
         with self.name_scope():
             self.squeeze = nn.Conv2D(squeezed, 1, in_channels=channels, activation="relu")

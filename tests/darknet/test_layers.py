@@ -152,7 +152,7 @@ def test_route(hybridize, rng):
 @HYBRID
 def test_shortcut_upsample_softmax(hybridize, rng):
     a, b = rng.randn(2, 4, 3, 2), rng.randn(2, 4, 3, 2)
-    found = run(Shortcut("leaky", 2, 0.5), a, b, hybridize=hybridize)
+    found = run(Shortcut(ACTIVATIONS["leaky"], 2, 0.5), a, b, hybridize=hybridize)
     total = 2 * a + 0.5 * b
     np.testing.assert_allclose(found, np.where(total > 0, total, 0.1 * total), rtol=1e-5, atol=1e-6)
     found = run(Upsample(3, 0.5), a, hybridize=hybridize)

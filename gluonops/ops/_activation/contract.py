@@ -1,6 +1,4 @@
 """The contract of an activation: a function of every element, whose gradient reads the input."""
-from __future__ import annotations
-
 from ...core.contract import FLOATS, Arg, Attr, Cuda, Op, Out, Shapes, each_element
 
 

@@ -32,11 +32,7 @@ def side_of_corners(low: Array, high: Array) -> Side:
 
 
 def sides(columns: Sequence[Array], box_format: str) -> tuple[Side, Side]:
-    """The sides of boxes along both axes.
-
-    - ``columns``: the four numbers of the boxes, in arrays of one shape.
-    - ``box_format``: 'corner' or 'center'; (xmin, ymin, xmax, ymax), or (centre x, centre y, width, height).
-    """
+    """The sides of boxes along both axes, from the four numbers of the boxes in an operator's format."""
     first_x, first_y, second_x, second_y = columns
     side_of = side_of_center if box_format == "center" else side_of_corners
     return side_of(first_x, second_x), side_of(first_y, second_y)
@@ -56,19 +52,12 @@ def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
 
 
 class Extent(NamedTuple):
-    """Two boxes along one axis.
-
-    - ``distance``: distance of the centres, with a sign.
-    - ``overlap`` and ``hull``: length of the overlap (below 0 if there is none), and length of the smallest interval
-      that contains both.
-    - ``overlap_by_center``, ``overlap_by_size``, ``hull_by_center``, ``hull_by_size``: derivatives of both with respect
-      to the centre and the size of the first box.
-    """
-    distance: Array
-    overlap: Array
+    """Two boxes along one axis. Derivatives are those with respect to the centre and the size of the first box."""
+    distance: Array   # of the centres, with a sign
+    overlap: Array    # its length, below 0 if there is none
     overlap_by_center: Array
     overlap_by_size: Array
-    hull: Array
+    hull: Array       # length of the smallest interval that contains both
     hull_by_center: Array
     hull_by_size: Array
 
@@ -117,10 +106,8 @@ class BoxPair:
     def gradient(self, by_union: Array, by_hulls: tuple[Array, Array] | None = None) -> list[Array]:
         """Derivatives of a loss with respect to x, y, width and height of the first box.
 
-        The loss is -IoU plus a term in the area of the union and the sides of the hull.
-
-        - ``by_union``: derivative of the loss by the area of the union, with what -IoU adds.
-        - ``by_hulls``: derivatives by the sides of the hull.
+        The loss is -IoU plus a term in the area of the union and the sides of the hull. ``by_union`` is its derivative
+        by this area, with what -IoU adds, and ``by_hulls`` by these sides.
         """
         F = self.F
         overlaps = (self.across.overlap > 0) * (self.down.overlap > 0)

@@ -27,13 +27,9 @@ def first_class(F, data: Array, axis: int) -> Array:
 
 
 def valid_mask(F, label: Array, data: Array, axis: int) -> Array:
-    """Which labels are valid: whole numbers from 0 to C-1, with C classes.
+    """Which labels are valid: whole numbers from 0 to C-1, where ``data`` has C classes along ``axis``.
 
-    - ``label``: the result of :func:`exact`.
-    - ``data``: a tensor that has the classes along ``axis``.
-    - ``axis``: axis of the classes.
-
-    The result is float64, 1 or 0, the shape of ``label``.
+    ``label`` is the result of :func:`exact`. This one is float64, 1 or 0.
     """
     end = axis + 1 if axis != -1 else None
     classes = F.slice_axis(F.shape_array(F.BlockGrad(data)), axis=0, begin=axis, end=end)

@@ -1,6 +1,4 @@
 """Orders of numbers, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 
 
@@ -29,11 +27,5 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
 
 
 def take(F, values: Array, places: Array, first: Array) -> Array:
-    """The numbers at places of their rows.
-
-    - ``values`` and ``places``: (rows, n); places in float64.
-    - ``first``: as :func:`descending` returns it.
-
-    The result is (rows, n), the dtype of ``values``.
-    """
+    """The numbers at places of their rows, (rows, n); places in float64, and ``first`` as of :func:`descending`."""
     return F.take(F.reshape(values, shape=(-1,)), F.broadcast_add(places, first))

@@ -1,6 +1,4 @@
 """Rows of ground truth, (x, y, w, h, class), and the IoU of boxes."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import mxnet as mx

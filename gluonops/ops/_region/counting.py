@@ -1,6 +1,4 @@
 """What the losses share that count the images they have seen."""
-from __future__ import annotations
-
 from mxnet import nd
 from mxnet.gluon.loss import Loss
 

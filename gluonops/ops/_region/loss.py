@@ -1,6 +1,4 @@
 """What the contracts of the losses of YOLO's maps share: the ground truth, the outputs and the launches."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element

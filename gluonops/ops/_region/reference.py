@@ -1,6 +1,4 @@
 """YOLOv2's output map, computed with MXNet's own operators. All of them can be exported to ONNX."""
-from __future__ import annotations
-
 from ...core.concat import constants
 from ...core.emitter import Array
 from .._softmax.reference import probabilities
@@ -45,9 +43,7 @@ def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
 def decode_boxes(F, grid_constants: tuple, x: Array, y: Array, w: Array, h: Array) -> tuple[Array, ...]:
     """Boxes in fractions of the image: centre x, centre y, width and height, each (B, A, 1, H, W).
 
-    - ``grid_constants``: the result of :func:`grid`.
-    - ``x`` and ``y``: channels after the sigmoid, (B, A, 1, H, W).
-    - ``w`` and ``h``: raw channels, (B, A, 1, H, W).
+    ``grid_constants`` are those of :func:`grid`, ``x`` and ``y`` channels after the sigmoid, ``w`` and ``h`` raw ones.
     """
     columns, rows, width, height, anchor_w, anchor_h = grid_constants
     return (F.broadcast_div(F.broadcast_add(x, columns), width),

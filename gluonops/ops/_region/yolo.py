@@ -1,6 +1,4 @@
 """What the contracts of the losses of YOLOv3's to YOLOv7's heads share: attributes."""
-from __future__ import annotations
-
 from ...core.contract import Attr, Bool, Choice, Float, Int, Optional, Pairs
 
 OVERLAP_LOSSES = ("iou", "giou", "diou", "ciou")   # in the order of boxes.inl

@@ -2,8 +2,6 @@
 
 The shapes are those of yolo_reference.py.
 """
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -51,20 +51,15 @@ class Truths(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Which ground truths each prediction has.
-
-    The first three are (B, T, A, H, W), the first two with 1 or 0 for each pair; the next three are (B, A, 1, H, W).
-    ``last`` is the row of the last one by cell, or else of that by overlap, (B, 1, A, H, W). ``cell`` is the column and
-    the row of the map that a ground truth is in, (B, T, 1, 1, 1) each.
-    """
-    by_cell: Array
-    by_overlap: Array
-    iou: Array
-    best_iou: Array
-    has_cell: Array
-    has_overlap: Array
-    last: Array
-    cell: tuple
+    """Which ground truths each prediction has."""
+    by_cell: Array       # 1 or 0 for each pair, (B, T, A, H, W)
+    by_overlap: Array    # likewise
+    iou: Array           # (B, T, A, H, W)
+    best_iou: Array      # (B, A, 1, H, W)
+    has_cell: Array      # (B, A, 1, H, W)
+    has_overlap: Array   # (B, A, 1, H, W)
+    last: Array          # the row of the last one by cell, or else of that by overlap, (B, 1, A, H, W)
+    cell: tuple          # the column and the row of the map that a ground truth is in, (B, T, 1, 1, 1) each
 
 
 def result(F, attrs, data: Array, head: Head, truths: Truths, matches: Matches, objectness: tuple, classes: tuple,

@@ -19,8 +19,8 @@ class ScaledRows(OpBlock):
 
     _learned = ("scale",)
 
-    def __init__(self, axis: int, eps: float, in_channels: int, scale_initializer: str | Initializer, **kwargs):
-        super().__init__(axis=axis, eps=eps, **kwargs)
+    def __init__(self, in_channels: int = 0, scale_initializer: str | Initializer = "ones", **kwargs):
+        super().__init__(**kwargs)
         with self.name_scope():
             self.scale = self.params.get("scale", shape=(in_channels,), init=scale_initializer,
                                          allow_deferred_init=True)

@@ -1,5 +1,5 @@
 """The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
-from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
 from .._softmax.contract import power_of_two, threads_per_row
 
 HELD = 32            # elements that a thread holds in registers
@@ -33,15 +33,9 @@ def backward(args) -> Launch:
 
 
 def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
-    """The contract of ``rms_norm`` or of ``l2_normalize``.
+    """The contract of ``rms_norm`` or of ``l2_normalize``, with the defaults of ``axis`` and ``eps``.
 
-    Parameters
-    ----------
-    name, summary : str
-    by_mean : bool
-        Whether rows are divided by the root of the mean, or of the sum, of their squares.
-    axis, eps : int, float
-        The defaults.
+    ``by_mean``: whether rows are divided by the root of the mean, or of the sum, of their squares.
     """
     return Op(
         name=name,
@@ -53,8 +47,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
                  Out("rstd", "A", "1 / root, per row")),
         attrs=(Attr("axis", Int(), axis),
                Attr("eps", Float(low=1e-12, below=1), eps)),
-        types={"T": FLOATS},
-        shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
+            shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
         backward=("output_grad", "data", "scale", "rstd"),
         # Where rows are columns, each sample is a block.
         derived={"share": "1 / max(1, channels)" if by_mean else "1.0",

@@ -1,6 +1,4 @@
 """Attributes, shapes and launches of the softmax family. Its operators work on rows of classes."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import Array, Attr, Int, Launch, Refused

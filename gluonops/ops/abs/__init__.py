@@ -34,8 +34,6 @@ def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=rede
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([-2, 0, 3])
     >>> data.attach_grad()
     >>> with mx.autograd.record():

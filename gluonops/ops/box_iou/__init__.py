@@ -48,8 +48,6 @@ def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> boxes = mx.nd.array([[0, 0, 4, 4], [2, 0, 6, 4]])
     >>> truth = mx.nd.array([[0, 0, 4, 4], [4, 4, 8, 8], [0, 0, 4, 8]])
     >>> print(gops.ops.box_iou(boxes, truth).asnumpy().round(3))

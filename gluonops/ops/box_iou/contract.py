@@ -1,5 +1,5 @@
 """The contract of ``box_iou``."""
-from ...core.contract import FLOATS, Arg, Array, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
 THREADS = 256   # A block of backward has so many, each for a box.
@@ -31,7 +31,6 @@ OP = Op(
             Arg("rhs", "T")),
     outputs=(Out("output", "T", "(..., N, M)"),),
     attrs=(FORMAT,),
-    types={"T": FLOATS},
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
     scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
     backward=("output_grad", "lhs", "rhs"),

@@ -1,6 +1,4 @@
 """``box_iou`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 import mxnet as mx
 
 from ...core.emitter import Array

@@ -58,8 +58,6 @@ def center_loss(data: Array, label: Array, centers: Array, name: str | None = No
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> features = mx.nd.array([[1, 0], [3, 4]])
     >>> label, centers = mx.nd.array([0, 1]), mx.nd.array([[0, 0], [3, 0]])
     >>> features.attach_grad()

@@ -1,7 +1,7 @@
 """The contract of ``center_loss``."""
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
+from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
 
 BLOCKS = 1056         # So many occupy a large GPU.
 PART = 1024           # A block has at least so many samples of a class that several share.
@@ -31,7 +31,6 @@ OP = Op(
             Arg("centers", "T")),
     outputs=(Out("output", "T", "loss per sample, (batch,)"),),
     attrs=(),
-    types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),
     backward=("output_grad", "data", "label", "centers"),
     # The samples of a class as a list: its first sample, and the sample after each sample.

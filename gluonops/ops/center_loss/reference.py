@@ -1,6 +1,4 @@
 """``center_loss`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from ...core.pins import same_shape
 from .._labels.reference import exact, row_weights, valid_mask

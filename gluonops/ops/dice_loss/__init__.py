@@ -58,8 +58,6 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places
     >>> label = mx.nd.array([[0, 0, 1, 0]])
     >>> print(gops.ops.dice_loss(logits, label).asnumpy().round(3))

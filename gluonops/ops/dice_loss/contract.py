@@ -1,8 +1,8 @@
 """The contract of ``dice_loss``."""
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
-from .._labels.contract import CLASS_LABELS, IGNORE
+from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
+from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"
 PLACES = "batch, inner..."
@@ -25,8 +25,7 @@ OP = Op(
     summary="1 - Dice coefficient of the softmax and the label of each class, per sample",
     family="softmax and sigmoid",
     role="loss",
-    inputs=(Arg("data", "T"),
-            Arg("label", "L", gradient=False, values=CLASS_LABELS)),
+    inputs=(Arg("data", "T"), LABEL),
     outputs=(Out("output", "T", "loss per sample and class, (batch, classes)"),
              Out("intersection", "A", "sum of the probabilities at places of the class, (batch, classes)"),
              Out("total", "A", "sum of the (squared) probabilities and of the labels, (batch, classes)"),
@@ -35,7 +34,6 @@ OP = Op(
     attrs=(IGNORE,
            Attr("smooth", Float(low=1e-7, below=1e6), 1e-5),
            Attr("squared", Bool(), True)),
-    types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data="batch, classes, inner...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ...core.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, onehot, row_weights
+from .._softmax.reference import statistics
 
 PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
 
@@ -15,9 +16,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
         is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))
         data = _zero_where(F, is_ignored, data)
 
-    row_max = F.BlockGrad(F.max(data, axis=1, keepdims=True))
-    logits = F.broadcast_sub(data, row_max)
-    log_sum = F.log(F.sum(F.exp(logits), axis=1, keepdims=True))
+    row_max, logits, log_sum = statistics(F, data, 1)
     weights = row_weights(F, F.BlockGrad(log_sum), F.expand_dims(valid, axis=1),
                           None if ignored is None else F.expand_dims(ignored, axis=1))
     log_probabilities = F.broadcast_sub(logits, log_sum)

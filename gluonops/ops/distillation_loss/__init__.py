@@ -53,8 +53,6 @@ def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: 
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> teacher = mx.nd.array([[4, 1, 0], [0, 2, 1]])
     >>> student = mx.nd.array([[4, 1, 0], [2, 0, 0]])
     >>> student.attach_grad()

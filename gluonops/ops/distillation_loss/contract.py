@@ -1,5 +1,5 @@
 """The contract of ``distillation_loss``."""
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows
 
 BOUNDS = "256, sizeof(T) == 8 ? 2 : 3"
@@ -19,7 +19,6 @@ OP = Op(
              Out("teacher_log_sum", "A", "the same of the teacher's row")),
     attrs=(AXIS,
            Attr("temperature", Float(low=0.01, below=256), 4.0)),
-    types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, teacher=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS, teacher_max=ROWS,
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),

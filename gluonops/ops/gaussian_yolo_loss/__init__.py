@@ -83,16 +83,8 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
     objectness_smooth : bool, default False
         Whether the target of the objectness is the square of the IoU.
 
-    Returns
-    -------
-    NDArray or Symbol
-        The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
-        are (B, 9), in float32 (float64 for float64 data), and have no gradient.
-
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.zeros((1, 2 * (9 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
     >>> truth = mx.nd.array([[[0.4, 0.6, 0.6, 0.3, 2]]])
     >>> data.attach_grad()

@@ -1,5 +1,5 @@
 """The contract of ``gaussian_yolo_loss``."""
-from ...core.contract import FLOATS, Attr, Choice, Float, Op, Shapes
+from ...core.contract import Attr, Choice, Float, Op, Shapes
 from .._region import yolo
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 
@@ -24,7 +24,6 @@ OP = Op(
            yolo.LABEL_SMOOTH_EPS,
            yolo.OBJECTNESS_SMOOTH,
            WITH_PARTS),
-    types={"T": FLOATS},
     shapes=Shapes(**shapes_of(MAP)),
     derived={"channels": CHANNELS, "shift": SHIFT},
     **SHARED,

@@ -2,8 +2,6 @@
 
 ``yolo_reference.py`` has what it shares with ``yolo_loss``, and the sizes in shapes.
 """
-from __future__ import annotations
-
 import math
 
 from ...core.emitter import Array

@@ -40,8 +40,6 @@ def gelu(data: Array, approximation: str = "erf", name: str | None = None) -> Ar
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([-1, 0, 2])
     >>> print(gops.ops.gelu(data).asnumpy().round(4))
     [-0.1587  0.      1.9545]

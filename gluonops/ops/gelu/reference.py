@@ -1,6 +1,4 @@
 """``gelu`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 import math
 
 import numpy as np

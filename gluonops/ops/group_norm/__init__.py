@@ -68,8 +68,6 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([[[1, 3], [5, 7], [0, 0], [2, 2]]])    # 4 channels, 2 places
     >>> gamma, beta = mx.nd.ones(4), mx.nd.zeros(4)
     >>> print(gops.ops.group_norm(data, gamma, beta, num_groups=2).asnumpy().round(2))

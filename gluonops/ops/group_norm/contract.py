@@ -1,5 +1,5 @@
 """The contract of ``group_norm``."""
-from ...core.contract import FLOATS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes, threads_along
+from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes, threads_along
 
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads
@@ -29,7 +29,6 @@ OP = Op(
              Out("rstd", "A", "1 / root of the variance plus eps, (batch, num_groups)")),
     attrs=(Attr("num_groups", Int(1), 32),
            Attr("eps", Float(low=1e-12, below=1), 1e-5)),
-    types={"T": FLOATS},
     shapes=Shapes(data="batch, channels, inner...", gamma="channels", beta="channels",
                   output="batch, channels, inner...", mean=GROUPS, rstd=GROUPS, whole="channels / num_groups"),
     remedies={"channels": "Choose another num_groups"},

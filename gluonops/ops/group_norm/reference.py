@@ -3,8 +3,6 @@
 The statistics of the groups are computed from those of the channels. So only these are reshaped: MXNet cannot add an
 axis to eight, and no size may follow from that of the batch, which may be empty.
 """
-from __future__ import annotations
-
 import math
 
 from ...core.emitter import Array

@@ -1,6 +1,4 @@
 """``hard_swish`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 
 

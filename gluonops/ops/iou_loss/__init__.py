@@ -62,8 +62,6 @@ def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corne
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> boxes = mx.nd.array([[0, 0, 4, 4], [0, 0, 2, 2]])
     >>> truth = mx.nd.array([[2, 0, 6, 4], [4, 4, 6, 6]])
     >>> for kind in ("iou", "giou", "diou", "ciou"):

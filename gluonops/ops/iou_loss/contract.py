@@ -1,5 +1,5 @@
 """The contract of ``iou_loss``."""
-from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT, KINDS
 
 
@@ -18,7 +18,6 @@ OP = Op(
     outputs=(Out("output", "T", "loss per box, (batch, ...)"),),
     attrs=(Attr("kind", Choice(*KINDS), "giou"),
            FORMAT),
-    types={"T": FLOATS},
     shapes=Shapes(data="batch, ..., 4", truth="batch, ..., 4", output="batch, ..."),
     derived={"count": "data.size // 4"},
     backward=("output_grad", "data", "truth"),

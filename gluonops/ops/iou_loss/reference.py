@@ -1,6 +1,4 @@
 """``iou_loss`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, IouLoss, columns_of, row_gradient, sides
 

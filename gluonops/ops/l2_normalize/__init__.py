@@ -52,8 +52,6 @@ def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, n
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([[3, 4], [0, 2]])
     >>> scale = mx.nd.array([10, 10])
     >>> print(gops.ops.l2_normalize(data, scale).asnumpy().round(3))

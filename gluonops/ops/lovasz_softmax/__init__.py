@@ -70,8 +70,6 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places
     >>> print(gops.ops.lovasz_softmax(logits, mx.nd.array([[0, 0, 1, 1]])).asnumpy().round(3))
     [0.]

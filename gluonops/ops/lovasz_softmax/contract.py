@@ -1,20 +1,18 @@
 """The contract of ``lovasz_softmax``."""
-from ...core.contract import FLOATS, LABELS, Arg, Array, Attr, Bool, Number, Op, Out, Shapes
-from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
+from ...core.contract import Arg, Array, Attr, Bool, Number, Op, Out, Shapes
+from .._labels.contract import CLASS_WEIGHT, IGNORE, LABEL
 
 OP = Op(
     name="lovasz_softmax",
     summary="Lovasz extension of 1 - Jaccard index of the softmax and the label, averaged over the classes",
     family="softmax and sigmoid",
     role="loss",
-    inputs=(Arg("data", "T"),
-            Arg("label", "L", gradient=False, values=CLASS_LABELS)),
+    inputs=(Arg("data", "T"), LABEL),
     outputs=(Out("output", "T", "loss per sample, (batch,)"),
              Out("derivative", "A", "that of a sample's loss, or of the whole batch's; shape of data")),
     attrs=(Attr("per_sample", Bool(), False),
            Attr("present_only", Bool(), True),
            IGNORE, CLASS_WEIGHT),
-    types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data="batch, classes, inner...", label="batch, inner...", output="batch",
                   derivative="batch, classes, inner..."),
     backward=("output_grad", "derivative"),

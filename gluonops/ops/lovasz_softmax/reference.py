@@ -2,8 +2,6 @@
 
 A selection is a sample, or the whole batch. Tensors have the shape (selections, classes, places) here.
 """
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, numbers_along, row_weights
 from .._order.reference import descending, take

@@ -86,8 +86,6 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> cosines = mx.nd.array([[0.8, 0.1, -0.2], [0.3, 0.4, 0.2]])
     >>> label = mx.nd.array([0, 1])
     >>> arcface = gops.ops.margin_softmax_cross_entropy(cosines, label, scale=8)

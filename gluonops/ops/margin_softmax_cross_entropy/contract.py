@@ -1,8 +1,8 @@
 """The contract of ``margin_softmax_cross_entropy``."""
 import math
 
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
-from .._labels.contract import CLASS_LABELS, CLASS_WEIGHT, IGNORE
+from ...core.contract import Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
+from .._labels.contract import CLASS_WEIGHT, IGNORE, LABEL
 from .._softmax.contract import gathered, launched, streamed_parts, streamed_threads
 
 COSINES = "batch, places..., classes"
@@ -20,8 +20,7 @@ OP = Op(
     summary="cross-entropy of scaled cosines, with a margin for the label's: ArcFace, CosFace, SphereFace",
     family="softmax and sigmoid",
     role="loss",
-    inputs=(Arg("data", "T"),
-            Arg("label", "L", gradient=False, values=CLASS_LABELS)),
+    inputs=(Arg("data", "T"), LABEL),
     outputs=(Out("output", "T", "loss per row"),
              Out("max", "A", "maximum per row, with the margin"),
              Out("log_sum", "A", "log(sum(exp(scale * (row - max)))) per row, with the margin")),
@@ -32,7 +31,6 @@ OP = Op(
            Attr("easy_margin", Bool(), False),
            IGNORE,
            CLASS_WEIGHT),
-    types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
     backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2, "rows"),

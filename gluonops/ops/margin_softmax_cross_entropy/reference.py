@@ -1,6 +1,4 @@
 """``margin_softmax_cross_entropy`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 import math
 
 from ...core.emitter import Array

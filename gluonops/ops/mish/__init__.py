@@ -25,8 +25,6 @@ def mish(data: Array, name: str | None = None) -> Array:
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([-1, 0, 2])
     >>> data.attach_grad()
     >>> with mx.autograd.record():

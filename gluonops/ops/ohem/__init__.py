@@ -60,8 +60,6 @@ def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: f
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> losses = mx.nd.array([[0.1, 2, 0.3, 0], [3, 2.5, 0.5, 0.4]])
     >>> print(gops.ops.ohem(losses, keep=2).asnumpy())
     [[0.  0.  0.  0. ]

@@ -1,6 +1,5 @@
 """The contract of ``ohem``."""
 from ...core.contract import (
-    FLOATS,
     Arg,
     Array,
     Attr,
@@ -45,7 +44,6 @@ OP = Op(
            Attr("ratio", Float(low=0), 0.25),
            Attr("threshold", Optional(Float()), None),
            Attr("per_sample", Bool(), False)),
-    types={"T": FLOATS},
     shapes=Shapes(data="batch, rest...", output="batch, rest..."),
     derived={"selections": "batch if per_sample else 1", "length": "rest if per_sample else batch * rest"},
     refused=(Refused("ratio > 1", "ratio is above 1; expected a number from 0 to 1", "Pass a fraction"),),

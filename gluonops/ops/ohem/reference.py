@@ -1,6 +1,4 @@
 """``ohem`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._order.reference import descending
 

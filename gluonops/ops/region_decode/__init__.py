@@ -60,8 +60,6 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.zeros((1, 2 * (5 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
     >>> boxes = gops.ops.region_decode(data, anchors=(1, 1, 2, 3), classes=3)
     >>> print(boxes.shape)

@@ -1,5 +1,5 @@
 """The contract of ``region_decode``."""
-from ...core.contract import FLOATS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 
 
@@ -18,7 +18,6 @@ OP = Op(
            CLASSES,
            SOFTMAX,
            Attr("layout", Choice("boxes", "map"), "boxes")),
-    types={"T": FLOATS},
     shapes=(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
         Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),

@@ -2,8 +2,6 @@
 
 All operators in ``forward`` can be exported to ONNX.
 """
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._region.reference import (
     HEIGHT,

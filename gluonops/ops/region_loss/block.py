@@ -1,6 +1,4 @@
 """The loss ``gluonops.loss.RegionLoss``."""
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ...core.text import call_text

@@ -1,5 +1,5 @@
 """The contract of ``region_loss``."""
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
+from ...core.contract import Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
 from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 
@@ -22,7 +22,6 @@ OP = Op(
            Attr("warmup_images", Int(0), 12800),
            Attr("box_loss", Choice("mse", "giou"), "mse"),
            WITH_PARTS),
-    types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(**shapes_of(MAP), seen="1"),
     derived={"channels": CHANNELS},
     avx512=("float32", "float64"),

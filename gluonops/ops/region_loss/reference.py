@@ -2,8 +2,6 @@
 
 ``yolo_reference.py`` has what it shares with ``yolo_loss``, and the sizes in shapes.
 """
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._boxes.reference import BoxPair, GiouLoss, sides
 from .._region import yolo_box_reference as boxes

@@ -62,8 +62,6 @@ def reorg(data: Array, stride: int = 2, mode: str = "darknet", reverse: bool = F
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.arange(8).reshape((1, 2, 2, 2))
     >>> for mode in ("DCR", "CRD"):
     ...     print(mode, gops.ops.reorg(data, mode=mode).reshape(-1).asnumpy())

@@ -3,8 +3,6 @@
 ``forward`` reads no shape. In MXNet's reshape, 0 keeps a size, -3 joins two sizes, and -4 splits a size into the next
 two. ``backward`` knows the shapes, so it uses numbers.
 """
-from __future__ import annotations
-
 from ...core.emitter import Array
 
 

@@ -52,8 +52,6 @@ def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name:
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([[3, 4], [0, 2]])
     >>> scale = mx.nd.array([1, 2])
     >>> print(gops.ops.rms_norm(data, scale).asnumpy().round(3))

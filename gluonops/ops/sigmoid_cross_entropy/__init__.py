@@ -49,8 +49,6 @@ def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[2, -1, 0], [0, 3, -2]])
     >>> label = mx.nd.array([[1, 0, 1], [0, 1, -1]])
     >>> loss = gops.ops.sigmoid_cross_entropy(logits, label, pos_weight=(1, 1, 5), ignore_label=-1)

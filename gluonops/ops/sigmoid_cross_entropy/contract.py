@@ -1,5 +1,5 @@
 """The contract of ``sigmoid_cross_entropy``."""
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes, each_element
+from ...core.contract import Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes, each_element
 from .._labels.contract import IGNORE
 from .._softmax.contract import AXIS, LOGITS
 
@@ -14,7 +14,6 @@ OP = Op(
     attrs=(AXIS,
            Attr("pos_weight", Optional(Numbers(0)), None),
            IGNORE),
-    types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, label=LOGITS, output=LOGITS),
     backward=("output_grad", "data", "label"),
     derived={"size": "data.size", "one_weight": "pos_weight is None or len(pos_weight) == 1"},

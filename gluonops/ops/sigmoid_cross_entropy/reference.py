@@ -1,6 +1,4 @@
 """``sigmoid_cross_entropy`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._labels.reference import numbers_along
 from .._sigmoid.reference import softplus, without_ignored

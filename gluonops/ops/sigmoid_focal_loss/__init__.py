@@ -50,8 +50,6 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([4, 1, -1, -4])
     >>> label = mx.nd.array([1, 1, 0, 0])
     >>> print(gops.ops.sigmoid_focal_loss(logits, label).asnumpy().round(4))

@@ -1,5 +1,5 @@
 """The contract of ``sigmoid_focal_loss``."""
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes, each_element
+from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes, each_element
 from .._labels.contract import IGNORE
 
 OP = Op(
@@ -13,7 +13,6 @@ OP = Op(
     attrs=(Attr("alpha", Float(low=-1), 0.25),
            Attr("gamma", Float(low=0), 2.0),
            IGNORE),
-    types={"T": FLOATS},
     shapes=Shapes(data="...", label="...", output="..."),
     refused=(Refused("alpha > 1", "alpha is above 1; expected at most 1, because negatives have the weight 1 - alpha",
                      "Pass another alpha, or -1 for no weights"),),

@@ -1,6 +1,4 @@
 """``sigmoid_focal_loss`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._sigmoid.reference import softplus, without_ignored
 

@@ -48,8 +48,6 @@ def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | N
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[1, 2, 3], [0, 0, 0]])
     >>> print(gops.ops.softmax(logits).asnumpy().round(3))
     [[0.09  0.245 0.665]

@@ -1,5 +1,5 @@
 """The contract of ``softmax``."""
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Float, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, STEPS, gathered, held_rows
 
 BOUNDS = "256, sizeof(T) == 8 ? 1 : 2"
@@ -11,7 +11,6 @@ OP = Op(
     inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(AXIS, Attr("temperature", Float(above=0), 1.0)),
-    types={"T": FLOATS},
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),
     cuda=Cuda(forward=held_rows, backward=held_rows, steps=STEPS,

@@ -1,6 +1,4 @@
 """``softmax`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._softmax.reference import divide_by_temperature, probabilities
 

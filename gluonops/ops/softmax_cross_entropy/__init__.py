@@ -71,8 +71,6 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[1, 2, 0], [0, 0, 3], [5, 0, 0]])
     >>> label = mx.nd.array([1, 2, -1])
     >>> logits.attach_grad()

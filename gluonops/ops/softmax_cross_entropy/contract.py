@@ -1,5 +1,5 @@
 """The contract of ``softmax_cross_entropy``."""
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Bool, Cuda, Float, Indices, Launch, Op, Out, Refused, Shapes
+from ...core.contract import Arg, Attr, Bool, Cuda, Float, Indices, Launch, Op, Out, Refused, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE
 from .._softmax.contract import (
     AXIS,
@@ -38,7 +38,6 @@ OP = Op(
            Attr("smoothing", Float(low=0, below=1), 0.0),
            Attr("sparse_label", Bool(), True),
            CLASS_WEIGHT),
-    types={"T": FLOATS, "L": LABELS},
     shapes=(
         Shapes(when="not sparse_label", data=LOGITS, label=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS),
         # A label with size 1 at the axis, which gluon's loss allows.

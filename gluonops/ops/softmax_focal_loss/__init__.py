@@ -57,8 +57,6 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[0, 4], [0, 1], [1, 0]])
     >>> label = mx.nd.array([1, 1, 1])
     >>> print(gops.ops.softmax_focal_loss(logits, label).asnumpy().round(4))

@@ -1,6 +1,6 @@
 """The contract of ``softmax_focal_loss``."""
-from ...core.contract import FLOATS, LABELS, Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
-from .._labels.contract import CLASS_LABELS, IGNORE
+from ...core.contract import Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
+from .._labels.contract import IGNORE, LABEL
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, ROWS_AND_AXIS, gathered, streamed_rows
 
 OP = Op(
@@ -8,8 +8,7 @@ OP = Op(
     summary="focal loss per row, fused with the softmax",
     family="softmax and sigmoid",
     role="loss",
-    inputs=(Arg("data", "T"),
-            Arg("label", "L", gradient=False, values=CLASS_LABELS)),
+    inputs=(Arg("data", "T"), LABEL),
     outputs=(Out("output", "T", "loss per row"),
              Out("max", "A", "maximum per row"),
              Out("log_sum", "A", "log(sum(exp(row - max))) per row")),
@@ -17,7 +16,6 @@ OP = Op(
            Attr("gamma", Float(low=0), 2.0),
            Attr("alpha", Optional(Numbers(0)), None),
            IGNORE),
-    types={"T": FLOATS, "L": LABELS},
     shapes=(
         # A label with size 1 at the axis, as in softmax_cross_entropy.
         Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,

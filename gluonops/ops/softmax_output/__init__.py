@@ -60,8 +60,6 @@ def softmax_output(data: Array, label: Array | None = None, axis: int = -1, igno
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> logits = mx.nd.array([[1, 2, 0], [0, 0, 3]])
     >>> logits.attach_grad()
     >>> with mx.autograd.record():

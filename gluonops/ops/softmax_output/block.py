@@ -1,6 +1,4 @@
 """The layer ``gluonops.nn.SoftmaxOutput``."""
-from __future__ import annotations
-
 from ...core import labels
 from ...core.block import OpBlock
 from ...core.emitter import Array

@@ -1,7 +1,5 @@
 """The contract of ``softmax_output``."""
 from ...core.contract import (
-    FLOATS,
-    LABELS,
     Arg,
     Array,
     Attr,
@@ -15,7 +13,7 @@ from ...core.contract import (
     Out,
     Shapes,
 )
-from .._labels.contract import CLASS_LABELS, IGNORE
+from .._labels.contract import IGNORE, LABEL
 from .._softmax import contract as family
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS
 
@@ -36,14 +34,12 @@ OP = Op(
     family="softmax and sigmoid",
     role="loss head",
     inference=Becomes("softmax", inputs=("data",), attrs=("axis",)),
-    inputs=(Arg("data", "T"),
-            Arg("label", "L", gradient=False, values=CLASS_LABELS)),
+    inputs=(Arg("data", "T"), LABEL),
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(AXIS,
            IGNORE,
            Attr("normalization", Choice("null", "batch", "valid"), "null"),
            Attr("grad_scale", Float(), 1.0)),
-    types={"T": FLOATS, "L": LABELS},
     shapes=Shapes(data=LOGITS, label=ROWS, output=LOGITS),
     refused=(NEEDS_A_BATCH,),
     backward=("output", "label"),

@@ -6,18 +6,14 @@ import itertools
 import mxnet as mx
 
 from ...core.emitter import Array, full_name
-from .._labels.reference import exact, first_class, label_masks, onehot, row_weights
+from .._labels.reference import exact, first_class, label_masks, onehot, row_weights, without_ignored
 from .._softmax.reference import log_probabilities, probabilities
 
 _heads = itertools.count()
 
 
 def normalize(F, attrs, weights: Array, ignored: Array | None) -> Array:
-    """``weights`` divided by the count that the attribute ``normalization`` selects.
-
-    - ``weights``: one value per row.
-    - ``ignored``: the result of :func:`gluonops.ops._labels.reference.ignored_mask`.
-    """
+    """``weights``, one per row, divided by the count that the attribute ``normalization`` selects."""
     if attrs.normalization == "null":
         return weights
     counted = F.ones_like(weights)
@@ -58,7 +54,4 @@ def backward(nd, attrs, shapes, output, label) -> dict:
 
     error = output - onehot(nd, label, shapes["data"][axis], axis, output.dtype)
     grad = nd.broadcast_mul(error, weights.expand_dims(axis))
-    if ignored is not None:
-        is_ignored = nd.broadcast_like(ignored.expand_dims(axis), grad)
-        grad = nd.where(is_ignored, nd.zeros_like(grad), grad)
-    return {"data": grad}
+    return {"data": without_ignored(nd, grad, None if ignored is None else ignored.expand_dims(axis))}

@@ -45,8 +45,6 @@ def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([[2, 0, 5, 7]])    # the gates 2 and 0, the values 5 and 7
     >>> print(gops.ops.swiglu(data).asnumpy().round(3))
     [[8.808 0.   ]]

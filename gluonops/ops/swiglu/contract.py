@@ -1,5 +1,5 @@
 """The contract of ``swiglu``."""
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Int, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Cuda, Int, Launch, Op, Out, Shapes
 
 
 def elements(args) -> Launch:
@@ -14,7 +14,6 @@ OP = Op(
     inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "data with half the size along axis"),),
     attrs=(Attr("axis", Int(), -1),),
-    types={"T": FLOATS},
     shapes=Shapes(data="batch..., channels@axis, inner...", output="batch..., channels / 2, inner..."),
     derived={"length": "channels // 2 * inner"},
     remedies={"channels": "Give the gate and the value the same size"},

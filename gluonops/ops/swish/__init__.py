@@ -33,8 +33,6 @@ def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([-1, 0, 2])
     >>> print(gops.ops.swish(data).asnumpy().round(4))
     [-0.2689  0.      1.7616]

@@ -39,8 +39,6 @@ def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | 
 
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.array([[1, 2], [3, 4]])
     >>> print(gops.ops.tile(data, 2).asnumpy())
     [[1. 2. 1. 2.]

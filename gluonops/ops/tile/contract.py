@@ -1,6 +1,4 @@
 """The contract of ``tile``."""
-from __future__ import annotations
-
 import math
 
 from ...core.contract import (

@@ -1,6 +1,4 @@
 """``tile`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.concat import MOST
 from ...core.emitter import Array
 from .contract import sizes_and_repeats

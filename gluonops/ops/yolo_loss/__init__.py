@@ -137,16 +137,8 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
     focal_loss : bool, default False
         Whether the errors of classes have the weight of the focal loss.
 
-    Returns
-    -------
-    NDArray or Symbol
-        The loss per image, (B,), in the dtype of ``data``. With ``parts`` a tuple of the loss and the parts. The parts
-        are (B, 9), in float32 (float64 for float64 data), and have no gradient.
-
     Examples
     --------
-    >>> import gluonops as gops
-    >>> import mxnet as mx
     >>> data = mx.nd.zeros((1, 2 * (5 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
     >>> truth = mx.nd.array([[[0.4, 0.6, 0.6, 0.3, 2], [0, 0, 0, 0, 0]]])
     >>> data.attach_grad()

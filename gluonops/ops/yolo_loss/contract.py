@@ -1,5 +1,5 @@
 """The contract of ``yolo_loss``."""
-from ...core.contract import FLOATS, Attr, Bool, Choice, Op, Refused, Shapes
+from ...core.contract import Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
@@ -24,7 +24,6 @@ OP = Op(
            yolo.OBJECTNESS_SMOOTH,
            Attr("focal_loss", Bool(), False),
            WITH_PARTS),
-    types={"T": FLOATS},
     shapes=Shapes(**shapes_of(MAP)),
     refused=(Refused(f"dialect == 'pjreddie' and ({OF_ALEXEYAB})",
                      "dialect is 'pjreddie', whose Darknet has squared errors of boxes, ignore_thresh and truth_thresh "

@@ -1,6 +1,4 @@
 """``yolo_loss`` and its gradient, computed with MXNet's own operators."""
-from __future__ import annotations
-
 from ...core.emitter import Array
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
