@@ -35,6 +35,10 @@ class TestDistillationLoss(OpSuite):
         "data": (2, 3), "teacher": (2, 3), "output": (2,), "max": (2,), "log_sum": (2,), "teacher_max": (2,),
         "teacher_log_sum": (2,)}),)
 
+    def amplification(self, attrs, backend, *inputs):
+        """Differences of probabilities are multiplied by the temperature."""
+        return max(1.0, attrs.temperature)
+
     def output_amplification(self, attrs, *inputs):
         """Differences of logarithms are multiplied by the square of the temperature."""
         return max(1.0, attrs.temperature ** 2)

@@ -21,7 +21,7 @@ class TestYoloLoss(YoloSuite):
     layers = golden
     small = {**YoloSuite.small, "dialect": "alexeyab"}
     texts = {"other_anchors": ["None", "(1, 2)", "[1.5,2,]", "none", "()", "(1, 2, 3)", "(1, 0)", ""],
-             "dialect": ["alexeyab", "Pjreddie"], "box_loss": ["ciou"], "scale_x_y": ["1.0", "1.2", "0"],
+             "dialect": ["alexeyab", "Pjreddie"], "box_loss": ["ciou"], "scale_x_y": ["1.2", "1e-3", "9e-4"],
              "label_smooth_eps": ["0", "0.1", "1"], "new_coords": ["1"]}
     cases = (
         Case("v3", ((2, 16, 1, 3), (2, 3, 5)), TWO),
