@@ -27,7 +27,7 @@ OUTPUTS, GRADIENTS, TRAINED = 1e-12, 1e-11, 1e-9
 # Where a rounding of the inputs alone changes outputs by about the tolerance, as in a deep net in training mode whose
 # batch norms have few numbers, outputs may differ by several times that change.
 CHANGES, MOST_GROWTH = 3, 10
-LEAST_SCALE = 1e-3  # of the largest gradient of all
+LEAST_SCALE = 1e-2  # of the largest gradient of all
 # Of the largest gradient of all: below it are rounding errors only, as of a bias in front of a batch norm, whose
 # gradient is a sum of many numbers that is 0. Such a gradient is compared with 0, on the scale of the whole net.
 ZERO = 1e-12
