@@ -70,8 +70,15 @@ class Call(SizedNode):
     def ndim(self) -> int:
         return len(self.shapes[0])
 
-    def refuse(self, what: str) -> OpError:
-        return refusal(self.node, what)
+    def refuse_if(self, has_it: bool, what: str) -> None:
+        """Raise an OpError for a node that has what its converter does not support."""
+        if has_it:
+            raise refusal(self.node, what)
+
+    def single(self, name: str, default: Any = None) -> Single | list[Single]:
+        """An attribute that MXNet holds in float32: a number, or a list of them."""
+        value = self.value(name, default)
+        return list(map(Single, value)) if isinstance(value, tuple) else Single(value)
 
     def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
         """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
