@@ -107,10 +107,8 @@ class Call(SizedNode):
         return text.replace("{*}", ", ".join(f"{{{place}}}" for place in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
-        name, default = match.groups()
-        if default is not None and self.value(name) is None:
-            return default
-        return number(self.value(name))
+        value = self.value(match[1])
+        return number(value) if value is not None or match[2] is None else match[2]
 
 
 class Single(float):

@@ -34,7 +34,6 @@ from .prepare import join, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
-from .verify import check_shapes, compare
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
@@ -132,9 +131,11 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         shape = Sizes(model.graph, compared, model.parameters, "float32", False, WHERE).shape
         outputs = [shape[head] for head in model.graph.heads]
         if "torch" not in missing:
+            from .verify import check_shapes
             check_shapes(folder, compared, outputs)
         test = _test_alone(model, compared, outputs)
     else:
+        from .verify import compare
         recorded = compare(model, folder, keys, compared, multipliers)
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
