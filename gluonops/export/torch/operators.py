@@ -1,4 +1,4 @@
-"""Converters of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
+"""Converters of operators without parameters: arithmetic, reductions, products, sequences, and what moves elements."""
 from __future__ import annotations
 
 from ..rules import names_of, sizes_of_reshape
@@ -42,6 +42,8 @@ CONVERTERS.update({
     "logical_not": "({0} == 0).to({0}.dtype)",
     **dict.fromkeys(("elemwise_div", "broadcast_div"), lambda call:
                     "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
+    **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
+        ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
     "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
@@ -59,6 +61,12 @@ CONVERTERS.update({
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
+    "_contrib_interleaved_matmul_selfatt_qk":
+        "attention_scores(part_of_heads({0}, <heads>, 0, 3), part_of_heads({0}, <heads>, 1, 3))",
+    "_contrib_interleaved_matmul_selfatt_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 2, 3), <heads>)",
+    "_contrib_interleaved_matmul_encdec_qk":
+        "attention_scores(part_of_heads({0}, <heads>, 0, 1), part_of_heads({1}, <heads>, 0, 2))",
+    "_contrib_interleaved_matmul_encdec_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 1, 2), <heads>)",
     "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
     "{0} * torch.sigmoid(<beta> * {0})",
 })
@@ -242,12 +250,6 @@ def repeat(call: Call) -> str:
     return "{0}.repeat_interleave(<repeats>, <axis>)"
 
 
-@converts("broadcast_to", "broadcast_axis")
-def broadcast(call: Call) -> str:
-    sizes = [-1 if new == old else new for old, new in zip(call.shapes[0], call.shape)]
-    return f"{{0}}.expand({', '.join(map(str, sizes))})"
-
-
 @converts("broadcast_like")
 def broadcast_like(call: Call) -> str:
     if not call.ints("lhs_axes", ()):
@@ -300,6 +302,21 @@ def index_array(call: Call) -> str:
     axes = call.ints("axes", tuple(range(call.ndim)))
     places = ", ".join(f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in axes)
     return f"torch.stack([{places}], -1)"
+
+
+# MXNet's name -> the function that takes lengths, its options, and the text if all sequences are as long as the data.
+SEQUENCES = {
+    "SequenceLast": ("sequence_last", ("axis",), "{0}.select(<axis=0>, -1)"),
+    "SequenceMask": ("sequence_mask", ("value", "axis"), "{0}"),
+    "SequenceReverse": ("sequence_reverse", (), "{0}.flip(0)"),
+}
+
+
+@converts(*SEQUENCES)
+def sequence(call: Call) -> str:
+    function, options, text = SEQUENCES[call.node.op]
+    has_lengths = call.flag("use_sequence_length")
+    return call.snippet(function, **{option: call.value(option) for option in options}) if has_lengths else text
 
 
 @converts("take", "pick", "batch_take")

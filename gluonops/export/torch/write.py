@@ -25,7 +25,7 @@ from ..graph import Graph, Node
 from ..model import ExportedModel
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
-from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
+from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
 from .build import Builder
 from .classes import classes_of
 from .images import images_source
@@ -110,9 +110,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     source = net_source(block, classes, inputs, _docstring(net, model), functions)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
         written = _write(pathlib.Path(temporary), model, source, keys, compared, multipliers)
-        for path in written:
-            shutil.move(path, os.path.join(folder, path.name))
-    return [os.path.join(folder, path.name) for path in written]
+        return [shutil.move(path, os.path.join(folder, path.name)) for path in written]
 
 
 def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[str, str], compared: Shapes,
