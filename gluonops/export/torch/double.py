@@ -26,9 +26,8 @@ def compute_in_double(graph: Graph) -> None:
             if node.op == "RNN":
                 states = [entry for entry in node.inputs[2:] if not has_open_size(entry[0])]
                 read = [node.inputs[0], *states, *node.source(1).inputs]
-            variables = [F.var(f"input{number}") for number in range(len(read))]
-            formula = FORMULAS[node.op](node, *variables)
-            made = graph.splice(formula, {f"input{number}": entry for number, entry in enumerate(read)})
+            variables = {f"input{number}": entry for number, entry in enumerate(read)}
+            made = graph.splice(FORMULAS[node.op](node, *map(F.var, variables)), variables)
             graph.replace({(node, number): entry for number, entry in enumerate(made)})
 
 

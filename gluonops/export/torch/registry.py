@@ -164,7 +164,7 @@ def arguments_of(name: str) -> dict[str, Any]:
     arguments = ast.parse(snippets()[name]).body[0].args
     names = [argument.arg for argument in arguments.args]
     values = [ast.literal_eval(default) for default in arguments.defaults]
-    return {**dict.fromkeys(names), **dict(zip(names[len(names) - len(values):], values))}
+    return {**dict.fromkeys(names), **dict(zip(reversed(names), reversed(values)))}
 
 
 def default_of(module: str, name: str) -> Any:
