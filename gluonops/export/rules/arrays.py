@@ -39,8 +39,7 @@ def where(call: Call) -> Shape:
 @shape_of("LeakyReLU")
 def leaky_relu(call: Call) -> Shape:
     if call.text("act_type") == "prelu":
-        shape = call.shapes[1]
-        call.check(shape in ((1,), call.data[1:2]), 1, call.data[1:2])
+        call.check(call.shapes[1] in ((1,), call.data[1:2]), 1, call.data[1:2])
     return call.data
 
 

@@ -159,15 +159,13 @@ def _check_windows(call: Call) -> None:
 
 @converts("LeakyReLU")
 def leaky_relu(call: Call) -> Form:
-    kind = call.text("act_type", "leaky")
-    slope = float(call.value("slope", 0.25))
+    kind, slope = call.text("act_type", "leaky"), float(call.value("slope", 0.25))
     if kind == "leaky":
         return Form(f"F.leaky_relu({{0}}, {slope!r})", "nn.LeakyReLU", {"negative_slope": slope})
     if kind == "prelu":
         return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1})
     if kind == "elu":
-        slope = Single(slope)
-        return Form(f"F.elu({{0}}, {slope!r})", "nn.ELU", {"alpha": slope})
+        return Form(f"F.elu({{0}}, {Single(slope)!r})", "nn.ELU", {"alpha": Single(slope)})
     call.refuse_if(kind not in ("selu", "gelu"), f"has act_type {kind}, which is random")
     return Form(f"F.{kind}({{0}})", f"nn.{kind.upper()}")
 

@@ -41,13 +41,14 @@ def lacks_arguments(node: Node) -> bool:
 
 @converts("gluonops.softmax_cross_entropy")
 def cross_entropy(call: Call) -> str:
-    axis, rank = call.axis(), call.ndim
+    axis = call.axis()
     data, label = ("{0}", "{1}") if axis == 1 else (f"{{0}}.movedim({axis}, 1)", f"{{1}}.movedim({axis}, 1)")
-    keeps_axis = len(call.shapes[1]) == rank and call.flag("sparse_label", True)
-    if call.flag("sparse_label", True):
+    is_sparse = call.flag("sparse_label", True)
+    keeps_axis = is_sparse and len(call.shapes[1]) == call.ndim
+    if is_sparse:
         label = "{1}.long()" + f".squeeze({axis})" * keeps_axis
-    weight, options = call.value("class_weight"), {"ignore_index": call.value("ignore_label")}
-    options["label_smoothing"] = call.value("smoothing") or None
+    options = {"ignore_index": call.value("ignore_label"), "label_smoothing": call.value("smoothing") or None}
+    weight = call.value("class_weight")
     if weight is not None:
         values = list(weight) * (call.shapes[0][axis] if len(weight) == 1 else 1)
         options["weight"] = f"torch.tensor({values}, dtype={{0}}.dtype, device={{0}}.device)"
