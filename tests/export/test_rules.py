@@ -164,7 +164,7 @@ CASES = {
 def cases():
     for op in rules.RULES:
         pair = [(2, 1, 8, 10), (2, 6, 1, 10)] if op.startswith("broadcast_") else [IMAGE, IMAGE]
-        takes_two = rules.RULES[op] in (rules.arrays.elementwise, rules.arrays.broadcast_pair)
+        takes_two = rules.RULES[op] in (rules.RULES["elemwise_add"], rules.RULES["broadcast_add"])
         scalar = {"scalar": 2} if op.endswith("_scalar") else {}
         for number, (shapes, attrs) in enumerate(CASES.get(op, [(pair if takes_two else [IMAGE], scalar)])):
             yield pytest.param(op, shapes, attrs, id=f"{op}-{number}")

@@ -29,16 +29,6 @@ def names_of(operation: str) -> list[str]:
     return [f"{same}_{operation}", f"broadcast_{operation}", f"_{word}_scalar", *front]
 
 
-@shape_of(*FIRST, *(name for operation in OF_TWO for name in names_of(operation)[2:]))
-def of_the_first(call: Call) -> Shape:
-    return call.data
-
-
-@shape_of("add_n", *(names_of(operation)[0] for operation in OF_TWO))
-def elementwise(call: Call) -> Shape:
-    return call.alike()
-
-
 @shape_of("where")
 def where(call: Call) -> Shape:
     shape = call.alike((1, 2)) and call.shapes[1]
@@ -46,16 +36,10 @@ def where(call: Call) -> Shape:
     return shape
 
 
-@shape_of(*(f"broadcast_{name}" for name in OF_TWO))
-def broadcast_pair(call: Call) -> Shape:
-    return np.broadcast_shapes(*call.shapes)
-
-
 @shape_of("LeakyReLU")
 def leaky_relu(call: Call) -> Shape:
     if call.text("act_type") == "prelu":
-        shape = call.shapes[1]
-        call.check(shape in ((1,), call.data[1:2]), 1, call.data[1:2])
+        call.check(call.shapes[1] in ((1,), call.data[1:2]), 1, call.data[1:2])
     return call.data
 
 
@@ -64,11 +48,6 @@ def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
     axes = set(axes)
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(call.data) if keeps or axis not in axes)
     return shape or (1,)
-
-
-@shape_of("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm", "argmax", "argmin")
-def reduction(call: Call) -> Shape:
-    return _reduced(call, call.reduced_axes(), call.flag("keepdims"))
 
 
 @shape_of("topk")
@@ -282,13 +261,14 @@ def pad(call: Call) -> Shape:
     return tuple(size + widths[2 * axis] + widths[2 * axis + 1] for axis, size in enumerate(call.data))
 
 
-@shape_of("take")
-def take(call: Call) -> Shape:
-    axis = call.axis(default=0)
-    return (*call.data[:axis], *call.shapes[1], *call.data[axis + 1:])
-
-
 RULES.update({
+    **dict.fromkeys((*FIRST, *(name for operation in OF_TWO for name in names_of(operation)[2:])),
+                    lambda call: call.data),
+    **dict.fromkeys(("add_n", *(names_of(operation)[0] for operation in OF_TWO)), Call.alike),
+    **dict.fromkeys((f"broadcast_{name}" for name in OF_TWO), lambda call: np.broadcast_shapes(*call.shapes)),
+    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm", "argmax", "argmin"),
+                    lambda call: _reduced(call, call.reduced_axes(), call.flag("keepdims"))),
+    "take": lambda call: (*call.data[:call.axis(default=0)], *call.shapes[1], *call.data[call.axis(default=0) + 1:]),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
     "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
     "one_hot": lambda call: (*call.data, call.value("depth")),

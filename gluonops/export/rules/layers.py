@@ -107,11 +107,10 @@ def recurrent(call: Call) -> list[Shape]:
     if shown == size:   # a projection has weights of its own
         widths = [inputs, *[size * ends] * (layers - 1)]
         call.expect(1, (sum(ends * gates * size * (width + size + 2) for width in widths),))
-    states = [(layers * ends, batch, shown), (layers * ends, batch, size)]
-    for position, state in enumerate(states[:2 if call.text("mode") == "lstm" else 1]):
-        call.expect(2 + position, state)
-    returned = states[:2 if call.text("mode") == "lstm" else 1] if call.flag("state_outputs") else []
-    return [(time, batch, shown * ends), *returned]
+    states = [(layers * ends, batch, shown), (layers * ends, batch, size)][:2 if call.text("mode") == "lstm" else 1]
+    for position, state in enumerate(states, 2):
+        call.expect(position, state)
+    return [(time, batch, shown * ends), *(states if call.flag("state_outputs") else [])]
 
 
 @shape_of("UpSampling")

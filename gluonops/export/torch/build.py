@@ -109,13 +109,8 @@ def shorten(block: Block, is_net: bool = False) -> None:
             chain.pop()   # the last layer keeps a name of its own
     chains = [chain for chain in chains.values() if len(chain) >= SHORTEST_CHAIN]
     for chain in chains:
-        _join(block, chain, "features" if is_net and len(chains) == 1 else "")
-
-
-def _join(block: Block, chain: list[Item], name: str) -> None:
-    """Put a call of an ``nn.Sequential`` in place of the items of a chain."""
-    reads, makes = chain[0].reads, chain[-1].makes
-    layers = Block(SEQUENTIAL, name, chain, reads, makes)
-    layers.become_sequential()
-    block.items[block.items.index(chain[-1])] = Item(CALL, reads, makes, layers)
-    block.items = [item for item in block.items if item not in chain]
+        name = "features" if is_net and len(chains) == 1 else ""
+        layers = Block(SEQUENTIAL, name, chain, chain[0].reads, chain[-1].makes)
+        layers.become_sequential()
+        block.items[block.items.index(chain[-1])] = Item(CALL, layers.inputs, layers.results, layers)
+        block.items = [item for item in block.items if item not in chain]

@@ -85,8 +85,7 @@ class Class:
             name = (optional.name or optional.usual_name) if self.is_sequential else optional.attribute
             self.expressions[id(optional), IDENTITY], self.parameters[name] = name, False
             vectors[name] = [each.kind != IDENTITY for each in instances[optional]]
-        ordered = sorted(self.parameters, key=lambda name: self.parameters[name] is not None)
-        self.parameters = {name: self.parameters[name] for name in ordered}
+        self.parameters = dict(sorted(self.parameters.items(), key=lambda item: item[1] is not None))
         for place, block in enumerate(self.blocks):
             block.args = {name: _filled(vectors[name])[place] for name in self.parameters}
 
@@ -207,9 +206,6 @@ def _class_name(kind: str, taken: set[str]) -> str:
     """A name that no other class has."""
     kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
     kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
-    name, number = kind, 1
-    while name in taken:
-        number += 1
-        name = f"{kind}{number}"
+    name = next(name for name in (kind, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
     taken.add(name)
     return name

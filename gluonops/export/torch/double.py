@@ -2,96 +2,41 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 
 import mxnet as mx
 import numpy as np
 
 from ...ops.gelu import reference as gelu
-from ..graph import Graph, Node
+from ..graph import Graph
 from ..values import NodeValues
 from .prepare import has_open_size
 
 __all__ = ["compute_in_double"]
 
+F = mx.sym
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 def compute_in_double(graph: Graph) -> None:
     """Replace the operators that MXNet computes in float32, whatever their data are, by the same formula, in place."""
     for node in graph.nodes():
-        formula = _formula(node)
-        if formula is not None:
+        is_right = COMPUTED.get(node.op)
+        if node.op in FORMULAS and not (is_right and is_right(node)):
             read = node.inputs
             if node.op == "RNN":
                 states = [entry for entry in node.inputs[2:] if not has_open_size(entry[0])]
                 read = [node.inputs[0], *states, *node.source(1).inputs]
-            variables = [mx.sym.var(f"input{number}") for number in range(len(read))]
-            made = graph.splice(formula(*variables), {f"input{number}": entry for number, entry in enumerate(read)})
+            variables = {f"input{number}": entry for number, entry in enumerate(read)}
+            made = graph.splice(FORMULAS[node.op](node, *map(F.var, variables)), variables)
             graph.replace({(node, number): entry for number, entry in enumerate(made)})
 
 
-def _formula(node: Node) -> Callable | None:
-    """What computes an operator in the type of its data; None if MXNet does so itself."""
-    F = mx.sym
-    if node.op == "InstanceNorm":
-        eps = float(node.attrs.get("eps", 1e-3))
-        return lambda x, gamma, beta: _standardized(F, x, gamma, beta, eps)
-    if node.op == "_contrib_MultiBoxPrior":
-        return lambda x: _anchors(F, x, node)
-    if node.op == "_contrib_MultiBoxDetection":   # of float32 only
-        return lambda *inputs: _detections(F, *inputs, node)
-    if node.op == "_contrib_ModulatedDeformableConvolution":   # its gradient is on a GPU only
-        return lambda *inputs: _deformed(F, *inputs, node=node)
-    if node.op == "Embedding":   # MXNet refuses the gradient of the indices
-        return lambda indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs)
-    if node.op == "SequenceLast" and not node.flag("use_sequence_length"):   # its gradient destroys memory
-        axis = int(node.attrs.get("axis", 0))
-        return lambda x: F.squeeze(F.slice_axis(x, axis=axis, begin=-1, end=None), axis=axis)
-    if node.op in ("SequenceMask", "SequenceLast", "SequenceReverse") and len(node.inputs) > 1:
-        return lambda x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)   # it has no gradient
-    if node.op.startswith("_contrib_interleaved_matmul"):
-        return lambda x, y=None: _attention(F, node, x, y)
-    if node.op in ("topk", "argsort") and node.attrs.get("axis") != "None":
-        return lambda x: _sorted(F, x, node)
-    if node.op == "LRN":
-        return lambda x: _across_neighbours(F, x, node.attrs)
-    if node.op == "SoftmaxActivation":
-        axis = 1 if node.attrs.get("mode") == "channel" else -1
-        return lambda x: F.softmax(x, axis=axis)
-    if node.op == "Crop" and len(node.inputs) == 2:
-        return lambda x, y: F.slice_like(x, y, axes=(2, 3))
-    is_scaled = node.attrs.get("normalization", "null") != "null" or node.flag("multi_output")
-    if is_scaled and node.op in ("SoftmaxOutput", "MakeLoss"):   # in float32
-        return lambda *inputs: _loss_head(F, node.attrs, *inputs)
-    if node.op == "_contrib_BilinearResize2D":
-        return lambda x, *like: _resized(F, x, node, *like)
-    if node.op == "RNN" and node.attrs["mode"] == "rnn_relu":
-        is_begun = not has_open_size(node.source(2))
-        return lambda x, *read: _recurrent(F, x, node, read[0] if is_begun else None, read[is_begun:])
-    if node.op == "_contrib_ROIAlign":
-        return lambda x, regions: _aligned(F, x, regions, node.attrs)
-    if node.op == "amp_cast":
-        return lambda x: F.cast(x, dtype=node.attrs["dtype"])
-    if node.op == "batch_take":   # it has no gradient in MXNet, not even one of 0
-        return lambda x, indices: F.pick(x, indices)
-    if node.op == "erf":
-        return lambda x: gelu.erf(F, x)
-    if node.op != "LeakyReLU":
-        return None
-    kind, slope = node.attrs.get("act_type", "leaky"), float(node.attrs.get("slope", 0.25))
-    return {"leaky": lambda x: F.where(x > 0, x, slope * x),
-            "prelu": lambda x, gamma: F.where(x > 0, x, _across_channels(F, F.broadcast_mul, x, gamma)),
-            "selu": lambda x: SELU_SCALE * F.where(x > 0, x, SELU_ALPHA * F.expm1(x)),
-            "gelu": lambda x: x * gelu.probability(F, x)}.get(kind)
-
-
-def _loss_head(F, attrs, x, label=None):
+def _loss_head(node, x, label=None):
     """A MakeLoss or a SoftmaxOutput whose gradient is scaled in the type of the data, in front of one without a scale.
 
     Dense labels are refused before. With ``multi_output`` the divisor is that of each map.
     """
-    mode, is_map = attrs.get("normalization", "null"), attrs.get("multi_output") in ("True", "1")
+    attrs, mode, is_map = node.attrs, node.attrs.get("normalization", "null"), node.flag("multi_output")
     rows = F.reshape(F.BlockGrad(x if label is None else label), (0, -1))
     counts = F.ones_like(rows)
     if mode == "valid":
@@ -114,70 +59,70 @@ def _loss_head(F, attrs, x, label=None):
     return F.reshape_like(F.transpose(maps, (0, 2, 1)), x)
 
 
-def _across_channels(F, function, x, vector):
+def _across_channels(function, x, vector):
     """A function of data and a number for each channel, axis 1."""
     return F.swapaxes(function(F.swapaxes(x, dim1=1, dim2=-1), vector), dim1=1, dim2=-1)
 
 
-def _standardized(F, x, gamma, beta, eps):
+def _standardized(node, x, gamma, beta):
     """The instance norm of (batch, channels, ...)."""
+    eps = float(node.attrs.get("eps", 1e-3))
     rows = F.reshape(x, (0, 0, -1))
     centred = F.broadcast_sub(rows, F.mean(rows, axis=2, keepdims=True))
     scale = F.rsqrt(F.mean(F.square(centred), axis=2, keepdims=True) + eps)
     result = F.reshape_like(F.broadcast_mul(centred, scale), x)
-    return _across_channels(F, F.broadcast_add, _across_channels(F, F.broadcast_mul, result, gamma), beta)
+    return _across_channels(F.broadcast_add, _across_channels(F.broadcast_mul, result, gamma), beta)
 
 
-def _across_neighbours(F, x, attrs):
+def _across_neighbours(node, x):
     """Data divided by a power of the mean of the squares in neighbouring channels. MXNet fails in float64."""
-    alpha, beta, least = (float(np.float32(attrs.get(name, default)))
-                          for name, default in (("alpha", 1e-4), ("beta", 0.75), ("knorm", 2)))
-    count = int(attrs["nsize"])
+    alpha, beta, least = (_numbers(node, *pair) for pair in (("alpha", 1e-4), ("beta", 0.75), ("knorm", 2)))
+    count = int(node.attrs["nsize"])
     rows = F.swapaxes(F.square(x), dim1=1, dim2=2)
     mean = F.Pooling(rows, kernel=(count, 1), pad=(count // 2, 0), pool_type="avg", stride=(1, 1))
     return x * (least + alpha * F.swapaxes(mean, dim1=1, dim2=2)) ** -beta
 
 
-def _attention(F, node, x, y):
+def _attention(node, x, y=None):
     """Of (steps, batch, heads * parts * size): the scores of queries and keys, or the values that scores weigh."""
     heads, parts = int(node.attrs["heads"]), 3 if "selfatt" in node.op else 2
     if node.op.endswith("valatt"):
-        weighted = F.swapaxes(F.batch_dot(y, _part_of_heads(F, x, heads, parts - 1, parts)), dim1=0, dim2=1)
+        weighted = F.swapaxes(F.batch_dot(y, _part_of_heads(x, heads, parts - 1, parts)), dim1=0, dim2=1)
         return F.reshape(F.reshape(weighted, (0, -4, -1, heads, 0)), (0, 0, -3))
     queries, keys = (x, 0, parts), (x, 1, parts)
     if parts == 2:
         queries, keys = (x, 0, 1), (y, 0, parts)
-    queries, keys = (_part_of_heads(F, data, heads, part, count) for data, part, count in (queries, keys))
+    queries, keys = (_part_of_heads(data, heads, part, count) for data, part, count in (queries, keys))
     return F.batch_dot(F.contrib.div_sqrt_dim(queries), keys, transpose_b=True)
 
 
-def _part_of_heads(F, x, heads, part, parts):
+def _part_of_heads(x, heads, part, parts):
     """(batch * heads, steps, size)."""
     split = F.reshape(F.reshape(x, (0, 0, -4, heads, -1)), (0, -3, -4, parts, -1))
     return F.swapaxes(F.squeeze(F.slice_axis(split, axis=2, begin=part, end=part + 1), axis=2), dim1=0, dim2=1)
 
 
-def _aligned(F, x, regions, attrs):
+def _aligned(node, x, regions):
     """MXNet does not write what it returns for a region of no image, and writes a 0 in another one's."""
     image = F.slice_axis(regions, axis=1, begin=0, end=1)
     known = F.concat(F.maximum(image, 0), F.slice_axis(regions, axis=1, begin=1, end=None), dim=1)
-    pooled = F.contrib.ROIAlign(x, known, **attrs)
+    pooled = F.contrib.ROIAlign(x, known, **node.attrs)
     return F.broadcast_mul(pooled, F.reshape(image >= 0, (-1, 1, 1, 1)))
 
 
-def _sorted(F, x, node):
+def _sorted(node, x):
     """The best along an axis. MXNet orders equal numbers in any way; here, as in torch, the first one comes first."""
     axis, count = int(node.attrs.get("axis", -1)), int(node.attrs.get("k", 1)) if node.op == "topk" else 0
     x = F.swapaxes(x, dim1=axis, dim2=-1)
     rows = F.reshape(x, (-1, 0), reverse=True)
     order = F.argsort(F.BlockGrad(rows), axis=1, is_ascend=node.flag("is_ascend", node.op != "topk"), dtype="float64")
-    values = _reordered(F, F.BlockGrad(rows), order)
+    values = _reordered(F.BlockGrad(rows), order)
     is_greater = F.broadcast_not_equal(F.slice_axis(values, axis=1, begin=1, end=None),
                                        F.slice_axis(values, axis=1, begin=0, end=-1))
     first = F.zeros_like(F.slice_axis(order, axis=1, begin=0, end=1))
     group = F.cumsum(F.concat(first, is_greater, dim=1), axis=1)
-    order = _reordered(F, order, F.argsort(1e6 * group + order, axis=1, dtype="float64"))
-    parts = {"value": [_reordered(F, rows, order)], "indices": [F.cast(F.BlockGrad(order), node.attrs["dtype"])]}
+    order = _reordered(order, F.argsort(1e6 * group + order, axis=1, dtype="float64"))
+    parts = {"value": [_reordered(rows, order)], "indices": [F.cast(F.BlockGrad(order), node.attrs["dtype"])]}
     parts["both"] = parts["value"] + parts["indices"]
     like = F.slice_axis(x, axis=-1, begin=0, end=count or None)
     return F.Group([F.swapaxes(F.reshape_like(F.slice_axis(part, axis=1, begin=0, end=count or None), like),
@@ -189,7 +134,7 @@ def _numbers(node, name, default):
     return np.float32(ast.literal_eval(node.attrs.get(name, str(default)))).tolist()
 
 
-def _anchors(F, x, node):
+def _anchors(node, x):
     """SSD's anchors of each pixel, (1, anchors, 4)."""
     places = [F.contrib.arange_like(x, axis=axis) for axis in (2, 3)]
     height, width = (F.max(place) + 1 for place in places)
@@ -210,7 +155,7 @@ def _anchors(F, x, node):
     return F.clip(boxes, 0, 1) if node.flag("clip") else boxes
 
 
-def _detections(F, scores, offsets, anchors, node):
+def _detections(node, scores, offsets, anchors):
     """SSD's rows of class, score and box. The class of a row that is suppressed, or not among the best, is -1."""
     threshold, overlap = _numbers(node, "threshold", 0.01), _numbers(node, "nms_threshold", 0.5)
     topk = int(node.attrs.get("nms_topk", -1))
@@ -223,12 +168,12 @@ def _detections(F, scores, offsets, anchors, node):
     is_valid = score >= threshold
     place = F.contrib.arange_like(score, axis=1)
     front = F.argsort(F.broadcast_add(1e6 * (1 - is_valid), place), axis=1, dtype="float64")
-    unsorted = _filled(F, _reordered(F, rows, front), F.sort(is_valid, axis=1, is_ascend=False))
+    unsorted = _filled(_reordered(rows, front), F.sort(is_valid, axis=1, is_ascend=False))
     if not 0 < overlap <= 1:
         return F.BlockGrad(unsorted)
     score = F.where(is_valid, score, -2 * F.ones_like(score))
     order = F.argsort(score, axis=1, is_ascend=False, dtype="float64")
-    rows, score = _reordered(F, rows, order), F.sort(score, axis=1, is_ascend=False)
+    rows, score = _reordered(rows, order), F.sort(score, axis=1, is_ascend=False)
     candidates = F.concat(F.slice_axis(rows, axis=2, begin=0, end=1), F.expand_dims(score, 2),
                           F.slice_axis(rows, axis=2, begin=2, end=6),
                           F.expand_dims(F.broadcast_add(place, F.zeros_like(score)), 2), dim=2)
@@ -238,7 +183,7 @@ def _detections(F, scores, offsets, anchors, node):
     kept = kept if topk < 0 else F.slice(kept, begin=(None, 0), end=(None, topk))
     is_kept = F.max(F.broadcast_equal(kept, F.reshape(place, (1, 1, -1))), axis=1)
     ids, rest = F.slice_axis(rows, axis=2, begin=0, end=1), F.slice_axis(rows, axis=2, begin=1, end=None)
-    best = _filled(F, F.concat(_filled(F, ids, is_kept), rest, dim=2), score >= threshold)
+    best = _filled(F.concat(_filled(ids, is_kept), rest, dim=2), score >= threshold)
     if topk < 0:
         return F.BlockGrad(best)
     behind = F.slice_axis(unsorted, axis=2, begin=1, end=None)
@@ -247,18 +192,18 @@ def _detections(F, scores, offsets, anchors, node):
     return F.BlockGrad(F.where(F.broadcast_like(F.expand_dims(is_behind, 2), best), behind, best))
 
 
-def _filled(F, rows, condition):
+def _filled(rows, condition):
     """Rows of -1 where a condition does not hold."""
     return F.where(F.broadcast_like(F.expand_dims(condition, 2), rows), rows, -F.ones_like(rows))
 
 
-def _reordered(F, rows, order):
+def _reordered(rows, order):
     """The rows of each image in another order."""
     image = F.broadcast_add(F.expand_dims(F.contrib.arange_like(order, axis=0), 1), F.zeros_like(order))
     return F.gather_nd(rows, F.stack(image, order, axis=0))
 
 
-def _deformed(F, x, offset, mask, weight, bias=None, *, node):
+def _deformed(node, x, offset, mask, weight, bias=None):
     """A deformable convolution of the second version, from bilinear samples at each point of the kernel."""
     kernel, *steps = NodeValues(node, []).window()
     groups = int(node.attrs.get("num_deformable_group", 1))
@@ -287,7 +232,7 @@ def _deformed(F, x, offset, mask, weight, bias=None, *, node):
                          num_group=int(node.attrs.get("num_group", 1)), no_bias=bias is None)
 
 
-def _resized(F, x, node, like=None):
+def _resized(node, x, like=None):
     """(batch, channels, height, width) times a matrix of each axis, which weighs the pixels near each new one."""
     for axis, name in ((3, "width"), (2, "height")):
         scale = node.attrs.get(f"scale_{name}", "None")
@@ -297,12 +242,12 @@ def _resized(F, x, node, like=None):
             new = F.contrib.arange_like(F.repeat(x, int(float(scale)), axis=axis), axis=axis)
         else:
             new = F.arange(int(node.attrs[name]), dtype="float64")
-        weights = _weights_of_pixels(F, F.contrib.arange_like(x, axis=axis), new, node.flag("align_corners", True))
+        weights = _weights_of_pixels(F.contrib.arange_like(x, axis=axis), new, node.flag("align_corners", True))
         x = F.swapaxes(F.dot(F.swapaxes(x, dim1=axis, dim2=3), weights, transpose_b=True), dim1=axis, dim2=3)
     return x
 
 
-def _weights_of_pixels(F, old, new, align_corners):
+def _weights_of_pixels(old, new, align_corners):
     """(new, old): how much of each old pixel is in each new one. ``old``, ``new``: their numbers along an axis."""
     last, new_last = F.max(old), F.max(new)
     if align_corners:
@@ -313,11 +258,12 @@ def _weights_of_pixels(F, old, new, align_corners):
     return F.relu(1 - F.abs(F.broadcast_sub(F.expand_dims(place, 1), F.expand_dims(old, 0))))
 
 
-def _recurrent(F, x, node, states, parameters):
+def _recurrent(node, x, *read):
     """The output and the last states of a recurrent net of ReLUs, from states of 0 if there are none.
 
-    ``x``: (time, batch, channels). ``parameters``: all weights, and behind them the biases.
+    ``x``: (time, batch, channels). ``read``: the states if there are some, all weights, and behind them the biases.
     """
+    states, parameters = (None, read) if has_open_size(node.source(2)) else (read[0], read[1:])
     size, ends, last = int(node.attrs["state_size"]), 2 if node.flag("bidirectional") else 1, []
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
     for first in range(0, len(weights), 2 * ends):
@@ -340,3 +286,58 @@ def _recurrent(F, x, node, states, parameters):
             outputs.append(F.reverse(rows, axis=0) if end else rows)
         x = F.concat(*outputs, dim=2)
     return F.Group([x, F.stack(*last, axis=0)])
+
+
+def _last(node, x, lengths=None):
+    """The last element of each sequence. The gradient of MXNet's destroys memory if all sequences are equally long."""
+    if lengths is not None:
+        return F.SequenceLast(x, F.BlockGrad(lengths), **node.attrs)
+    axis = int(node.attrs.get("axis", 0))
+    return F.squeeze(F.slice_axis(x, axis=axis, begin=-1, end=None), axis=axis)
+
+
+def _activation(node, x, gamma=None):
+    """A LeakyReLU of a kind that MXNet computes in float32."""
+    kind, slope = node.attrs.get("act_type", "leaky"), float(node.attrs.get("slope", 0.25))
+    if kind == "selu":
+        return SELU_SCALE * F.where(x > 0, x, SELU_ALPHA * F.expm1(x))
+    if kind == "gelu":
+        return x * gelu.probability(F, x)
+    return F.where(x > 0, x, slope * x if kind == "leaky" else _across_channels(F.broadcast_mul, x, gamma))
+
+
+# Operator -> what computes it in the type of its data, from the node and symbols of its inputs.
+FORMULAS = {
+    "InstanceNorm": _standardized,
+    "LRN": _across_neighbours,
+    "LeakyReLU": _activation,
+    "RNN": _recurrent,
+    "Embedding": lambda node, indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs),   # no gradient
+    "SequenceLast": _last,
+    **dict.fromkeys(("SequenceMask", "SequenceReverse"),   # the lengths have no gradient
+                    lambda node, x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)),
+    **dict.fromkeys(("topk", "argsort"), _sorted),
+    **dict.fromkeys(("SoftmaxOutput", "MakeLoss"), _loss_head),
+    **{f"_contrib_interleaved_matmul_{kind}": _attention
+       for kind in ("selfatt_qk", "selfatt_valatt", "encdec_qk", "encdec_valatt")},
+    "_contrib_BilinearResize2D": _resized,
+    "_contrib_ModulatedDeformableConvolution": _deformed,   # its gradient is on a GPU only
+    "_contrib_MultiBoxDetection": _detections,
+    "_contrib_MultiBoxPrior": _anchors,
+    "_contrib_ROIAlign": _aligned,
+    "Crop": lambda node, x, y: F.slice_like(x, y, axes=(2, 3)),
+    "SoftmaxActivation": lambda node, x: F.softmax(x, axis=1 if node.attrs.get("mode") == "channel" else -1),
+    "amp_cast": lambda node, x: F.cast(x, dtype=node.attrs["dtype"]),
+    "batch_take": lambda node, x, indices: F.pick(x, indices),   # it has no gradient in MXNet, not even one of 0
+    "erf": lambda node, x: gelu.erf(F, x),
+}
+# Operator -> whether MXNet computes a node of it in the type of its data.
+COMPUTED = {
+    "Crop": lambda node: len(node.inputs) != 2,
+    "LeakyReLU": lambda node: node.attrs.get("act_type", "leaky") not in ("leaky", "prelu", "selu", "gelu"),
+    "RNN": lambda node: node.attrs["mode"] != "rnn_relu",
+    **dict.fromkeys(("SequenceMask", "SequenceReverse"), lambda node: len(node.inputs) < 2),
+    **dict.fromkeys(("topk", "argsort"), lambda node: node.attrs.get("axis") == "None"),
+    **dict.fromkeys(("SoftmaxOutput", "MakeLoss"), lambda node: not node.flag("multi_output")
+                    and node.attrs.get("normalization", "null") == "null"),
+}

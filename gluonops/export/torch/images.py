@@ -4,16 +4,13 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from typing import TYPE_CHECKING
 
 from .. import passes
 from ..metadata import classes_of
+from ..model import ExportedModel
 from ..preprocessing import Preprocessing
 from .registry import WHERE, number
 from .source import WIDTH, snippets
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 DETECT = 0.25   # the least score, unless the net leaves out higher ones
 

@@ -23,13 +23,18 @@ CONVERTERS.update({
     "Embedding": lambda call: Form(
         "F.embedding({0}.long(), {1})", "nn.Embedding",
         dict(zip(("num_embeddings", "embedding_dim"), call.shapes[1])), {"weight": 1}, "{self}({0}.long())"),
+    "_contrib_ModulatedDeformableConvolution": lambda call: Form(   # offsets and a mask come before the weight
+        module="DeformableConv2d", args=_of_convolution(call, 3), state=_state(call, "weight", "bias", first=3)),
+    "FullyConnected": lambda call: Form(   # a node of its own flattens the data; see :func:`.prepare.prepared`
+        "F.linear({*})", "nn.Linear", state=_state(call, "weight", "bias"),
+        args={"in_features": call.shapes[1][1], "out_features": call.shapes[1][0], "bias": len(call.node.inputs) > 2}),
     "InstanceNorm": lambda call: Form(
         module=f"nn.InstanceNorm{call.ndim - 2}d", state=_state(call, "weight", "bias"),
         args={"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}),
     "LRN": lambda call: Form(
         module="nn.LocalResponseNorm",
-        args={"size": call.value("nsize"), "alpha": Single(call.value("alpha", 1e-4)),
-              "beta": Single(call.value("beta", 0.75)), "k": Single(call.value("knorm", 2.0))}),
+        args={"size": call.value("nsize"), "alpha": call.single("alpha", 1e-4), "beta": call.single("beta", 0.75),
+              "k": call.single("knorm", 2.0)}),
     "_contrib_AdaptiveAvgPooling2D": lambda call: Form(
         f"F.adaptive_avg_pool2d({{0}}, {one(call.shape[2:])})", "nn.AdaptiveAvgPool2d",
         {"output_size": one(call.shape[2:])}),
@@ -37,8 +42,7 @@ CONVERTERS.update({
 
 
 def _check_layout(call: Call) -> None:
-    if call.has_channels_last:
-        raise call.refuse(f"has layout {call.text('layout')}; expected channels first")
+    call.refuse_if(call.has_channels_last, f"has layout {call.text('layout')}; expected channels first")
 
 
 def _window(call: Call) -> dict[str, object]:
@@ -55,10 +59,9 @@ def _state(call: Call, *names: str, first: int = 1) -> dict[str, int]:
 def convolution(call: Call) -> Form:
     _check_layout(call)
     spatial, is_transposed = call.ndim - 2, call.node.op == "Deconvolution"
-    if any(call.ints("target_shape", ())):
-        raise call.refuse("has a target_shape, which MXNet 1.9.1 itself fails on")
-    if is_transposed and spatial > 2:
-        raise call.refuse("has three dimensions, for which MXNet has no float64 to compare with")
+    call.refuse_if(any(call.ints("target_shape", ())), "has a target_shape, which MXNet 1.9.1 itself fails on")
+    call.refuse_if(is_transposed and spatial > 2,
+                   "has three dimensions, for which MXNet has no float64 to compare with")
     kind, function = ("ConvTranspose", "conv_transpose") if is_transposed else ("Conv", "conv")
     args = _of_convolution(call, 1)
     options = "".join(f", {name}={args[name]!r}" for name in OPTIONS if args[name] != default_of("nn.Conv", name))
@@ -72,21 +75,6 @@ def _of_convolution(call: Call, first: int) -> dict[str, object]:
             "output_padding": one(call.ints("adj", (0,))),   # of a deconvolution
             "dilation": one(dilations), "groups": call.value("num_group", 1),
             "bias": len(call.node.inputs) > first + 1}
-
-
-@converts("_contrib_ModulatedDeformableConvolution")
-def deformable_convolution(call: Call) -> Form:
-    """Its offsets and its mask come before its parameters."""
-    state = _state(call, "weight", "bias", first=3)
-    return Form(module="DeformableConv2d", args=_of_convolution(call, 3), state=state)
-
-
-@converts("FullyConnected")
-def fully_connected(call: Call) -> Form:
-    """A node of its own flattens the data; see :func:`.prepare.prepared`."""
-    outputs, inputs = call.shapes[1]
-    args = {"in_features": inputs, "out_features": outputs, "bias": len(call.node.inputs) > 2}
-    return Form("F.linear({*})", "nn.Linear", args, _state(call, "weight", "bias"))
 
 
 @converts("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", DARKNET)
@@ -105,14 +93,14 @@ def batch_norm(call: Call) -> Form:
 def layer_norm(call: Call) -> Form:
     axis = call.axis()
     text = "{self}({0})" if axis == call.ndim - 1 else f"{{self}}({{0}}.transpose({axis}, -1)).transpose({axis}, -1)"
-    args = {"normalized_shape": call.shapes[1][0], "eps": Single(call.value("eps", 1e-5))}
+    args = {"normalized_shape": call.shapes[1][0], "eps": call.single("eps", 1e-5)}
     return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), call=text)
 
 
 @converts("GroupNorm", "gluonops.group_norm")
 def group_norm(call: Call) -> Form | str:
     """MXNet's own has one gamma for each group."""
-    groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), Single(call.value("eps", 1e-5))
+    groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), call.single("eps", 1e-5)
     channels = call.shapes[0][1]
     if call.shapes[1][0] != channels:
         parameters = [f"{{{place}}}.repeat_interleave({channels // groups})" for place in (1, 2)]
@@ -136,23 +124,20 @@ def scaled_rows(call: Call) -> str:
 def l2_normalization(call: Call) -> str:
     axes = {"instance": tuple(range(1, call.ndim)), "channel": 1, "spatial": tuple(range(2, call.ndim))}
     axis = axes[call.text("mode", "instance")]
-    return f"{{0}} / ({{0}}.square().sum({axis}, keepdim=True) + {Single(call.value('eps', 1e-10))!r}).sqrt()"
+    return f"{{0}} / ({{0}}.square().sum({axis}, keepdim=True) + {call.single('eps', 1e-10)!r}).sqrt()"
 
 
 @converts("Pooling", "Pooling_v1")
 def pooling(call: Call) -> Form:
     _check_layout(call)
     kind = call.text("pool_type", "max")
-    name = {"max": "Max", "avg": "Avg"}.get(kind)
-    if name is None:
-        raise call.refuse(f"has pool_type {kind}; expected max or avg")
-    spatial = call.ndim - 2
+    call.refuse_if(kind not in ("max", "avg"), f"has pool_type {kind}; expected max or avg")
+    name, spatial = kind.capitalize(), call.ndim - 2
     if call.flag("global_pool"):
         function = f"F.adaptive_{kind}_pool{spatial}d({{0}}, 1)"
         return Form(function, f"nn.Adaptive{name}Pool{spatial}d", {"output_size": 1})
     convention = call.text("pooling_convention", "valid")
-    if convention not in ("valid", "full"):
-        raise call.refuse(f"has pooling_convention {convention}; expected valid or full")
+    call.refuse_if(convention not in ("valid", "full"), f"has pooling_convention {convention}; expected valid or full")
     _check_windows(call)
     args = {**_window(call), "ceil_mode": convention == "full"}
     if kind == "avg":
@@ -167,33 +152,28 @@ def pooling(call: Call) -> Form:
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
     for length, stride, pad, size, outputs in call.windows():
-        if 2 * pad > length:
-            raise call.refuse(f"pads {pad} for a kernel of {length}; expected half of it at most")
-        if (outputs - 1) * stride >= size + pad:
-            raise call.refuse("has a window wholly beyond the data, as pooling_convention='full' can make one")
+        call.refuse_if(2 * pad > length, f"pads {pad} for a kernel of {length}; expected half of it at most")
+        call.refuse_if((outputs - 1) * stride >= size + pad,
+                       "has a window wholly beyond the data, as pooling_convention='full' can make one")
 
 
 @converts("LeakyReLU")
 def leaky_relu(call: Call) -> Form:
-    kind = call.text("act_type", "leaky")
-    slope = float(call.value("slope", 0.25))
+    kind, slope = call.text("act_type", "leaky"), float(call.value("slope", 0.25))
     if kind == "leaky":
         return Form(f"F.leaky_relu({{0}}, {slope!r})", "nn.LeakyReLU", {"negative_slope": slope})
     if kind == "prelu":
         return Form(module="nn.PReLU", args={"num_parameters": call.shapes[1][0]}, state={"weight": 1})
     if kind == "elu":
-        slope = Single(slope)
-        return Form(f"F.elu({{0}}, {slope!r})", "nn.ELU", {"alpha": slope})
-    if kind in ("selu", "gelu"):
-        return Form(f"F.{kind}({{0}})", f"nn.{kind.upper()}")
-    raise call.refuse(f"has act_type {kind}, which is random")
+        return Form(f"F.elu({{0}}, {Single(slope)!r})", "nn.ELU", {"alpha": Single(slope)})
+    call.refuse_if(kind not in ("selu", "gelu"), f"has act_type {kind}, which is random")
+    return Form(f"F.{kind}({{0}})", f"nn.{kind.upper()}")
 
 
 @converts("Dropout")
 def dropout(call: Call) -> Form:
     """Elements along some axes may share their fate."""
-    if call.text("mode", "training") != "training":
-        raise call.refuse("drops at inference as well")
+    call.refuse_if(call.text("mode", "training") != "training", "drops at inference as well")
     axes = call.ints("axes", ())
     one_each = ", ".join(":1" if axis in axes else ":" for axis in range(max(axes, default=0) + 1))
     text = f"{{0}} * {{self}}(torch.ones_like({{0}}[{one_each}]))" if axes else "{self}({0})"
@@ -202,8 +182,7 @@ def dropout(call: Call) -> Form:
 
 @converts("softmax", "log_softmax", "softmin", "SoftmaxActivation", "gluonops.softmax")
 def softmax(call: Call) -> Form:
-    if call.flag("use_length"):
-        raise call.refuse("masks by length")
+    call.refuse_if(call.flag("use_length"), "masks by length")
     if call.node.op == "SoftmaxActivation":
         axis = 1 if call.text("mode", "instance") == "channel" else call.ndim - 1
     else:
@@ -219,8 +198,8 @@ def softmax(call: Call) -> Form:
 
 @converts("UpSampling")
 def up_sampling(call: Call) -> Form:
-    if call.text("sample_type") != "nearest" or len(call.node.inputs) != 1:
-        raise call.refuse("upsamples several inputs, or not by nearest neighbour")
+    call.refuse_if(call.text("sample_type") != "nearest" or len(call.node.inputs) != 1,
+                   "upsamples several inputs, or not by nearest neighbour")
     scale = call.value("scale")
     return Form(f"F.interpolate({{0}}, scale_factor={float(scale)})", "nn.Upsample", {"scale_factor": scale})
 
@@ -228,15 +207,12 @@ def up_sampling(call: Call) -> Form:
 @converts("_contrib_BilinearResize2D")
 def bilinear_resize(call: Call) -> str:
     mode, scale = call.text("mode", "size"), call.value("scale_height")
-    if 1 in call.shape[2:] and call.shape[2:] != call.shapes[0][2:]:
-        raise call.refuse("resizes to one pixel")
-    if mode not in ("size", "like"):
-        raise call.refuse(f"has the mode {mode}; expected size or like")
+    call.refuse_if(1 in call.shape[2:] and call.shape[2:] != call.shapes[0][2:], "resizes to one pixel")
+    call.refuse_if(mode not in ("size", "like"), f"has the mode {mode}; expected size or like")
     size = "size={1}.shape[2:]" if mode == "like" else f"size={one(call.shape[2:])}"
     if mode == "size" and scale is not None:
         scales = float(scale), float(call.value("scale_width", 1.0))
-        if any(scale != int(scale) for scale in scales):
-            raise call.refuse("has a scale that is no integer")
+        call.refuse_if(any(scale != int(scale) for scale in scales), "has a scale that is no integer")
         size = f"scale_factor={one(scales)}"
     return f"F.interpolate({{0}}, {size}, mode='bilinear', align_corners={call.flag('align_corners', True)})"
 
@@ -245,8 +221,8 @@ def bilinear_resize(call: Call) -> str:
 def recurrent(call: Call) -> Form:
     """Its inputs are the data, the parameters of all layers and the states; see :func:`.prepare.join_recurrent`."""
     mode, layers, states = call.text("mode"), call.value("num_layers"), call.value("__states__")
-    if states is None or call.value("projection_size") is not None or call.flag("use_sequence_length"):
-        raise call.refuse("has lengths as inputs, packed parameters, or a projection")
+    call.refuse_if(states is None or call.value("projection_size") is not None or call.flag("use_sequence_length"),
+                   "has lengths as inputs, packed parameters, or a projection")
     ends = ("", "_reverse") if call.flag("bidirectional") else ("",)
     state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(layers) for end in ends
              for part in ("ih", "hh")]

@@ -4,11 +4,20 @@ from __future__ import annotations
 from ...core import registry
 from ..graph import Node, our_name
 from ..rules import attributes_of
-from .registry import Call, Single, arguments_of, converts, number
+from .registry import CONVERTERS, Call, arguments_of, converts, number
 
 FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
              "margin_softmax_cross_entropy", "ohem", "region_loss", "sigmoid_cross_entropy", "sigmoid_focal_loss",
              "softmax_focal_loss", "softmax_output", "yolo_loss")
+CONVERTERS.update({
+    "softmax_cross_entropy": "F.cross_entropy({0}, {1}.long(), reduction='sum').reshape(1)",
+    **dict.fromkeys(("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"),
+                    lambda call: call.snippet("regression_output", call.node.op[:-len("RegressionOutput")].lower(),
+                                              call.single("grad_scale", 1.0))),
+    "SVMOutput": lambda call: call.snippet(
+        "svm_output", call.single("margin", 1.0), call.single("regularization_coefficient", 1.0),
+        not call.flag("use_linear")),
+})
 
 
 @converts(*(f"gluonops.{name}" for name in FUNCTIONS))
@@ -32,13 +41,14 @@ def lacks_arguments(node: Node) -> bool:
 
 @converts("gluonops.softmax_cross_entropy")
 def cross_entropy(call: Call) -> str:
-    axis, rank = call.axis(), call.ndim
+    axis = call.axis()
     data, label = ("{0}", "{1}") if axis == 1 else (f"{{0}}.movedim({axis}, 1)", f"{{1}}.movedim({axis}, 1)")
-    keeps_axis = len(call.shapes[1]) == rank and call.flag("sparse_label", True)
-    if call.flag("sparse_label", True):
+    is_sparse = call.flag("sparse_label", True)
+    keeps_axis = is_sparse and len(call.shapes[1]) == call.ndim
+    if is_sparse:
         label = "{1}.long()" + f".squeeze({axis})" * keeps_axis
-    weight, options = call.value("class_weight"), {"ignore_index": call.value("ignore_label")}
-    options["label_smoothing"] = call.value("smoothing") or None
+    options = {"ignore_index": call.value("ignore_label"), "label_smoothing": call.value("smoothing") or None}
+    weight = call.value("class_weight")
     if weight is not None:
         values = list(weight) * (call.shapes[0][axis] if len(weight) == 1 else 1)
         options["weight"] = f"torch.tensor({values}, dtype={{0}}.dtype, device={{0}}.device)"
@@ -48,16 +58,14 @@ def cross_entropy(call: Call) -> str:
 
 @converts("SoftmaxOutput")
 def softmax_output(call: Call) -> str:
-    if call.flag("out_grad") or float(call.value("smooth_alpha", 0.0)):
-        raise call.refuse("has out_grad or smooth_alpha")
-    scale, normalization = number(Single(call.value("grad_scale", 1.0))), call.text("normalization", "null")
+    call.refuse_if(call.flag("out_grad") or float(call.value("smooth_alpha", 0.0)), "has out_grad or smooth_alpha")
+    scale, normalization = number(call.single("grad_scale", 1.0)), call.text("normalization", "null")
     is_map = call.flag("multi_output")
     if call.shapes[0] == call.shapes[1]:
-        if normalization != "null" or is_map:
-            raise call.refuse("has dense labels with multi_output or a normalization")
+        call.refuse_if(normalization != "null" or is_map, "has dense labels with multi_output or a normalization")
         return f"GivenGradient.apply({{0}}, {{0}}.softmax(-1), {scale} * ({{0}}.softmax(-1) - {{1}}))"
-    if call.ndim > 2 and not is_map and not call.flag("preserve_shape"):
-        raise call.refuse("takes the softmax over several axes")
+    call.refuse_if(call.ndim > 2 and not is_map and not call.flag("preserve_shape"),
+                   "takes the softmax over several axes")
     options = f", {1 if is_map else -1}"
     if call.flag("use_ignore"):
         options += f", ignore_label={number(call.value('ignore_label', -1.0))}"
@@ -69,27 +77,10 @@ def softmax_output(call: Call) -> str:
     return f"softmax_output({{0}}, {{1}}{options})"
 
 
-@converts("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
-def regression_output(call: Call) -> str:
-    kind = call.node.op[:-len("RegressionOutput")].lower()
-    return call.snippet("regression_output", kind, Single(call.value("grad_scale", 1.0)))
-
-
-@converts("SVMOutput")
-def svm_output(call: Call) -> str:
-    margin, scale = (Single(call.value(name, 1.0)) for name in ("margin", "regularization_coefficient"))
-    return call.snippet("svm_output", margin, scale, not call.flag("use_linear"))
-
-
 @converts("MakeLoss", "make_loss")
 def make_loss(call: Call) -> str:
-    scale = number(Single(call.value("grad_scale", 1.0)))
+    scale = number(call.single("grad_scale", 1.0))
     divisor = {"null": "", "batch": " / {0}.shape[0]", "valid":
-               f" / ({{0}} > {number(Single(call.value('valid_thresh', 0.0)))}).sum().clamp(min=1)"}
+               f" / ({{0}} > {number(call.single('valid_thresh', 0.0))}).sum().clamp(min=1)"}
     gradient = f"{scale} * torch.ones_like({{0}})" + divisor[call.text("normalization", "null")]
     return "{0}.detach()" if scale == "0" else f"GivenGradient.apply({{0}}, {{0}}, {gradient})"
-
-
-@converts("softmax_cross_entropy")
-def whole_cross_entropy(call: Call) -> str:
-    return "F.cross_entropy({0}, {1}.long(), reduction='sum').reshape(1)"

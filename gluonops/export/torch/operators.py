@@ -1,8 +1,8 @@
-"""Converters of operators without parameters: arithmetic, reductions, products, and what moves and selects elements."""
+"""Converters of operators without parameters: arithmetic, reductions, products, sequences, and what moves elements."""
 from __future__ import annotations
 
 from ..rules import names_of, sizes_of_reshape
-from .registry import CONVERTERS, Call, Form, Single, converts, number, one
+from .registry import CONVERTERS, Call, Form, converts, number, one
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
 SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
@@ -10,8 +10,8 @@ SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "e
         "trunc", "zeros_like")
 UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
          "gluonops.abs": "abs"}
-# Of two inputs. See :func:`divide` for integers. Not torch.maximum, which halves the gradient between equal numbers:
-# MXNet's first input gets it.
+# Of two inputs; integers are divided otherwise, see below. Not torch.maximum, which halves the gradient between equal
+# numbers: MXNet's first input gets it.
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
                "lesser_equal": "<="}
@@ -40,7 +40,14 @@ CONVERTERS.update({
     "_minimum_scalar": "{0}.clamp(max=<scalar>)",
     "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar>), {0})",
     "logical_not": "({0} == 0).to({0}.dtype)",
-    "hard_sigmoid": lambda call: f"({_single(call, 'alpha', 0.2)} * {{0}} + {_single(call, 'beta', 0.5)}).clamp(0, 1)",
+    **dict.fromkeys(("elemwise_div", "broadcast_div"), lambda call:
+                    "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
+    **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
+        ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
+    "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
+        1 / float(call.value("scalar", 1.0)) ** 2),
+    "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
+        number(call.single("alpha", 0.2)), number(call.single("beta", 0.5))),
     "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
     "_contrib_div_sqrt_dim": "{0} / {0}.shape[-1] ** 0.5",
     "Concat": "torch.cat([{*}], <dim=1>)",
@@ -54,19 +61,15 @@ CONVERTERS.update({
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
+    "_contrib_interleaved_matmul_selfatt_qk":
+        "attention_scores(part_of_heads({0}, <heads>, 0, 3), part_of_heads({0}, <heads>, 1, 3))",
+    "_contrib_interleaved_matmul_selfatt_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 2, 3), <heads>)",
+    "_contrib_interleaved_matmul_encdec_qk":
+        "attention_scores(part_of_heads({0}, <heads>, 0, 1), part_of_heads({1}, <heads>, 0, 2))",
+    "_contrib_interleaved_matmul_encdec_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 1, 2), <heads>)",
     "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
     "{0} * torch.sigmoid(<beta> * {0})",
 })
-
-
-def _single(call: Call, name: str, default: float) -> str:
-    return number(Single(call.value(name, default)))
-
-
-@converts("elemwise_div", "broadcast_div")
-def divide(call: Call) -> str:
-    is_integer = call.dtype.kind in "iu"
-    return "torch.div({0}, {1}, rounding_mode='trunc')" if is_integer else "{0} / {1}"
 
 
 @converts("where")
@@ -79,15 +82,9 @@ def where(call: Call) -> str:
 @converts("clip")
 def clip(call: Call) -> Form:
     """Not an nn.ReLU6: the gradient passes where a number is equal to a bound."""
-    lowest, highest = Single(call.value("a_min")), Single(call.value("a_max"))
+    lowest, highest = call.single("a_min"), call.single("a_max")
     text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
     return Form(text, "Clip", {"low": lowest, "high": highest})
-
-
-@converts("smooth_l1")
-def smooth_l1(call: Call) -> str:
-    beta = 1 / float(call.value("scalar", 1.0)) ** 2
-    return f"F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={beta!r})"
 
 
 @converts("sum", "mean", "max", "min", "prod")
@@ -98,8 +95,7 @@ def reduction(call: Call) -> str:
     function = {"max": "amax", "min": "amin"}.get(call.node.op, call.node.op)
     if len(axes) == call.ndim and not call.flag("keepdims"):   # MXNet returns a vector of one element
         return f"{{0}}.{function}().reshape(1)"
-    if function == "prod" and len(axes) > 1:
-        raise call.refuse("multiplies along several axes")
+    call.refuse_if(function == "prod" and len(axes) > 1, "multiplies along several axes")
     keep = ", keepdim=True" if call.flag("keepdims") else ""
     return f"{{0}}.{function}({one(axes)}{keep})"
 
@@ -114,8 +110,7 @@ def norm(call: Call) -> str:
 @converts("argmax", "argmin")
 def arg_extreme(call: Call) -> str:
     axis = call.value("axis")
-    if axis is None:
-        raise call.refuse("runs over all axes")
+    call.refuse_if(axis is None, "runs over all axes")
     keep = ", keepdim=True" if call.flag("keepdims") else ""
     return f"{{0}}.{call.node.op}({axis}{keep}).to({{0}}.dtype)"
 
@@ -134,8 +129,7 @@ def top(call: Call) -> Form | str:
     order = f"{{0}}.sort(dim={axis}, descending={not is_ascending}, stable=True)"
     if kind == "value":
         return f"{order}[0]{part}"
-    if kind not in ("indices", "both"):
-        raise call.refuse(f"has ret_typ {kind}; expected indices, value or both")
+    call.refuse_if(kind not in ("indices", "both"), f"has ret_typ {kind}; expected indices, value or both")
     indices = f"{order}[1]{part}.to({_chosen_type(call)})"
     return indices if kind == "indices" else Form(f"{order}[0]{part}, {indices}", outputs=2)
 
@@ -143,16 +137,16 @@ def top(call: Call) -> Form | str:
 @converts("one_hot")
 def one_hot(call: Call) -> str:
     depth = call.value("depth")
-    if (call.value("on_value", 1.0), call.value("off_value", 0.0)) != (1.0, 0.0):
-        raise call.refuse("has other values than 1 and 0")
+    call.refuse_if((call.value("on_value", 1.0), call.value("off_value", 0.0)) != (1.0, 0.0),
+                   "has other values than 1 and 0")
     return f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
 
 
 @converts("batch_dot", "_linalg_gemm2", "dot")
 def product(call: Call) -> str:
     if call.node.op == "dot" and max(map(len, call.shapes)) > 2:
-        if call.flag("transpose_a") or call.flag("transpose_b"):
-            raise call.refuse("transposes tensors of more than two dimensions")
+        call.refuse_if(call.flag("transpose_a") or call.flag("transpose_b"),
+                       "transposes tensors of more than two dimensions")
         return "torch.tensordot({0}, {1}, 1)"
     left = "{0}.mT" if call.flag("transpose_a") else "{0}"
     right = "{1}.mT" if call.flag("transpose_b") else "{1}"
@@ -228,8 +222,7 @@ def slice_(call: Call) -> str:
     texts = {}
     for axis, (begin, end, step) in call.bounds().items():
         step = step or 1
-        if step < 0:
-            raise call.refuse("has a negative step")
+        call.refuse_if(step < 0, "has a negative step")
         text = f"{begin or ''}:{'' if end is None else end}" + (f":{step}" if step > 1 else "")
         if text != ":":
             texts[axis % call.ndim] = text
@@ -238,9 +231,8 @@ def slice_(call: Call) -> str:
 
 @converts("slice_like", "Crop")
 def slice_like(call: Call) -> str:
-    if call.node.op == "Crop" and (call.ints("offset", (0, 0)) != (0, 0) or call.flag("center_crop")
-                                   or len(call.node.inputs) != 2):
-        raise call.refuse("crops away from the corner")
+    is_elsewhere = call.ints("offset", (0, 0)) != (0, 0) or call.flag("center_crop") or len(call.node.inputs) != 2
+    call.refuse_if(call.node.op == "Crop" and is_elsewhere, "crops away from the corner")
     return _index({axis: f":{{1}}.shape[{other}]" for axis, other in call.matched_axes().items()})
 
 
@@ -254,15 +246,8 @@ def our_tile(call: Call) -> str:
 
 @converts("repeat")
 def repeat(call: Call) -> str:
-    if call.value("axis") is None:
-        raise call.refuse("repeats the flattened data; expected an axis")
+    call.refuse_if(call.value("axis") is None, "repeats the flattened data; expected an axis")
     return "{0}.repeat_interleave(<repeats>, <axis>)"
-
-
-@converts("broadcast_to", "broadcast_axis")
-def broadcast(call: Call) -> str:
-    sizes = [-1 if new == old else new for old, new in zip(call.shapes[0], call.shape)]
-    return f"{{0}}.expand({', '.join(map(str, sizes))})"
 
 
 @converts("broadcast_like")
@@ -307,8 +292,8 @@ def first_state(call: Call) -> str:
 @converts("_contrib_arange_like")
 def arange_like(call: Call) -> str:
     numbers = [call.value(name, default) for name, default in (("start", 0), ("step", 1), ("repeat", 1))]
-    if call.value("axis") is None or numbers != [0, 1, 1]:
-        raise call.refuse("counts otherwise than along an axis, from 0 in steps of 1")
+    call.refuse_if(call.value("axis") is None or numbers != [0, 1, 1],
+                   "counts otherwise than along an axis, from 0 in steps of 1")
     return "torch.arange({0}.shape[<axis>], dtype={0}.dtype, device={0}.device)"
 
 
@@ -319,12 +304,26 @@ def index_array(call: Call) -> str:
     return f"torch.stack([{places}], -1)"
 
 
+# MXNet's name -> the function that takes lengths, its options, and the text if all sequences are as long as the data.
+SEQUENCES = {
+    "SequenceLast": ("sequence_last", ("axis",), "{0}.select(<axis=0>, -1)"),
+    "SequenceMask": ("sequence_mask", ("value", "axis"), "{0}"),
+    "SequenceReverse": ("sequence_reverse", (), "{0}.flip(0)"),
+}
+
+
+@converts(*SEQUENCES)
+def sequence(call: Call) -> str:
+    function, options, text = SEQUENCES[call.node.op]
+    has_lengths = call.flag("use_sequence_length")
+    return call.snippet(function, **{option: call.value(option) for option in options}) if has_lengths else text
+
+
 @converts("take", "pick", "batch_take")
 def take(call: Call) -> str:
     is_take = call.node.op == "take"
     axis = call.axis(default=0 if is_take else -1)
-    if call.text("mode", "clip") != "clip":
-        raise call.refuse("wraps its indices")
+    call.refuse_if(call.text("mode", "clip") != "clip", "wraps its indices")
     last = f"{{0}}.shape[{axis}] - 1" if axis in call.free[0] else call.shapes[0][axis] - 1
     indices = f"{{1}}.long().clamp(0, {last})"
     if is_take:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from typing import TYPE_CHECKING
 
 from ...core import params
 from ...core.errors import OpError
@@ -12,14 +11,12 @@ from ...runtime import importing
 from .. import passes
 from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
+from ..model import ExportedModel
 from ..sizes import Sizes
 from ..warning import ExportWarning
 from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
-
-if TYPE_CHECKING:
-    from ..model import ExportedModel
 
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
@@ -105,9 +102,9 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
     """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
     unpacked = {}
     for node in model.graph.nodes():
-        packed = node.source(1) if node.op == "RNN" else None
-        if packed is None or packed.name not in model.parameters:
+        if node.op != "RNN" or node.source(1).name not in model.parameters:
             continue
+        packed = node.source(1)
         vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
         marks = {name: value for name, value in packed.attrs.items() if name in ("__lr_mult__", "__wd_mult__")}
         for name, sizes in _shapes_of_recurrent(node, shape[node.inputs[0]][2]).items():
@@ -168,12 +165,11 @@ def join_recurrent(graph: Graph) -> None:
     """
     continued = {source for source, index in _reads(graph) if index > 0}
     for node in graph.nodes():
-        packed = node.source(1) if node.op == "RNN" else None
-        if packed is None or packed.op != "_rnn_param_concat":
+        if node.op != "RNN" or node.source(1).op != "_rnn_param_concat":
             continue
-        parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed.inputs]
-        is_plain = all(source.is_variable for source, _ in parameters)
-        if is_plain:
+        packed = node.source(1).inputs
+        parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed]
+        if all(source.is_variable for source, _ in parameters):
             states = [] if all(has_open_size(source) for source, _ in node.inputs[2:]) else node.inputs[2:]
             node.inputs = [node.inputs[0], *parameters, *states]
             node.attrs.update(__states__=str(len(states)), __continued__=str(node in continued))

@@ -70,8 +70,15 @@ class Call(SizedNode):
     def ndim(self) -> int:
         return len(self.shapes[0])
 
-    def refuse(self, what: str) -> OpError:
-        return refusal(self.node, what)
+    def refuse_if(self, has_it: bool, what: str) -> None:
+        """Raise an OpError for a node that has what its converter does not support."""
+        if has_it:
+            raise refusal(self.node, what)
+
+    def single(self, name: str, default: Any = None) -> Single | list[Single]:
+        """An attribute that MXNet holds in float32: a number, or a list of them."""
+        value = self.value(name, default)
+        return list(map(Single, value)) if isinstance(value, tuple) else Single(value)
 
     def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
         """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
@@ -100,10 +107,8 @@ class Call(SizedNode):
         return text.replace("{*}", ", ".join(f"{{{place}}}" for place in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
-        name, default = match.groups()
-        if default is not None and self.value(name) is None:
-            return default
-        return number(self.value(name))
+        value = self.value(match[1])
+        return number(value) if value is not None or match[2] is None else match[2]
 
 
 class Single(float):
@@ -159,7 +164,7 @@ def arguments_of(name: str) -> dict[str, Any]:
     arguments = ast.parse(snippets()[name]).body[0].args
     names = [argument.arg for argument in arguments.args]
     values = [ast.literal_eval(default) for default in arguments.defaults]
-    return {**dict.fromkeys(names), **dict(zip(names[len(names) - len(values):], values))}
+    return {**dict.fromkeys(names), **dict(zip(reversed(names), reversed(values)))}
 
 
 def default_of(module: str, name: str) -> Any:

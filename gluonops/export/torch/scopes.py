@@ -142,15 +142,13 @@ def _attribute(block: mx.gluon.Block, child: mx.gluon.Block) -> str:
     holders = {name: value for name, value in vars(block).items() if isinstance(value, mx.gluon.Block)}
     names = [name for name, value in holders.items() if value is child]
     if child not in block._children.values():
-        names += [re.sub("(?<=[^s])s$", "", name) for name, value in holders.items() if child in _descendants(value)]
+        names += [re.sub("(?<=[^s])s$", "", name) for name, value in holders.items() if _holds(value, child)]
     return next(iter(names), "")
 
 
-def _descendants(block: mx.gluon.Block) -> list[mx.gluon.Block]:
-    """The block and those in it, in any depth."""
-    found = []
-    block.apply(found.append)
-    return found
+def _holds(block: mx.gluon.Block, other: mx.gluon.Block) -> bool:
+    """Whether a block is another one, or has it in any depth."""
+    return block is other or any(_holds(child, other) for child in block._children.values())
 
 
 def _symbols(values: object) -> Iterator[mx.sym.Symbol]:

@@ -14,6 +14,10 @@ WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
+# A line of the imports -> the text of what needs it; empty for a line that every net has.
+IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
+           "from typing import Optional": "Optional[", "": "", "import torch": "",
+           "import torch.nn.functional as F": "F.", "from torch import nn": ""}
 TOKEN = re.compile(r"{(\d+)}")   # of what a text reads
 
 
@@ -26,15 +30,8 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     body = "\n\n\n".join(_class_source(owner, inputs if net in owner.blocks else None) for owner in classes)
     code = "\n\n\n".join([body, *filter(None, functions)])
     code = "\n\n\n".join([*_used_snippets(code), code, snippets()["load"]])
-    imports = ["import json", "from pathlib import Path", "", "import torch"]
-    if "Optional[" in code:
-        imports.insert(2, "from typing import Optional")
-    if "math." in code:
-        imports.insert(1, "import math")
-    if "F." in code:
-        imports.append("import torch.nn.functional as F")
-    imports.append("from torch import nn")
-    return f'"""{docstring}"""\n\n' + "\n".join(imports) + "\n\n\n" + code + "\n"
+    imports = "\n".join(line for line, used in IMPORTS.items() if used in code)
+    return f'"""{docstring}"""\n\n{imports}\n\n\n{code}\n'
 
 
 def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:

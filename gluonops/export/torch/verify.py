@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 
 from ...core.errors import OpError
 from ...runtime import importing
@@ -50,7 +51,6 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
 
     Returns what test_net.py compares with: the inputs, and a sample of MXNet's outputs and gradients.
     """
-    import torch
     reference, module = Reference(model), load(folder)
     net = module.load(torch.float64)
     _prepare(net)
@@ -100,7 +100,6 @@ def _has_single_numbers(graph: Graph, sizes: dict[Entry, tuple[int, ...]]) -> bo
 
 def _compare_outputs(net: Any, reference: Reference, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Compare the outputs in evaluation mode. Returns what test_net.py compares with."""
-    import torch
     expected = reference.outputs(inputs)
     with torch.no_grad():
         outputs = _outputs(net.eval(), [torch.from_numpy(array) for array in inputs.values()])
@@ -138,7 +137,6 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
     """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
-    import torch
     with torch.no_grad():
         found = _outputs(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
     shapes = [tuple(output.shape) for output in found]
@@ -236,7 +234,6 @@ def _outputs(net: Any, arrays: list) -> list:
 
 def _backward(outputs: list) -> None:
     """Compute the gradients of what the outputs depend on: not of indices, nor of what is behind a BlockGrad."""
-    import torch
     outputs = [output for output in outputs if output.requires_grad]
     torch.autograd.backward(outputs, [torch.from_numpy(head(output.shape)) for output in outputs])
 
@@ -246,7 +243,6 @@ def _growth(net: Any, arrays: list, outputs: list) -> float:
 
     It is measured: each number of the inputs changes by a rounding. Whole ones stay, which may be indices or labels.
     """
-    import torch
     rng = np.random.RandomState(2)
     changed = []
     for array in arrays:
@@ -286,7 +282,6 @@ def _largest(array: np.ndarray) -> float:
 
 def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay: float) -> None:
     """Steps of torch's SGD, as a user of net.py makes them."""
-    import torch
     if hasattr(module, "parameter_groups"):
         groups = module.parameter_groups(net, rate, decay)
     else:
@@ -331,7 +326,6 @@ def _check_trained(net: Any, reference: Reference, keys: dict[str, str],
 def _add_noise(net: Any, reference: Reference, keys: dict[str, str],
                multipliers: dict[str, tuple[float, float]]) -> None:
     """Add noise to constant parameters and running statistics, or two of them could be taken for each other."""
-    import torch
     rng = np.random.RandomState(1)
     for key, value in net.state_dict().items():
         is_changed = keys.get(key) in multipliers or key.split(".")[-1].startswith("running_")

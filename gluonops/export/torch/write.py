@@ -25,7 +25,7 @@ from ..graph import Graph, Node
 from ..model import ExportedModel
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
-from . import boxes, layers, losses, operators, sequences  # noqa: F401  (each fills the table)
+from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
 from .build import Builder
 from .classes import classes_of
 from .images import images_source
@@ -34,7 +34,6 @@ from .prepare import join, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
-from .verify import check_shapes, compare
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
@@ -111,9 +110,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     source = net_source(block, classes, inputs, _docstring(net, model), functions)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder), prefix=".torch-") as temporary:
         written = _write(pathlib.Path(temporary), model, source, keys, compared, multipliers)
-        for path in written:
-            shutil.move(path, os.path.join(folder, path.name))
-    return [os.path.join(folder, path.name) for path in written]
+        return [shutil.move(path, os.path.join(folder, path.name)) for path in written]
 
 
 def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[str, str], compared: Shapes,
@@ -132,9 +129,11 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         shape = Sizes(model.graph, compared, model.parameters, "float32", False, WHERE).shape
         outputs = [shape[head] for head in model.graph.heads]
         if "torch" not in missing:
+            from .verify import check_shapes
             check_shapes(folder, compared, outputs)
         test = _test_alone(model, compared, outputs)
     else:
+        from .verify import compare
         recorded = compare(model, folder, keys, compared, multipliers)
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")

@@ -120,7 +120,7 @@ def test_the_formula_of_detections(options):
         return mx.sym.softmax(scores, axis=1), offsets, priors
 
     found = results(lambda *inputs: mx.sym.contrib.MultiBoxDetection(*given(*inputs), **options),
-                    lambda inputs, node: double._detections(mx.sym, *given(*inputs), node),
+                    lambda inputs, node: double._detections(node, *given(*inputs)),
                     {"scores": (2, 4, COUNT), "offsets": (2, 4 * COUNT), "data": (2, 3, 4, 3)})
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
 
@@ -128,7 +128,7 @@ def test_the_formula_of_detections(options):
 @pytest.mark.parametrize("options", PRIORS, ids=str)
 def test_the_formula_of_anchors(options):
     found = results(lambda x: mx.sym.contrib.MultiBoxPrior(x, **options),
-                    lambda given, node: double._anchors(mx.sym, *given, node), {"x": (2, 3, 4, 7)})
+                    lambda given, node: double._anchors(node, *given), {"x": (2, 3, 4, 7)})
     np.testing.assert_allclose(*found, rtol=1e-5, atol=1e-6)
 
 
@@ -139,7 +139,7 @@ def test_the_formula_of_deformable_convolutions(options, size, groups):
               **dict(zip("wb", parameters_of(options)))}
     found = results(lambda *given: mx.sym.contrib.ModulatedDeformableConvolution(*given, kernel=(3, 3), num_filter=6,
                                                                                  **options),
-                    lambda given, node: double._deformed(mx.sym, *given, node=node), shapes)
+                    lambda given, node: double._deformed(node, *given), shapes)
     np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
 
 

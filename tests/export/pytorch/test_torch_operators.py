@@ -25,7 +25,7 @@ ELSEWHERE = {
     "_identity_with_attr_like_rhs", "_npx_reshape", "_ones", "_zeros",
     "_rmul_scalar", "_rplus_scalar", "clip", "counter", "darknet_batch_norm", "gluonops.gelu", "gluonops.group_norm",
     "gluonops.hard_swish", "gluonops.l2_normalize", "gluonops.mish", "gluonops.reorg", "gluonops.rms_norm",
-    "gluonops.swish", "make_loss"}
+    "gluonops.swish", "make_loss", "softmax_cross_entropy"}
 SHAPE = (2, 4, 6, 6)
 
 
