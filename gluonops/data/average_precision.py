@@ -43,8 +43,10 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
                       "Pass an array for every image, empty if nothing is detected")
     coco = require("pycocotools.coco", WHERE).COCO()
     evaluation = require("pycocotools.cocoeval", WHERE).COCOeval
-    annotations = [_annotation(image, row) for image, label in enumerate(labels) for row in np.asarray(label)]
-    results = [_result(image, row) for image, rows in enumerate(detections) for row in np.asarray(rows)]
+    annotations = [_entry(image, row[4], row[:4], iscrowd=int(row[5]))
+                   for image, label in enumerate(labels) for row in np.asarray(label)]
+    results = [_entry(image, row[0], row[2:6], score=float(row[1]))
+               for image, rows in enumerate(detections) for row in np.asarray(rows)]
     if all(annotation["iscrowd"] for annotation in annotations):
         return dict.fromkeys(STATISTICS, float("nan"))
     if not results:
@@ -63,13 +65,7 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     return {name: float(value) for name, value in zip(STATISTICS, evaluator.stats)}
 
 
-def _annotation(image: int, row: np.ndarray) -> dict:
-    left, top, right, bottom, class_id, difficult = map(float, row[:6])
+def _entry(image: int, class_id: float, box: np.ndarray, **others: float) -> dict:
+    left, top, right, bottom = map(float, box)
     return {"image_id": image, "category_id": int(class_id), "bbox": [left, top, right - left, bottom - top],
-            "area": (right - left) * (bottom - top), "iscrowd": int(difficult)}
-
-
-def _result(image: int, row: np.ndarray) -> dict:
-    class_id, score, left, top, right, bottom = map(float, row[:6])
-    return {"image_id": image, "category_id": int(class_id), "score": score,
-            "bbox": [left, top, right - left, bottom - top]}
+            "area": (right - left) * (bottom - top), **others}

@@ -11,6 +11,7 @@ import numpy as np
 from mxnet import gluon
 
 from ..core.optional import require
+from ..core.params import as_numpy
 from ..data import letterbox, unletterbox_boxes
 from .files import write
 
@@ -199,7 +200,7 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
 def _draw_image(axes, detector, dataset, index, size, device):
     plot_bbox = require("gluoncv.utils.viz", "train.draw_detections").plot_bbox
     image, label = dataset[index]
-    image = image.asnumpy() if isinstance(image, mx.nd.NDArray) else image
+    image = as_numpy(image)
     data = mx.nd.array(letterbox(image, *size)[None], ctx=device)
     ids, scores, boxes = (array.asnumpy()[0] for array in detector(data))
     is_real = (ids[:, 0] >= 0) & ~np.isnan(boxes).any(1)

@@ -1,6 +1,7 @@
 """A progress bar on a terminal or in a notebook, a line now and then in a log, and sentences above them."""
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Mapping
@@ -69,10 +70,5 @@ def say(text: str) -> None:
 
 def _fitting(values, room):
     """The first values, as many as fit."""
-    text = ""
-    for name, value in values.items():
-        longer = f"{text}, {name}={value}" if text else f"{name}={value}"
-        if len(longer) > room:
-            break
-        text = longer
-    return text
+    longer = itertools.accumulate((f"{name}={value}" for name, value in values.items()), "{}, {}".format)
+    return max((text for text in longer if len(text) <= room), key=len, default="")

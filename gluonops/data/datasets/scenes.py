@@ -44,7 +44,10 @@ HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_objects=True)
 
 
 class Scenes(DetectionDataset):
-    """Scenes with painted objects. A subclass supplies :meth:`_object` and :meth:`_draw_clutter`.
+    """Scenes with painted objects.
+
+    A subclass has ``_object(rng)``, which returns a random object: its class id, and its opacity, float32 (height,
+    width). Its ``_draw_clutter(rng, image)`` paints something into the image that is not an object.
 
     - ``where``: name of the data set, for errors.
     - ``classes``: names of the classes.
@@ -86,14 +89,6 @@ class Scenes(DetectionDataset):
     def name(self, index: int) -> str:
         """The name of the scene in errors."""
         return f"scene {index}"
-
-    def _object(self, rng):
-        """A random object: its class id, and its opacity, float32 (height, width)."""
-        raise NotImplementedError
-
-    def _draw_clutter(self, rng, image):
-        """Paint something into the image that is not an object."""
-        raise NotImplementedError
 
     def _rng(self, index, stage):
         """The random numbers of a scene's layout (stage 0) or painting (stage 1)."""

@@ -45,7 +45,10 @@ class VOC(DetectionDataset):
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
                  splits: Sequence[tuple] | None = None):
-        known = None if classes is None else _by_lower_case(class_names(classes, WHERE))
+        known = None   # the names by those in lower case, of which no two may be equal
+        if classes is not None:
+            names = class_names(classes, WHERE)
+            known = dict(zip(class_names([name.lower() for name in names], WHERE), names))
         splits = _splits(root, split) if splits is None else splits
         paths, objects, expected_sizes = [], [], []
         for folder, name in splits:
@@ -63,11 +66,6 @@ class VOC(DetectionDataset):
         labels = [[(*box, numbers[name.lower()], difficult) for *box, name, difficult in of_image]
                   for of_image in objects]
         super().__init__(WHERE, class_names(known.values(), WHERE), paths, labels, expected_sizes)
-
-
-def _by_lower_case(names):
-    """The names by those in lower case, of which no two may be equal."""
-    return dict(zip(class_names([name.lower() for name in names], WHERE), names))
 
 
 def _splits(root, split):

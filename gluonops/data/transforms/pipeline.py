@@ -25,6 +25,7 @@ from mxnet import gluon
 
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError
+from ...core.params import as_numpy
 from ..base import COLUMNS, about_image
 from .augment import Augment, place_boxes
 from .letterbox import letterbox, letterbox_boxes, resize
@@ -100,11 +101,11 @@ class Augmented(gluon.data.Dataset):
         return image, ground_truth(label, size)
 
     def _item(self, index):
-        image, label = _item(self._dataset, int(index))
+        image, label = self._dataset[int(index)]
         is_labelled_difficult = np.ndim(label) == 2 and label.shape[1] >= COLUMNS
         if is_labelled_difficult and not self._difficult:
             label = label[label[:, 5] == 0]
-        return image, label
+        return as_numpy(image), label   # gluoncv's data sets return NDArrays
 
 
 class Letterboxed(gluon.data.Dataset):
@@ -131,7 +132,8 @@ class Letterboxed(gluon.data.Dataset):
         return len(self._dataset)
 
     def __getitem__(self, index):
-        image, label = _item(self._dataset, index)
+        image, label = self._dataset[index]
+        image = as_numpy(image)
         with about_image(self._dataset, index):
             out = self._fit(image, *self._size)
         if np.ndim(label) != 2:
@@ -275,14 +277,6 @@ def _padded(rows, value):
     for padded, row in zip(out, rows):
         padded[:len(row)] = row
     return out
-
-
-def _item(dataset, index):
-    """(image, label) with the image as a NumPy array. gluoncv's data sets return NDArrays."""
-    image, label = dataset[index]
-    if isinstance(image, mx.nd.NDArray):
-        image = image.asnumpy()
-    return image, label
 
 
 def _pair(size, where):
