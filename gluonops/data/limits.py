@@ -29,11 +29,7 @@ def max_bytes() -> int:
 
 
 def check_size(where: str, name: str, size: int) -> None:
-    """Raise an OpError if a file would take more memory than the limit.
-
-    - ``name``: the file, for errors.
-    - ``size``: the bytes that it takes.
-    """
+    """Raise an OpError if the file ``name`` would take more memory than the limit: so many bytes."""
     limit = max_bytes()
     if size > limit:
         raise OpError(where, f"{name} takes {size / MIB:,.0f} MiB of memory or more; the limit is {limit // MIB:,} MiB",

@@ -117,11 +117,7 @@ def _time_of_change(path):
 
 
 class Stopping:
-    """Whether a run stops.
-
-    - ``agreed``: whether all workers stop now.
-    - ``after``: what is finished before, for the user.
-    """
+    """Whether a run stops: ``agreed``, if all workers stop now. The user reads what is finished before, ``after``."""
 
     def __init__(self, workers: Workers):
         self.agreed, self.after = False, "this batch"

@@ -155,12 +155,10 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
         lines = [str(names[int(predicted[index])])]
         if not is_right:
             lines.append(f"({names[int(labels[index])]})")
+            axes.set_frame_on(True)
+            axes.spines[:].set(color="red", linewidth=2)
         size = max(5, min(10, 130 // max(map(len, lines))))   # a long name fits above its image
         axes.set_title("\n".join(lines), color="black" if is_right else "red", fontsize=size, pad=3)
-        if not is_right:
-            axes.set_frame_on(True)
-            for spine in axes.spines.values():
-                spine.set(color="red", linewidth=2)
     save_figure(figure, path)
 
 
@@ -245,8 +243,7 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
         The PNG.
     """
     points, title, axis_names = _in_two_dimensions(vectors, labels)
-    figure = new_figure(7.5, 7)
-    axes = figure.subplots()
+    axes = new_figure(7.5, 7).subplots()
     for label, name in enumerate(names):
         of_class = points[labels == label]
         axes.scatter(*of_class.T, s=9, alpha=0.7, color=f"C{label % 10}")
@@ -259,7 +256,7 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     if vectors.shape[1] > 1 and sides.max() <= LONGEST_SIDE * sides.min():
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
-    save_figure(figure, path)
+    save_figure(axes.figure, path)
 
 
 def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None:
@@ -272,8 +269,7 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
     path : str or os.PathLike
         The PNG.
     """
-    figure = new_figure(6, 5)
-    axes = figure.subplots()
+    axes = new_figure(6, 5).subplots()
     lowest = 0.1
     for name, curve in found.items():
         seen = curve.false_positives > 0
@@ -284,7 +280,7 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
              ylabel="share of pairs of one class that are found", title="verification of pairs by their cosine")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
-    save_figure(figure, path)
+    save_figure(axes.figure, path)
 
 
 def _in_two_dimensions(vectors, labels):

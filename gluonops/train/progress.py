@@ -18,8 +18,7 @@ FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix
 class Bar:
     """A progress bar on stderr, or in a notebook. In a log there are lines: one every 30 seconds, and the last.
 
-    - ``done``: what is done already, as in a run that is resumed.
-    - ``shown``: false for the workers that stay silent.
+    So much is ``done`` already in a run that is resumed. The workers that stay silent are not ``shown``.
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):

@@ -34,11 +34,9 @@ class COCO(DetectionDataset):
     Crowds are left out. Objects that are at most one pixel wide or high are left out with a warning: COCO's own files
     have two without a height. Images without objects are left out of ``train``, and stay in ``val``.
 
-    - ``root``: the folder.
-    - ``split``: "train" or "val"; the split, or the name of a list, without .json.
-    - ``classes``: names in the order of their class ids, or a file with one name per line. The default is the names and
-      order of the annotation file. A name without a category is a class without objects. A category without a name is
-      an error.
+    ``split`` may also be the name of a list, without .json. ``classes`` are names in the order of their class ids, or a
+    file with one per line, by default those of the annotation file. A name without a category is a class without
+    objects. A category without a name is an error.
 
     An OpError if a file is missing or malformed, or a class is unknown.
     """

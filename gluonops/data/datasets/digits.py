@@ -85,11 +85,9 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
 
 
 class DigitImages(ClassificationDataset):
-    """MNIST's digits or scikit-learn's, as :func:`gluonops.data.classification` returns them.
+    """A split of MNIST's digits in a folder, or of scikit-learn's, with ``options`` of :func:`digits`.
 
-    - ``root``: folder with MNIST's four files. None: scikit-learn's digits.
-    - ``split``: "train", "val".
-    - ``options``: options of :func:`digits`.
+    It is as :func:`gluonops.data.classification` returns it.
     """
 
     def __init__(self, root: str | None = None, split: str = "train", **options):
@@ -184,10 +182,7 @@ def _read(images_path, labels_path):
 
 
 def read_idx(path: str, ndim: int) -> np.ndarray:
-    """Read an idx file of unsigned bytes.
-
-    - ``path``: the file. It is gzipped if its name ends in ``.gz``.
-    - ``ndim``: expected number of dimensions.
+    """Read an idx file of unsigned bytes with so many dimensions. It is gzipped if its name ends in ``.gz``.
 
     The result is uint8, read-only. An OpError if the file cannot be read, is not gzip although its name ends in .gz,
     has another type or number of dimensions, or a length that does not match its header, or would take more memory than

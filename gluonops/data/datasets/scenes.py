@@ -49,10 +49,7 @@ class Scenes(DetectionDataset):
     A subclass has ``_object(rng)``, which returns a random object: its class id, and its opacity, float32 (height,
     width). Its ``_draw_clutter(rng, image)`` paints something into the image that is not an object.
 
-    - ``where``: name of the data set, for errors.
-    - ``classes``: names of the classes.
-    - ``style``: their difficulty.
-    - the others, and what a scene depends on: see :class:`DigitScenes`.
+    ``style`` is their difficulty. The other arguments, and what a scene depends on: see :class:`DigitScenes`.
     """
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,

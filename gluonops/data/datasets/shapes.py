@@ -48,10 +48,7 @@ OUTLINES: dict[str, Outline] = {
 def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: float = 1) -> np.ndarray:
     """The opacity of a filled outline, float32 (height, width), cropped to what is visible.
 
-    - ``outline``: angles in radians to distances of the edge from the centre.
-    - ``radius``: pixels of the distance 1.
-    - ``angle``: rotation in radians.
-    - ``stretch``: factor of the width, after the rotation.
+    ``radius``: pixels of the distance 1. ``angle``: rotation in radians. ``stretch``: factor of the width, after it.
     """
     side = int(np.ceil(radius * max(1, stretch))) + 1
     y, x = np.mgrid[-side:side + 1, -side:side + 1].astype("float32")

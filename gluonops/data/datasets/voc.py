@@ -34,11 +34,9 @@ REMEDY = "Correct the file, or remove the image from the list"
 class VOC(DetectionDataset):
     """A data set in the layout of Pascal VOC. The module describes the folder, and the base class the items.
 
-    - ``root``: the folder.
-    - ``split``: "train" or "val"; the split.
-    - ``classes``: names, compared without regard to case, or a file with one name per line. The default
-      is VOC's twenty classes, or if the labels have others, the classes of the labels in alphabetical order.
-    - ``splits``: pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
+    ``classes`` are names, compared without regard to case, or a file with one per line. The default is VOC's twenty
+    classes, or if the labels have others, the classes of the labels in alphabetical order. ``splits`` are pairs of a
+    year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
 
     An OpError if a file is missing or malformed, or a class is unknown.
     """

@@ -32,13 +32,8 @@ FIELDS = 5
 class Yolo(FractionDataset):
     """A data set in the layout of Darknet. The module describes the folder, and the base class the items.
 
-    Boxes are clipped to the image, as in Darknet.
-
-    - ``root``: the folder, or a ``.data`` file.
-    - ``split``: "train" or "val"; the split.
-    - ``classes``: names of the classes, or a file with one name per line. The default is the file in ``root``.
-
-    An OpError if a file is missing or malformed.
+    Boxes are clipped to the image, as in Darknet. ``classes`` are names, or a file with one per line, by default the
+    file in ``root``. An OpError if a file is missing or malformed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -59,10 +54,7 @@ class Yolo(FractionDataset):
 
 
 def read_label(path: str, classes: int) -> np.ndarray:
-    """The rows of a label file, float64 (objects, 5): class id, x, y, width, height.
-
-    - ``path``: the label file.
-    - ``classes``: number of classes.
+    """The rows of a label file, float64 (objects, 5): class id, x, y, width, height. ``classes``: how many there are.
 
     An OpError if the file cannot be read, or a line is invalid.
     """

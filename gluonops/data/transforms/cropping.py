@@ -171,15 +171,11 @@ class Turn(Augment):
 
 def turned(image: np.ndarray, size: Size, radians: float, scale: float, aspect: float,
            offset: Sequence[float]) -> np.ndarray:
-    """Cut a turned and scaled rectangle out of an image, bilinearly. Beyond the image there is black.
+    """Cut a turned and scaled rectangle of ``size`` out of an image, bilinearly. Beyond the image there is black.
 
-    - ``image``: uint8, (height, width, channels).
-    - ``size``: (width, height) of the result.
-    - ``radians``, ``scale``, ``aspect``: the turn; pixels of the result for one of the image, down; and across divided
-      by this.
-    - ``offset``: (x, y) of the result's centre against the image's, in pixels of the result before it is turned.
-
-    The result is float32 (channels, height, width) from 0 to 1.
+    The image is uint8, (height, width, channels). The result is float32 (channels, height, width) from 0 to 1. A pixel
+    of the image has ``scale`` pixels of the result down, and ``scale / aspect`` across. ``offset`` is (x, y) of the
+    result's centre against the image's, in pixels of the result before it is turned.
     """
     height, width = image.shape[:2]
     x = (np.arange(size[0]) - size[0] / 2 + offset[0]) * (aspect / scale)

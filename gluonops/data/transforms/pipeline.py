@@ -217,11 +217,7 @@ def _input_sizes(where, sizes):
 
 
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Boxes as ``gops.loss.RegionLoss`` needs them.
-
-    - ``label``: (objects, columns): xmin, ymin, xmax, ymax in pixels, class id, and further columns, which are not
-      used.
-    - ``size``: (width, height) of the image.
+    """Boxes as ``gops.loss.RegionLoss`` needs them, of the columns xmin, ymin, xmax, ymax in pixels, and class id.
 
     The result is float32 (objects, 5): centre x, centre y, width and height as fractions of ``size``, and the class id.
     """
