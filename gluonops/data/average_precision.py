@@ -8,8 +8,6 @@ import numpy as np
 from ..core.errors import OpError
 from ..core.optional import require
 
-__all__ = ["coco_average_precision"]
-
 WHERE = "data.coco_average_precision"
 STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
 
@@ -26,7 +24,6 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
         One array (objects, 6) per image, as :meth:`gluonops.data.DetectionDataset.label` returns it. A difficult
         object is ignored like a crowd in COCO: it is neither a hit nor a miss.
     classes : sequence of str
-        Names of the classes.
 
     Returns
     -------

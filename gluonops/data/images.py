@@ -20,9 +20,6 @@ from ..core.optional import require
 from ..core.progress import over
 from .limits import check_size
 
-__all__ = ["EXTENSIONS", "FORMATS", "decode_image", "encoded_size", "image_files", "image_size", "progress",
-           "read_image"]
-
 CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 FORMATS = ("JPEG", "PNG", "BMP")   # Pillow's names of them

@@ -3,8 +3,6 @@ import os
 
 from ..core.errors import OpError
 
-__all__ = ["VARIABLE", "check_size", "is_whole_number", "max_bytes"]
-
 VARIABLE = "GLUONOPS_MAX_DECODED_MIB"
 DEFAULT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
 MIB = 1 << 20

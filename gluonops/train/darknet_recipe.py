@@ -144,7 +144,6 @@ def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: Trainin
     options : TrainingOptions
     device : mxnet.Context
     classes : sequence of str
-        Names of the classes.
     threads : int, default 0
         Threads that read images ahead.
     """

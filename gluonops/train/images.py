@@ -30,8 +30,6 @@ WELL_FITTING = 0.65   # mean IoU of boxes and their anchors; VOC's boxes and its
 class Classification(collections.namedtuple("Classification", "training validation held_out classes")):
     """Images to train on, to choose the best epoch on, and held out until the end; and the names of the classes."""
 
-    __slots__ = ()
-
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                          size: int = 28, seed: int = 0) -> Classification:

@@ -1,4 +1,4 @@
-"""Pictures of a run: curves, confusion matrices, pages of images with predictions, embeddings. They need matplotlib."""
+"""Pictures of a run, as PNG: curves, confusion matrices, images with predictions, embeddings. They need matplotlib."""
 from __future__ import annotations
 
 import math
@@ -54,47 +54,40 @@ def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Seq
     history : sequence of mapping
         A run's.
     path : str or os.PathLike
-        The PNG.
     losses, scores : sequence of str
         Names of columns. A column without a number in any row is left out.
     """
-    names = {"losses": _with_numbers(history, losses), "scores": _with_numbers(history, scores),
-             "rate": _with_numbers(history, ["learning_rate"])}
-    above = [panel for panel in ("losses", "scores") if names[panel]]
-    rows = [above, above, ["rate"] * max(1, len(above))] if names["rate"] else [above]
+    curves = {"losses": _with_numbers(history, losses), "scores": _with_numbers(history, scores),
+              "rate": _with_numbers(history, ["learning_rate"])}
+    above = [panel for panel in ("losses", "scores") if curves[panel]]
+    rows = [above, above, ["rate"] * max(1, len(above))] if curves["rate"] else [above]
     rows = [row for row in rows if row] or [["scores"]]   # a run without a number: an empty panel says so
     figure = new_figure(5.5 * len(rows[0]), 1.2 + 1.3 * len(rows) if len(rows) > 1 else 4)
     for panel, axes in figure.subplot_mosaic(rows).items():
-        _draw_panel(axes, history, names[panel])
-        only = f": {_label(names[panel][0])}" if len(names[panel]) == 1 and panel == "scores" else ""
+        _draw_panel(axes, [row["epoch"] for row in history], curves[panel])
+        only = f": {_label(*curves[panel])}" if len(curves[panel]) == 1 and panel == "scores" else ""
         title, limits = PANELS[panel]
         axes.set(title=title + only, ylim=limits)
     save_figure(figure, path)
 
 
 def _with_numbers(history, names):
-    """The columns that have a finite number."""
-    return [name for name in names if any(math.isfinite(_number(row, name)) for row in history)]
-
-
-def _number(row, name):
-    value = row.get(name)
-    return math.nan if value is None else value
+    """The columns that have a finite number, by their names."""
+    columns = {name: [math.nan if row.get(name) is None else row[name] for row in history] for name in names}
+    return {name: values for name, values in columns.items() if np.isfinite(values).any()}
 
 
 def _label(name):
     return LABELS.get(name, name.replace("_", " "))
 
 
-def _draw_panel(axes, history, names):
-    epochs = [row["epoch"] for row in history]
-    for name in names:
-        values = [_number(row, name) for row in history]
+def _draw_panel(axes, epochs, curves):
+    for name, values in curves.items():
         axes.plot(epochs, values, marker="o", markersize=3, label=_label(name))
     axes.set_xlabel("epoch")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
-    if len(names) > 1:
+    if len(curves) > 1:
         axes.legend(fontsize=9)
 
 
@@ -107,7 +100,6 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.Path
         Counts, (classes, classes), such as :func:`gluonops.train.confusion_matrix` returns.
     names : sequence of str
     path : str or os.PathLike
-        The PNG.
     """
     side = min(16, 2.5 + 0.45 * len(names))
     figure = new_figure(side + 1, side)
@@ -138,7 +130,6 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     names : sequence
         Names of the classes.
     path : str or os.PathLike
-        The PNG.
     rows, columns : int
     """
     order = np.argsort(predicted == labels, kind="stable")[:rows * columns]
@@ -176,7 +167,6 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
         (width, height) that images are letterboxed to.
     device : mxnet.Context
     path : str or os.PathLike
-        The PNG.
     count : int, default 12
         Number of images, from the first one on.
     """
@@ -233,14 +223,11 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
 
     Parameters
     ----------
-    vectors : numpy.ndarray
-        (N, D).
-    labels : numpy.ndarray
-        (N,).
+    vectors, labels : numpy.ndarray
+        (N, D), and (N,).
     names : sequence of str
         Names of the classes.
     path : str or os.PathLike
-        The PNG.
     """
     points, title, axis_names = _in_two_dimensions(vectors, labels)
     axes = new_figure(7.5, 7).subplots()
@@ -267,7 +254,6 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
     found : mapping of str to Verification
         Name -> what :func:`gluonops.train.verification` returns.
     path : str or os.PathLike
-        The PNG.
     """
     axes = new_figure(6, 5).subplots()
     lowest = 0.1

@@ -25,13 +25,10 @@ class Bar:
         self._total, self._done, self._title = total, done, title
         self._taken = WITHOUT_VALUES + len(title) + len(unit)
         self._values, self._logged = "", time.monotonic()
-        self._bar = None
         self._logs = shown and not (sys.stderr.isatty() or in_notebook())
-        bar = bars()
-        if not shown or self._logs or bar is None:
-            return
+        bar = bars() if shown and not self._logs else None
         # unit_scale: a rate has at most five columns, such as 1.23k.
-        self._bar = bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
+        self._bar = bar and bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
 
     def __enter__(self) -> Bar:
         return self

@@ -170,10 +170,8 @@ def hint_for_classifier(labels: np.ndarray, logits: np.ndarray, updates: int, is
 
     Parameters
     ----------
-    labels : numpy.ndarray
-        (N,)
-    logits : numpy.ndarray
-        (N, classes)
+    labels, logits : numpy.ndarray
+        (N,), and (N, classes).
     updates, is_pretrained
         As in :func:`hint_for_detector`.
     """

@@ -145,9 +145,6 @@ def write_results(results: Mapping[str, object], path: str | os.PathLike) -> Non
         The file cannot be written.
     """
     versions = {"gluonops": __version__, "mxnet": mx.__version__, "numpy": np.__version__}
-    text = json.dumps({**results, "versions": versions}, indent=2, default=_as_json) + "\n"
-    write(path, lambda name: pathlib.Path(name).write_text(text, encoding="utf-8"), "train.write_results")
-
-
-def _as_json(value: object) -> object:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
+    text = json.dumps({**results, "versions": versions}, indent=2, default=lambda value: (
+        value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)))
+    write(path, lambda name: pathlib.Path(name).write_text(f"{text}\n", encoding="utf-8"), "train.write_results")

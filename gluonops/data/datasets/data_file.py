@@ -16,8 +16,6 @@ from ..base import class_names
 from ..images import EXTENSIONS
 from ..limits import is_whole_number
 
-__all__ = ["DataFile", "is_data_file", "read_data_file"]
-
 WHERE = "data.read_data_file"
 ENDING = ".data"
 NAMES = ("names", "labels")   # detectors name their classes by the first, classifiers by the second
@@ -30,7 +28,6 @@ class DataFile(NamedTuple):
     Attributes
     ----------
     path : str
-        The file.
     classes : tuple of str
         Names of the classes.
     train, valid : str or None
@@ -67,7 +64,6 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
     Parameters
     ----------
     path : str or os.PathLike
-        The file.
 
     Raises
     ------

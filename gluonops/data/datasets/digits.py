@@ -25,8 +25,6 @@ from ...core.errors import OpError
 from ..base import SPLITS, ClassificationDataset
 from ..limits import check_size, max_bytes
 
-__all__ = ["DigitImages", "Split", "digits", "read_idx"]
-
 WHERE = "data.digits"
 UINT8 = 8   # code of the type
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),

@@ -12,8 +12,6 @@ from ..base import PLACES, Classes, ClassificationDataset, class_names
 from ..images import EXTENSIONS
 from .data_file import is_data_file, read_data_file
 
-__all__ = ["ImageFolder"]
-
 WHERE = "data.folder"
 
 
@@ -28,7 +26,6 @@ class ImageFolder(ClassificationDataset):
         Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class. Or one
         of Darknet's ``.data`` files: an image's class is the one whose name is in the image's path.
     split : {"train", "val"}
-        The split.
     classes : sequence of str or str, optional
         Names of the classes' folders in the order of their class ids, or a file with one name per line. The default is
         the folders in ``train``, in alphabetical order.

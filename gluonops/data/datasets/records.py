@@ -17,8 +17,6 @@ from ...core.records import HEAD, LABEL, content, index, parts, unpack
 from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 
-__all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
-
 WHERE = "data.rec"
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
 SLACK = 1e-3   # rounding lets a box exceed the image by so much

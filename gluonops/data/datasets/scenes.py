@@ -21,8 +21,6 @@ from ...core.attributes import Attr, Bool, Choice, Int
 from ..base import COLUMNS, SPLITS, DetectionDataset
 from .digits import digits
 
-__all__ = ["DigitScenes", "Scenes", "Style"]
-
 COUNT = {"train": 2000, "val": 200}
 SHORT_SIDE = (0.75, 1.0)   # range of the shorter side, as a fraction of the longer side
 MAX_OVERLAP = 0.15         # largest fraction of the smaller of two boxes that the other may cover
@@ -151,7 +149,6 @@ class DigitScenes(Scenes):
     Parameters
     ----------
     split : {"train", "val"}
-        The split.
     size : int, default 160
         Longer side of a scene in pixels, at least 48. The shorter side is about 0.75 to 1 times as long.
     count : int, optional

@@ -20,8 +20,6 @@ from ...core.files import opened, read_lines
 from ..base import Classes, DetectionDataset, class_names
 from ..images import progress
 
-__all__ = ["VOC"]
-
 WHERE = "data.voc"
 YEARS = {"train": (("VOC2007", "trainval"), ("VOC2012", "trainval")), "val": (("VOC2007", "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}

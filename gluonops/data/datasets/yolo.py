@@ -23,8 +23,6 @@ from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
 from .data_file import is_data_file, read_data_file
 
-__all__ = ["Yolo", "names_files", "read_label"]
-
 WHERE = "data.yolo"
 FIELDS = 5
 

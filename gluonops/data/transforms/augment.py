@@ -18,8 +18,6 @@ from ...core import native
 from ...core.attributes import Attr, Float
 from ...core.errors import OpError
 
-__all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
-
 Size = tuple[int, int]   # width and height, or left and top
 GREY = 0.5   # the canvas around the image is as grey as Darknet's letterbox
 MIN_SIDE = 0.01   # smallest width and height of a box, as a fraction of the canvas's

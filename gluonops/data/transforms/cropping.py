@@ -17,8 +17,6 @@ import numpy as np
 from ...core.attributes import Attr, Bool, Float
 from .augment import Augment, Size, flip
 
-__all__ = ["Crop", "Turn"]
-
 MOSAIC_SHARE = 0.5       # so many pictures are mosaics, if there are any
 CUTS = (0.2, 0.8)        # range of the point where the four images of a mosaic meet, as a fraction of the canvas
 CORNERS = ((True, True), (False, True), (True, False), (False, False))   # whether a mosaic's part is left, and on top
@@ -84,7 +82,8 @@ class Crop(Augment):
             new, offset = self._placement(image.shape[1::-1], size, rng)
             is_mirrored = rng.rand() < self.flip
             if rng.rand() < 0.5:   # the image begins in its corner of the picture
-                offset = _in_corner(new, size, (is_first[0] != is_mirrored, is_first[1]))
+                begins = is_first[0] != is_mirrored, is_first[1]   # at the left, and at the top
+                offset = tuple(0 if first else room - side for first, room, side in zip(begins, size, new))
             part, boxes = self._placed(image, boxes, size, new, offset, is_mirrored, rng)
             if is_mirrored:
                 offset = size[0] - offset[0] - new[0], offset[1]
@@ -199,11 +198,6 @@ def _margin(old, size):
     if width / height > aspect:
         return np.array([0, int((width / aspect - height) / 2)])
     return np.array([int((height * aspect - width) / 2), 0])
-
-
-def _in_corner(new, size, is_first):
-    """(left, top) of an image that begins at the left or ends at the right, and the same for top and bottom."""
-    return tuple(0 if first else room - side for first, room, side in zip(is_first, size, new))
 
 
 def _span(room, cut, is_first, offset, new):

@@ -18,8 +18,6 @@ from ...core.attributes import Attr, Int
 from ...core.errors import OpError
 from ...core.params import as_numpy
 
-__all__ = ["Letterbox", "Resize", "letterbox", "letterbox_boxes", "resize", "unletterbox_boxes"]
-
 Image = Union[np.ndarray, mx.nd.NDArray]
 GREY = np.float32(0.5)
 
@@ -140,7 +138,6 @@ class Resize(_ToSize):
     Parameters
     ----------
     width, height : int
-        Width and height of the result.
     """
 
     _fit = staticmethod(resize)
@@ -152,7 +149,6 @@ class Letterbox(_ToSize):
     Parameters
     ----------
     width, height : int
-        Width and height of the result.
     """
 
     _fit = staticmethod(letterbox)

@@ -30,9 +30,6 @@ from ..base import COLUMNS, about_image
 from .augment import Augment, place_boxes
 from .letterbox import letterbox, letterbox_boxes, resize
 
-__all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "Stretched", "detection_batch", "ground_truth",
-           "validation_batch"]
-
 Size = Union[int, tuple[int, int]]
 STRIDE = 32     # input sizes for training are multiples of it
 ROW_BLOCK = 8   # the rows of ground truth per image are padded to a multiple of it, so that few shapes occur
@@ -117,10 +114,8 @@ class Letterboxed(gluon.data.Dataset):
 
     Parameters
     ----------
-    dataset : gluon.data.Dataset
-        A data set of :func:`gluonops.data.detection`, :func:`gluonops.data.classification` or gluoncv.
-    size : int or tuple of int
-        Input size, or (width, height), in pixels.
+    dataset, size
+        As :class:`gluonops.data.Augmented` takes them.
     """
 
     _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
@@ -201,8 +196,7 @@ class Batches:
         """
         if self._sizes is None:
             return None
-        if epoch is None:
-            epoch = self.epoch
+        epoch = self.epoch if epoch is None else epoch
         rng = np.random.RandomState([self._seed, epoch, number // self._every])
         return self._sizes[rng.randint(len(self._sizes))]
 
