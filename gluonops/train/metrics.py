@@ -87,10 +87,8 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
 
     Parameters
     ----------
-    vectors : numpy.ndarray
-        (N, D), of any length. Vectors of zeros have the cosine 0 with all others.
-    labels : numpy.ndarray
-        (N,).
+    vectors, labels : numpy.ndarray
+        (N, D), of any length, and (N,). Vectors of zeros have the cosine 0 with all others.
 
     Returns
     -------

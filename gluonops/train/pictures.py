@@ -64,7 +64,13 @@ def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Seq
     rows = [row for row in rows if row] or [["scores"]]   # a run without a number: an empty panel says so
     figure = new_figure(5.5 * len(rows[0]), 1.2 + 1.3 * len(rows) if len(rows) > 1 else 4)
     for panel, axes in figure.subplot_mosaic(rows).items():
-        _draw_panel(axes, [row["epoch"] for row in history], curves[panel])
+        for name, values in curves[panel].items():
+            axes.plot([row["epoch"] for row in history], values, marker="o", markersize=3, label=_label(name))
+        axes.set_xlabel("epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.3)
+        if len(curves[panel]) > 1:
+            axes.legend(fontsize=9)
         only = f": {_label(*curves[panel])}" if len(curves[panel]) == 1 and panel == "scores" else ""
         title, limits = PANELS[panel]
         axes.set(title=title + only, ylim=limits)
@@ -79,16 +85,6 @@ def _with_numbers(history, names):
 
 def _label(name):
     return LABELS.get(name, name.replace("_", " "))
-
-
-def _draw_panel(axes, epochs, curves):
-    for name, values in curves.items():
-        axes.plot(epochs, values, marker="o", markersize=3, label=_label(name))
-    axes.set_xlabel("epoch")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.grid(alpha=0.3)
-    if len(curves) > 1:
-        axes.legend(fontsize=9)
 
 
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:

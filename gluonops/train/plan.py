@@ -27,10 +27,8 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
 
     Parameters
     ----------
-    images : int
-        Number of training images.
-    batch_size : int
-        Images of a batch on each worker.
+    images, batch_size : int
+        Number of training images, and images of a batch on each worker.
     seed, epoch : int
         The order depends on them only. Epochs count from 0.
     workers : Workers, optional

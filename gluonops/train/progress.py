@@ -42,7 +42,9 @@ class Bar:
     def advance(self, count: int, values: Mapping[str, object]) -> None:
         """Count what was done, and show values beside the bar, as many as have room."""
         self._done += count
-        self._values = _fitting(values, columns() - self._taken)
+        longer = itertools.accumulate((f"{name}={value}" for name, value in values.items()), "{}, {}".format)
+        room = columns() - self._taken
+        self._values = max((text for text in longer if len(text) <= room), key=len, default="")
         if self._bar is not None:
             self._bar.ncols = columns()   # the window may have another size now
             self._bar.set_postfix_str(self._values, refresh=False)
@@ -62,9 +64,3 @@ def say(text: str) -> None:
         print(text, file=file, flush=True)
     else:
         bar.func.write(text, file=file)
-
-
-def _fitting(values, room):
-    """The first values, as many as fit."""
-    longer = itertools.accumulate((f"{name}={value}" for name, value in values.items()), "{}, {}".format)
-    return max((text for text in longer if len(text) <= room), key=len, default="")

@@ -73,9 +73,8 @@ def passes_over_objects(objects: int, passes: int) -> int:
 
     Parameters
     ----------
-    objects : int
-    passes : int
-        Passes of a large data set.
+    objects, passes : int
+        Number of objects, and passes of a large data set.
     """
     return max(passes, math.ceil(LEAST_PRETRAINING / updates_per_epoch(max(1, objects), OBJECT_BATCH)))
 

@@ -66,10 +66,8 @@ class Run:
         Initialized, with known shapes.
     trainer : gluon.Trainer
         See :func:`gluonops.train.make_trainer`.
-    images : int
-        Number of training images.
-    epochs : int
-        Passes over the training images.
+    images, epochs : int
+        Number of training images, and passes over them.
     batch_size : int
         Images of a batch on each worker.
     out : str or os.PathLike

@@ -50,7 +50,18 @@ class DataFile(NamedTuple):
         file = getattr(self, key)
         if file is None:
             raise OpError(WHERE, f"{self.path} has no {key}; expected a list of images", f"Add a line {key} = FILE")
-        return _images(file)
+        images = []
+        for number, line in _lines(file):
+            found = _candidate(file, line)
+            if found is None:
+                raise _error(file, number, f"there is no image {line}", "Correct the line, or add the image")
+            if not line.lower().endswith(EXTENSIONS):
+                raise _error(file, number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
+                             "Correct the line, or convert the image")
+            images.append(found)
+        if not images:
+            raise OpError(WHERE, f"{file} is empty; expected an image's path per line", "Add images")
+        return images
 
 
 def is_data_file(path: str | os.PathLike) -> bool:
@@ -101,22 +112,6 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
         raise _error(path, number, f"classes is {written}, and {value} has {len(names)} names",
                      "Correct classes, or add names")
     return names[:int(written)]   # Darknet reads no more of them
-
-
-def _images(file: str) -> list[str]:
-    """The paths of a list, each of which exists."""
-    images = []
-    for line_number, line in _lines(file):
-        found = _candidate(file, line)
-        if found is None:
-            raise _error(file, line_number, f"there is no image {line}", "Correct the line, or add the image")
-        if not line.lower().endswith(EXTENSIONS):
-            raise _error(file, line_number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
-                         "Correct the line, or convert the image")
-        images.append(found)
-    if not images:
-        raise OpError(WHERE, f"{file} is empty; expected an image's path per line", "Add images")
-    return images
 
 
 def _find(path: str, value: str, number: int) -> str:

@@ -36,10 +36,8 @@ class Split(collections.namedtuple("Split", "images labels")):
 
     Parameters
     ----------
-    images : numpy.ndarray
-        float32 from 0 (background) to 1, (N, 1, size, size).
-    labels : numpy.ndarray
-        int32, (N,).
+    images, labels : numpy.ndarray
+        float32 from 0 (background) to 1, (N, 1, size, size); and int32, (N,).
     """
 
     __slots__ = ()

@@ -48,18 +48,12 @@ def _in_folders(root, split, classes):
     if unknown:
         raise OpError(WHERE, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
                       "Rename it, or pass classes")
-    paths, class_ids = [], []
-    for class_id, name in enumerate(names):
-        if name not in present:
-            continue
-        files = sorted(os.listdir(os.path.join(folder, name)))
-        of_class = [os.path.join(folder, name, file) for file in files if file.lower().endswith(EXTENSIONS)]
-        paths += of_class
-        class_ids += [class_id] * len(of_class)
-    if not paths:
+    found = [(os.path.join(folder, name, file), class_id) for class_id, name in enumerate(names) if name in present
+             for file in sorted(os.listdir(os.path.join(folder, name))) if file.lower().endswith(EXTENSIONS)]
+    if not found:
         raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)}) in its classes' folders",
                       "Add some, or pass another root")
-    return names, paths, class_ids
+    return names, *zip(*found)
 
 
 def _listed(path, split, classes):

@@ -40,10 +40,8 @@ class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
 
     Parameters
     ----------
-    index : int
-        Index into the data set.
-    epoch : int
-        The epoch, from 0.
+    index, epoch : int
+        Index into the data set, and the epoch, from 0.
     size : int, tuple of int or None
         Input size, or (width, height). None: the size of the data set.
     """
