@@ -87,7 +87,6 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
     train_state : mapping
         JSON: epoch, batch, options, history, ...
     average : ParameterAverage, optional
-        Average of the net.
     """
     tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
     names = {parameter.name: name for name, parameter in _named(blocks).items()}

@@ -55,9 +55,7 @@ def darknet_augment(options: TrainingOptions) -> data.Augment:
 
 def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
     """(name, arguments) for :func:`gluonops.train.make_trainer`."""
-    if options.adam is not None:
-        return "adam", options.adam
-    return "sgd", {"momentum": options.momentum}
+    return ("sgd", {"momentum": options.momentum}) if options.adam is None else ("adam", options.adam)
 
 
 def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list | None:

@@ -63,10 +63,8 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)   # a second one while Python exits ends it at once, silently
         saved = [path for path in paths if _time_of_change(path) != before[path]]
-        if saved:
-            print(f"\nThe script was interrupted. {saved[0]} is saved. {then or how_to_resume()}", file=sys.stderr)
-        else:
-            print("\nThe script was interrupted. Nothing of this training is saved yet.", file=sys.stderr)
+        what = f"{saved[0]} is saved. {then or how_to_resume()}" if saved else "Nothing of this training is saved yet."
+        print(f"\nThe script was interrupted. {what}", file=sys.stderr)
         sys.exit(130)
 
 

@@ -113,9 +113,7 @@ class MixedPrecision:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds, as JSON."""
-        if self._scaler is None:
-            return {}
-        return {name: getattr(self._scaler, name) for name in SCALER_STATE}
+        return {} if self._scaler is None else {name: getattr(self._scaler, name) for name in SCALER_STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue with a state of :meth:`state`."""

@@ -91,7 +91,6 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     backbone : gluon.HybridBlock
         Images to maps, or to several maps, of which the last is used. Initialized, with known shapes, on one device.
     classes : sequence of str
-        Classes of the data set.
     dataset : gluonops.data.DetectionDataset
     epochs : int
         Passes over the objects.
@@ -100,10 +99,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     seed : int, default 0
     threads : int, default 0
         Threads that read images ahead.
-    resume : str or os.PathLike, optional
-        As in :meth:`Run.resume`.
-    save_every : int, default 0
-        As in :class:`Run`.
+    resume, save_every
+        As in :meth:`Run.resume` and :class:`Run`.
 
     Returns
     -------

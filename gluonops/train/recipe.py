@@ -133,7 +133,6 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
     is_pretrained : bool
         Whether it starts from trained weights: then a tenth of the updates is enough.
     task : {"detector", "classifier"}
-        What is trained.
     """
     enough = FEW_UPDATES[task] // 10 if is_pretrained else FEW_UPDATES[task]
     if updates >= enough:

@@ -51,7 +51,7 @@ class DataFile(NamedTuple):
         if file is None:
             raise OpError(WHERE, f"{self.path} has no {key}; expected a list of images", f"Add a line {key} = FILE")
         images = []
-        for number, line in _lines(file):
+        for number, line in lines_of(file):
             found = _candidate(file, line)
             if found is None:
                 raise _error(file, number, f"there is no image {line}", "Correct the line, or add the image")
@@ -84,7 +84,7 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
     """
     path = os.fspath(path)
     options = {}
-    for number, line in _lines(path):
+    for number, line in lines_of(path):
         if line[0] in "#;":
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
@@ -92,9 +92,8 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
             raise _error(path, number, f"{line!r}; expected key = value", "Correct the line")
         options.setdefault(key, (value, number))
     names = _names(path, options)
-    lists = {key: _find(path, *options[key]) if key in options else None for key in ("train", "valid")}
-    backup, _ = options.get("backup", (None, 0))
-    return DataFile(path, names, lists["train"], lists["valid"], backup)
+    lists = (_find(path, *options[key]) if key in options else None for key in ("train", "valid"))
+    return DataFile(path, names, *lists, options.get("backup", [None])[0])
 
 
 def _names(path: str, options: dict) -> tuple[str, ...]:
@@ -129,9 +128,9 @@ def _candidate(path: str, written: str) -> str | None:
     return next((os.path.normpath(place) for place in places if os.path.isfile(place)), None)
 
 
-def _lines(path: str) -> list[tuple[int, str]]:
-    """(number, line) of the lines that are not empty, without blanks around them."""
-    lines = read_lines(WHERE, path, "Pass the path of a text file")
+def lines_of(path: str, where: str = WHERE, remedy: str = "Pass the path of a text file") -> list[tuple[int, str]]:
+    """(number, line) of the lines of a file that are not empty, without blanks around them."""
+    lines = read_lines(where, path, remedy)
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 

@@ -69,8 +69,7 @@ class Scenes(DetectionDataset):
 
     def label(self, index: int) -> np.ndarray:
         """The boxes of a scene, float32 (objects, 6). The scene is not painted."""
-        _, placed = self._layout(index)
-        return _label(placed)
+        return _label(self._layout(index)[1])
 
     def image(self, index: int) -> np.ndarray:
         """The image without its label, uint8 (height, width, 3)."""
@@ -78,8 +77,7 @@ class Scenes(DetectionDataset):
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
-        height, width = self._shape(self._rng(index, 0))
-        return width, height
+        return self._shape(self._rng(index, 0))[::-1]
 
     def name(self, index: int) -> str:
         """The name of the scene in errors."""
@@ -136,9 +134,7 @@ class Scenes(DetectionDataset):
             if is_lighter or (self._style.darker_objects and is_darker):
                 return colour
         is_light_background = darkest + lightest > 1
-        if self._style.darker_objects and is_light_background:
-            return np.zeros(3)
-        return np.ones(3)
+        return np.zeros(3) if self._style.darker_objects and is_light_background else np.ones(3)
 
 
 class DigitScenes(Scenes):

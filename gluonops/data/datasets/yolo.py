@@ -21,7 +21,7 @@ from ...core.errors import OpError
 from ...core.files import read_lines
 from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
-from .data_file import is_data_file, read_data_file
+from .data_file import is_data_file, lines_of, read_data_file
 
 WHERE = "data.yolo"
 FIELDS = 5
@@ -118,11 +118,8 @@ def _images(root, split):
 
 def _listed(root, path):
     """The paths of the images in a list."""
-    lines = [line.strip() for line in read_lines(WHERE, path, "Pass another root")]
     images = []
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
+    for number, line in lines_of(path, WHERE, "Pass another root"):
         candidates = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
         existing = [candidate for candidate in candidates if os.path.isfile(candidate)]
         if not existing:

@@ -46,10 +46,9 @@ class Augment:
     def __init__(self, jitter: float = 0.2, scale: tuple[float, float] = (0.8, 1.25), flip: float = 0.5,
                  hue: float = 0.1, saturation: float = 1.5, exposure: float = 1.5, visible: float = 0.4):
         where = "data.Augment"
-        below_one = Float(low=0, below=1)
         fraction = Float(low=0, below=1 + 1e-9)
         factor = Float(low=1)
-        self.jitter = Attr("jitter", below_one, 0.2).parse(where, jitter)
+        self.jitter = Attr("jitter", Float(low=0, below=1), 0.2).parse(where, jitter)
         self.flip = Attr("flip", fraction, 0.5).parse(where, flip)
         self.hue = Attr("hue", fraction, 0.1).parse(where, hue)
         self.saturation = Attr("saturation", factor, 1.5).parse(where, saturation)

@@ -92,10 +92,8 @@ class Crop(Augment):
             height, width = rows.stop - rows.start, columns.stop - columns.start
             picture[:, rows, columns] = part[:, top:top + height, left:left + width]
             boxes[:, :4] += np.tile(np.float32([columns.start - left, rows.start - top]), 2)
-            part_of_picture = {}
-            if self.mosaic_bound:
-                part_of_picture = {"start": (columns.start, rows.start), "end": (columns.stop, rows.stop)}
-            all_boxes.append(self._clipped(boxes, size, **part_of_picture))
+            part_of_picture = ((columns.start, rows.start), (columns.stop, rows.stop)) if self.mosaic_bound else ()
+            all_boxes.append(self._clipped(boxes, size, *part_of_picture))
         return picture, np.concatenate(all_boxes)
 
     def _placement(self, old, size, rng):
@@ -161,9 +159,8 @@ class Turn(Augment):
         radians = np.deg2rad(rng.uniform(-self.angle, self.angle))
         room = np.array([width * scale / aspect - size[0], height * scale - size[1]]) / 2
         offset = rng.uniform(-1, 1, 2) * room
-        is_mirrored = rng.rand() < self.flip
         out = turned(image, size, radians, scale, aspect, offset)
-        if is_mirrored:
+        if rng.rand() < self.flip:
             out, _ = flip(out, np.zeros((0, 4), "float32"))
         return self._coloured(out, rng), boxes
 

@@ -64,7 +64,6 @@ class Augmented(gluon.data.Dataset):
     size : int or tuple of int
         Input size, or (width, height), in pixels.
     augment : Augment
-        The augmentation.
     seed : int, default 0
         Seed of the augmentation, at least 0.
     difficult : bool, default False
