@@ -109,10 +109,9 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
         if classes:
             raise OpError(where, f"--classes is {' '.join(classes)}; scenes of digits always have all ten",
                           "Leave it out, or name another --dataset")
-        counts = count or (None, None)
         training, validation = (
             data.detection(name, root, split, count=number, seed=seed, size=size, hard=hard)
-            for split, number in zip(("train", "val"), counts))
+            for split, number in zip(("train", "val"), count or (None, None)))
         return Cached(training), validation   # painting a scene costs more than keeping it
     training = detection_split(name, root, "train", classes)
     # Numbers mean what they mean in training, whatever order the held-out labels name their classes in.

@@ -81,8 +81,7 @@ def _image(root, name, entry, path):
     candidates = [os.path.join(root, folder, file_name), os.path.join(root, "images", file_name),
                   os.path.join(root, file_name)]
     if entry.get("coco_url"):
-        end_of_url = entry["coco_url"].split("/")[-2:]
-        candidates.insert(0, os.path.join(root, *end_of_url))
+        candidates.insert(0, os.path.join(root, *entry["coco_url"].split("/")[-2:]))
     for candidate in candidates:
         if os.path.commonpath([inside, os.path.abspath(candidate)]) != inside:   # links are not followed
             raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")

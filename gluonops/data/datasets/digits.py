@@ -40,8 +40,6 @@ class Split(collections.namedtuple("Split", "images labels")):
         float32 from 0 (background) to 1, (N, 1, size, size); and int32, (N,).
     """
 
-    __slots__ = ()
-
 
 def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
            classes: Sequence[int] | None = None) -> tuple[Split, Split]:
