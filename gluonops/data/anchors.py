@@ -2,8 +2,6 @@
 
 Source: Redmon and Farhadi, "YOLO9000: Better, Faster, Stronger" (2016), section 2, "Dimension Clusters".
 """
-from typing import Union
-
 import numpy as np
 
 from ..core.attributes import Attr, Int
@@ -11,10 +9,8 @@ from ..core.errors import OpError
 from .base import DetectionDataset, about_image
 from .images import progress
 from .transforms.letterbox import letterbox_boxes
+from .transforms.pipeline import Size
 
-__all__ = ["anchors_of", "box_sizes", "kmeans"]
-
-Size = Union[int, tuple[int, int]]
 MAX_STEPS = 300   # one restart takes no more
 CHUNK = 100_000   # boxes that are compared with all centres at a time
 
@@ -69,17 +65,13 @@ def box_sizes(dataset: DetectionDataset, size: Size = 416) -> np.ndarray:
         with about_image(dataset, index):
             moved = letterbox_boxes(label, image_size, size)
             sides = moved[:, 2:4].astype("float64") - moved[:, :2]
-            _check_area(sides, label, image_size)
+            empty = np.flatnonzero(~(sides > 0).all(1))
+            if len(empty):
+                edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
+                raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
+                              "expected one with an area", "Correct its label")
         sizes.append(sides)
     return np.concatenate(sizes)
-
-
-def _check_area(sides, label, image_size):
-    empty = np.flatnonzero(~(sides > 0).all(1))
-    if len(empty):
-        edges = " ".join(f"{edge:g}" for edge in label[empty[0], :4])
-        raise OpError("data.anchors", f"box {empty[0]} is {edges} in {image_size[0]} x {image_size[1]} pixels; "
-                      "expected one with an area", "Correct its label")
 
 
 def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> tuple[np.ndarray, float]:

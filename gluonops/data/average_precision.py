@@ -8,8 +8,6 @@ import numpy as np
 from ..core.errors import OpError
 from ..core.optional import require
 
-__all__ = ["coco_average_precision"]
-
 WHERE = "data.coco_average_precision"
 STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
 
@@ -26,7 +24,6 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
         One array (objects, 6) per image, as :meth:`gluonops.data.DetectionDataset.label` returns it. A difficult
         object is ignored like a crowd in COCO: it is neither a hit nor a miss.
     classes : sequence of str
-        Names of the classes.
 
     Returns
     -------
@@ -43,8 +40,10 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
                       "Pass an array for every image, empty if nothing is detected")
     coco = require("pycocotools.coco", WHERE).COCO()
     evaluation = require("pycocotools.cocoeval", WHERE).COCOeval
-    annotations = [_annotation(image, row) for image, label in enumerate(labels) for row in np.asarray(label)]
-    results = [_result(image, row) for image, rows in enumerate(detections) for row in np.asarray(rows)]
+    annotations = [_entry(image, row[4], row[:4], iscrowd=int(row[5]))
+                   for image, label in enumerate(labels) for row in np.asarray(label)]
+    results = [_entry(image, row[0], row[2:6], score=float(row[1]))
+               for image, rows in enumerate(detections) for row in np.asarray(rows)]
     if all(annotation["iscrowd"] for annotation in annotations):
         return dict.fromkeys(STATISTICS, float("nan"))
     if not results:
@@ -63,13 +62,7 @@ def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np
     return {name: float(value) for name, value in zip(STATISTICS, evaluator.stats)}
 
 
-def _annotation(image: int, row: np.ndarray) -> dict:
-    left, top, right, bottom, class_id, difficult = map(float, row[:6])
+def _entry(image: int, class_id: float, box: np.ndarray, **others: float) -> dict:
+    left, top, right, bottom = map(float, box)
     return {"image_id": image, "category_id": int(class_id), "bbox": [left, top, right - left, bottom - top],
-            "area": (right - left) * (bottom - top), "iscrowd": int(difficult)}
-
-
-def _result(image: int, row: np.ndarray) -> dict:
-    class_id, score, left, top, right, bottom = map(float, row[:6])
-    return {"image_id": image, "category_id": int(class_id), "score": score,
-            "bbox": [left, top, right - left, bottom - top]}
+            "area": (right - left) * (bottom - top), **others}

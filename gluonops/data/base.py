@@ -12,9 +12,6 @@ from ..core.errors import OpError
 from ..core.files import read_lines
 from .images import image_size, read_image
 
-__all__ = ["COLUMNS", "MIN_BOX_SIZE", "PLACES", "SPLITS", "ClassificationDataset", "Classes", "DetectionDataset",
-           "FractionDataset", "about_image", "class_names", "class_words"]
-
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
 COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
@@ -160,9 +157,9 @@ def described(dataset: gluon.data.Dataset) -> str:
             f"{listed(dataset.classes)})")
 
 
-def listed(classes: Sequence[str]) -> str:
-    """The names of the classes, as many as a line has room for."""
-    return ", ".join([*classes[:NAMED], *(["..."] if len(classes) > NAMED else [])])
+def listed(names: Sequence[str], most: int = NAMED) -> str:
+    """The first names, of classes as many as a line has room for."""
+    return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
 @contextlib.contextmanager

@@ -6,8 +6,6 @@ follow it, and a test compares the tables of the documentation with it. A new fo
 """
 from typing import NamedTuple
 
-__all__ = ["FORMATS", "Format", "format_names"]
-
 
 class Format(NamedTuple):
     """A format of data sets."""

@@ -20,9 +20,6 @@ from ..core.optional import require
 from ..core.progress import over
 from .limits import check_size
 
-__all__ = ["EXTENSIONS", "FORMATS", "decode_image", "encoded_size", "image_files", "image_size", "progress",
-           "read_image"]
-
 CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 FORMATS = ("JPEG", "PNG", "BMP")   # Pillow's names of them
@@ -39,10 +36,7 @@ ONCE = (b"IHDR", b"PLTE")   # chunks of which there is at most one
 
 
 def progress(items: Sequence, what: str) -> Iterable:
-    """``items`` with a progress bar on the terminal, if there are at least 1000 and tqdm is installed.
-
-    ``what``: text in front of the bar.
-    """
+    """``items`` with a progress bar behind the text ``what``, if there are at least 1000 and tqdm is installed."""
     return over(items, what, "file", least=PROGRESS_FROM, leave=False)
 
 
@@ -72,9 +66,7 @@ def image_files(folder: str | os.PathLike) -> list[str]:
 def read_image(path: str, where: str, formats: Sequence[str] | None = FORMATS) -> np.ndarray:
     """Read the image in a file. It is upright, as its EXIF data says.
 
-    - ``path``: the file.
-    - ``formats``: Pillow's names of the formats that the file may have, whatever its name says. None: all that Pillow
-      knows.
+    ``formats``: Pillow's names of those that the file may have, whatever its name says. None: all that Pillow knows.
 
     The result is uint8 (height, width, 3), RGB. Raises OpError: the file is missing, cannot be decoded, is truncated,
     has another format, or would take more memory than ``GLUONOPS_MAX_DECODED_MIB``. The message names it.

@@ -3,8 +3,6 @@ import os
 
 from ..core.errors import OpError
 
-__all__ = ["VARIABLE", "check_size", "is_whole_number", "max_bytes"]
-
 VARIABLE = "GLUONOPS_MAX_DECODED_MIB"
 DEFAULT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
 MIB = 1 << 20
@@ -29,11 +27,7 @@ def max_bytes() -> int:
 
 
 def check_size(where: str, name: str, size: int) -> None:
-    """Raise an OpError if a file would take more memory than the limit.
-
-    - ``name``: the file, for errors.
-    - ``size``: the bytes that it takes.
-    """
+    """Raise an OpError if the file ``name`` would take more memory than the limit: so many bytes."""
     limit = max_bytes()
     if size > limit:
         raise OpError(where, f"{name} takes {size / MIB:,.0f} MiB of memory or more; the limit is {limit // MIB:,} MiB",

@@ -13,8 +13,6 @@ from .datasets.records import Records
 from .formats import format_names
 from .images import EXTENSIONS
 
-__all__ = ["classification", "detection", "recognize"]
-
 Path = Union[str, os.PathLike]
 
 
@@ -60,10 +58,8 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         - ``mnist``: a folder with the four files of MNIST.
         - ``folder``: a folder of images per class, see :class:`gluonops.data.ImageFolder`.
         - ``rec``: MXNet's RecordIO, see :mod:`gluonops.data.datasets.records`.
-    root : str or os.PathLike
-        Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
-    split : {"train", "val"}, default "train"
-        Images for training, or held-out images.
+    root, split
+        As :func:`gluonops.data.detection` takes them.
     **options
         For ``digits`` and ``mnist``: ``size`` and ``seed`` of :func:`gluonops.data.digits`. For ``folder`` and
         ``rec``: ``classes``, a sequence of names, or a file with one name per line.
@@ -127,13 +123,12 @@ def _has_layout(entry: formats.Format, path: str) -> bool:
 
 def _load(task: str, name: str, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
     where = f"data.{task}"
-    found = [entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)]
-    if not found:
+    entry = next((entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)), None)
+    if entry is None:
         raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
                       "Choose one of them")
     if split not in SPLITS:
         raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
-    entry, = found
     if not entry.rooted and root is not None:
         raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
                       "Leave root out, or choose another data set")

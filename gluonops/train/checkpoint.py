@@ -87,7 +87,6 @@ def save_checkpoint(path: str | os.PathLike, blocks: Mapping[str, gluon.Block], 
     train_state : mapping
         JSON: epoch, batch, options, history, ...
     average : ParameterAverage, optional
-        Average of the net.
     """
     tensors = {f"param:{name}": parameter._reduce() for name, parameter in _named(blocks).items()}
     names = {parameter.name: name for name, parameter in _named(blocks).items()}
@@ -147,6 +146,33 @@ def read_parameters(path: str | os.PathLike) -> dict[str, mx.nd.NDArray]:
     An OpError if the file cannot be read, or has tensors without names.
     """
     return load_arrays(WHERE, path, "Name a file that net.save_parameters wrote")
+
+
+def check_train_state(where: str, path: pathlib.Path, train_state: Mapping[str, Any], kinds: Mapping[str, type],
+                      options: Mapping[str, Any], data: str) -> None:
+    """An OpError if a checkpoint lacks a part of a run's state, or is of other options or other training images."""
+    kinds = {**kinds, "updates": int, "counts": dict, "options": dict}
+    missing = [name for name, kind in kinds.items() if not isinstance(train_state.get(name), kind)]
+    if missing:
+        raise OpError(where, f"{path} does not say where the run stood: it lacks {missing[0]}, or it is damaged",
+                      "Resume from another checkpoint, or start from the beginning")
+    saved = train_state["options"]
+    for key, value in options.items():
+        if key in saved and saved[key] != value:   # an older version lacks options, and did without them
+            raise OpError(where, f"{key} is {value!r}; the run in {path} was started with {saved[key]!r}",
+                          "Resume with the options that it was started with")
+    before = train_state.get("data")
+    if before not in (None, data):
+        raise OpError(where, f"the training images or labels (fingerprint {data}) differ from those of the run in "
+                      f"{path} ({before})",
+                      f"Put those back, or start again with --pretrained {path} and another --out")
+
+
+def all_finite(blocks: Mapping[str, gluon.Block]) -> bool:
+    """Whether no parameter is NaN or infinite. A last update can make it so although the loss before was finite."""
+    arrays = [parameter._reduce() for parameter in _named(blocks).values()]
+    arrays = [array for array in arrays if array.dtype == np.float32]
+    return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())
 
 
 def restore_checkpoint(tensors: Mapping[str, mx.nd.NDArray], train_state: Mapping[str, Any],

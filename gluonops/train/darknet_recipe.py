@@ -55,9 +55,7 @@ def darknet_augment(options: TrainingOptions) -> data.Augment:
 
 def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
     """(name, arguments) for :func:`gluonops.train.make_trainer`."""
-    if options.adam is not None:
-        return "adam", options.adam
-    return "sgd", {"momentum": options.momentum}
+    return ("sgd", {"momentum": options.momentum}) if options.adam is None else ("adam", options.adam)
 
 
 def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list | None:
@@ -144,7 +142,6 @@ def darknet_scorer(net: DarknetNet, images: gluon.data.Dataset, options: Trainin
     options : TrainingOptions
     device : mxnet.Context
     classes : sequence of str
-        Names of the classes.
     threads : int, default 0
         Threads that read images ahead.
     """

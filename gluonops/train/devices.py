@@ -56,10 +56,8 @@ class Workers:
         For ``gluon.Trainer``.
     rank : int
         Number of this worker, from 0. The first one validates, writes and reports.
-    count : int
-        Number of workers.
-    devices : int
-        Number of devices of each.
+    count, devices : int
+        Number of workers, and of the devices of each.
     kind : str
         Name of the kvstore: one of ``KVSTORES``.
     """

@@ -81,8 +81,6 @@ def _distances(boxes, others):
 class Comparison(collections.namedtuple("Comparison", "difference tolerance")):
     """How outputs are compared: a function of two lists of arrays, and the largest difference that is allowed."""
 
-    __slots__ = ()
-
 
 PAIRED = 1e-3   # how far a detection's counterpart may be, in score and in shares of its box's size
 OUTPUTS, DETECTIONS = Comparison(_outputs, 1e-4), Comparison(_detections, 1e-2)

@@ -39,8 +39,6 @@ def clip_gradients(parameters: Iterable[gluon.Parameter], largest_norm: float) -
         Above 0.
     """
     trained = [parameter for parameter in parameters if parameter.grad_req != "null"]
-    if not trained:
-        return
     for gradients in zip(*(parameter.list_grad() for parameter in trained)):   # per device
         gluon.utils.clip_global_norm(list(gradients), largest_norm, check_isfinite=False)
 

@@ -30,8 +30,6 @@ WELL_FITTING = 0.65   # mean IoU of boxes and their anchors; VOC's boxes and its
 class Classification(collections.namedtuple("Classification", "training validation held_out classes")):
     """Images to train on, to choose the best epoch on, and held out until the end; and the names of the classes."""
 
-    __slots__ = ()
-
 
 def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
                          size: int = 28, seed: int = 0) -> Classification:
@@ -111,10 +109,9 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
         if classes:
             raise OpError(where, f"--classes is {' '.join(classes)}; scenes of digits always have all ten",
                           "Leave it out, or name another --dataset")
-        counts = count or (None, None)
         training, validation = (
             data.detection(name, root, split, count=number, seed=seed, size=size, hard=hard)
-            for split, number in zip(("train", "val"), counts))
+            for split, number in zip(("train", "val"), count or (None, None)))
         return Cached(training), validation   # painting a scene costs more than keeping it
     training = detection_split(name, root, "train", classes)
     # Numbers mean what they mean in training, whatever order the held-out labels name their classes in.

@@ -63,10 +63,8 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)   # a second one while Python exits ends it at once, silently
         saved = [path for path in paths if _time_of_change(path) != before[path]]
-        if saved:
-            print(f"\nThe script was interrupted. {saved[0]} is saved. {then or how_to_resume()}", file=sys.stderr)
-        else:
-            print("\nThe script was interrupted. Nothing of this training is saved yet.", file=sys.stderr)
+        what = f"{saved[0]} is saved. {then or how_to_resume()}" if saved else "Nothing of this training is saved yet."
+        print(f"\nThe script was interrupted. {what}", file=sys.stderr)
         sys.exit(130)
 
 
@@ -117,11 +115,7 @@ def _time_of_change(path):
 
 
 class Stopping:
-    """Whether a run stops.
-
-    - ``agreed``: whether all workers stop now.
-    - ``after``: what is finished before, for the user.
-    """
+    """Whether a run stops: ``agreed``, if all workers stop now. The user reads what is finished before, ``after``."""
 
     def __init__(self, workers: Workers):
         self.agreed, self.after = False, "this batch"

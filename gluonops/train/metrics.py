@@ -24,10 +24,8 @@ def accuracy(outputs: np.ndarray, labels: np.ndarray) -> float:
 
     Parameters
     ----------
-    outputs : numpy.ndarray
-        (N, classes).
-    labels : numpy.ndarray
-        (N,).
+    outputs, labels : numpy.ndarray
+        (N, classes), and (N,).
     """
     return float((outputs.argmax(1) == labels).mean())
 
@@ -53,10 +51,8 @@ def class_spread(vectors: np.ndarray, labels: np.ndarray) -> float | None:
 
     Parameters
     ----------
-    vectors : numpy.ndarray
-        (N, D).
-    labels : numpy.ndarray
-        (N,).
+    vectors, labels : numpy.ndarray
+        (N, D), and (N,).
     """
     means = np.stack([vectors[labels == label].mean(0) for label in np.unique(labels)])
     within = np.mean([((vectors[labels == label] - mean)**2).sum(1).mean()
@@ -91,10 +87,8 @@ def verification(vectors: np.ndarray, labels: np.ndarray) -> Verification | None
 
     Parameters
     ----------
-    vectors : numpy.ndarray
-        (N, D), of any length. Vectors of zeros have the cosine 0 with all others.
-    labels : numpy.ndarray
-        (N,).
+    vectors, labels : numpy.ndarray
+        (N, D), of any length, and (N,). Vectors of zeros have the cosine 0 with all others.
 
     Returns
     -------
@@ -136,7 +130,6 @@ class DetectionMetrics:
     Parameters
     ----------
     classes : sequence of str
-        Names of the classes.
     """
 
     def __init__(self, classes: Sequence[str]):
@@ -217,8 +210,7 @@ class DetectionMetrics:
     def _per_class(self, metric):
         if not self._found:
             return [math.nan]
-        values = metric.get()[1]
-        return [float(value) for value in values] if isinstance(values, (list, tuple)) else [float(values)]
+        return np.ravel(metric.get()[1]).tolist()
 
 
 def detections(detector: Callable, loader: Iterable, size: tuple[int, int], device: mx.Context,

@@ -242,13 +242,13 @@ class Options:
 
     def _config_words(self, path):
         """The options of a config as words of a command line, so that argparse checks them."""
-        actions = {option.lstrip("-").replace("-", "_"): action for option, action
-                   in self.parser._option_string_actions.items()}
+        options = {name.lstrip("-").replace("-", "_"): action.option_strings[-1]
+                   for name, action in self.parser._option_string_actions.items()}
         words = []
         for name, value in _read_config(path).items():
             name = name.replace("-", "_")
-            if name not in actions:
-                raise OpError(WHERE, f"{path} has the option {name}; expected one of {', '.join(sorted(actions))}",
+            if name not in options:
+                raise OpError(WHERE, f"{path} has the option {name}; expected one of {', '.join(sorted(options))}",
                               "Remove it, or name the config of another script")
             if name in NOT_IN_CONFIG:
                 continue
@@ -256,7 +256,12 @@ class Options:
             if any(isinstance(each, (list, dict)) for each in values):
                 raise OpError(WHERE, f"{path} has lists or mappings inside the option {name}; expected a value or a "
                               "list of values", "Write it as on the command line")
-            words += _words(actions[name], value)
+            if isinstance(value, list):
+                words += [options[name], *map(str, value)]
+            elif value is True:
+                words.append(options[name])
+            elif value is not None and value is not False:
+                words.append(f"{options[name]}={value}")
         return words
 
 
@@ -307,17 +312,6 @@ def check_input_sizes(size: int, multi_scale: Sequence[int] | None, multiple: in
     if any(side % multiple for side in sizes) or sizes != sorted(sizes):
         raise OpError(WHERE, f"--multi-scale is {' '.join(map(str, sizes))}; expected multiples of {multiple}, the "
                       "smaller first", f"Choose such sizes: {cells}")
-
-
-def _words(action, value):
-    option = action.option_strings[-1]
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [option]
-    if isinstance(value, (list, tuple)):
-        return [option, *map(str, value)]
-    return [f"{option}={value}"]
 
 
 def _parse_yaml(text):

@@ -1,4 +1,4 @@
-"""Pictures of a run: curves, confusion matrices, pages of images with predictions, embeddings. They need matplotlib."""
+"""Pictures of a run, as PNG: curves, confusion matrices, images with predictions, embeddings. They need matplotlib."""
 from __future__ import annotations
 
 import math
@@ -11,6 +11,7 @@ import numpy as np
 from mxnet import gluon
 
 from ..core.optional import require
+from ..core.params import as_numpy
 from ..data import letterbox, unletterbox_boxes
 from .files import write
 
@@ -53,48 +54,37 @@ def draw_curves(history: Sequence[Mapping], path: str | os.PathLike, losses: Seq
     history : sequence of mapping
         A run's.
     path : str or os.PathLike
-        The PNG.
     losses, scores : sequence of str
         Names of columns. A column without a number in any row is left out.
     """
-    names = {"losses": _with_numbers(history, losses), "scores": _with_numbers(history, scores),
-             "rate": _with_numbers(history, ["learning_rate"])}
-    above = [panel for panel in ("losses", "scores") if names[panel]]
-    rows = [above, above, ["rate"] * max(1, len(above))] if names["rate"] else [above]
+    curves = {"losses": _with_numbers(history, losses), "scores": _with_numbers(history, scores),
+              "rate": _with_numbers(history, ["learning_rate"])}
+    above = [panel for panel in ("losses", "scores") if curves[panel]]
+    rows = [above, above, ["rate"] * max(1, len(above))] if curves["rate"] else [above]
     rows = [row for row in rows if row] or [["scores"]]   # a run without a number: an empty panel says so
     figure = new_figure(5.5 * len(rows[0]), 1.2 + 1.3 * len(rows) if len(rows) > 1 else 4)
     for panel, axes in figure.subplot_mosaic(rows).items():
-        _draw_panel(axes, history, names[panel])
-        only = f": {_label(names[panel][0])}" if len(names[panel]) == 1 and panel == "scores" else ""
+        for name, values in curves[panel].items():
+            axes.plot([row["epoch"] for row in history], values, marker="o", markersize=3, label=_label(name))
+        axes.set_xlabel("epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.grid(alpha=0.3)
+        if len(curves[panel]) > 1:
+            axes.legend(fontsize=9)
+        only = f": {_label(*curves[panel])}" if len(curves[panel]) == 1 and panel == "scores" else ""
         title, limits = PANELS[panel]
         axes.set(title=title + only, ylim=limits)
     save_figure(figure, path)
 
 
 def _with_numbers(history, names):
-    """The columns that have a finite number."""
-    return [name for name in names if any(math.isfinite(_number(row, name)) for row in history)]
-
-
-def _number(row, name):
-    value = row.get(name)
-    return math.nan if value is None else value
+    """The columns that have a finite number, by their names."""
+    columns = {name: [math.nan if row.get(name) is None else row[name] for row in history] for name in names}
+    return {name: values for name, values in columns.items() if np.isfinite(values).any()}
 
 
 def _label(name):
     return LABELS.get(name, name.replace("_", " "))
-
-
-def _draw_panel(axes, history, names):
-    epochs = [row["epoch"] for row in history]
-    for name in names:
-        values = [_number(row, name) for row in history]
-        axes.plot(epochs, values, marker="o", markersize=3, label=_label(name))
-    axes.set_xlabel("epoch")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.grid(alpha=0.3)
-    if len(names) > 1:
-        axes.legend(fontsize=9)
 
 
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.PathLike) -> None:
@@ -106,7 +96,6 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.Path
         Counts, (classes, classes), such as :func:`gluonops.train.confusion_matrix` returns.
     names : sequence of str
     path : str or os.PathLike
-        The PNG.
     """
     side = min(16, 2.5 + 0.45 * len(names))
     figure = new_figure(side + 1, side)
@@ -137,7 +126,6 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
     names : sequence
         Names of the classes.
     path : str or os.PathLike
-        The PNG.
     rows, columns : int
     """
     order = np.argsort(predicted == labels, kind="stable")[:rows * columns]
@@ -154,12 +142,10 @@ def draw_predictions(images: np.ndarray, labels: np.ndarray, predicted: np.ndarr
         lines = [str(names[int(predicted[index])])]
         if not is_right:
             lines.append(f"({names[int(labels[index])]})")
+            axes.set_frame_on(True)
+            axes.spines[:].set(color="red", linewidth=2)
         size = max(5, min(10, 130 // max(map(len, lines))))   # a long name fits above its image
         axes.set_title("\n".join(lines), color="black" if is_right else "red", fontsize=size, pad=3)
-        if not is_right:
-            axes.set_frame_on(True)
-            for spine in axes.spines.values():
-                spine.set(color="red", linewidth=2)
     save_figure(figure, path)
 
 
@@ -177,7 +163,6 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
         (width, height) that images are letterboxed to.
     device : mxnet.Context
     path : str or os.PathLike
-        The PNG.
     count : int, default 12
         Number of images, from the first one on.
     """
@@ -199,7 +184,7 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
 def _draw_image(axes, detector, dataset, index, size, device):
     plot_bbox = require("gluoncv.utils.viz", "train.draw_detections").plot_bbox
     image, label = dataset[index]
-    image = image.asnumpy() if isinstance(image, mx.nd.NDArray) else image
+    image = as_numpy(image)
     data = mx.nd.array(letterbox(image, *size)[None], ctx=device)
     ids, scores, boxes = (array.asnumpy()[0] for array in detector(data))
     is_real = (ids[:, 0] >= 0) & ~np.isnan(boxes).any(1)
@@ -234,18 +219,14 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
 
     Parameters
     ----------
-    vectors : numpy.ndarray
-        (N, D).
-    labels : numpy.ndarray
-        (N,).
+    vectors, labels : numpy.ndarray
+        (N, D), and (N,).
     names : sequence of str
         Names of the classes.
     path : str or os.PathLike
-        The PNG.
     """
     points, title, axis_names = _in_two_dimensions(vectors, labels)
-    figure = new_figure(7.5, 7)
-    axes = figure.subplots()
+    axes = new_figure(7.5, 7).subplots()
     for label, name in enumerate(names):
         of_class = points[labels == label]
         axes.scatter(*of_class.T, s=9, alpha=0.7, color=f"C{label % 10}")
@@ -258,7 +239,7 @@ def draw_embedding(vectors: np.ndarray, labels: np.ndarray, names: Sequence[str]
     if vectors.shape[1] > 1 and sides.max() <= LONGEST_SIDE * sides.min():
         axes.set_aspect("equal", adjustable="datalim")
     axes.grid(alpha=0.3)
-    save_figure(figure, path)
+    save_figure(axes.figure, path)
 
 
 def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None:
@@ -269,10 +250,8 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
     found : mapping of str to Verification
         Name -> what :func:`gluonops.train.verification` returns.
     path : str or os.PathLike
-        The PNG.
     """
-    figure = new_figure(6, 5)
-    axes = figure.subplots()
+    axes = new_figure(6, 5).subplots()
     lowest = 0.1
     for name, curve in found.items():
         seen = curve.false_positives > 0
@@ -283,7 +262,7 @@ def draw_roc(found: Mapping[str, Verification], path: str | os.PathLike) -> None
              ylabel="share of pairs of one class that are found", title="verification of pairs by their cosine")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
-    save_figure(figure, path)
+    save_figure(axes.figure, path)
 
 
 def _in_two_dimensions(vectors, labels):

@@ -27,13 +27,10 @@ def plan(images: int, batch_size: int, seed: int, epoch: int, workers: Workers |
 
     Parameters
     ----------
-    images : int
-        Number of training images.
-    batch_size : int
-        Images of a batch on each worker.
-    seed : int
-    epoch : int
-        Number of the epoch, from 0. The order depends on seed and epoch only.
+    images, batch_size : int
+        Number of training images, and images of a batch on each worker.
+    seed, epoch : int
+        The order depends on them only. Epochs count from 0.
     workers : Workers, optional
 
     Returns

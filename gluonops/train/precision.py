@@ -113,9 +113,7 @@ class MixedPrecision:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds, as JSON."""
-        if self._scaler is None:
-            return {}
-        return {name: getattr(self._scaler, name) for name in SCALER_STATE}
+        return {} if self._scaler is None else {name: getattr(self._scaler, name) for name in SCALER_STATE}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue with a state of :meth:`state`."""
@@ -141,8 +139,7 @@ def _lowered(block, dtype):
     """A block with the parameters of another one, whose graph has casts."""
     with backend("custom"):   # amp knows no native operator; Custom it knows, and gives it float32
         outputs = block(mx.sym.var("data"))
-    several = isinstance(outputs, (list, tuple))
-    graph = mx.sym.Group(list(outputs)) if several else outputs
+    graph = mx.sym.Group(list(outputs)) if isinstance(outputs, (list, tuple)) else outputs
     kind = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     # MXNet takes concat for an operator of any type, and then finds inputs of two types.
     in_float32 = [*amp.list_fp32_ops(kind), *({"Concat", "concat"} & {*amp.list_lp16_fp32_ops(kind)})]

@@ -13,6 +13,7 @@ import numpy as np
 from mxnet import autograd, gluon
 
 from ..core.errors import OpError
+from ..core.params import as_numpy
 from ..data import DetectionDataset, SampleKey
 from ..data.transforms.augment import place
 from ..loss import SoftmaxCELoss
@@ -54,7 +55,7 @@ class Cutouts(gluon.data.Dataset):
         index, epoch, _ = key if isinstance(key, SampleKey) else (key, 0, None)
         image_index, number = self.objects[index]
         image, label = self._dataset[image_index]
-        image = image.asnumpy() if isinstance(image, mx.nd.NDArray) else image
+        image = as_numpy(image)
         rng = np.random.RandomState([self._seed, epoch, index])
         sides, middle = label[number, 2:4] - label[number, :2], (label[number, :2] + label[number, 2:4]) / 2
         scale = SIZE / (max(sides.max(), 1) * rng.uniform(*MARGIN))
@@ -90,7 +91,6 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     backbone : gluon.HybridBlock
         Images to maps, or to several maps, of which the last is used. Initialized, with known shapes, on one device.
     classes : sequence of str
-        Classes of the data set.
     dataset : gluonops.data.DetectionDataset
     epochs : int
         Passes over the objects.
@@ -99,10 +99,8 @@ def pretrain_backbone(backbone: gluon.HybridBlock, classes: Sequence[str], datas
     seed : int, default 0
     threads : int, default 0
         Threads that read images ahead.
-    resume : str or os.PathLike, optional
-        As in :meth:`Run.resume`.
-    save_every : int, default 0
-        As in :class:`Run`.
+    resume, save_every
+        As in :meth:`Run.resume` and :class:`Run`.
 
     Returns
     -------

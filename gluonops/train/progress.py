@@ -1,6 +1,7 @@
 """A progress bar on a terminal or in a notebook, a line now and then in a log, and sentences above them."""
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Mapping
@@ -17,21 +18,17 @@ FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {remaining} left, {rate_fmt}{postfix
 class Bar:
     """A progress bar on stderr, or in a notebook. In a log there are lines: one every 30 seconds, and the last.
 
-    - ``done``: what is done already, as in a run that is resumed.
-    - ``shown``: false for the workers that stay silent.
+    So much is ``done`` already in a run that is resumed. The workers that stay silent are not ``shown``.
     """
 
     def __init__(self, total: int, done: int, title: str, unit: str, shown: bool):
         self._total, self._done, self._title = total, done, title
         self._taken = WITHOUT_VALUES + len(title) + len(unit)
         self._values, self._logged = "", time.monotonic()
-        self._bar = None
         self._logs = shown and not (sys.stderr.isatty() or in_notebook())
-        bar = bars()
-        if not shown or self._logs or bar is None:
-            return
+        bar = bars() if shown and not self._logs else None
         # unit_scale: a rate has at most five columns, such as 1.23k.
-        self._bar = bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
+        self._bar = bar and bar(total=total, initial=done, desc=title, unit=unit, unit_scale=True, bar_format=FORMAT)
 
     def __enter__(self) -> Bar:
         return self
@@ -45,7 +42,9 @@ class Bar:
     def advance(self, count: int, values: Mapping[str, object]) -> None:
         """Count what was done, and show values beside the bar, as many as have room."""
         self._done += count
-        self._values = _fitting(values, columns() - self._taken)
+        longer = itertools.accumulate((f"{name}={value}" for name, value in values.items()), "{}, {}".format)
+        room = columns() - self._taken
+        self._values = max((text for text in longer if len(text) <= room), key=len, default="")
         if self._bar is not None:
             self._bar.ncols = columns()   # the window may have another size now
             self._bar.set_postfix_str(self._values, refresh=False)
@@ -65,14 +64,3 @@ def say(text: str) -> None:
         print(text, file=file, flush=True)
     else:
         bar.func.write(text, file=file)
-
-
-def _fitting(values, room):
-    """The first values, as many as fit."""
-    text = ""
-    for name, value in values.items():
-        longer = f"{text}, {name}={value}" if text else f"{name}={value}"
-        if len(longer) > room:
-            break
-        text = longer
-    return text

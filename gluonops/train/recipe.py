@@ -73,9 +73,8 @@ def passes_over_objects(objects: int, passes: int) -> int:
 
     Parameters
     ----------
-    objects : int
-    passes : int
-        Passes of a large data set.
+    objects, passes : int
+        Number of objects, and passes of a large data set.
     """
     return max(passes, math.ceil(LEAST_PRETRAINING / updates_per_epoch(max(1, objects), OBJECT_BATCH)))
 
@@ -134,7 +133,6 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
     is_pretrained : bool
         Whether it starts from trained weights: then a tenth of the updates is enough.
     task : {"detector", "classifier"}
-        What is trained.
     """
     enough = FEW_UPDATES[task] // 10 if is_pretrained else FEW_UPDATES[task]
     if updates >= enough:
@@ -170,10 +168,8 @@ def hint_for_classifier(labels: np.ndarray, logits: np.ndarray, updates: int, is
 
     Parameters
     ----------
-    labels : numpy.ndarray
-        (N,)
-    logits : numpy.ndarray
-        (N, classes)
+    labels, logits : numpy.ndarray
+        (N,), and (N, classes).
     updates, is_pretrained
         As in :func:`hint_for_detector`.
     """

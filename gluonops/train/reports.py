@@ -7,7 +7,7 @@ import numbers
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import mxnet as mx
 import numpy as np
@@ -68,16 +68,15 @@ class EpochTable:
 class ExpectedTime:
     """The last line of a run's introduction, with titles of this width: how long the run will take."""
 
-    def __init__(self, width: int):
-        self._width, self._marks = width, []
+    def __init__(self, width: int, say: Callable[[str], None]):
+        self._width, self._say, self._marks = width, say, []
 
-    def after_a_batch(self, left: int) -> str | None:
-        """The line, once some batches are timed; so many are left."""
+    def after_a_batch(self, left: int) -> None:
+        """Say the line when some batches are timed; so many are left."""
         self._marks.append(time.monotonic())
-        if len(self._marks) != SLOW + TIMED + 1:
-            return None
-        seconds = (self._marks[-1] - self._marks[SLOW]) / TIMED
-        return f"{'time':>{self._width}}  about {duration(seconds * left)}, and the validations"
+        if len(self._marks) == SLOW + TIMED + 1:
+            seconds = (self._marks[-1] - self._marks[SLOW]) / TIMED
+            self._say(f"{'time':>{self._width}}  about {duration(seconds * left)}, and the validations")
 
 
 def duration(seconds: float) -> str:
@@ -146,9 +145,6 @@ def write_results(results: Mapping[str, object], path: str | os.PathLike) -> Non
         The file cannot be written.
     """
     versions = {"gluonops": __version__, "mxnet": mx.__version__, "numpy": np.__version__}
-    text = json.dumps({**results, "versions": versions}, indent=2, default=_as_json) + "\n"
-    write(path, lambda name: pathlib.Path(name).write_text(text, encoding="utf-8"), "train.write_results")
-
-
-def _as_json(value: object) -> object:
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)
+    text = json.dumps({**results, "versions": versions}, indent=2, default=lambda value: (
+        value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)))
+    write(path, lambda name: pathlib.Path(name).write_text(f"{text}\n", encoding="utf-8"), "train.write_results")

@@ -18,9 +18,9 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from ..data import Batches
+from . import checkpoint as checkpoints
 from . import freezing
 from .averaging import ParameterAverage
-from .checkpoint import next_order, read_checkpoint, restore_checkpoint, save_checkpoint
 from .devices import Workers, share_parameters
 from .files import lock_folder, make_folder, save_tensors
 from .gradients import Updates
@@ -66,10 +66,8 @@ class Run:
         Initialized, with known shapes.
     trainer : gluon.Trainer
         See :func:`gluonops.train.make_trainer`.
-    images : int
-        Number of training images.
-    epochs : int
-        Passes over the training images.
+    images, epochs : int
+        Number of training images, and passes over them.
     batch_size : int
         Images of a batch on each worker.
     out : str or os.PathLike
@@ -139,7 +137,7 @@ class Run:
         self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
         if self.workers.rank == 0:
             lock_folder(self.out, WHERE)
-            self.order = next_order(self.path)
+            self.order = checkpoints.next_order(self.path)
         self.keep_best, self.title, self.unit = keep_best, title, unit
         self.extra, self.means_over = {**(extra or {}), "data": data or f"{images} images"}, means_over or {}
         own = {"epochs": epochs, "batch_size": batch_size, "seed": seed, "accumulate": accumulate, "clip": clip,
@@ -164,8 +162,6 @@ class Run:
         """The row of ``history`` that ``best.params`` belongs to: of equal scores the later."""
         return max(self.history, key=lambda row: (row["score"], row["epoch"]))
 
-    # Resuming and saving
-
     def resume(self, checkpoint: str | os.PathLike | None = "auto") -> bool:
         """Resume from a checkpoint.
 
@@ -188,11 +184,10 @@ class Run:
         if path in (None, "auto"):
             return False
         path = pathlib.Path(path)
-        tensors, train_state = read_checkpoint(path)
-        _check_state(path, train_state)
-        self._check_options(path, train_state)
+        tensors, train_state = checkpoints.read_checkpoint(path)
+        checkpoints.check_train_state(WHERE, path, train_state, TRAIN_STATE, self.options, self.extra["data"])
         try:
-            restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
+            checkpoints.restore_checkpoint(tensors, train_state, self.blocks, self.trainer, self.average)
         except OpError as error:
             raise error.about(path) from error
         self.precision.restore(train_state.get("precision", {}))
@@ -207,18 +202,16 @@ class Run:
         """Write the checkpoint, from the first worker."""
         self._read_losses(0)
         if self.workers.rank == 0:
-            if not _all_finite(self.blocks.values()):
+            if not checkpoints.all_finite(self.blocks):
                 raise self._diverged(f"parameters became NaN or infinite in epoch {self.epoch + 1}")
             train_state = {name: getattr(self, name) for name in TRAIN_STATE}
             train_state.update(self.extra, options=self.options, precision=self.precision.state(), order=self.order)
-            save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
+            checkpoints.save_checkpoint(self.path, self.blocks, self.trainer, train_state, self.average)
 
     def say(self, text: str) -> None:
         """Print a sentence on stderr, from the first worker."""
         if self.workers.rank == 0:
             say(text)
-
-    # The loop
 
     def epochs(self) -> Iterator[int]:
         """The epochs still to do, counted from 0. Meanwhile there is a progress bar, and Ctrl-C saves and stops."""
@@ -241,7 +234,7 @@ class Run:
                  "updates": f"{updates} in each of {self.epoch_count} epochs"}
         width = max(map(len, lines))
         self.say("\n".join(f"{name:>{width}}  {value}" for name, value in lines.items()))
-        self._expected = ExpectedTime(width)
+        self._expected = ExpectedTime(width, self.say)
 
     def batches(self, dataset: gluon.data.Dataset, batchify: Callable, threads: int = 0,
                 sizes: Sequence | None = None, every: int = 10) -> Iterator:
@@ -311,9 +304,7 @@ class Run:
         self.batch, self.seen = self.batch + 1, self.seen + images
         self._updates.waiting += images
         if self._expected:
-            line = self._expected.after_a_batch((self.epoch_count - self.epoch) * len(self._plan) - self.batch)
-            if line:
-                self.say(line)
+            self._expected.after_a_batch((self.epoch_count - self.epoch) * len(self._plan) - self.batch)
         if self.batch % self.accumulate and self.batch < len(self._plan):
             return
         self._updates.make()
@@ -361,19 +352,6 @@ class Run:
         self._stopping.agree(0)
         self._stopping.leave(self.path)
 
-    def _check_options(self, path, train_state):
-        """An OpError if a checkpoint is of a run with other options or other training images."""
-        saved = train_state["options"]
-        for key, value in self.options.items():
-            if key in saved and saved[key] != value:   # an older version lacks options, and did without them
-                raise OpError(WHERE, f"{key} is {value!r}; the run in {path} was started with {saved[key]!r}",
-                              "Resume with the options that it was started with")
-        before, data = train_state.get("data"), self.extra["data"]
-        if before is not None and before != data:
-            raise OpError(WHERE, f"the training images or labels (fingerprint {data}) differ from those of the run in "
-                          f"{path} ({before})",
-                          f"Put those back, or start again with --pretrained {path} and another --out")
-
     def _take_files(self, path):
         """Write the files of the run to ``out``, if it is resumed from another folder."""
         best = path.with_name(BEST)
@@ -416,19 +394,3 @@ class Run:
                   for name in self.sums}
         return {name: total / max(1, counts[name]) for name, total in self.sums.items()
                 if name not in self.means_over.values()}
-
-
-def _check_state(path, train_state):
-    """An OpError if a checkpoint does not say where its run stood."""
-    expected = {**TRAIN_STATE, "updates": int, "counts": dict, "options": dict}
-    missing = [name for name, kind in expected.items() if not isinstance(train_state.get(name), kind)]
-    if missing:
-        raise OpError(WHERE, f"{path} does not say where the run stood: it lacks {missing[0]}, or it is damaged",
-                      "Resume from another checkpoint, or start from the beginning")
-
-
-def _all_finite(blocks):
-    """Whether no parameter is NaN or infinite. A last update can make it so although the loss before was finite."""
-    arrays = [parameter._reduce() for block in blocks for parameter in block._collect_params_with_prefix().values()]
-    arrays = [array for array in arrays if array.dtype == np.float32]
-    return bool(mx.nd.multi_all_finite(*arrays, num_arrays=len(arrays)).asscalar())

@@ -62,10 +62,6 @@ class Schedule(mx.lr_scheduler.LRScheduler):
         return SCHEDULES[self.name](self, update, **self.options)
 
 
-def _constant(own, update):
-    return own.base_lr
-
-
 def _cosine(own, update, total, final=0):
     total = max(total, own.warmup + 1)
     if update > total:
@@ -86,25 +82,8 @@ def _sgdr(own, update, cycle, factor=2, final=0):
     return _half_cosine(own.base_lr, final, (update - start) / length)
 
 
-def _step(own, update, step, scale):
-    return own.base_lr * scale ** (update // step)
-
-
 def _steps(own, update, steps, scales):
-    rate = own.base_lr
-    for step, scale in zip(steps, scales):
-        if step > update:
-            break
-        rate *= scale
-    return rate
-
-
-def _poly(own, update, total, power=4):
-    return own.base_lr * max(0, 1 - update / total) ** power
-
-
-def _exp(own, update, gamma):
-    return own.base_lr * gamma ** update
+    return math.prod((scale for step, scale in zip(steps, scales) if step <= update), start=own.base_lr)
 
 
 def _sig(own, update, gamma, step):
@@ -112,14 +91,19 @@ def _sig(own, update, gamma, step):
     return 0.0 if exponent > 700 else own.base_lr / (1 + math.exp(exponent))   # exp would overflow
 
 
-def _random(own, update, power=4, seed=0):
-    """Darknet draws from its global generator. Here a resumed run has the same rates."""
-    return own.base_lr * np.random.RandomState([seed, update]).uniform() ** power
-
-
 # The rates after the warm-up, by name: functions of a schedule, the number of the update, and options.
-SCHEDULES = {"constant": _constant, "cosine": _cosine, "steps": _steps, "step": _step, "poly": _poly, "exp": _exp,
-             "sig": _sig, "random": _random, "sgdr": _sgdr}
+SCHEDULES = {
+    "constant": lambda own, update: own.base_lr,
+    "cosine": _cosine,
+    "steps": _steps,
+    "step": lambda own, update, step, scale: own.base_lr * scale ** (update // step),
+    "poly": lambda own, update, total, power=4: own.base_lr * max(0, 1 - update / total) ** power,
+    "exp": lambda own, update, gamma: own.base_lr * gamma ** update,
+    "sig": _sig,
+    # Darknet draws from its global generator. Here a resumed run has the same rates.
+    "random": lambda own, update, power=4, seed=0: (
+        own.base_lr * np.random.RandomState([seed, update]).uniform() ** power),
+    "sgdr": _sgdr}
 
 
 def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmup_power: float = 1,

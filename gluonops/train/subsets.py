@@ -52,7 +52,6 @@ class ClassSubset(Derived):
     dataset : gluon.data.Dataset
         For classification.
     classes : sequence of str
-        Names of the classes.
     chosen : numpy.ndarray, optional
         Which of the images of these classes to take: bool (N,).
     """

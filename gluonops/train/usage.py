@@ -12,6 +12,7 @@ import mxnet as mx
 import numpy as np
 
 from ..core.optional import require
+from ..core.params import as_numpy
 from .files import write
 
 __all__ = ["how_to_run", "save_example"]
@@ -67,7 +68,7 @@ def save_example(image: np.ndarray | mx.nd.NDArray, folder: str | os.PathLike) -
         Of the picture.
     """
     path = pathlib.Path(folder) / "example.png"
-    pixels = image.asnumpy() if isinstance(image, mx.nd.NDArray) else np.asarray(image)
+    pixels = as_numpy(image)
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[..., 0]
     picture = require("PIL.Image", "train.save_example").fromarray(pixels)

@@ -11,10 +11,8 @@ import os
 import warnings
 
 from ...core.errors import OpError
-from ..base import SPLITS, Classes, DetectionDataset, class_names
+from ..base import SPLITS, Classes, DetectionDataset, class_names, listed
 from ..images import progress
-
-__all__ = ["COCO"]
 
 WHERE = "data.coco"
 PREFIX = "instances_"
@@ -34,11 +32,9 @@ class COCO(DetectionDataset):
     Crowds are left out. Objects that are at most one pixel wide or high are left out with a warning: COCO's own files
     have two without a height. Images without objects are left out of ``train``, and stay in ``val``.
 
-    - ``root``: the folder.
-    - ``split``: "train" or "val"; the split, or the name of a list, without .json.
-    - ``classes``: names in the order of their class ids, or a file with one name per line. The default is the names and
-      order of the annotation file. A name without a category is a class without objects. A category without a name is
-      an error.
+    ``split`` may also be the name of a list, without .json. ``classes`` are names in the order of their class ids, or a
+    file with one per line, by default those of the annotation file. A name without a category is a class without
+    objects. A category without a name is an error.
 
     An OpError if a file is missing or malformed, or a class is unknown.
     """
@@ -80,26 +76,19 @@ def _find(root, split):
 
 def _image(root, name, entry, path):
     """The path of an image; an OpError if it does not exist, or is outside of the folder."""
-    folder = name[len(PREFIX):] if name.startswith(PREFIX) else name
+    folder, inside = name[len(PREFIX):] if name.startswith(PREFIX) else name, os.path.abspath(root)
     file_name = entry["file_name"]
     candidates = [os.path.join(root, folder, file_name), os.path.join(root, "images", file_name),
                   os.path.join(root, file_name)]
     if entry.get("coco_url"):
-        end_of_url = entry["coco_url"].split("/")[-2:]
-        candidates.insert(0, os.path.join(root, *end_of_url))
+        candidates.insert(0, os.path.join(root, *entry["coco_url"].split("/")[-2:]))
     for candidate in candidates:
-        if not _is_inside(root, candidate):
+        if os.path.commonpath([inside, os.path.abspath(candidate)]) != inside:   # links are not followed
             raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
         if os.path.isfile(candidate):
             return candidate
     raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
                   "Add the image, or remove it from the list")
-
-
-def _is_inside(root, path):
-    """Whether a path stays in a folder, without following links."""
-    folder = os.path.abspath(root)
-    return os.path.commonpath([folder, os.path.abspath(path)]) == folder
 
 
 def _bad(path, place, got, expected):
@@ -117,13 +106,15 @@ def _read(path):
         raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
     except (RecursionError, ValueError) as error:   # lists in lists; a number of thousands of digits
         raise _bad(path, "top level", f"{type(error).__name__}: {error}", "JSON of usual depth and numbers") from error
-    for key in ("images", "annotations", "categories"):
+    for key, types in FIELDS.items():
         if not isinstance(content, dict) or not isinstance(content.get(key), list):
             raise _bad(path, "top level", f"no list {key!r}", "one")
-    for key, types in FIELDS.items():
         _check_items(path, key, content[key], types)
     for item in content["images"]:
-        _check_image(path, item)
+        url = item.get("coco_url")
+        if min(item["width"], item["height"]) < 1 or not isinstance(url or "", str):
+            raise _bad(path, f"image {item['id']}", f"it is {item['width']} x {item['height']}, its coco_url {url!r}",
+                       "a size above 0, and text")
     return content
 
 
@@ -145,9 +136,8 @@ def _labels(path, content, class_ids):
             label = left, top, right + 1, bottom + 1, class_ids[item["category_id"]], 0
             labels[item["image_id"]].append(label)
     if tiny:
-        shown = [*tiny[:SHOWN_IDS], *(["..."] if len(tiny) > SHOWN_IDS else [])]
         warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
-                      f"annotation {', '.join(shown)}", stacklevel=4)
+                      f"annotation {listed(tiny, SHOWN_IDS)}", stacklevel=4)
     return labels
 
 
@@ -177,13 +167,6 @@ def _is(value, type_):
     if isinstance(value, NUMBER) and (isinstance(value, bool) or not abs(value) <= MAX_NUMBER):
         return False
     return isinstance(value, type_)
-
-
-def _check_image(path, item):
-    url = item.get("coco_url")
-    if min(item["width"], item["height"]) < 1 or not isinstance(url or "", str):
-        raise _bad(path, f"image {item['id']}", f"it is {item['width']} x {item['height']}, its coco_url {url!r}",
-                   "a size above 0, and text")
 
 
 def _check_annotation(path, item, images, categories):

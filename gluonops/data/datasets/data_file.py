@@ -16,8 +16,6 @@ from ..base import class_names
 from ..images import EXTENSIONS
 from ..limits import is_whole_number
 
-__all__ = ["DataFile", "is_data_file", "read_data_file"]
-
 WHERE = "data.read_data_file"
 ENDING = ".data"
 NAMES = ("names", "labels")   # detectors name their classes by the first, classifiers by the second
@@ -30,7 +28,6 @@ class DataFile(NamedTuple):
     Attributes
     ----------
     path : str
-        The file.
     classes : tuple of str
         Names of the classes.
     train, valid : str or None
@@ -53,7 +50,18 @@ class DataFile(NamedTuple):
         file = getattr(self, key)
         if file is None:
             raise OpError(WHERE, f"{self.path} has no {key}; expected a list of images", f"Add a line {key} = FILE")
-        return _images(file)
+        images = []
+        for number, line in lines_of(file):
+            found = _candidate(file, line)
+            if found is None:
+                raise _error(file, number, f"there is no image {line}", "Correct the line, or add the image")
+            if not line.lower().endswith(EXTENSIONS):
+                raise _error(file, number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
+                             "Correct the line, or convert the image")
+            images.append(found)
+        if not images:
+            raise OpError(WHERE, f"{file} is empty; expected an image's path per line", "Add images")
+        return images
 
 
 def is_data_file(path: str | os.PathLike) -> bool:
@@ -67,7 +75,6 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
     Parameters
     ----------
     path : str or os.PathLike
-        The file.
 
     Raises
     ------
@@ -77,7 +84,7 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
     """
     path = os.fspath(path)
     options = {}
-    for number, line in _lines(path):
+    for number, line in lines_of(path):
         if line[0] in "#;":
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
@@ -85,9 +92,8 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
             raise _error(path, number, f"{line!r}; expected key = value", "Correct the line")
         options.setdefault(key, (value, number))
     names = _names(path, options)
-    lists = {key: _find(path, *options[key]) if key in options else None for key in ("train", "valid")}
-    backup, _ = options.get("backup", (None, 0))
-    return DataFile(path, names, lists["train"], lists["valid"], backup)
+    lists = (_find(path, *options[key]) if key in options else None for key in ("train", "valid"))
+    return DataFile(path, names, *lists, options.get("backup", [None])[0])
 
 
 def _names(path: str, options: dict) -> tuple[str, ...]:
@@ -107,22 +113,6 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
     return names[:int(written)]   # Darknet reads no more of them
 
 
-def _images(file: str) -> list[str]:
-    """The paths of a list, each of which exists."""
-    images = []
-    for line_number, line in _lines(file):
-        found = _candidate(file, line)
-        if found is None:
-            raise _error(file, line_number, f"there is no image {line}", "Correct the line, or add the image")
-        if not line.lower().endswith(EXTENSIONS):
-            raise _error(file, line_number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
-                         "Correct the line, or convert the image")
-        images.append(found)
-    if not images:
-        raise OpError(WHERE, f"{file} is empty; expected an image's path per line", "Add images")
-    return images
-
-
 def _find(path: str, value: str, number: int) -> str:
     """The file that a line of a ``.data`` file names."""
     found = _candidate(path, value)
@@ -138,9 +128,9 @@ def _candidate(path: str, written: str) -> str | None:
     return next((os.path.normpath(place) for place in places if os.path.isfile(place)), None)
 
 
-def _lines(path: str) -> list[tuple[int, str]]:
-    """(number, line) of the lines that are not empty, without blanks around them."""
-    lines = read_lines(WHERE, path, "Pass the path of a text file")
+def lines_of(path: str, where: str = WHERE, remedy: str = "Pass the path of a text file") -> list[tuple[int, str]]:
+    """(number, line) of the lines of a file that are not empty, without blanks around them."""
+    lines = read_lines(where, path, remedy)
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 

@@ -25,8 +25,6 @@ from ...core.errors import OpError
 from ..base import SPLITS, ClassificationDataset
 from ..limits import check_size, max_bytes
 
-__all__ = ["DigitImages", "Split", "digits", "read_idx"]
-
 WHERE = "data.digits"
 UINT8 = 8   # code of the type
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -38,13 +36,9 @@ class Split(collections.namedtuple("Split", "images labels")):
 
     Parameters
     ----------
-    images : numpy.ndarray
-        float32 from 0 (background) to 1, (N, 1, size, size).
-    labels : numpy.ndarray
-        int32, (N,).
+    images, labels : numpy.ndarray
+        float32 from 0 (background) to 1, (N, 1, size, size); and int32, (N,).
     """
-
-    __slots__ = ()
 
 
 def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out: float = 0.2,
@@ -85,11 +79,9 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
 
 
 class DigitImages(ClassificationDataset):
-    """MNIST's digits or scikit-learn's, as :func:`gluonops.data.classification` returns them.
+    """A split of MNIST's digits in a folder, or of scikit-learn's, with ``options`` of :func:`digits`.
 
-    - ``root``: folder with MNIST's four files. None: scikit-learn's digits.
-    - ``split``: "train", "val".
-    - ``options``: options of :func:`digits`.
+    It is as :func:`gluonops.data.classification` returns it.
     """
 
     def __init__(self, root: str | None = None, split: str = "train", **options):
@@ -184,10 +176,7 @@ def _read(images_path, labels_path):
 
 
 def read_idx(path: str, ndim: int) -> np.ndarray:
-    """Read an idx file of unsigned bytes.
-
-    - ``path``: the file. It is gzipped if its name ends in ``.gz``.
-    - ``ndim``: expected number of dimensions.
+    """Read an idx file of unsigned bytes with so many dimensions. It is gzipped if its name ends in ``.gz``.
 
     The result is uint8, read-only. An OpError if the file cannot be read, is not gzip although its name ends in .gz,
     has another type or number of dimensions, or a length that does not match its header, or would take more memory than

@@ -12,8 +12,6 @@ from ..base import PLACES, Classes, ClassificationDataset, class_names
 from ..images import EXTENSIONS
 from .data_file import is_data_file, read_data_file
 
-__all__ = ["ImageFolder"]
-
 WHERE = "data.folder"
 
 
@@ -28,7 +26,6 @@ class ImageFolder(ClassificationDataset):
         Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class. Or one
         of Darknet's ``.data`` files: an image's class is the one whose name is in the image's path.
     split : {"train", "val"}
-        The split.
     classes : sequence of str or str, optional
         Names of the classes' folders in the order of their class ids, or a file with one name per line. The default is
         the folders in ``train``, in alphabetical order.
@@ -51,18 +48,12 @@ def _in_folders(root, split, classes):
     if unknown:
         raise OpError(WHERE, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
                       "Rename it, or pass classes")
-    paths, class_ids = [], []
-    for class_id, name in enumerate(names):
-        if name not in present:
-            continue
-        files = sorted(os.listdir(os.path.join(folder, name)))
-        of_class = [os.path.join(folder, name, file) for file in files if file.lower().endswith(EXTENSIONS)]
-        paths += of_class
-        class_ids += [class_id] * len(of_class)
-    if not paths:
+    found = [(os.path.join(folder, name, file), class_id) for class_id, name in enumerate(names) if name in present
+             for file in sorted(os.listdir(os.path.join(folder, name))) if file.lower().endswith(EXTENSIONS)]
+    if not found:
         raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)}) in its classes' folders",
                       "Add some, or pass another root")
-    return names, paths, class_ids
+    return names, *zip(*found)
 
 
 def _listed(path, split, classes):

@@ -17,8 +17,6 @@ from ...core.records import HEAD, LABEL, content, index, parts, unpack
 from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 
-__all__ = ["ClassificationRecords", "DetectionRecords", "Records"]
-
 WHERE = "data.rec"
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
 SLACK = 1e-3   # rounding lets a box exceed the image by so much
@@ -73,9 +71,7 @@ class Records:
 class DetectionRecords(Records, FractionDataset):
     """Boxes from RecordIO; see this module, and :class:`gluonops.data.DetectionDataset` for its items.
 
-    - ``root``: the .rec file, or its folder.
-    - ``split``: "train", "val".
-    - ``classes``: names, or a file with one per line; by default the class ids are the names.
+    ``classes`` are names, or a file with one per line; by default the class ids are the names.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -131,22 +127,18 @@ def _objects(name, label):
 
 
 def _names(classes, class_ids, records):
-    """The names of the classes; ``class_ids`` has the largest of every record, -1 where it has none."""
+    """The names of the classes, by default their ids; ``class_ids`` has the largest of every record, or -1."""
     if classes is None:
-        return _numbers(int(max(class_ids)), records)
+        largest = int(max(class_ids))
+        if largest < 0:
+            raise OpError(records.where, f"{records.path} has no object", "Pass classes")
+        if largest >= MAX_UNNAMED:
+            raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {MAX_UNNAMED} of "
+                          "them", "Pass classes, or create the file again")
+        return tuple(map(str, range(largest + 1)))
     names = class_names(classes, records.where)
     for place, class_id in enumerate(class_ids):
         if class_id >= len(names):
             raise OpError(records.where, f"{records.name(place)}: the class is {class_id:g}; expected a whole number "
                           f"from 0 to {len(names) - 1}", "Pass all classes, or create the file again")
     return names
-
-
-def _numbers(largest, records):
-    """The class ids as names."""
-    if largest < 0:
-        raise OpError(records.where, f"{records.path} has no object", "Pass classes")
-    if largest >= MAX_UNNAMED:
-        raise OpError(records.where, f"{records.path} has the class {largest}; expected at most {MAX_UNNAMED} of them",
-                      "Pass classes, or create the file again")
-    return tuple(str(number) for number in range(largest + 1))

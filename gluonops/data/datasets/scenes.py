@@ -21,8 +21,6 @@ from ...core.attributes import Attr, Bool, Choice, Int
 from ..base import COLUMNS, SPLITS, DetectionDataset
 from .digits import digits
 
-__all__ = ["DigitScenes", "Scenes", "Style"]
-
 COUNT = {"train": 2000, "val": 200}
 SHORT_SIDE = (0.75, 1.0)   # range of the shorter side, as a fraction of the longer side
 MAX_OVERLAP = 0.15         # largest fraction of the smaller of two boxes that the other may cover
@@ -44,12 +42,12 @@ HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_objects=True)
 
 
 class Scenes(DetectionDataset):
-    """Scenes with painted objects. A subclass supplies :meth:`_object` and :meth:`_draw_clutter`.
+    """Scenes with painted objects.
 
-    - ``where``: name of the data set, for errors.
-    - ``classes``: names of the classes.
-    - ``style``: their difficulty.
-    - the others, and what a scene depends on: see :class:`DigitScenes`.
+    A subclass has ``_object(rng)``, which returns a random object: its class id, and its opacity, float32 (height,
+    width). Its ``_draw_clutter(rng, image)`` paints something into the image that is not an object.
+
+    ``style`` is their difficulty. The other arguments, and what a scene depends on: see :class:`DigitScenes`.
     """
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
@@ -71,8 +69,7 @@ class Scenes(DetectionDataset):
 
     def label(self, index: int) -> np.ndarray:
         """The boxes of a scene, float32 (objects, 6). The scene is not painted."""
-        _, placed = self._layout(index)
-        return _label(placed)
+        return _label(self._layout(index)[1])
 
     def image(self, index: int) -> np.ndarray:
         """The image without its label, uint8 (height, width, 3)."""
@@ -80,20 +77,11 @@ class Scenes(DetectionDataset):
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the scene."""
-        height, width = self._shape(self._rng(index, 0))
-        return width, height
+        return self._shape(self._rng(index, 0))[::-1]
 
     def name(self, index: int) -> str:
         """The name of the scene in errors."""
         return f"scene {index}"
-
-    def _object(self, rng):
-        """A random object: its class id, and its opacity, float32 (height, width)."""
-        raise NotImplementedError
-
-    def _draw_clutter(self, rng, image):
-        """Paint something into the image that is not an object."""
-        raise NotImplementedError
 
     def _rng(self, index, stage):
         """The random numbers of a scene's layout (stage 0) or painting (stage 1)."""
@@ -146,9 +134,7 @@ class Scenes(DetectionDataset):
             if is_lighter or (self._style.darker_objects and is_darker):
                 return colour
         is_light_background = darkest + lightest > 1
-        if self._style.darker_objects and is_light_background:
-            return np.zeros(3)
-        return np.ones(3)
+        return np.zeros(3) if self._style.darker_objects and is_light_background else np.ones(3)
 
 
 class DigitScenes(Scenes):
@@ -159,7 +145,6 @@ class DigitScenes(Scenes):
     Parameters
     ----------
     split : {"train", "val"}
-        The split.
     size : int, default 160
         Longer side of a scene in pixels, at least 48. The shorter side is about 0.75 to 1 times as long.
     count : int, optional

@@ -15,8 +15,6 @@ import numpy as np
 from ...core.errors import OpError
 from .scenes import Scenes, Style, _blend, cropped
 
-__all__ = ["OUTLINES", "ShapeScenes", "paint_outline", "regular_polygon"]
-
 Outline = Callable[[np.ndarray], np.ndarray]   # angles to distances of the edge, of which the largest is about 1
 STYLE = Style(heights=(0.18, 0.45), brightest=1.0, darker_objects=True)
 SPOT = (0.02, 0.06)       # range of the radius of a spot, as a fraction of the scene's size
@@ -48,10 +46,7 @@ OUTLINES: dict[str, Outline] = {
 def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: float = 1) -> np.ndarray:
     """The opacity of a filled outline, float32 (height, width), cropped to what is visible.
 
-    - ``outline``: angles in radians to distances of the edge from the centre.
-    - ``radius``: pixels of the distance 1.
-    - ``angle``: rotation in radians.
-    - ``stretch``: factor of the width, after the rotation.
+    ``radius``: pixels of the distance 1. ``angle``: rotation in radians. ``stretch``: factor of the width, after it.
     """
     side = int(np.ceil(radius * max(1, stretch))) + 1
     y, x = np.mgrid[-side:side + 1, -side:side + 1].astype("float32")
@@ -91,14 +86,13 @@ class ShapeScenes(Scenes):
 
     def _draw_clutter(self, rng, image):
         """A spot, smaller than any shape."""
-        waves = rng.uniform(-0.3, 0.3, 3), rng.uniform(0, 2 * np.pi, 3)
-        mask = paint_outline(lambda angle: _blob(angle, *waves), max(1.5, self._size * rng.uniform(*SPOT)))
+        heights, phases = rng.uniform(-0.3, 0.3, 3), rng.uniform(0, 2 * np.pi, 3)
+
+        def wavy_circle(angle):
+            waves = (height * np.cos((k + 2) * angle + phase) for k, (height, phase) in enumerate(zip(heights, phases)))
+            return (1 + sum(waves)) / 1.9
+
+        mask = paint_outline(wavy_circle, max(1.5, self._size * rng.uniform(*SPOT)))
         top = rng.randint(0, image.shape[0] - mask.shape[0] + 1)
         left = rng.randint(0, image.shape[1] - mask.shape[1] + 1)
         _blend(image, left, top, mask * rng.uniform(0.5, 1), rng.rand(3))
-
-
-def _blob(angle, heights, phases):
-    """A circle with random waves."""
-    waves = (height * np.cos((k + 2) * angle + phase) for k, (height, phase) in enumerate(zip(heights, phases)))
-    return (1 + sum(waves)) / 1.9

@@ -20,8 +20,6 @@ from ...core.files import opened, read_lines
 from ..base import Classes, DetectionDataset, class_names
 from ..images import progress
 
-__all__ = ["VOC"]
-
 WHERE = "data.voc"
 YEARS = {"train": (("VOC2007", "trainval"), ("VOC2012", "trainval")), "val": (("VOC2007", "test"),)}
 LISTS = {"train": ("train", "trainval"), "val": ("val", "test")}
@@ -34,18 +32,19 @@ REMEDY = "Correct the file, or remove the image from the list"
 class VOC(DetectionDataset):
     """A data set in the layout of Pascal VOC. The module describes the folder, and the base class the items.
 
-    - ``root``: the folder.
-    - ``split``: "train" or "val"; the split.
-    - ``classes``: names, compared without regard to case, or a file with one name per line. The default
-      is VOC's twenty classes, or if the labels have others, the classes of the labels in alphabetical order.
-    - ``splits``: pairs of a year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
+    ``classes`` are names, compared without regard to case, or a file with one per line. The default is VOC's twenty
+    classes, or if the labels have others, the classes of the labels in alphabetical order. ``splits`` are pairs of a
+    year (or a folder in ``root``) and the name of a list. They replace the lists of ``split``.
 
     An OpError if a file is missing or malformed, or a class is unknown.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None,
                  splits: Sequence[tuple] | None = None):
-        known = None if classes is None else _by_lower_case(class_names(classes, WHERE))
+        known = None   # the names by those in lower case, of which no two may be equal
+        if classes is not None:
+            names = class_names(classes, WHERE)
+            known = dict(zip(class_names([name.lower() for name in names], WHERE), names))
         splits = _splits(root, split) if splits is None else splits
         paths, objects, expected_sizes = [], [], []
         for folder, name in splits:
@@ -63,11 +62,6 @@ class VOC(DetectionDataset):
         labels = [[(*box, numbers[name.lower()], difficult) for *box, name, difficult in of_image]
                   for of_image in objects]
         super().__init__(WHERE, class_names(known.values(), WHERE), paths, labels, expected_sizes)
-
-
-def _by_lower_case(names):
-    """The names by those in lower case, of which no two may be equal."""
-    return dict(zip(class_names([name.lower() for name in names], WHERE), names))
 
 
 def _splits(root, split):

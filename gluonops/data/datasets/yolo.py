@@ -21,9 +21,7 @@ from ...core.errors import OpError
 from ...core.files import read_lines
 from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
-from .data_file import is_data_file, read_data_file
-
-__all__ = ["Yolo", "names_files", "read_label"]
+from .data_file import is_data_file, lines_of, read_data_file
 
 WHERE = "data.yolo"
 FIELDS = 5
@@ -32,13 +30,8 @@ FIELDS = 5
 class Yolo(FractionDataset):
     """A data set in the layout of Darknet. The module describes the folder, and the base class the items.
 
-    Boxes are clipped to the image, as in Darknet.
-
-    - ``root``: the folder, or a ``.data`` file.
-    - ``split``: "train" or "val"; the split.
-    - ``classes``: names of the classes, or a file with one name per line. The default is the file in ``root``.
-
-    An OpError if a file is missing or malformed.
+    Boxes are clipped to the image, as in Darknet. ``classes`` are names, or a file with one per line, by default the
+    file in ``root``. An OpError if a file is missing or malformed.
     """
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
@@ -59,10 +52,7 @@ class Yolo(FractionDataset):
 
 
 def read_label(path: str, classes: int) -> np.ndarray:
-    """The rows of a label file, float64 (objects, 5): class id, x, y, width, height.
-
-    - ``path``: the label file.
-    - ``classes``: number of classes.
+    """The rows of a label file, float64 (objects, 5): class id, x, y, width, height. ``classes``: how many there are.
 
     An OpError if the file cannot be read, or a line is invalid.
     """
@@ -128,11 +118,8 @@ def _images(root, split):
 
 def _listed(root, path):
     """The paths of the images in a list."""
-    lines = [line.strip() for line in read_lines(WHERE, path, "Pass another root")]
     images = []
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
+    for number, line in lines_of(path, WHERE, "Pass another root"):
         candidates = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
         existing = [candidate for candidate in candidates if os.path.isfile(candidate)]
         if not existing:

@@ -18,8 +18,6 @@ from ...core import native
 from ...core.attributes import Attr, Float
 from ...core.errors import OpError
 
-__all__ = ["Augment", "distort", "flip", "place", "place_boxes"]
-
 Size = tuple[int, int]   # width and height, or left and top
 GREY = 0.5   # the canvas around the image is as grey as Darknet's letterbox
 MIN_SIDE = 0.01   # smallest width and height of a box, as a fraction of the canvas's
@@ -48,10 +46,9 @@ class Augment:
     def __init__(self, jitter: float = 0.2, scale: tuple[float, float] = (0.8, 1.25), flip: float = 0.5,
                  hue: float = 0.1, saturation: float = 1.5, exposure: float = 1.5, visible: float = 0.4):
         where = "data.Augment"
-        below_one = Float(low=0, below=1)
         fraction = Float(low=0, below=1 + 1e-9)
         factor = Float(low=1)
-        self.jitter = Attr("jitter", below_one, 0.2).parse(where, jitter)
+        self.jitter = Attr("jitter", Float(low=0, below=1), 0.2).parse(where, jitter)
         self.flip = Attr("flip", fraction, 0.5).parse(where, flip)
         self.hue = Attr("hue", fraction, 0.1).parse(where, hue)
         self.saturation = Attr("saturation", factor, 1.5).parse(where, saturation)
@@ -68,14 +65,10 @@ class Augment:
 
     def __call__(self, image: np.ndarray, boxes: np.ndarray, size: Size,
                  rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """Augment an image and its boxes at random.
+        """The image, float32 (channels, height, width) from 0 to 1, on a canvas of ``size``, and its remaining boxes.
 
-        - ``image``: uint8, (height, width, channels).
-        - ``boxes``: (objects, columns), the first four xmin, ymin, xmax, ymax in pixels.
-        - ``size``: (width, height) of the canvas.
-        - ``rng``: source of random numbers.
-
-        Returns the image, float32 (channels, height, width) from 0 to 1, and the remaining boxes in its pixels.
+        ``image`` is uint8, (height, width, channels). ``boxes`` is (objects, columns), the first four xmin, ymin,
+        xmax, ymax in pixels; the result has them in pixels of the canvas.
         """
         new, offset = self._placement(image.shape[1::-1], size, rng)
         is_mirrored = rng.rand() < self.flip
@@ -132,15 +125,10 @@ class Augment:
 
 
 def place(image: np.ndarray, new: Size, offset: Size, size: Size, fill: float | np.ndarray = GREY) -> np.ndarray:
-    """Resize an image bilinearly, and place it on a plain canvas.
+    """Resize an image bilinearly to ``new``, and place it at ``offset`` on a plain canvas of ``size``, which crops it.
 
-    - ``image``: uint8, (height, width, channels).
-    - ``new``: (width, height) of the resized image.
-    - ``offset``: (left, top) of the image on the canvas. Parts outside the canvas are cropped.
-    - ``size``: (width, height) of the canvas.
-    - ``fill``: the canvas's colour, from 0 to 1: a number, or one for each channel.
-
-    The result is float32 (channels, height, width) from 0 to 1.
+    The image is uint8, (height, width, channels). The result is float32 (channels, height, width) from 0 to 1.
+    ``fill`` is the canvas's colour, from 0 to 1: a number, or one for each channel.
     """
     out = np.empty((image.shape[2], size[1], size[0]), "float32")
     out[:] = np.reshape(fill, (-1, 1, 1))
@@ -189,9 +177,8 @@ def _interpolate(first, second, weight):
 def _neighbours(window, start, length, source):
     """The two source pixels around each pixel of the canvas, and the second one's weight in the interpolation.
 
-    - ``window``: pixels of the canvas along one axis.
-    - ``start`` and ``length``: position and size of the resized image along this axis.
-    - ``source``: size of the original image along this axis.
+    Along one axis: ``window`` are pixels of the canvas, ``start`` and ``length`` place the resized image there, and
+    ``source`` is the original image's size.
     """
     position = (np.arange(window.start, window.stop) - start + 0.5) * (source / length) - 0.5
     position = np.clip(position, 0, source - 1)
@@ -201,12 +188,7 @@ def _neighbours(window, start, length, source):
 
 
 def place_boxes(boxes: np.ndarray, old: Size, new: Size, offset: Size = (0, 0)) -> np.ndarray:
-    """The boxes of an image after :func:`place`.
-
-    - ``boxes``: (objects, columns), the first four xmin, ymin, xmax, ymax in pixels. Other columns do not change.
-    - ``old`` and ``new``: (width, height) of the original and of the resized image.
-    - ``offset``: (left, top) of the image on the canvas.
-    """
+    """The boxes of an image of the size ``old`` after :func:`place`. Columns behind the first four do not change."""
     out = np.array(boxes, "float32")
     out[:, :4] = out[:, :4] * np.tile(np.divide(new, old), 2) + np.tile(offset, 2)
     return out
@@ -222,16 +204,12 @@ def flip(image: np.ndarray, boxes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distort(image: np.ndarray, hue: float, saturation: float, exposure: float) -> np.ndarray:
-    """Change the colours of an image in HSV.
+    """Change the colours of an image, float32 (3, height, width) from 0 to 1, in HSV. The result is clipped to 0..1.
 
-    If the hue does not change, a channel c of a pixel with the largest channel V becomes
-    ``exposure * (V - saturation * (V - c))``. This is equal to the conversion to HSV and back.
-
-    - ``image``: float32 (3, height, width) from 0 to 1. Of a grey image (1, height, width), only the value changes.
-    - ``hue``: rotation of the hue, as a fraction of the colour circle.
-    - ``saturation`` and ``exposure``: factors of saturation and value.
-
-    The result is float32, the shape of ``image``, clipped to 0..1.
+    ``hue`` is a rotation, as a fraction of the colour circle; ``saturation`` and ``exposure`` are factors of saturation
+    and value. Of a grey image, (1, height, width), only the value changes. If the hue does not change, a channel c of a
+    pixel with the largest channel V becomes ``exposure * (V - saturation * (V - c))``. This is equal to the conversion
+    to HSV and back.
     """
     if image.shape[0] == 1:
         return np.clip(image * np.float32(exposure), 0, 1)

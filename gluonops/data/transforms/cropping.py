@@ -17,8 +17,6 @@ import numpy as np
 from ...core.attributes import Attr, Bool, Float
 from .augment import Augment, Size, flip
 
-__all__ = ["Crop", "Turn"]
-
 MOSAIC_SHARE = 0.5       # so many pictures are mosaics, if there are any
 CUTS = (0.2, 0.8)        # range of the point where the four images of a mosaic meet, as a fraction of the canvas
 CORNERS = ((True, True), (False, True), (True, False), (False, False))   # whether a mosaic's part is left, and on top
@@ -84,7 +82,8 @@ class Crop(Augment):
             new, offset = self._placement(image.shape[1::-1], size, rng)
             is_mirrored = rng.rand() < self.flip
             if rng.rand() < 0.5:   # the image begins in its corner of the picture
-                offset = _in_corner(new, size, (is_first[0] != is_mirrored, is_first[1]))
+                begins = is_first[0] != is_mirrored, is_first[1]   # at the left, and at the top
+                offset = tuple(0 if first else room - side for first, room, side in zip(begins, size, new))
             part, boxes = self._placed(image, boxes, size, new, offset, is_mirrored, rng)
             if is_mirrored:
                 offset = size[0] - offset[0] - new[0], offset[1]
@@ -93,10 +92,8 @@ class Crop(Augment):
             height, width = rows.stop - rows.start, columns.stop - columns.start
             picture[:, rows, columns] = part[:, top:top + height, left:left + width]
             boxes[:, :4] += np.tile(np.float32([columns.start - left, rows.start - top]), 2)
-            part_of_picture = {}
-            if self.mosaic_bound:
-                part_of_picture = {"start": (columns.start, rows.start), "end": (columns.stop, rows.stop)}
-            all_boxes.append(self._clipped(boxes, size, **part_of_picture))
+            part_of_picture = ((columns.start, rows.start), (columns.stop, rows.stop)) if self.mosaic_bound else ()
+            all_boxes.append(self._clipped(boxes, size, *part_of_picture))
         return picture, np.concatenate(all_boxes)
 
     def _placement(self, old, size, rng):
@@ -162,24 +159,19 @@ class Turn(Augment):
         radians = np.deg2rad(rng.uniform(-self.angle, self.angle))
         room = np.array([width * scale / aspect - size[0], height * scale - size[1]]) / 2
         offset = rng.uniform(-1, 1, 2) * room
-        is_mirrored = rng.rand() < self.flip
         out = turned(image, size, radians, scale, aspect, offset)
-        if is_mirrored:
+        if rng.rand() < self.flip:
             out, _ = flip(out, np.zeros((0, 4), "float32"))
         return self._coloured(out, rng), boxes
 
 
 def turned(image: np.ndarray, size: Size, radians: float, scale: float, aspect: float,
            offset: Sequence[float]) -> np.ndarray:
-    """Cut a turned and scaled rectangle out of an image, bilinearly. Beyond the image there is black.
+    """Cut a turned and scaled rectangle of ``size`` out of an image, bilinearly. Beyond the image there is black.
 
-    - ``image``: uint8, (height, width, channels).
-    - ``size``: (width, height) of the result.
-    - ``radians``, ``scale``, ``aspect``: the turn; pixels of the result for one of the image, down; and across divided
-      by this.
-    - ``offset``: (x, y) of the result's centre against the image's, in pixels of the result before it is turned.
-
-    The result is float32 (channels, height, width) from 0 to 1.
+    The image is uint8, (height, width, channels). The result is float32 (channels, height, width) from 0 to 1. A pixel
+    of the image has ``scale`` pixels of the result down, and ``scale / aspect`` across. ``offset`` is (x, y) of the
+    result's centre against the image's, in pixels of the result before it is turned.
     """
     height, width = image.shape[:2]
     x = (np.arange(size[0]) - size[0] / 2 + offset[0]) * (aspect / scale)
@@ -203,11 +195,6 @@ def _margin(old, size):
     if width / height > aspect:
         return np.array([0, int((width / aspect - height) / 2)])
     return np.array([int((height * aspect - width) / 2), 0])
-
-
-def _in_corner(new, size, is_first):
-    """(left, top) of an image that begins at the left or ends at the right, and the same for top and bottom."""
-    return tuple(0 if first else room - side for first, room, side in zip(is_first, size, new))
 
 
 def _span(room, cut, is_first, offset, new):

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError
-
-__all__ = ["Letterbox", "Resize", "letterbox", "letterbox_boxes", "resize", "unletterbox_boxes"]
+from ...core.params import as_numpy
 
 Image = Union[np.ndarray, mx.nd.NDArray]
 GREY = np.float32(0.5)
@@ -139,7 +138,6 @@ class Resize(_ToSize):
     Parameters
     ----------
     width, height : int
-        Width and height of the result.
     """
 
     _fit = staticmethod(resize)
@@ -151,7 +149,6 @@ class Letterbox(_ToSize):
     Parameters
     ----------
     width, height : int
-        Width and height of the result.
     """
 
     _fit = staticmethod(letterbox)
@@ -207,7 +204,7 @@ def _placement(image_size, size):
 
 
 def _moved(where, boxes, move):
-    boxes = boxes.asnumpy() if isinstance(boxes, mx.nd.NDArray) else np.asarray(boxes)
+    boxes = as_numpy(boxes)
     if boxes.ndim < 1 or boxes.shape[-1] < 4:
         raise OpError(where, f"boxes has shape {boxes.shape}; expected (..., 4 or more)", "Pass corners, in pixels")
     moved = boxes.astype("float32")
@@ -222,7 +219,7 @@ def _checked(where, width, height):
 
 
 def _pixels(where, image):
-    pixels = image.asnumpy() if isinstance(image, mx.nd.NDArray) else np.asarray(image)
+    pixels = as_numpy(image)
     if pixels.ndim != 3 or 0 in pixels.shape:
         raise OpError(where, f"image has shape {pixels.shape}; expected (height, width, channels)",
                       "Convert grey images with np.stack([image] * 3, -1)")

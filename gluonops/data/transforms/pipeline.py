@@ -25,12 +25,10 @@ from mxnet import gluon
 
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError
+from ...core.params import as_numpy
 from ..base import COLUMNS, about_image
 from .augment import Augment, place_boxes
 from .letterbox import letterbox, letterbox_boxes, resize
-
-__all__ = ["Augmented", "Batches", "Letterboxed", "SampleKey", "Stretched", "detection_batch", "ground_truth",
-           "validation_batch"]
 
 Size = Union[int, tuple[int, int]]
 STRIDE = 32     # input sizes for training are multiples of it
@@ -42,10 +40,8 @@ class SampleKey(collections.namedtuple("SampleKey", "index epoch size")):
 
     Parameters
     ----------
-    index : int
-        Index into the data set.
-    epoch : int
-        The epoch, from 0.
+    index, epoch : int
+        Index into the data set, and the epoch, from 0.
     size : int, tuple of int or None
         Input size, or (width, height). None: the size of the data set.
     """
@@ -68,7 +64,6 @@ class Augmented(gluon.data.Dataset):
     size : int or tuple of int
         Input size, or (width, height), in pixels.
     augment : Augment
-        The augmentation.
     seed : int, default 0
         Seed of the augmentation, at least 0.
     difficult : bool, default False
@@ -100,11 +95,11 @@ class Augmented(gluon.data.Dataset):
         return image, ground_truth(label, size)
 
     def _item(self, index):
-        image, label = _item(self._dataset, int(index))
+        image, label = self._dataset[int(index)]
         is_labelled_difficult = np.ndim(label) == 2 and label.shape[1] >= COLUMNS
         if is_labelled_difficult and not self._difficult:
             label = label[label[:, 5] == 0]
-        return image, label
+        return as_numpy(image), label   # gluoncv's data sets return NDArrays
 
 
 class Letterboxed(gluon.data.Dataset):
@@ -116,10 +111,8 @@ class Letterboxed(gluon.data.Dataset):
 
     Parameters
     ----------
-    dataset : gluon.data.Dataset
-        A data set of :func:`gluonops.data.detection`, :func:`gluonops.data.classification` or gluoncv.
-    size : int or tuple of int
-        Input size, or (width, height), in pixels.
+    dataset, size
+        As :class:`gluonops.data.Augmented` takes them.
     """
 
     _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
@@ -131,7 +124,8 @@ class Letterboxed(gluon.data.Dataset):
         return len(self._dataset)
 
     def __getitem__(self, index):
-        image, label = _item(self._dataset, index)
+        image, label = self._dataset[index]
+        image = as_numpy(image)
         with about_image(self._dataset, index):
             out = self._fit(image, *self._size)
         if np.ndim(label) != 2:
@@ -199,8 +193,7 @@ class Batches:
         """
         if self._sizes is None:
             return None
-        if epoch is None:
-            epoch = self.epoch
+        epoch = self.epoch if epoch is None else epoch
         rng = np.random.RandomState([self._seed, epoch, number // self._every])
         return self._sizes[rng.randint(len(self._sizes))]
 
@@ -215,11 +208,7 @@ def _input_sizes(where, sizes):
 
 
 def ground_truth(label: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Boxes as ``gops.loss.RegionLoss`` needs them.
-
-    - ``label``: (objects, columns): xmin, ymin, xmax, ymax in pixels, class id, and further columns, which are not
-      used.
-    - ``size``: (width, height) of the image.
+    """Boxes as ``gops.loss.RegionLoss`` needs them, of the columns xmin, ymin, xmax, ymax in pixels, and class id.
 
     The result is float32 (objects, 5): centre x, centre y, width and height as fractions of ``size``, and the class id.
     """
@@ -275,14 +264,6 @@ def _padded(rows, value):
     for padded, row in zip(out, rows):
         padded[:len(row)] = row
     return out
-
-
-def _item(dataset, index):
-    """(image, label) with the image as a NumPy array. gluoncv's data sets return NDArrays."""
-    image, label = dataset[index]
-    if isinstance(image, mx.nd.NDArray):
-        image = image.asnumpy()
-    return image, label
 
 
 def _pair(size, where):
