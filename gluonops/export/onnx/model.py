@@ -82,12 +82,9 @@ class Tensor:
     def reshape(self, sizes: Sequence[Size]) -> Tensor:
         """The same numbers in another shape. Reshapes in a row become one."""
         source = self.model.before_reshapes(self)
-        depend_on_batch = [size for size in sizes if not isinstance(size, int)]
-        if len(depend_on_batch) <= 1:
-            target = self.model.ints(*[size if isinstance(size, int) else -1 for size in sizes])
-        else:
-            target = self.model.shape(sizes)
-        return source.apply("Reshape", target)
+        if sum(not isinstance(size, int) for size in sizes) > 1:   # one that depends on the batch may be inferred
+            return source.apply("Reshape", self.model.shape(sizes))
+        return source.apply("Reshape", self.model.ints(*[size if isinstance(size, int) else -1 for size in sizes]))
 
     def unsqueeze(self, *axes: int) -> Tensor:
         """With further axes of one element."""
