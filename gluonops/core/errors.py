@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import re
 import sys
 import threading
+from collections.abc import Iterator
 
 
 class OpError(ValueError):
@@ -40,6 +42,15 @@ class OpError(ValueError):
     def about(self, name: object) -> OpError:
         """The same error, with the name of what it is about, such as a file, in front."""
         return type(self)(self.where, f"{name}: {self.what}", self.remedy)
+
+
+@contextlib.contextmanager
+def naming(name: object) -> Iterator[None]:
+    """Put the name of what it is about in front of an OpError; see :meth:`OpError.about`."""
+    try:
+        yield
+    except OpError as error:
+        raise error.about(name) from error
 
 
 def quoted(value: object) -> str:

@@ -84,15 +84,13 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     OpError
         An output differs by more than 1e-4 of its largest number, for float32; 2e-2 for float16; 1e-9 for float64.
     """
-    path, found, obstacle = os.fspath(path), [], None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ExportWarning)   # the export has said it
-        try:
+    path, found = os.fspath(path), []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExportWarning)   # the export has said it
             for differences in _compared(net, path, data_shape, epoch):
                 found += differences
-        except _Obstacle as error:
-            obstacle = error
-    if obstacle is not None:
+    except _Obstacle as obstacle:
         warnings.warn(f"{os.path.basename(path)} is not compared with MXNet: {obstacle}", ExportWarning, stacklevel=2)
     return found
 

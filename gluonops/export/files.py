@@ -1,16 +1,14 @@
 """Reads and writes symbol JSON and parameters, and checks that they fit together."""
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import warnings
-from collections.abc import Iterator
 
 import numpy as np
 
 from ..core import params
-from ..core.errors import OpError
+from ..core.errors import OpError, naming
 from ..core.files import replace
 from ..runtime import importing
 from .canonical import canonicalize_graph
@@ -39,7 +37,8 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
     values = without_tags(where, path, load_arrays(where, path, "Export the net again"))
-    with _naming(prefix):   # a node may not fit this gluonops
+    json_name = f"{os.path.basename(prefix)}{SYMBOL}"
+    with naming(json_name):   # a node may not fit this gluonops
         canonicalize_graph(graph)
     variables = set(graph.variables())
     renamed = renamed_states(variables, values)
@@ -47,7 +46,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
         _note(f"{path} has states under other names than the graph: "
               f"{listed(f'{name} is {renamed[name]}' for name in renamed)}")
     values = {renamed.get(name, name): value for name, value in values.items()}
-    _check_values(where, graph, values, prefix, path)
+    _check_values(where, graph, values, json_name, path)
     surplus = sorted(values.keys() - variables)
     if surplus:
         _note(f"{path} has values that no node reads, and that are left out: {listed(surplus)}")
@@ -62,11 +61,9 @@ def read_graph(where: str, path: str) -> Graph:
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
-    try:
+    with naming(path):
         notes = admit(graph)
         read_metadata(graph)
-    except OpError as error:
-        raise error.about(path) from error
     for note in notes:
         _note(f"{path}: {note}")
     return graph
@@ -76,21 +73,12 @@ def _note(text: str) -> None:
     warnings.warn(text, ExportWarning, stacklevel=5)
 
 
-@contextlib.contextmanager
-def _naming(prefix: str) -> Iterator[None]:
-    """Add the name of the symbol JSON to an OpError."""
-    try:
-        yield
-    except OpError as error:
-        raise error.about(f"{os.path.basename(prefix)}-symbol.json") from error
-
-
-def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: str) -> None:
+def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path: str) -> None:
     """Raise an OpError if a parameter has no value, or a value of another shape.
 
     The metadata of our files list the inputs. In other files the parameters are known from the layers that read them.
     """
-    with _naming(prefix):   # MXNet may refuse the graph
+    with naming(json_name):   # MXNet may refuse the graph
         states = graph.symbol().list_auxiliary_states() if importing.is_imported() else ()
     inputs = read_metadata(graph).get("inputs", {})
     variables = graph.variables()
@@ -111,10 +99,10 @@ def _check_values(where: str, graph: Graph, values: Arrays, prefix: str, path: s
         return
     shapes = {name: value.shape for name, value in values.items() if name in variables}
     shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in without_value)
-    with _naming(prefix):   # an attribute may not fit the shapes
+    with naming(json_name):   # an attribute may not fit the shapes
         reason = mismatch_reason(graph, shapes)
     if reason:
-        raise OpError(where, f"{path} does not fit {os.path.basename(prefix)}-symbol.json: {reason}",
+        raise OpError(where, f"{path} does not fit {json_name}: {reason}",
                       "Pass the parameters exported with this symbol")
 
 

@@ -118,11 +118,7 @@ class Graph:
 
     def copy(self) -> Graph:
         """The same graph with its own nodes."""
-        copies = {}
-        for node in self.nodes():
-            copies[node] = Node(node.op, node.name, node.attrs, subgraphs=node.subgraphs,
-                                inputs=[(copies[source], index) for source, index in node.inputs])
-        return Graph([(copies[node], index) for node, index in self.heads], dict(self.attrs))
+        return Graph._of_content(self._content())
 
     @classmethod
     def of(cls, symbol: mx.sym.Symbol) -> Graph:

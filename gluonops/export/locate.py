@@ -76,9 +76,8 @@ def paths_of(prefix: str, epoch: int) -> tuple[str, str]:
 def newest_epoch(where: str, prefix: str) -> int:
     """The highest number of a parameter file with this prefix."""
     folder, name = os.path.split(prefix)
-    pattern = re.compile(re.escape(name) + r"-(\d{4,})\.params")
-    matches = [pattern.fullmatch(entry) for entry in os.listdir(folder or ".")]
-    epochs = [int(match.group(1)) for match in matches if match]
+    found = map(split, os.listdir(folder or "."))
+    epochs = [epoch for stem, epoch in found if stem == name and epoch is not None]
     if not epochs:
         raise OpError(where, f"there is no file {prefix}-NNNN.params", "Save the parameters beside the symbol")
     return max(epochs)
@@ -142,12 +141,8 @@ def _members(path: str) -> Iterator[tuple[str, BinaryIO]]:
 def _copy(file: BinaryIO, copy: BinaryIO, most: int) -> int:
     """Copy a file until it ends or ``most`` bytes are exceeded. Returns how many bytes were copied."""
     size = 0
-    while size <= most:
-        content = file.read(2 ** 20)
-        if not content:
-            break
-        copy.write(content)
-        size += len(content)
+    while size <= most and (content := file.read(2 ** 20)):
+        size += copy.write(content)
     return size
 
 

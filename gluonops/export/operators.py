@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..core import registry
 from ..core.attributes import Attr, Int, IntOrTuple, Kind
-from ..core.errors import OpError, quoted, shortened
+from ..core.errors import OpError, naming, quoted, shortened
 from ..runtime import importing
 from . import rules
 from .graph import CURRENT, VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal, version, version_text
@@ -245,10 +245,8 @@ def _integers(node: Node, name: str) -> tuple[int, ...]:
 
 
 def _attribute(node: Node, name: str, kind: Kind) -> int | tuple[int, ...]:
-    try:
+    with naming(f"the node {quoted(node.name)}"):
         return Attr(name, kind, None).parse("export", node.attrs.get(name))
-    except OpError as error:
-        raise error.about(f"the node {quoted(node.name)}") from error
 
 
 def _signature_of_quantized(node: Node) -> Signature:

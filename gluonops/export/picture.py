@@ -132,20 +132,15 @@ def _owners(graph: Graph, values: Arrays, layer_of: dict[Node, Layer]) -> dict[N
             continue
         sources = [source for source, _ in node.inputs if source in owners]
         follows = node.op in FOLLOWERS and len(sources) == 1
-        if follows and len(readers[sources[0]]) == 1 and not sources[0].is_variable:
-            owners[node] = owners[sources[0]]
-        else:
-            owners[node] = node
+        follows = follows and len(readers[sources[0]]) == 1 and not sources[0].is_variable
+        owners[node] = owners[sources[0]] if follows else node
     return owners
 
 
 def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
     """The pairs (source, reader) of different boxes, each once, in the order of the boxes."""
-    edges = set()
-    for node in graph.nodes():
-        for source, _ in node.inputs:
-            if source in owners and owners[source] is not owners[node]:
-                edges.add((owners[source], owners[node]))
+    edges = {(owners[source], owners[node]) for node in graph.nodes() for source, _ in node.inputs
+             if source in owners and owners[source] is not owners[node]}
     place = {node: i for i, node in enumerate(owners)}
     return sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]))
 

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import importlib.util
 import os
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Union
 
@@ -25,7 +24,7 @@ from .quantization.calibration import METHODS, Statistics, check_method
 from .quantization.layers import layers_of, reason_for_float, steady
 from .quantization.running import Batch, Runner, errors_of_layers, relative_error, run, simulated
 from .running.onnx_net import session
-from .warning import ExportWarning
+from .warning import warn_of_losses
 
 WHERE = "export.quantize"
 MXNET, ONNX = "MXNet", "ONNX"
@@ -264,8 +263,7 @@ def _float_model(net, batch, epoch):
                       "Cast it: net.cast('float32')")
     model = passes.inference(model)
     model.check_shapes(WHERE)
-    if model.notes:
-        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=3)
+    warn_of_losses(model.notes, stacklevel=4)
     model = passes.lower(passes.describe(passes.fold_batch_norm(model)), "builtin")
     return passes.prepare_for_fusion(model)
 
@@ -278,10 +276,7 @@ def _calibrate(model, measured, layers, batches, method, percentile):
     tried = batches[:SENSITIVITY_BATCHES]
     expected = run(measured, tried)
     ranges = {name: statistics.ranges(name, percentile) for name in METHODS}
-    errors = {}
-    for name in METHODS:
-        outputs = run(simulated(measured, ranges[name], layers), tried)
-        errors[name] = relative_error(outputs, expected)
+    errors = {name: relative_error(run(simulated(measured, ranges[name], layers), tried), expected) for name in METHODS}
     best = min(METHODS, key=errors.get)
     return best, ranges[best]
 

@@ -256,13 +256,11 @@ class _Outputs:
 
 def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
     """The shape of every output as a function of the batch size, the first size of every input."""
-    inferred = []
-    for batch in BATCHES:
-        inputs = {name: (batch, *shape[1:]) for name, shape in shapes.items()}
-        try:
-            inferred.append(outputs.infer_shape({**known, **inputs}))
-        except rules.Misfit as misfit:
-            raise _depends_on_batch(misfit) from misfit
+    inputs = [{name: (batch, *shape[1:]) for name, shape in shapes.items()} for batch in BATCHES]
+    try:
+        inferred = [outputs.infer_shape({**known, **of_batch}) for of_batch in inputs]
+    except rules.Misfit as misfit:
+        raise _depends_on_batch(misfit) from misfit
     found = {}
     for entry in inferred[0]:
         tried = [shapes_of[entry] for shapes_of in inferred]

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 import mxnet as mx
@@ -15,7 +14,7 @@ from .locate import check_epoch, paths_of, split
 from .metadata import plain_metadata
 from .model import ExportedModel
 from .sizes import DataShape
-from .warning import ExportWarning
+from .warning import warn_of_losses
 
 
 def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
@@ -95,7 +94,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
         model.metadata["training"] = True   # it cannot be told from names of labels and losses
     else:
         model = passes.inference(model)
-        _warn_of_losses(model, ". Pass training=True to keep them")
+        warn_of_losses(model.notes, ". Pass training=True to keep them")
     return _finish(model, backend, wanted, inference=not training).save(prefix, epoch)
 
 
@@ -148,7 +147,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
 
     if inference:
         model = passes.inference(model)
-        _warn_of_losses(model, "")
+        warn_of_losses(model.notes)
     elif wanted and (model.has_label() or model.metadata.get("training")):
         reason = "has a label, so it is" if model.has_label() else "was exported"
         raise OpError(where, f"{split(source)[0]}-symbol.json {reason} for training, and {wanted[0]} is for inference "
@@ -164,11 +163,6 @@ def _check_backend(backend: str) -> None:
 def _wanted(**for_inference: bool) -> list[str]:
     """The names of the passes for inference that are asked for, in their order."""
     return [name for name, is_on in for_inference.items() if is_on]
-
-
-def _warn_of_losses(model: ExportedModel, hint: str) -> None:
-    if model.notes:
-        warnings.warn(f"exported for inference, without {', '.join(model.notes)}{hint}", ExportWarning, stacklevel=3)
 
 
 def _finish(model: ExportedModel, backend: str, wanted: list[str], inference: bool) -> ExportedModel:

@@ -23,14 +23,11 @@ COMPARISONS = {"equal": "Equal", "not_equal": "Equal", "greater": "Greater", "gr
 LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 
 
-def _widened(call: Call, value: Tensor) -> Tensor:
-    """Casts int8 and uint8 to int32: ONNX has no powers and sums of 8 bits."""
-    return value.cast(np.int32) if call.dtype.itemsize == 1 else value
-
-
-def _narrowed(call: Call, value: Tensor) -> Tensor:
-    """Casts back what :func:`_widened` has cast."""
-    return value.cast(call.dtype) if call.dtype.itemsize == 1 else value
+def _widened(call: Call, compute: Callable[..., Tensor], *values: Tensor) -> Tensor:
+    """What a function of tensors computes, of int8 and uint8 in int32: ONNX has no powers and sums of 8 bits."""
+    if call.dtype.itemsize > 1:
+        return compute(*values)
+    return compute(*[value.cast(np.int32) for value in values]).cast(call.dtype)
 
 
 def _operands(call: Call) -> list[Tensor]:
@@ -58,7 +55,7 @@ def _enter(compute: Callable[..., Tensor], *names: str) -> None:
 
 def _arithmetic(op: str, call: Call, left: Tensor, right: Tensor) -> Tensor:
     if op == "Pow":
-        return _narrowed(call, _widened(call, left).apply(op, _widened(call, right)))
+        return _widened(call, lambda base, exponent: base.apply(op, exponent), left, right)
     return left.apply(op, right)
 
 
@@ -168,7 +165,7 @@ def _reduced(op: str, call: Call) -> Tensor:
     if op == "ReduceMean" and call.dtype.itemsize == 1:   # MXNet's sum overflows
         _refuse_integers(call)
     axes, keepdims = call.reduced_axes(), call.flag("keepdims")
-    result = _narrowed(call, _widened(call, call.inputs[0]).reduce(op, axes, keepdims))
+    result = _widened(call, lambda value: value.reduce(op, axes, keepdims), call.inputs[0])
     no_axis_left = len(axes) == len(call.shapes[0]) and not keepdims
     return result.reshape(call.shape) if no_axis_left else result
 

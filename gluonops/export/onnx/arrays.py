@@ -18,20 +18,10 @@ def same(call: Call) -> Tensor:
     return call.inputs[0]
 
 
-@converts("Cast", "amp_cast")
-def cast(call: Call) -> Tensor:
-    return call.inputs[0] if call.dtype == call.dtypes[0] else call.inputs[0].cast(call.dtype)
-
-
 @converts("Reshape", "reshape_like", "Flatten", "expand_dims", "squeeze")
 def reshape(call: Call) -> Tensor:
     """MXNet has inferred the shape of the output."""
     return call.inputs[0] if call.shape == call.shapes[0] else call.inputs[0].reshape(call.shape)
-
-
-@converts("SwapAxis")
-def swap_axes(call: Call) -> Tensor:
-    return call.inputs[0].swapped(len(call.shape), call.value("dim1", 0), call.value("dim2", 0))
 
 
 @converts("stack")
@@ -65,10 +55,7 @@ def split_v2(call: Call) -> list[Tensor]:
     length = call.shapes[0][axis]
     if not isinstance(length, int):
         raise call.refuse("splits the batch")
-    if sections:
-        begins = [i * length // sections for i in range(sections)]
-    else:
-        begins = list(call.ints("indices", ()))
+    begins = [i * length // sections for i in range(sections)] or call.ints("indices", ())
     if len(begins) == 1:
         return _squeezed(call, call.inputs)
     lengths = np.diff([*begins, length])
@@ -131,11 +118,6 @@ def repeat(call: Call) -> Tensor:
     counts = [1] * (len(shape) + 1)
     counts[new_axis] = call.value("repeats")
     return value.apply("Tile", call.model.ints(*counts)).reshape(call.shape)
-
-
-@converts("broadcast_to", "broadcast_axis", "broadcast_like")
-def broadcast(call: Call) -> Tensor:
-    return call.inputs[0] if call.shape == call.shapes[0] else call.inputs[0].expand(call.shape)
 
 
 @converts("zeros_like", "ones_like", "_zeros", "_ones", "_full")
@@ -240,15 +222,18 @@ def top(call: Call) -> Tensor | list[Tensor]:
 @converts("gluonops_reorg", "depth_to_space", "space_to_depth")
 def reorg(call: Call) -> Tensor:
     size, mode, is_reverse = call.reorg()
+    has_operator = call.dtype in (np.float32, np.float64)   # onnxruntime
+    if is_reverse and has_operator:
+        return call.inputs[0].apply("DepthToSpace", blocksize=size, mode="CRD" if mode == "CRD" else "DCR")
     if is_reverse:
-        return _blocks_to_pixels(call, size, "CRD" if mode == "CRD" else "DCR")
+        return _blocks_to_pixels(call, size, mode)
+    if has_operator and mode == "DCR":
+        return call.inputs[0].apply("SpaceToDepth", blocksize=size)
     return _pixels_to_blocks(call, size, mode)
 
 
 def _blocks_to_pixels(call: Call, size: int, mode: str) -> Tensor:
-    """Channels become blocks of pixels: the block is their first axis (DCR), or the last one (CRD)."""
-    if _has_operator(call):
-        return call.inputs[0].apply("DepthToSpace", blocksize=size, mode=mode)
+    """Channels become blocks of pixels: the block is their last axis (CRD), or else the first one."""
     batch, _, height, width = call.shapes[0]
     split, order = (size, size, call.shape[1]), (0, 3, 4, 1, 5, 2)
     if mode == "CRD":
@@ -259,8 +244,6 @@ def _blocks_to_pixels(call: Call, size: int, mode: str) -> Tensor:
 
 def _pixels_to_blocks(call: Call, size: int, mode: str) -> Tensor:
     """The inverse of :func:`_blocks_to_pixels`. The mode ``darknet`` reads the data as a larger image of it."""
-    if _has_operator(call) and mode == "DCR":
-        return call.inputs[0].apply("SpaceToDepth", blocksize=size)
     batch, channels = call.shapes[0][:2]
     height, width = call.shape[2:]
     if mode == "darknet":
@@ -268,11 +251,6 @@ def _pixels_to_blocks(call: Call, size: int, mode: str) -> Tensor:
     blocks = call.inputs[0].reshape((batch, channels, height, size, width, size))
     order = (0, 1, 3, 5, 2, 4) if mode == "CRD" else (0, 3, 5, 1, 2, 4)
     return blocks.apply("Transpose", perm=order).reshape(call.shape)
-
-
-def _has_operator(call: Call) -> bool:
-    """Whether onnxruntime's own operator has the type."""
-    return call.dtype in (np.float32, np.float64)
 
 
 @converts("Pad")
@@ -284,13 +262,18 @@ def pad(call: Call) -> Tensor:
     return call.inputs[0].apply("Pad", widths, value, mode=call.text("mode", "constant"))
 
 
+converts("Cast", "amp_cast")(
+    lambda call: call.inputs[0] if call.dtype == call.dtypes[0] else call.inputs[0].cast(call.dtype))
+converts("broadcast_to", "broadcast_axis", "broadcast_like")(
+    lambda call: call.inputs[0] if call.shape == call.shapes[0] else call.inputs[0].expand(call.shape))
+converts("Concat", "_rnn_param_concat")(
+    lambda call: call.model.add("Concat", *call.inputs, axis=call.value("dim", 1)))
 CONVERTERS.update({
-    "Concat": lambda call: call.model.add("Concat", *call.inputs, axis=call.value("dim", 1)),
     "Embedding": lambda call: call.inputs[1].apply(
         "Gather", as_indices(call.inputs[0], call.value("input_dim")), axis=0),
+    "SwapAxis": lambda call: call.inputs[0].swapped(len(call.shape), call.value("dim1", 0), call.value("dim2", 0)),
     "shape_array": lambda call: call.model.shape(call.shapes[0]),
     "size_array": lambda call: call.model.shape(call.shapes[0]).reduce("ReduceProd", [0]),
     "transpose": lambda call: call.inputs[0].apply(
         "Transpose", perm=call.ints("axes", tuple(range(len(call.shapes[0])))[::-1])),
 })
-CONVERTERS["_rnn_param_concat"] = CONVERTERS["Concat"]

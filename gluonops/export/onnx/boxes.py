@@ -143,15 +143,13 @@ def _decoded(call: Call, centre: Tensor, size: Tensor, shift: Tensor, growth: Te
 
 @converts("_contrib_ROIAlign")
 def roi_align(call: Call) -> Tensor:
-    has_mode = call.model.opset >= 16
-    if call.flag("aligned") and not has_mode:
+    mode = "half_pixel" if call.flag("aligned") else "output_half_pixel"
+    options = {"coordinate_transformation_mode": mode} if call.model.opset >= 16 else {}
+    if call.flag("aligned") and not options:
         raise call.refuse("has aligned=True, which ONNX has from opset 16 on")
-    options = {}
-    if has_mode:
-        options["coordinate_transformation_mode"] = "half_pixel" if call.flag("aligned") else "output_half_pixel"
     height, width = call.ints("pooled_size", ())
     images = _images(call)
-    pooled = call.inputs[0].apply("RoiAlign", _corners(call), images.apply("Max", 0), mode="avg",
+    pooled = call.inputs[0].apply("RoiAlign", call.inputs[1].cut([1], [1], [5]), images.apply("Max", 0), mode="avg",
                                   output_height=height, output_width=width,
                                   sampling_ratio=max(call.value("sample_ratio", -1), 0),
                                   spatial_scale=float(call.value("spatial_scale")), **options)
@@ -169,14 +167,10 @@ def roi_align(call: Call) -> Tensor:
 def roi_pooling(call: Call) -> Tensor:
     images = _images(call)
     column = images.apply("Max", 0).reshape((call.shapes[1][0], 1)).cast(call.dtype)
-    regions = column.apply("Concat", _corners(call), axis=1)
+    regions = column.apply("Concat", call.inputs[1].cut([1], [1], [5]), axis=1)
     pooled = call.inputs[0].apply("MaxRoiPool", regions, pooled_shape=call.ints("pooled_size", ()),
                                   spatial_scale=float(call.value("spatial_scale")))
     return _without_padding(call, images, pooled)
-
-
-def _corners(call: Call) -> Tensor:
-    return call.inputs[1].cut([1], [1], [5])
 
 
 def _images(call: Call) -> Tensor:

@@ -65,11 +65,10 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
         elif node in live:
             _convert(model, node, tensors, sizes, quantizer)
 
-    outputs = []
     is_detector = metadata.get("task") == "detection" and len(graph.heads) == 3
     names = ["ids", "scores", "boxes"] if is_detector else graph.symbol().list_outputs()
-    for head, name in zip(graph.heads, names):
-        outputs.append((_tensor(tensors, head).name, name, sizes.shape[head], sizes.dtype[head]))
+    outputs = [(_tensor(tensors, head).name, name, sizes.shape[head], sizes.dtype[head])
+               for head, name in zip(graph.heads, names)]
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
 

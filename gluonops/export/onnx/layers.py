@@ -283,15 +283,8 @@ def leaky_relu(call: Call) -> Tensor:
         half = data * 0.5
         return half * ((data * np.sqrt(0.5)).apply("Erf") + 1)
     if kind == "rrelu":
-        lowest = float(call.value("lower_bound", 0.125))
-        highest = float(call.value("upper_bound", 0.334))
-        slope = (lowest + highest) / 2
+        slope = (float(call.value("lower_bound", 0.125)) + float(call.value("upper_bound", 0.334))) / 2
     return data.apply("LeakyRelu", alpha=slope)
-
-
-@converts("gluonops_mish", opset=18)
-def mish(call: Call) -> Tensor:
-    return call.inputs[0].apply("Mish")
 
 
 @converts("gluonops_gelu", opset=20)
@@ -343,6 +336,7 @@ def bilinear_resize(call: Call) -> Tensor:
                       coordinate_transformation_mode=mode)
 
 
+converts("gluonops_mish", opset=18)(lambda call: call.inputs[0].apply("Mish"))
 CONVERTERS.update({
     "Activation": lambda call: call.inputs[0].apply(ACTIVATIONS[call.text("act_type")]),
     "LRN": lambda call: call.inputs[0].apply(

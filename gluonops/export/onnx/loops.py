@@ -16,10 +16,7 @@ def without_branches(graph: Graph) -> None:
     MXNet does not infer their shapes, and fails on those in loops over data. An OpError if there may be very many
     steps.
     """
-    while True:
-        node = next((node for node in graph.nodes() if node.op in WITH_CONDITION), None)
-        if node is None:
-            return
+    while node := next((node for node in graph.nodes() if node.op in WITH_CONDITION), None):
         graph.replace({(node, i): entry for i, entry in enumerate(WITH_CONDITION[node.op](node))})
 
 

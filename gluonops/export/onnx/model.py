@@ -81,13 +81,13 @@ class Tensor:
 
     def reshape(self, sizes: Sequence[Size]) -> Tensor:
         """The same numbers in another shape. Reshapes in a row become one."""
-        source = self.model.before_reshapes(self)
-        depend_on_batch = [size for size in sizes if not isinstance(size, int)]
-        if len(depend_on_batch) <= 1:
-            target = self.model.ints(*[size if isinstance(size, int) else -1 for size in sizes])
-        else:
-            target = self.model.shape(sizes)
-        return source.apply("Reshape", target)
+        name, producer = self.name, self.model._producer
+        while name in producer and producer[name].op_type == "Reshape":
+            name = producer[name].input[0]
+        source = Tensor(self.model, name, self.dtype)
+        if sum(not isinstance(size, int) for size in sizes) > 1:   # one that depends on the batch may be inferred
+            return source.apply("Reshape", self.model.shape(sizes))
+        return source.apply("Reshape", self.model.ints(*[size if isinstance(size, int) else -1 for size in sizes]))
 
     def unsqueeze(self, *axes: int) -> Tensor:
         """With further axes of one element."""
@@ -170,13 +170,6 @@ class Model:
     def scalar(self, value: float, dtype: Any) -> Tensor:
         """A constant of one element, without axes."""
         return self.constant(np.array(value, dtype))
-
-    def before_reshapes(self, tensor: Tensor) -> Tensor:
-        """What the reshapes in a row that end at a tensor read; the tensor itself if it is no reshape's."""
-        name = tensor.name
-        while name in self._producer and self._producer[name].op_type == "Reshape":
-            name = self._producer[name].input[0]
-        return Tensor(self, name, tensor.dtype)
 
     def first_size(self, tensor: Tensor) -> Tensor:
         """The first size of a tensor as a vector of one element, computed at run time."""

@@ -16,7 +16,7 @@ from .. import passes
 from ..metadata import plain_metadata
 from ..model import ExportedModel
 from ..sizes import DataShape
-from ..warning import ExportWarning
+from ..warning import ExportWarning, warn_of_losses
 from .convert import convert
 from .model import onnx_type
 from .quantize import Quantization
@@ -88,8 +88,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
                       "Export the net without its loss")
     model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype))
     model.check_shapes(WHERE)
-    if model.notes:
-        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=2)
+    warn_of_losses(model.notes)
     if fold_batch_norm:
         model = passes.fold_batch_norm(model)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}

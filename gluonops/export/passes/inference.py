@@ -62,9 +62,7 @@ def _without_losses(model: ExportedModel) -> list[str]:
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
                       f"Export the net without its loss{_before(reasons)}, or with training=True as symbol JSON to "
                       "train the file on")
-    for node, _ in graph.heads:
-        if node in reasons:
-            notes.append(f"the output {node.name!r}, a loss ({reasons[node]})")
+    notes += [f"the output {node.name!r}, a loss ({reasons[node]})" for node, _ in graph.heads if node in reasons]
     graph.heads = predictions
 
     removed = sorted(set(before) - set(graph.variables()))

@@ -11,7 +11,6 @@ from .pad_channels import CHANNELS, can_change
 
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
 MOST_BYTES = 720 * 1024      # so that they fit: a server's core has a second-level cache of 1 MiB or more
-
 MOST_PARTS = 8
 
 

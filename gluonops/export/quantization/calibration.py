@@ -74,11 +74,7 @@ def _tensors(model):
     """Name -> symbol of every tensor that depends on an input."""
     symbol = model.graph.symbol()
     fixed = {node.name for node in parameter_only(model.graph, model.parameters)}
-    found = {}
-    for tensor in symbol.get_internals():
-        if tensor.name not in fixed:
-            found[tensor.list_outputs()[0]] = tensor
-    return found
+    return {tensor.list_outputs()[0]: tensor for tensor in symbol.get_internals() if tensor.name not in fixed}
 
 
 def _run_all(model, tensors, batches):

@@ -45,8 +45,7 @@ def reason_for_float(model: ExportedModel, layer: Node) -> str | None:
 
 def steady(model: ExportedModel) -> ExportedModel:
     """The model; where its outputs jump from one value to another, one whose outputs are those of the last layers."""
-    layers = layers_of(model)
-    if not layers or not any(node.op in JUMPS for node in model.graph.nodes()):
+    if not layers_of(model) or not any(node.op in JUMPS for node in model.graph.nodes()):
         return model
     model = model.copy()
     layers = layers_of(model)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 
 from ...core import params
 from ...core.errors import OpError
@@ -13,7 +12,7 @@ from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
 from ..sizes import Sizes
-from ..warning import ExportWarning
+from ..warning import warn_of_losses
 from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
@@ -31,8 +30,7 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     """
     model = model if training else passes.inference(model)
     model.check_shapes(WHERE)
-    if model.notes:
-        warnings.warn(f"exported for inference, without {', '.join(model.notes)}", ExportWarning, stacklevel=4)
+    warn_of_losses(model.notes, stacklevel=5)
     ours = [node for node in model.graph.nodes() if is_ours(node)]
     further = {source for source, index in _reads(model.graph) if index > 0}
     lowered = {our_name(node) for node in ours
