@@ -31,9 +31,8 @@ def run(args: argparse.Namespace) -> None:
         files.check_target("bench", args.output)
     names = [registry.get(name).op.name for name in args.op or ops.list()]
     context = mx.gpu() if mx.context.num_gpus() else mx.cpu()
-    records = []
-    for name in over(names, "measuring", "operator"):
-        records.append(measure(typical(name, args.shape), args.dtype, context, args.seconds))
+    records = [measure(typical(name, args.shape), args.dtype, context, args.seconds)
+               for name in over(names, "measuring", "operator")]
     report = json.dumps({"context": str(context), "dtype": args.dtype, "operators": records}, indent=2)
     if args.output:
         files.replace("bench", {args.output: lambda path: pathlib.Path(path).write_text(report + "\n", "utf-8")})
@@ -84,11 +83,8 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
     times = {key: timing.summary(values) for (key, part), values in measured.items() if part == key[1]}
     timing.give_back()
 
-    rows = []
-    for (peer, part), (ms, low, high, count) in times.items():
-        over_ours = ms / times[OURS, part][0]
-        rows.append({"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
-                     "over_ours": over_ours})
+    rows = [{"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
+             "over_ours": ms / times[OURS, part][0]} for (peer, part), (ms, low, high, count) in times.items()]
     return {"op": case.op, "shape": list(shape), "backend": resolve(current_backend()), "wrong": wrong.pop(OURS, None),
             "differ": wrong, "times": rows}
 

@@ -39,8 +39,13 @@ def run(args: argparse.Namespace) -> None:
         drawn = {"output": paths[image]} if image in paths else {}
         rows.append({"image": image, **drawn, task.key: [result.as_dict() for result in results]})
     text = json.dumps(rows, indent=2)
-    pictures = {path: functools.partial(net.draw, image, found[image]) for image, path in paths.items()}
-    _write(where, pictures, args.json, text)
+    savers = {path: functools.partial(_draw, net, image, found[image], _format(path)) for image, path in paths.items()}
+    if args.json not in (None, "-"):
+        savers[args.json] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
+    for path in savers:
+        make_folder(where, path)
+        check_target(where, path)
+    replace(where, savers)   # all or none
     if args.json == "-":
         print(text)
         return
@@ -176,20 +181,6 @@ def _format(path):
     return name if name in image.SAVE else None
 
 
-def _write(where: str, pictures: dict[str, Callable], json_path: str | None, text: str) -> None:
-    """Write the pictures and the JSON file, all or none.
-
-    - ``pictures``: path -> function that returns a PIL.Image.Image. They are drawn one at a time.
-    - ``json_path``: none or ``-`` for no file.
-    - ``text``: the content of the JSON file.
-    """
-    def saver(path, draw):
-        return lambda temporary: draw().save(temporary, format=_format(path))
-
-    savers = {path: saver(path, draw) for path, draw in pictures.items()}
-    if json_path not in (None, "-"):
-        savers[json_path] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
-    for path in savers:
-        make_folder(where, path)
-        check_target(where, path)
-    replace(where, savers)
+def _draw(net: Any, image: str, results: Sequence[Any], picture_format: str, path: str) -> None:
+    """Draw what is found in an image, and save the picture under a temporary name."""
+    net.draw(image, results).save(path, format=picture_format)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 import numbers
 import operator
@@ -214,14 +215,14 @@ class Optional(Kind):
         return "None" if value is None else self.kind.text(value)
 
 
+@dataclasses.dataclass(frozen=True)
 class Attr:
-    """An attribute: its name, kind and default. ``doc`` says what it means, or else the operator's function does."""
+    """An attribute. ``doc`` says what it means, or else the operator's function does."""
 
-    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str = ""):
-        self.name = name
-        self.kind = kind
-        self.default = default
-        self.doc = doc
+    name: str
+    kind: Kind
+    default: typing.Any
+    doc: str = ""
 
     def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""

@@ -14,6 +14,8 @@ import types
 import typing
 from collections.abc import Iterator
 
+import numpy as np
+
 from .arguments import Arguments, attribute_type, attributes, derived_numbers, enumerations, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
@@ -280,11 +282,8 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
     return numbers
 
 
-ITEM_BYTES = {"uint8": 1, "int8": 1, "float16": 2, "uint16": 2, "float32": 4, "int32": 4, "uint32": 4}
-
-
 def _float64s(array: Array, size: int, dtype: str) -> int:
     """How many float64 have room for an array of scratch memory; at least one."""
     item = {"T": dtype, "A": accumulator(dtype)}.get(array.dtype, array.dtype)
-    item_bytes = ITEM_BYTES.get(item, 8 * array.numbers)
+    item_bytes = np.dtype(item).itemsize if item in MEMORY_TYPES else 8 * array.numbers
     return max(1, math.ceil(size * item_bytes / 8))

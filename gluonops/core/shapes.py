@@ -138,12 +138,11 @@ class Shapes:
         return bound
 
     def _check(self) -> None:
-        first = next(iter(self.patterns.values()))
-        groups = [term.name for term in first if isinstance(term, Group)]
-        kinds = [type(term) for term in first]
+        groups = [term.name for term in self.first if isinstance(term, Group)]
+        kinds = [type(term) for term in self.first]
         is_valid = kinds == [Group, At, Group] if At in kinds else len(groups) <= 1
         if not is_valid:
-            raise ValueError(f"{first}: the first pattern has one group, or is `one..., name@axis, other...`")
+            raise ValueError(f"{self.first}: the first pattern has one group, or is `one..., name@axis, other...`")
         for tensor, pattern in self.patterns.items():
             for term in pattern:
                 if isinstance(term, Group) and term.name not in groups:

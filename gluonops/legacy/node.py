@@ -100,9 +100,8 @@ class Operator(mx.operator.CustomOp):
         """
         instance = self.instance
         blank = [instance._blank(request, array) for request, array in zip(requests, targets)]
-        lists = {}
-        for name, arrays in read.items():
-            lists[name] = [None if array is None else instance._opened(array) for array in arrays]
+        lists = {name: [None if array is None else instance._opened(array) for array in arrays]
+                 for name, arrays in read.items()}
         lists[written] = list(blank)
         try:
             getattr(instance, method)(**lists)

@@ -81,10 +81,8 @@ def _versions() -> dict[str, str | None]:
 
 
 def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    found = mxnet_wheel.installed(name)
+    return found and found.version
 
 
 def _example_packages() -> dict[str, str | None]:
@@ -209,7 +207,7 @@ def render(report: dict) -> str:
         selected = " (in force)" if name == report["backend"] else ""
         line("backends" if name == "auto" else "", f"{name}: {state}{selected}")
     if report["threads"]:
-        line("threads", _threads_text(report["threads"]))
+        line("threads", f"{report['threads']['chosen'] or 'not chosen by gluonops'}: {report['threads']['reason']}")
     if report["memory"]:
         line("memory", _memory_text(report["memory"]))
     line("driver", _driver_text(report["driver"]))
@@ -228,12 +226,6 @@ def render(report: dict) -> str:
     if report["ok"]:
         lines += ["", "gluonops works here."]
     return "\n".join(lines)
-
-
-def _threads_text(threads: dict) -> str:
-    if threads["chosen"]:
-        return f"{threads['chosen']}: {threads['reason']}"
-    return f"not chosen by gluonops: {threads['reason']}"
 
 
 def _memory_text(memory: dict) -> str:
