@@ -77,15 +77,10 @@ TASKS = {
 
 
 def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
-    """The net that the arguments name, and the images: the path of each, and its path in a folder of pictures.
+    """The net that the arguments name, which is of the class ``kind``, and the images, as :func:`_images` returns them.
 
-    The net is exported, or Darknet's: the first argument tells which.
-
-    - ``args``: ``words`` are the positional arguments.
-    - ``kind``: ``LoadedDetector`` or ``LoadedClassifier``.
-
-    An OpError if the first argument is neither, the net cannot be loaded, it is for the other command, or a folder has
-    no images.
+    An OpError if the first argument names no net, the net cannot be loaded, it is for the other command, or a folder
+    has no images.
     """
     path, weights, sources = _split(args, where)
     if not sources:
@@ -139,10 +134,7 @@ def _images(sources: Sequence[str]) -> dict[str, str]:
 
 
 def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
-    """The picture to write for each image; empty without ``output``.
-
-    - ``output``: a picture for one image, or a folder.
-    - ``images``: as :func:`_load_net` returns them.
+    """The picture to write for each image; empty without ``output``, which is a picture for one image, or a folder.
 
     An OpError if a picture has no format, would replace an image or another picture, or ``output`` is one for several
     images.

@@ -159,11 +159,9 @@ def exports(op: Op, every: bool = True) -> list[str]:
 
 
 def compile_op(compiler: Compiler, name: str, architecture: str | None = None, every: bool = True) -> Program:
-    """Compile an operator's kernels.
+    """Compile an operator's kernels for an architecture, ``sm_90`` and the like, or for the target of ``mx.rtc``.
 
-    - ``name``: the operator.
-    - ``architecture``: ``sm_90`` and the like; the default is the target of ``mx.rtc``.
-    - ``every``: every combination of dtypes; if False, every dtype of the data once.
+    ``every``: as of :func:`exports`.
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")

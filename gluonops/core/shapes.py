@@ -156,8 +156,7 @@ class Shapes:
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
 
-        - ``values``: the attributes.
-        - ``ndim``: number of dimensions of the first input.
+        They follow from the ``values`` of the attributes, and the first input's number of dimensions.
         """
         groups = self.groups(where, values, ndim)
         counted = {name: count(value) for name, value in values.items()}

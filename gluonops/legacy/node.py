@@ -94,9 +94,7 @@ class Operator(mx.operator.CustomOp):
     def _run(self, method: str, written: str, targets: list, requests: list[str], **read: list) -> None:
         """Call a method of the instance, and write or add its results to the targets.
 
-        - ``method``: 'forward', 'backward'.
-        - ``written``: name of the list that the method writes into.
-        - ``read``: the lists that the method reads.
+        The method writes into the list of the name ``written``, and reads the others.
         """
         instance = self.instance
         blank = [instance._blank(request, array) for request, array in zip(requests, targets)]

@@ -1,5 +1,4 @@
-"""The limits that Linux's control groups set to this process. A container is such a group.
-"""
+"""The limits that Linux's control groups set to this process. A container is such a group."""
 from __future__ import annotations
 
 import math

@@ -28,13 +28,8 @@ class Translator(ast.NodeVisitor):
 
     def filled(self, text: str) -> str:
         """The C++ expression of a text with the values of the expressions in braces."""
-        pieces = []
-        for i, part in enumerate(PLACE.split(text)):
-            is_expression = i % 2 == 1
-            if is_expression:
-                pieces.append(f"value_text({self(part)})")
-            elif part:
-                pieces.append(quoted(part))
+        pieces = [f"value_text({self(part)})" if i % 2 else quoted(part)   # every second one is an expression
+                  for i, part in enumerate(PLACE.split(text)) if part]
         first, *others = pieces
         if others and first.startswith('"'):
             first = f"std::string({first})"
@@ -68,10 +63,8 @@ class Translator(ast.NodeVisitor):
         return ("!" if isinstance(node.op, ast.Not) else "-") + self._operand(node.operand)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> str:
-        operands = []
-        for value in node.values:
-            needs_brackets = isinstance(value, (ast.BoolOp, ast.IfExp))
-            operands.append(f"({self.visit(value)})" if needs_brackets else self.visit(value))
+        operands = [f"({self.visit(value)})" if isinstance(value, (ast.BoolOp, ast.IfExp)) else self.visit(value)
+                    for value in node.values]
         return f" {OPERATORS[type(node.op)]} ".join(operands)
 
     def visit_BinOp(self, node: ast.BinOp) -> str:

@@ -16,14 +16,7 @@ ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "out
 
 
 class Kernels:
-    """Writes ``<op>.h`` and ``<op>.cc``.
-
-    Parameters
-    ----------
-    op : Op
-    has_structs : bool
-        Whether ``record.inl`` has structs of the operator's own.
-    """
+    """Writes ``<op>.h`` and ``<op>.cc``. ``has_structs``: whether ``record.inl`` has structs of the operator's own."""
 
     def __init__(self, op: Op, has_structs: bool):
         self.op = op
