@@ -74,11 +74,9 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
 
     target = mx.nd.empty(shape, context, dtype)
     runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(target), inputs)
-    steps = []
-    for peer, runner in runners.items():
-        steps.append(((peer, "forward"), runner.forward))
-        if peer != "copyto":
-            steps.append(((peer, "both"), runner.train))
+    steps = [step for peer, runner in runners.items()
+             for step in (((peer, "forward"), runner.forward), ((peer, "both"), runner.train))
+             if step[0] != ("copyto", "both")]
     measured = timing.interleaved(steps, SAMPLES, seconds)
     times = {key: timing.summary(values) for (key, part), values in measured.items() if part == key[1]}
     timing.give_back()
@@ -93,9 +91,8 @@ def _inputs(case, dtype, context):
     """The inputs as NDArrays, the first with a gradient: ``dtype`` for the data, float32 for labels."""
     contract = registry.get(case.op).op
     variables = contract.type_vars(contract.parse(case.attrs))
-    arrays = []
-    for arg, values in zip(contract.inputs, draw(case, np.random.RandomState(0))):
-        arrays.append(mx.nd.array(values, context, dtype if variables[arg.name] == "T" else "float32"))
+    arrays = [mx.nd.array(values, context, dtype if variables[arg.name] == "T" else "float32")
+              for arg, values in zip(contract.inputs, draw(case, np.random.RandomState(0)))]
     arrays[0].attach_grad()
     return arrays
 

@@ -113,13 +113,10 @@ class Operator(mx.operator.CustomOp):
 
         It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
         """
-        results = {}
-        for name, (request, array) in targets.items():
-            is_write = request in WRITES
-            results[name] = array if is_write else mx.nd.empty(array.shape, array.context, array.dtype)
+        results = {name: array if request in WRITES else mx.nd.empty(array.shape, array.context, array.dtype)
+                   for name, (request, array) in targets.items()}
         native.invoke(graph_name, arguments, self.op.strings(self.attrs), list(results.values()))
-        others = {name: target for name, target in targets.items() if target[0] not in WRITES}
-        self._store(others, results)
+        self._store({name: target for name, target in targets.items() if target[0] not in WRITES}, results)
 
     def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets) -> None:
         """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""

@@ -62,10 +62,9 @@ class Compiler:
                           "Run: pip install nvidia-cuda-nvrtc-cu11") from error
 
     def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = ()) -> Program:
-        """Compile ``source`` for the kernels that ``exports`` names; returns a Program.
+        """Compile ``source`` for the kernels that ``exports`` names, as ``rtc.export_name`` spells them.
 
-        - ``exports``: template instances as CUDA spells them; see ``rtc.export_name``.
-        - ``options``: NVRTC's options; without any it compiles as ``mx.rtc`` does.
+        ``options``: NVRTC's; without any it compiles as ``mx.rtc`` does.
         """
         nvrtc, handle = self._nvrtc, ctypes.c_void_p()
         options = [option.encode() for option in options]

@@ -228,7 +228,7 @@ def _array(reader: _Reader, index: int) -> tuple[Entry, int]:
         # 0 dimensions mean that there is no array, except with NumPy's shapes.
         shape = _shape(reader, start, index, least=0 if mark == MARK_V3 else 1)
     else:
-        shape = _sizes(reader, start, index, 1, mark, "I")
+        shape = _shape(reader, start, index, 1, ndim=mark, format="I")
     device, _ = reader.numbers("i", 2)
     dtype = _dtype(reader, start, index, device)
     sizes = [math.prod(shape if stored is None else stored) * dtype.itemsize]
@@ -247,12 +247,10 @@ def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
     return TYPES[number].newbyteorder("<")
 
 
-def _shape(reader: _Reader, start: int, index: int, least: int) -> tuple[int, ...]:
-    """A shape of 64-bit sizes, with its number of dimensions in front."""
-    return _sizes(reader, start, index, least, reader.number("i"), "q")
-
-
-def _sizes(reader: _Reader, start: int, index: int, least: int, ndim: int, format: str) -> tuple[int, ...]:
+def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None = None,
+           format: str = "q") -> tuple[int, ...]:
+    """A shape. Its number of dimensions is in front, unless it is given."""
+    ndim = reader.number("i") if ndim is None else ndim
     if not least <= ndim <= MAX_NDIM:
         raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
     shape = reader.numbers(format, ndim)

@@ -176,8 +176,7 @@ class Shapes:
             places = [range(axis), range(axis + 1, ndim)]
         elif groups:
             begin = self.first.index(groups[0])
-            others = len(self.first) - 1
-            places = [range(begin, begin + ndim - others)]
+            places = [range(begin, begin + ndim - (len(self.first) - 1))]
         else:
             places = []
         return {group.name: tuple(Dim(group.name if group.name and place == 0 else f"dim{place}") for place in numbers)

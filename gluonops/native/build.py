@@ -177,8 +177,7 @@ def write_sources(generated: str | os.PathLike = GENERATED, operators: list[str]
 
 def includes(source: pathlib.Path) -> list[str]:
     """The options for the folders with a source's headers: the parent of ``generated``, and the package."""
-    folders = [source.parent.parent, PACKAGE]
-    return [option for folder in folders for option in ("-I", str(folder))]
+    return [option for folder in (source.parent.parent, PACKAGE) for option in ("-I", str(folder))]
 
 
 def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
