@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...core.arguments import Arguments, camel, enumeration_of, known_types
 from ...core.attributes import IntOrTuple, Optional, Pairs
 from ...core.contract import Op
-from ...core.declarations import Number, Refused
+from ...core.declarations import Number
 from ...core.expressions import PLACE, Expression, dtype_of, expression
 from .text import INDENT, indented, listed, quoted
 
@@ -35,10 +35,12 @@ class Translator(ast.NodeVisitor):
             first = f"std::string({first})"
         return " + ".join([first, *others])
 
-    def refusal(self, refused: Refused) -> list[str]:
-        """The lines that refuse a combination of attributes."""
-        return [f"if ({self(refused.when)})", f"{INDENT}refuse(NAME,",
-                *indented([f"{self.filled(refused.what)},", f"{self.filled(refused.remedy)});"], 4)]
+    def refusals(self, reads_ndim: bool) -> Iterator[str]:
+        """The lines that refuse combinations of attributes, with or without numbers of dimensions."""
+        for refused in self.op.refused:
+            if refused.reads_ndim == reads_ndim:
+                yield from [f"if ({self(refused.when)})", f"{INDENT}refuse(NAME,"]
+                yield from indented([f"{self.filled(refused.what)},", f"{self.filled(refused.remedy)});"], 4)
 
     def is_a(self, node: ast.Name, kind: type) -> bool:
         """Whether a name is that of an attribute of this kind."""

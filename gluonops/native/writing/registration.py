@@ -39,10 +39,8 @@ class Registration:
     def _parse(self) -> list[str]:
         body = ["Attrs attrs;"]
         body += [f"attrs.{attr.name} = {parsing(self.op.name, attr)};" for attr in self.op.attrs]
-        for refused in self.op.refused:
-            if not refused.reads_ndim:
-                body += self.condition.refusal(refused)
-        return function("static Attrs parse(const Attributes &given)", [*body, "return attrs;"])
+        body += [*self.condition.refusals(reads_ndim=False), "return attrs;"]
+        return function("static Attrs parse(const Attributes &given)", body)
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
