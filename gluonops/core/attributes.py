@@ -17,7 +17,7 @@ class Beyond64Bits(ValueError):
 
 
 class Kind:
-    """What values an attribute takes. ``parse`` accepts a Python value or its string form.
+    """What values an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
 
     ``expected`` is for errors, and ``type`` for the operator's page.
     """
@@ -28,10 +28,6 @@ class Kind:
     def parse(self, value: typing.Any) -> typing.Any:
         """Return the typed value; raise ValueError or TypeError where it is not one of this kind."""
         raise TypeError(f"{type(self).__name__} cannot parse {value!r}")
-
-    def text(self, value: typing.Any) -> str:
-        """The string form that MXNet stores in the graph and ``parse`` reads back."""
-        return str(value)
 
 
 def _plain(text: str) -> str:
@@ -90,9 +86,6 @@ class Float(Kind):
             raise ValueError
         return value
 
-    def text(self, value: typing.Any) -> str:
-        return repr(value)
-
 
 class Bool(Kind):
     """True or False, or 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
@@ -112,8 +105,8 @@ class Choice(Kind):
     """One of a few words."""
 
     def __init__(self, *words: str):
-        self.words, self.type = words, f"{{{', '.join(map(repr, words))}}}"
-        listed = ", ".join(repr(word) for word in words)
+        listed = ", ".join(map(repr, words))
+        self.words, self.type = words, f"{{{listed}}}"
         self.expected = " or ".join(listed.rsplit(", ", 1))
 
     def parse(self, value: typing.Any) -> typing.Any:
@@ -210,9 +203,6 @@ class Optional(Kind):
         if value is None or (isinstance(value, str) and value == "None"):
             return None
         return self.kind.parse(value)
-
-    def text(self, value: typing.Any) -> str:
-        return "None" if value is None else self.kind.text(value)
 
 
 @dataclasses.dataclass(frozen=True)

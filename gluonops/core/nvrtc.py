@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import importlib.util
-import pathlib
 import re
 from collections.abc import Iterable
 
+from ..runtime import cuda_libraries
 from . import cuda_source, registry, rtc
 from .contract import Op
 from .errors import OpError
 
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
-SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
+LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
 
 _FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
                        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
@@ -54,9 +53,8 @@ class Compiler:
     """NVRTC as a library. An OpError if it is not installed."""
 
     def __init__(self):
-        path = _wheel() or SYSTEM_LIBRARY
         try:
-            self._nvrtc = ctypes.CDLL(str(path))
+            self._nvrtc = ctypes.CDLL(str(cuda_libraries.in_wheel(LIBRARY) or LIBRARY))
         except OSError as error:
             raise OpError("nvrtc", f"NVRTC 11 is not installed: {error}",
                           "Run: pip install nvidia-cuda-nvrtc-cu11") from error
@@ -102,16 +100,6 @@ class Compiler:
         lowered = ctypes.c_char_p()
         self._check(self._nvrtc.nvrtcGetLoweredName(handle, name.encode(), ctypes.byref(lowered)))
         return lowered.value.decode()
-
-
-def _wheel() -> pathlib.Path | None:
-    """The library in the wheel from PyPI, or None."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
-    except ModuleNotFoundError:
-        return None
-    folders = spec.submodule_search_locations if spec else ()
-    return next((path for folder in folders for path in pathlib.Path(folder).glob("lib/libnvrtc.so.11*")), None)
 
 
 def remarks(log: str) -> str:

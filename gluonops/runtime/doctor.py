@@ -67,17 +67,14 @@ def examine() -> Report:
 
 def _versions() -> dict[str, str | None]:
     """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
-    versions = {
+    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "gluonops": __version__,
         "numpy": _version("numpy"),
+        **{name: installed[name] for name in sorted(installed) if name == "mxnet" or name.startswith("mxnet-")},
     }
-    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
-    for name, version in sorted(installed.items()):
-        if name == "mxnet" or name.startswith("mxnet-"):
-            versions[name] = version
-    return versions
 
 
 def _version(name: str) -> str | None:

@@ -121,9 +121,8 @@ def _added() -> dict[str, bytes]:
 # -- the original wheel ------------------------------------------------------------------------------------
 def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str) -> pathlib.Path:
     """Write the changed wheel into a folder, from a given wheel or from a downloaded one."""
-    if wheel is not None:
-        return _write(pathlib.Path(wheel), VARIANTS[variant], folder)
-    with _downloaded(VARIANTS[variant], machine) as original:
+    given = _downloaded(VARIANTS[variant], machine) if wheel is None else contextlib.nullcontext(pathlib.Path(wheel))
+    with given as original:
         return _write(original, VARIANTS[variant], folder)
 
 
