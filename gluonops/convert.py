@@ -211,8 +211,7 @@ def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]], left:
     replaced by their parts.
     """
     alike = []
-    for key in (_name_key, functools.partial(_place_key, 2), functools.partial(_place_key, 1),
-                functools.partial(_place_key, 0)):
+    for key in (_name_key, *(functools.partial(_place_key, before) for before in (2, 1, 0))):
         theirs, ours = _take_alike(theirs, ours, key, alike)
     for their, our in alike:
         if isinstance(their, Weight) and isinstance(our, Weight):

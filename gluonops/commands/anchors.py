@@ -25,14 +25,8 @@ def run(args: argparse.Namespace) -> None:
     dataset = detection_split(name, args.data, args.split, classes)
     anchors, iou, sizes = anchors_of(dataset, args.k, args.input, args.stride, args.seed)
     if args.json:
-        result = {
-            "anchors": anchors.round(4).tolist(),
-            "mean_iou": round(iou, 6),
-            "boxes": len(sizes),
-            "input": args.input,
-            "stride": args.stride,
-        }
-        print(json.dumps(result))
+        print(json.dumps({"anchors": anchors.round(4).tolist(), "mean_iou": round(iou, 6), "boxes": len(sizes),
+                          "input": args.input, "stride": args.stride}))
     else:
         print("anchors = " + ", ".join(f"{width:.4f},{height:.4f}" for width, height in anchors))
         print(f"num = {len(anchors)}")
@@ -42,13 +36,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def plot(sizes: np.ndarray, anchors: np.ndarray, iou: float, path: str) -> None:
-    """Draw the sizes of the boxes as points, and the anchors as rectangles from the origin.
+    """Draw the sizes of the boxes as points, and the anchors as rectangles from the origin, both (n, 2) in cells.
 
-    - ``sizes`` and ``anchors``: (n, 2), width and height in cells.
-    - ``iou``: mean IoU, for the title.
-    - ``path``: the file to write. Its ending selects the format.
-
-    An OpError if matplotlib is not installed, or does not know the format.
+    The ending of the path selects the format. An OpError if matplotlib is not installed, or does not know it.
     """
     figure = require("matplotlib.figure", "anchors").Figure(figsize=(6, 6), layout="constrained")
     ending = os.path.splitext(path)[1].lstrip(".").lower()

@@ -31,9 +31,8 @@ def run(args: argparse.Namespace) -> None:
         files.check_target("bench", args.output)
     names = [registry.get(name).op.name for name in args.op or ops.list()]
     context = mx.gpu() if mx.context.num_gpus() else mx.cpu()
-    records = []
-    for name in over(names, "measuring", "operator"):
-        records.append(measure(typical(name, args.shape), args.dtype, context, args.seconds))
+    records = [measure(typical(name, args.shape), args.dtype, context, args.seconds)
+               for name in over(names, "measuring", "operator")]
     report = json.dumps({"context": str(context), "dtype": args.dtype, "operators": records}, indent=2)
     if args.output:
         files.replace("bench", {args.output: lambda path: pathlib.Path(path).write_text(report + "\n", "utf-8")})
@@ -75,20 +74,15 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
 
     target = mx.nd.empty(shape, context, dtype)
     runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(target), inputs)
-    steps = []
-    for peer, runner in runners.items():
-        steps.append(((peer, "forward"), runner.forward))
-        if peer != "copyto":
-            steps.append(((peer, "both"), runner.train))
+    steps = [step for peer, runner in runners.items()
+             for step in (((peer, "forward"), runner.forward), ((peer, "both"), runner.train))
+             if step[0] != ("copyto", "both")]
     measured = timing.interleaved(steps, SAMPLES, seconds)
     times = {key: timing.summary(values) for (key, part), values in measured.items() if part == key[1]}
     timing.give_back()
 
-    rows = []
-    for (peer, part), (ms, low, high, count) in times.items():
-        over_ours = ms / times[OURS, part][0]
-        rows.append({"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
-                     "over_ours": over_ours})
+    rows = [{"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
+             "over_ours": ms / times[OURS, part][0]} for (peer, part), (ms, low, high, count) in times.items()]
     return {"op": case.op, "shape": list(shape), "backend": resolve(current_backend()), "wrong": wrong.pop(OURS, None),
             "differ": wrong, "times": rows}
 
@@ -97,9 +91,8 @@ def _inputs(case, dtype, context):
     """The inputs as NDArrays, the first with a gradient: ``dtype`` for the data, float32 for labels."""
     contract = registry.get(case.op).op
     variables = contract.type_vars(contract.parse(case.attrs))
-    arrays = []
-    for arg, values in zip(contract.inputs, draw(case, np.random.RandomState(0))):
-        arrays.append(mx.nd.array(values, context, dtype if variables[arg.name] == "T" else "float32"))
+    arrays = [mx.nd.array(values, context, dtype if variables[arg.name] == "T" else "float32")
+              for arg, values in zip(contract.inputs, draw(case, np.random.RandomState(0)))]
     arrays[0].attach_grad()
     return arrays
 

@@ -79,8 +79,7 @@ def _quantize(args):
     from . import calibration  # here: it needs MXNet
 
     model = export.ExportedModel.from_files(args.source, args.epoch)
-    noted = model.metadata.get("preprocessing")
-    preprocessing = noted if args.preprocessing is None else args.preprocessing
+    preprocessing = model.metadata.get("preprocessing") if args.preprocessing is None else args.preprocessing
     data = calibration.images(args.calibrate, _image_shape(model, args.data_shape), preprocessing)
     given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}

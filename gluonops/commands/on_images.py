@@ -39,8 +39,13 @@ def run(args: argparse.Namespace) -> None:
         drawn = {"output": paths[image]} if image in paths else {}
         rows.append({"image": image, **drawn, task.key: [result.as_dict() for result in results]})
     text = json.dumps(rows, indent=2)
-    pictures = {path: functools.partial(net.draw, image, found[image]) for image, path in paths.items()}
-    _write(where, pictures, args.json, text)
+    savers = {path: functools.partial(_draw, net, image, found[image], _format(path)) for image, path in paths.items()}
+    if args.json not in (None, "-"):
+        savers[args.json] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
+    for path in savers:
+        make_folder(where, path)
+        check_target(where, path)
+    replace(where, savers)   # all or none
     if args.json == "-":
         print(text)
         return
@@ -72,15 +77,10 @@ TASKS = {
 
 
 def _load_net(args: argparse.Namespace, where: str, kind: type) -> tuple[Any, dict[str, str]]:
-    """The net that the arguments name, and the images: the path of each, and its path in a folder of pictures.
+    """The net that the arguments name, which is of the class ``kind``, and the images, as :func:`_images` returns them.
 
-    The net is exported, or Darknet's: the first argument tells which.
-
-    - ``args``: ``words`` are the positional arguments.
-    - ``kind``: ``LoadedDetector`` or ``LoadedClassifier``.
-
-    An OpError if the first argument is neither, the net cannot be loaded, it is for the other command, or a folder has
-    no images.
+    An OpError if the first argument names no net, the net cannot be loaded, it is for the other command, or a folder
+    has no images.
     """
     path, weights, sources = _split(args, where)
     if not sources:
@@ -134,10 +134,7 @@ def _images(sources: Sequence[str]) -> dict[str, str]:
 
 
 def _output_paths(output: str | None, images: Mapping[str, str], where: str) -> dict[str, str]:
-    """The picture to write for each image; empty without ``output``.
-
-    - ``output``: a picture for one image, or a folder.
-    - ``images``: as :func:`_load_net` returns them.
+    """The picture to write for each image; empty without ``output``, which is a picture for one image, or a folder.
 
     An OpError if a picture has no format, would replace an image or another picture, or ``output`` is one for several
     images.
@@ -176,20 +173,6 @@ def _format(path):
     return name if name in image.SAVE else None
 
 
-def _write(where: str, pictures: dict[str, Callable], json_path: str | None, text: str) -> None:
-    """Write the pictures and the JSON file, all or none.
-
-    - ``pictures``: path -> function that returns a PIL.Image.Image. They are drawn one at a time.
-    - ``json_path``: none or ``-`` for no file.
-    - ``text``: the content of the JSON file.
-    """
-    def saver(path, draw):
-        return lambda temporary: draw().save(temporary, format=_format(path))
-
-    savers = {path: saver(path, draw) for path, draw in pictures.items()}
-    if json_path not in (None, "-"):
-        savers[json_path] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
-    for path in savers:
-        make_folder(where, path)
-        check_target(where, path)
-    replace(where, savers)
+def _draw(net: Any, image: str, results: Sequence[Any], picture_format: str, path: str) -> None:
+    """Draw what is found in an image, and save the picture under a temporary name."""
+    net.draw(image, results).save(path, format=picture_format)

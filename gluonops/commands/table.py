@@ -29,10 +29,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def rows(names: list[str] | None = None) -> list[dict]:
-    """One dict per operator, with plain data as values.
-
-    ``names``: names of operators. The default is all operators.
-    """
+    """One dict, with plain data as values, for each of the operators that are named, or for all operators."""
     return [_row(entry) for name, entry in registry.entries().items() if names is None or name in names]
 
 
@@ -121,10 +118,7 @@ def catalogue() -> str:
 
 
 def families(folder: str) -> str:
-    """The operators in Markdown: a table for each family.
-
-    ``folder``: folder with the operators' pages, which the rows link to.
-    """
+    """The operators in Markdown: a table for each family, whose rows link to the operators' pages in a folder."""
     tables = []
     for family in FAMILIES:
         lines = [f"## {family.capitalize()}", "| Operator | Layer or loss | What it does |", "| --- | --- | --- |"]
@@ -137,10 +131,7 @@ def families(folder: str) -> str:
 
 
 def terminal(width: int, names: list[str] | None) -> str:
-    """The table as text, with one paragraph per operator. Arguments as of :func:`rows`.
-
-    ``width``: columns of the terminal. Lines are at least 40 long.
-    """
+    """:func:`rows` as text with a paragraph for each, for a terminal of ``width`` columns, at least 40."""
     paragraphs = []
     for row in rows(names):
         lines = [f"{row['op']}: {row['summary']}"]
@@ -154,11 +145,7 @@ def terminal(width: int, names: list[str] | None) -> str:
 
 
 def replace(text: str, name: str, table: str) -> str:
-    """``text`` with a table between its two markers, ``<!-- name:begin -->`` and ``<!-- name:end -->``.
-
-    - ``text``: Markdown.
-    - ``name``: the name in the markers.
-    - ``table``: what goes between the markers.
+    """Markdown with a table between its two markers, ``<!-- name:begin -->`` and ``<!-- name:end -->``.
 
     An OpError if the text does not contain each marker once, in the right order.
     """

@@ -6,7 +6,7 @@ this module, so it needs neither MXNet nor NumPy.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .attributes import Attr, Choice, Float, Int, IntOrTuple, Optional, Pairs
 from .contract import Op
@@ -51,9 +51,9 @@ def attributes(op: Op) -> list[Attr]:
     return [attr for attr in op.attrs if attr.name not in tensors]
 
 
-def known_types(op: Op) -> dict[str, str]:
-    """The dtype, in expressions, of each dimension, constant and attribute."""
-    found = {}
+def known_types(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
+    """The dtype, in expressions, of each dimension, constant, attribute and derived number."""
+    found = {name: number.dtype if number.dtype in ("bool", "int64") else "float64" for name, number in derived.items()}
     for attr in attributes(op):
         kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
         found[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
@@ -63,16 +63,15 @@ def known_types(op: Op) -> dict[str, str]:
 
 def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
     """The derived numbers, those that are only an expression with the dtype that follows from it."""
-    found, known = {}, known_types(op)
+    found = {}
     for name, number in declared.items():
         if isinstance(number, str):
             try:
-                dtype = dtype_of(expression(number).tree, known)
+                dtype = dtype_of(expression(number).tree, known_types(op, found))
             except ValueError as error:
                 raise ValueError(f"{op.name}: {error}") from None
             number = Number("A" if dtype == "float64" else dtype, number)
         found[name] = number
-        known[name] = number.dtype if number.dtype in ("bool", "int64") else "float64"
     return found
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 import numbers
 import operator
@@ -16,7 +17,7 @@ class Beyond64Bits(ValueError):
 
 
 class Kind:
-    """What values an attribute takes. ``parse`` accepts a Python value or its string form.
+    """What values an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
 
     ``expected`` is for errors, and ``type`` for the operator's page.
     """
@@ -27,10 +28,6 @@ class Kind:
     def parse(self, value: typing.Any) -> typing.Any:
         """Return the typed value; raise ValueError or TypeError where it is not one of this kind."""
         raise TypeError(f"{type(self).__name__} cannot parse {value!r}")
-
-    def text(self, value: typing.Any) -> str:
-        """The string form that MXNet stores in the graph and ``parse`` reads back."""
-        return str(value)
 
 
 def _plain(text: str) -> str:
@@ -89,9 +86,6 @@ class Float(Kind):
             raise ValueError
         return value
 
-    def text(self, value: typing.Any) -> str:
-        return repr(value)
-
 
 class Bool(Kind):
     """True or False, or 1 or 0. Strings are parsed, because ``bool("False")`` is True."""
@@ -111,8 +105,8 @@ class Choice(Kind):
     """One of a few words."""
 
     def __init__(self, *words: str):
-        self.words, self.type = words, f"{{{', '.join(map(repr, words))}}}"
-        listed = ", ".join(repr(word) for word in words)
+        listed = ", ".join(map(repr, words))
+        self.words, self.type = words, f"{{{listed}}}"
         self.expected = " or ".join(listed.rsplit(", ", 1))
 
     def parse(self, value: typing.Any) -> typing.Any:
@@ -210,18 +204,15 @@ class Optional(Kind):
             return None
         return self.kind.parse(value)
 
-    def text(self, value: typing.Any) -> str:
-        return "None" if value is None else self.kind.text(value)
 
-
+@dataclasses.dataclass(frozen=True)
 class Attr:
-    """An attribute: its name, kind and default. ``doc`` says what it means, or else the operator's function does."""
+    """An attribute. ``doc`` says what it means, or else the operator's function does."""
 
-    def __init__(self, name: str, kind: Kind, default: typing.Any, doc: str = ""):
-        self.name = name
-        self.kind = kind
-        self.default = default
-        self.doc = doc
+    name: str
+    kind: Kind
+    default: typing.Any
+    doc: str = ""
 
     def parse(self, where: str, value: typing.Any) -> typing.Any:
         """Return the typed value, or raise an OpError that says what is allowed."""

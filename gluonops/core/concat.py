@@ -20,11 +20,8 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
     convolution does (mxnet 1.9.1, ``MKLDNNConcatBackward``). A slice of the whole behind it lays out the gradient anew.
     It is added where a map may begin within a block, and costs a copy.
 
-    - ``F``: ``mx.nd`` or ``mx.sym``.
-    - ``maps``: (B, C, H, W) each; B, H and W are the same.
-    - ``channels``: C of each map; that of the last one may be left out. Without it nothing is known.
-
-    The result is (B, sum of C, H, W).
+    The maps are (B, C, H, W) with the same B, H and W, and the result is (B, sum of C, H, W). ``channels`` has C of
+    each map; that of the last one may be left out. Without it nothing is known.
     """
     together = F.concat(*maps, dim=1)
     if channels is not None:
@@ -35,11 +32,9 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
 
 
 def constants(F: ModuleType, zero: Array, numbers: Sequence[float], axis: int) -> Array:
-    """Numbers along an axis, at each place of the others.
+    """Numbers along an axis, at each place of the others. Equal neighbours take one node of a graph.
 
-    - ``F``: ``mx.nd`` or ``mx.sym``.
-    - ``zero``: zeros in the result's dtype. The size of the axis is 1.
-    - ``numbers``: equal neighbours take one node of a graph.
+    ``zero``: zeros in the result's dtype. The size of the axis is 1.
     """
     parts = []
     for number, equal in itertools.groupby(numbers):

@@ -161,8 +161,8 @@ class Op:
 
     @cached
     def strings(self, attrs: tuple) -> _types.MappingProxyType[str, str]:
-        """The attributes as a graph stores them."""
-        return _types.MappingProxyType({attr.name: attr.kind.text(value) for attr, value in zip(self.attrs, attrs)})
+        """The attributes as a graph stores them, and :meth:`parse` reads them back."""
+        return _types.MappingProxyType({name: str(value) for name, value in attrs._asdict().items()})
 
     # -- shapes ----------------------------------------------------------------------------------------------
     def keeps_shape(self, attrs: tuple) -> bool:

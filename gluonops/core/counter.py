@@ -38,11 +38,8 @@ def settle(count: mx.gluon.Parameter, value: mx.nd.NDArray) -> None:
 def advance(F, count: Array, amount: Array) -> Array:
     """Add ``amount`` to the state ``count`` in training, and return its value; outside training only return it.
 
-    - ``F``: ``mx.nd`` or ``mx.sym``.
-    - ``count`` and ``amount``: (1,), of the same float dtype. ``count`` is a Parameter's array, or a variable: in the
-      graph it becomes an auxiliary state.
-
-    The result is (1,), the new count; it has no gradient.
+    Both are (1,), of the same float dtype, and so is the result, which has no gradient. ``count`` is a Parameter's
+    array, or a variable: in the graph it becomes an auxiliary state.
     """
     # Only Dropout tells a graph whether it trains: in training it makes a one 2 or 0, otherwise it leaves it 1.
     training = F.Dropout(F.ones_like(count), p=0.5) != 1

@@ -56,15 +56,12 @@ class Operator(mx.operator.CustomOp):
 
     def _launch(self, direction: str, requests: Iterable[str], read: Arrays, targets: Arrays) -> bool:
         """Whether the CUDA kernel computes."""
-        if self._layout.has_empty:
+        layout = _layout(self.op, self.attrs, self.node.shapes)
+        if layout.has_empty:
             return False
-        if self._layout.may_have_scalars:
+        if layout.may_have_scalars:
             read, targets = _vectors(read), _vectors(targets)
         return rtc.launch(self.op, direction, self.attrs, tuple(requests), self.node, read, targets)
-
-    @property
-    def _layout(self) -> _Layout:
-        return _layout(self.op, self.attrs, self.node.shapes)
 
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
@@ -91,7 +88,7 @@ class Operator(mx.operator.CustomOp):
 
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
         """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
-        layout = self._layout
+        layout = _layout(self.op, self.attrs, self.node.shapes)
         read = [available[place] for place in layout.read]
         targets = [gradients[place] for place in layout.written]
         wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
@@ -113,13 +110,10 @@ class Operator(mx.operator.CustomOp):
 
         It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
         """
-        results = {}
-        for name, (request, array) in targets.items():
-            is_write = request in WRITES
-            results[name] = array if is_write else mx.nd.empty(array.shape, array.context, array.dtype)
+        results = {name: array if request in WRITES else mx.nd.empty(array.shape, array.context, array.dtype)
+                   for name, (request, array) in targets.items()}
         native.invoke(graph_name, arguments, self.op.strings(self.attrs), list(results.values()))
-        others = {name: target for name, target in targets.items() if target[0] not in WRITES}
-        self._store(others, results)
+        self._store({name: target for name, target in targets.items() if target[0] not in WRITES}, results)
 
     def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets) -> None:
         """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""

@@ -37,9 +37,7 @@ def call(op: Op, arguments: dict) -> Array | tuple:
 def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
     """Run an operator on NDArrays, or add its node to a graph of Symbols.
 
-    - ``inputs``: one for each input of the contract. In a graph, None becomes a variable named after the node.
-    - ``values``: the attributes as the user gave them.
-    - ``name``: that of the node. With every backend the outputs are named after it.
+    In a graph, an input that is None becomes a variable named after the node, as the outputs are with every backend.
 
     Returns the first output, or a tuple of outputs if the contract returns several.
     """

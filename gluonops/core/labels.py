@@ -83,11 +83,8 @@ def _check_rows(op: Op, attrs: tuple, arg: Arg, array: np.ndarray) -> None:
     values = attrs._asdict()
     is_valid = expression(rows.valid)
     numbers = array.astype(np.float64)
-    wrong = []
-    for index in np.ndindex(*array.shape[:-1]):
-        columns = dict(zip(rows.columns, numbers[index].tolist()))
-        if numbers[index].any() and not is_valid({**values, **columns}):
-            wrong.append(index)
+    wrong = [index for index in np.ndindex(*array.shape[:-1]) if numbers[index].any()
+             and not is_valid({**values, **dict(zip(rows.columns, numbers[index].tolist()))})]
     if not wrong:
         return
     first = wrong[0]

@@ -136,8 +136,7 @@ def builtin_node(op: Op, space: ModuleType, attrs: tuple, inputs: Iterable[Array
     """Emit MXNet's own operators, those of the reference."""
     inputs = list(inputs)
     is_widened = op.accumulate_fp32 and known_dtype(inputs[0]) == "float16"
-    scope = mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext()
-    with scope:
+    with mx.name.Prefix(f"{named['name']}_") if named else contextlib.nullcontext():
         if space is mx.sym:
             inputs = pins.pinned(op, attrs, inputs)
         outputs = _of_reference(op, space, attrs, inputs, is_widened)
@@ -182,9 +181,7 @@ def known_dtype(value: Array) -> str | None:
         _, outputs, _ = value.infer_type_partial()
     except mx.MXNetError:
         return None
-    if not outputs or outputs[0] is None:
-        return None
-    return np.dtype(outputs[0]).name
+    return np.dtype(outputs[0]).name if outputs and outputs[0] is not None else None
 
 
 def _returned(op: Op, attrs: tuple, outputs: Array | Sequence[Array]) -> Array | tuple:

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import importlib.util
-import pathlib
 import re
 from collections.abc import Iterable
 
+from ..runtime import cuda_libraries
 from . import cuda_source, registry, rtc
 from .contract import Op
 from .errors import OpError
 
 ARCHITECTURES = ("sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
-SYSTEM_LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
+LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
 
 _FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
                        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
@@ -54,18 +53,16 @@ class Compiler:
     """NVRTC as a library. An OpError if it is not installed."""
 
     def __init__(self):
-        path = _wheel() or SYSTEM_LIBRARY
         try:
-            self._nvrtc = ctypes.CDLL(str(path))
+            self._nvrtc = ctypes.CDLL(str(cuda_libraries.in_wheel(LIBRARY) or LIBRARY))
         except OSError as error:
             raise OpError("nvrtc", f"NVRTC 11 is not installed: {error}",
                           "Run: pip install nvidia-cuda-nvrtc-cu11") from error
 
     def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = ()) -> Program:
-        """Compile ``source`` for the kernels that ``exports`` names; returns a Program.
+        """Compile ``source`` for the kernels that ``exports`` names, as ``rtc.export_name`` spells them.
 
-        - ``exports``: template instances as CUDA spells them; see ``rtc.export_name``.
-        - ``options``: NVRTC's options; without any it compiles as ``mx.rtc`` does.
+        ``options``: NVRTC's; without any it compiles as ``mx.rtc`` does.
         """
         nvrtc, handle = self._nvrtc, ctypes.c_void_p()
         options = [option.encode() for option in options]
@@ -103,16 +100,6 @@ class Compiler:
         lowered = ctypes.c_char_p()
         self._check(self._nvrtc.nvrtcGetLoweredName(handle, name.encode(), ctypes.byref(lowered)))
         return lowered.value.decode()
-
-
-def _wheel() -> pathlib.Path | None:
-    """The library in the wheel from PyPI, or None."""
-    try:
-        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
-    except ModuleNotFoundError:
-        return None
-    folders = spec.submodule_search_locations if spec else ()
-    return next((path for folder in folders for path in pathlib.Path(folder).glob("lib/libnvrtc.so.11*")), None)
 
 
 def remarks(log: str) -> str:
@@ -159,11 +146,9 @@ def exports(op: Op, every: bool = True) -> list[str]:
 
 
 def compile_op(compiler: Compiler, name: str, architecture: str | None = None, every: bool = True) -> Program:
-    """Compile an operator's kernels.
+    """Compile an operator's kernels for an architecture, ``sm_90`` and the like, or for the target of ``mx.rtc``.
 
-    - ``name``: the operator.
-    - ``architecture``: ``sm_90`` and the like; the default is the target of ``mx.rtc``.
-    - ``every``: every combination of dtypes; if False, every dtype of the data once.
+    ``every``: as of :func:`exports`.
     """
     op = registry.get(name).op
     options = rtc.OPTIONS if architecture is None else (*rtc.OPTIONS, f"--gpu-architecture={architecture}")

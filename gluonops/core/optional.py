@@ -7,6 +7,7 @@ import re
 import types
 import warnings
 
+from ..runtime.mxnet_wheel import installed
 from .errors import OpError
 
 
@@ -44,13 +45,6 @@ def _missing_requirements(package: str) -> list[str]:
         requirements = importlib.metadata.requires(package) or []
     except importlib.metadata.PackageNotFoundError:
         return []
-    missing = []
-    for requirement in requirements:
-        if ";" in requirement:   # an extra's, or another platform's
-            continue
-        name = re.match(r"[\w.-]+", requirement).group()
-        try:
-            importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            missing.append(name)
-    return missing
+    always = [requirement for requirement in requirements if ";" not in requirement]   # else an extra's or a platform's
+    names = [re.match(r"[\w.-]+", requirement).group() for requirement in always]
+    return [name for name in names if installed(name) is None]

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 LIST_MARK = 0x112
 # The marks in front of an array. An older file has the number of dimensions there.
 MARK_V1, MARK_V2, MARK_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-# The storage of an array, and how many arrays of indices a sparse one has.
+# The storage of an array: its name, and how many arrays of indices it has.
 DENSE = 0
-SPARSE = {1: ("row_sparse", 1), 2: ("csr", 2)}
+STORAGES = {DENSE: ("dense", 0), 1: ("row_sparse", 1), 2: ("csr", 2)}
 MAX_NDIM = 32
 CPU = (1, 0)   # the device that is written, and its number
 DEVICES = (1, 2, 3, 5)   # cpu, gpu, cpu_pinned, cpu_shared
@@ -212,7 +212,7 @@ def _entries(reader: _Reader) -> tuple[list[Entry], dict[str, str]]:
     if reader.place != reader.length:
         raise _Damaged(f"byte {reader.place}: the arrays end here; the file has {reader.length} bytes")
     names = names or [None] * count
-    sparse = {str(index if name is None else name): SPARSE[storage][0]
+    sparse = {str(index if name is None else name): STORAGES[storage][0]
               for index, (name, storage) in enumerate(zip(names, storages)) if storage != DENSE}
     return [array._replace(name=name) for array, name in zip(arrays, names)], sparse
 
@@ -221,24 +221,18 @@ def _array(reader: _Reader, index: int) -> tuple[Entry, int]:
     """An array, without its name, and its storage."""
     start, mark = reader.place, reader.number("I")
     storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
-    if storage != DENSE and storage not in SPARSE:
+    if storage not in STORAGES:
         raise _Damaged(f"byte {start}: an array has the storage {storage}; expected {DENSE}, a dense array")
-    if storage in SPARSE:
-        stored = _shape(reader, start, index, least=1)
+    stored = None if storage == DENSE else _shape(reader, start, index, least=1)
     if mark in (MARK_V1, MARK_V2, MARK_V3):
         # 0 dimensions mean that there is no array, except with NumPy's shapes.
         shape = _shape(reader, start, index, least=0 if mark == MARK_V3 else 1)
     else:
-        shape = _sizes(reader, start, index, 1, mark, "I")
+        shape = _shape(reader, start, index, 1, ndim=mark, format="I")
     device, _ = reader.numbers("i", 2)
     dtype = _dtype(reader, start, index, device)
-    if storage == DENSE:
-        place = reader.place
-        reader.skip(math.prod(shape) * dtype.itemsize)
-        return Entry(None, shape, dtype, place), storage
-
-    sizes = [math.prod(stored) * dtype.itemsize]
-    for _ in range(SPARSE[storage][1]):
+    sizes = [math.prod(shape if stored is None else stored) * dtype.itemsize]
+    for _ in range(STORAGES[storage][1]):
         indices = _dtype(reader, start, index, device)
         sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
     place = reader.place
@@ -253,12 +247,10 @@ def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
     return TYPES[number].newbyteorder("<")
 
 
-def _shape(reader: _Reader, start: int, index: int, least: int) -> tuple[int, ...]:
-    """A shape of 64-bit sizes, with its number of dimensions in front."""
-    return _sizes(reader, start, index, least, reader.number("i"), "q")
-
-
-def _sizes(reader: _Reader, start: int, index: int, least: int, ndim: int, format: str) -> tuple[int, ...]:
+def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None = None,
+           format: str = "q") -> tuple[int, ...]:
+    """A shape. Its number of dimensions is in front, unless it is given."""
+    ndim = reader.number("i") if ndim is None else ndim
     if not least <= ndim <= MAX_NDIM:
         raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
     shape = reader.numbers(format, ndim)

@@ -35,12 +35,9 @@ def in_notebook() -> bool:
 
 
 def over(items: Iterable, what: str, unit: str, least: int = 2, leave: bool = True) -> Iterable:
-    """``items`` with a progress bar, unless stderr is a log.
+    """``items`` with a progress bar, unless stderr is a log or there are fewer than ``least``.
 
-    - ``what``: text in front of the bar.
-    - ``unit``: name of an item.
-    - ``least``: of fewer items there is no bar.
-    - ``leave``: whether the bar stays when it is full.
+    ``what`` is the text in front of the bar, and ``leave`` says whether the bar stays when it is full.
     """
     bar = bars()
     is_short = hasattr(items, "__len__") and len(items) < least

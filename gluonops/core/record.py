@@ -14,6 +14,8 @@ import types
 import typing
 from collections.abc import Iterator
 
+import numpy as np
+
 from .arguments import Arguments, attribute_type, attributes, derived_numbers, enumerations, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
@@ -251,12 +253,10 @@ class Plan(typing.NamedTuple):
 def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: str) -> Plan:
     """The plan of a pass. ``shapes`` has that of every tensor, and ``dtype`` is that of the data."""
     numbers = _numbers(op, attrs, shapes)
-    args = types.SimpleNamespace(**numbers, dtype=dtype)
-    launch = getattr(op.cuda, direction)(args)
+    launch = getattr(op.cuda, direction)(types.SimpleNamespace(**numbers, dtype=dtype))
     arguments = {}
     for member in members(op):
-        value = numbers[member.name]
-        arguments.update(zip([name for _, name in member.parameters], member.arguments(value)))
+        arguments.update(zip([name for _, name in member.parameters], member.arguments(numbers[member.name])))
     known = {**numbers, **op.constants, **op.cuda.constants, "parts": launch.parts}
     sizes = {array.name: _float64s(array, expression(array.size)(known), dtype) for array in scratch(op, direction)}
     steps = tuple(op.cuda.steps.index(step) for step in launch.steps) or (0,)
@@ -275,16 +275,12 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
     known = {**tensors, **op.constants, **op.cuda.constants, **numbers}
     for name, number in _derived(op).items():
-        value = expression(number.expression)(known) if number.expression else computed[name]
-        known[name] = numbers[name] = value
+        numbers[name] = known[name] = expression(number.expression)(known) if number.expression else computed[name]
     return numbers
-
-
-ITEM_BYTES = {"uint8": 1, "int8": 1, "float16": 2, "uint16": 2, "float32": 4, "int32": 4, "uint32": 4}
 
 
 def _float64s(array: Array, size: int, dtype: str) -> int:
     """How many float64 have room for an array of scratch memory; at least one."""
     item = {"T": dtype, "A": accumulator(dtype)}.get(array.dtype, array.dtype)
-    item_bytes = ITEM_BYTES.get(item, 8 * array.numbers)
+    item_bytes = np.dtype(item).itemsize if item in MEMORY_TYPES else 8 * array.numbers
     return max(1, math.ceil(size * item_bytes / 8))

@@ -195,10 +195,9 @@ class Pass:
         kernel = _kernel(op.name, direction, types, record.signature(op, direction, dtypes))
 
         self._context, self._loaded = context, False
-        self._untouched = {}   # place in `written` -> placeholder
-        for place, (tensor, request) in enumerate(zip(written(op, direction), requests)):
-            if request == "null":
-                self._untouched[place] = _placeholder(context, dtypes[variables[tensor.name]], place)
+        self._untouched = {place: _placeholder(context, dtypes[variables[tensor.name]], place)   # place in `written`
+                           for place, (tensor, request) in enumerate(zip(written(op, direction), requests))
+                           if request == "null"}
         # In order, the memory that is kept from launch to launch, or the size of memory for a single one. Zeros are
         # made on the CPU, as MXNet may have no kernel for this GPU.
         self._scratch = [mx.nd.array(np.zeros(size), context, "float64") if array.kept or size <= SMALL else size

@@ -138,12 +138,11 @@ class Shapes:
         return bound
 
     def _check(self) -> None:
-        first = next(iter(self.patterns.values()))
-        groups = [term.name for term in first if isinstance(term, Group)]
-        kinds = [type(term) for term in first]
+        groups = [term.name for term in self.first if isinstance(term, Group)]
+        kinds = [type(term) for term in self.first]
         is_valid = kinds == [Group, At, Group] if At in kinds else len(groups) <= 1
         if not is_valid:
-            raise ValueError(f"{first}: the first pattern has one group, or is `one..., name@axis, other...`")
+            raise ValueError(f"{self.first}: the first pattern has one group, or is `one..., name@axis, other...`")
         for tensor, pattern in self.patterns.items():
             for term in pattern:
                 if isinstance(term, Group) and term.name not in groups:
@@ -157,8 +156,7 @@ class Shapes:
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
 
-        - ``values``: the attributes.
-        - ``ndim``: number of dimensions of the first input.
+        They follow from the ``values`` of the attributes, and the first input's number of dimensions.
         """
         groups = self.groups(where, values, ndim)
         counted = {name: count(value) for name, value in values.items()}
@@ -178,8 +176,7 @@ class Shapes:
             places = [range(axis), range(axis + 1, ndim)]
         elif groups:
             begin = self.first.index(groups[0])
-            others = len(self.first) - 1
-            places = [range(begin, begin + ndim - others)]
+            places = [range(begin, begin + ndim - (len(self.first) - 1))]
         else:
             places = []
         return {group.name: tuple(Dim(group.name if group.name and place == 0 else f"dim{place}") for place in numbers)

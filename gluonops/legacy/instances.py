@@ -7,6 +7,7 @@ for a copied instance, whose state does not come from the constructor. Only node
 from __future__ import annotations
 
 import ast
+import contextlib
 import uuid
 import weakref
 
@@ -24,9 +25,10 @@ def register_class(cls: type) -> None:
 def register(instance: object, args: tuple, kwargs: dict) -> None:
     """Give a new instance its token; ``args`` and ``kwargs`` are its constructor's arguments."""
     _set_token(instance, uuid.uuid4().hex)
-    instance._given = repr((args, kwargs))
-    if not _is_literal(instance._given, (args, kwargs)):
-        instance._given = None
+    instance._given, given = None, (args, kwargs)
+    with contextlib.suppress(ValueError, SyntaxError):
+        if ast.literal_eval(repr(given)) == given:
+            instance._given = repr(given)
 
 
 def strings(instance: object) -> dict[str, str]:
@@ -76,10 +78,3 @@ def _class(operator: str) -> type:
 
 def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _is_literal(text: str, value: object) -> bool:
-    try:
-        return ast.literal_eval(text) == value
-    except (ValueError, SyntaxError):
-        return False

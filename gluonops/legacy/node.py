@@ -73,36 +73,27 @@ class Operator(mx.operator.CustomOp):
     def __init__(self, instance: object, where: str):
         super().__init__()
         self.instance, self.where = instance, where
-        outputs = len(names(instance, "list_outputs"))
-        inputs = len(names(instance, "list_arguments"))
-        ids = list(range(2 * outputs + inputs))
-        self._dependencies = set(instance.declare_backward_dependency(
-            ids[:outputs], ids[outputs:outputs + inputs], ids[outputs + inputs:]))
 
     def forward(self, is_train: bool, req: list, in_data: list, out_data: list, aux: list) -> None:
         self._run("forward", "out_data", out_data, req, in_data=in_data)
 
     def backward(self, req: list, out_grad: list, in_data: list, out_data: list, in_grad: list, aux: list) -> None:
-        ids = iter(range(len(out_grad) + len(in_data) + len(out_data)))
-
-        def declared(arrays: list) -> list:   # MXNet has freed the others
-            return [array if next(ids) in self._dependencies else None for array in arrays]
-
-        self._run("backward", "in_grad", in_grad, req, out_grad=declared(out_grad),
-                  in_data=declared(in_data), out_data=declared(out_data))
+        arrays = [*out_grad, *in_data, *out_data]
+        ids, first, last = list(range(len(arrays))), len(out_grad), len(out_grad) + len(in_data)
+        read = self.instance.declare_backward_dependency(ids[:first], ids[first:last], ids[last:])
+        known = [array if i in read else None for i, array in enumerate(arrays)]   # MXNet has freed the others
+        self._run("backward", "in_grad", in_grad, req,
+                  out_grad=known[:first], in_data=known[first:last], out_data=known[last:])
 
     def _run(self, method: str, written: str, targets: list, requests: list[str], **read: list) -> None:
         """Call a method of the instance, and write or add its results to the targets.
 
-        - ``method``: 'forward', 'backward'.
-        - ``written``: name of the list that the method writes into.
-        - ``read``: the lists that the method reads.
+        The method writes into the list of the name ``written``, and reads the others.
         """
         instance = self.instance
         blank = [instance._blank(request, array) for request, array in zip(requests, targets)]
-        lists = {}
-        for name, arrays in read.items():
-            lists[name] = [None if array is None else instance._opened(array) for array in arrays]
+        lists = {name: [None if array is None else instance._opened(array) for array in arrays]
+                 for name, arrays in read.items()}
         lists[written] = list(blank)
         try:
             getattr(instance, method)(**lists)

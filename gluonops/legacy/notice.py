@@ -10,10 +10,10 @@ import mxnet as mx
 _given = set()
 
 
-def once(name: str, instead: str, stacklevel: int) -> None:
-    """Warn that ``name`` is an old interface, at the user's line, the first time it is used."""
+def once(name: str, instead: str) -> None:
+    """Warn that ``name`` is an old interface, at the line that calls our caller, the first time it is used."""
     _warn(name, f"gluonops.legacy.{name} is for code from before MXNet 1.0. For new code use {instead}.",
-          DeprecationWarning, stacklevel + 1)
+          DeprecationWarning, 4)
 
 
 def install() -> None:
@@ -28,7 +28,7 @@ def _warning(old: str, name: str, init: Callable) -> Callable:
     @functools.wraps(init)
     def warned(self, *args, **kwargs):
         _warn(old, f"{old} does not work as it did before MXNet 1.0, and may end the process. Derive from "
-              f"gluonops.legacy.{name}, and change nothing else: see docs/migrating.md.", UserWarning, 2)
+              f"gluonops.legacy.{name}, and change nothing else: see docs/migrating.md.", UserWarning, 3)
         init(self, *args, **kwargs)
 
     return warned
@@ -37,4 +37,4 @@ def _warning(old: str, name: str, init: Callable) -> Callable:
 def _warn(name: str, text: str, category: type[Warning], stacklevel: int) -> None:
     if name not in _given:
         _given.add(name)
-        warnings.warn(text, category, stacklevel=stacklevel + 1)
+        warnings.warn(text, category, stacklevel=stacklevel)

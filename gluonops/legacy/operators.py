@@ -35,7 +35,7 @@ class PythonOp:
 
     def __new__(cls, *args, **kwargs) -> PythonOp:
         base = next(parent.__name__ for parent in cls.__mro__ if parent.__module__ == __name__)
-        once(base, INSTEAD, stacklevel=2)
+        once(base, INSTEAD)
         self = super().__new__(cls)
         instances.register(self, args, kwargs)
         return self

@@ -40,7 +40,7 @@ class Rtc:
 
     def __init__(self, name: str, inputs: list[tuple[str, mx.nd.NDArray]], outputs: list[tuple[str, mx.nd.NDArray]],
                  kernel: str):
-        once("Rtc", INSTEAD, stacklevel=2)
+        once("Rtc", INSTEAD)
         self.where = "legacy.Rtc"
         self.name = name
         self.body = kernel

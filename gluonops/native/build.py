@@ -104,22 +104,18 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     sources = write_sources(generated, operators)
     extra = [] if coverage is None else COVERAGE
     with _objects_folder(coverage) as folder:
-        units = list(compilations(compiler, mxnet, folder, sources, extra))
+        units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources, extra))
         _compile([command for command, _ in units], jobs or min(4, processors()))
         _link([*compiler, *extra], library, [output for _, output in units])
     return library
 
 
-@contextlib.contextmanager
-def _objects_folder(coverage: str | os.PathLike | None) -> Iterator[pathlib.Path]:
+def _objects_folder(coverage: str | os.PathLike | None) -> contextlib.AbstractContextManager[str]:
     """The folder of the object files. gcov needs what lies beside them later; otherwise they are temporary."""
     if coverage is None:
-        with tempfile.TemporaryDirectory(prefix="gluonops-") as folder:
-            yield pathlib.Path(folder)
-    else:
-        folder = pathlib.Path(coverage).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
+        return tempfile.TemporaryDirectory(prefix="gluonops-")
+    os.makedirs(coverage, exist_ok=True)
+    return contextlib.nullcontext(os.path.realpath(coverage))
 
 
 def _check_target(library: pathlib.Path) -> None:
@@ -175,14 +171,12 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
 
 def write_sources(generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> list[pathlib.Path]:
     """Write the C++ that follows from the contracts; returns the files with the kernels."""
-    generate = runpy.run_path(str(HERE / "generate.py"))["generate"]
-    return generate(pathlib.Path(generated), names=operators)
+    return runpy.run_path(str(HERE / "generate.py"))["generate"](pathlib.Path(generated), names=operators)
 
 
 def includes(source: pathlib.Path) -> list[str]:
     """The options for the folders with a source's headers: the parent of ``generated``, and the package."""
-    folders = [source.parent.parent, PACKAGE]
-    return [option for folder in folders for option in ("-I", str(folder))]
+    return [option for folder in (source.parent.parent, PACKAGE) for option in ("-I", str(folder))]
 
 
 def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,

@@ -26,10 +26,7 @@ FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # here MXNet's own librari
 
 
 def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
-    """Let a libmxnet.so need OpenBLAS, and no other library of Arm's.
-
-    - ``library``: the file; it is changed.
-    - ``patchelf``: the command.
+    """Change a libmxnet.so, by the command ``patchelf``, to need OpenBLAS, and no other library of Arm's.
 
     A subprocess.CalledProcessError if the file is no library for Linux, or patchelf failed.
     """

@@ -1,5 +1,4 @@
-"""The limits that Linux's control groups set to this process. A container is such a group.
-"""
+"""The limits that Linux's control groups set to this process. A container is such a group."""
 from __future__ import annotations
 
 import math
@@ -12,9 +11,8 @@ Read = Callable[[pathlib.Path], float]
 def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read) -> float:
     """The lowest limit of the process's groups and of those above them; infinity without a limit.
 
-    - ``root``: folder that holds ``proc`` and ``sys``.
-    - ``controller``: what is limited, as version 1 names it: ``cpu``, ``memory``.
-    - ``version_1`` and ``version_2``: each reads the limit of a group from the group's folder.
+    ``root`` is the folder that holds ``proc`` and ``sys``. ``controller`` is what is limited, as version 1 names it:
+    ``cpu``, ``memory``. ``version_1`` and ``version_2`` each read the limit of a group from the group's folder.
     """
     limits = [math.inf]
     for line in (text(root / "proc/self/cgroup") or "").splitlines():

@@ -67,24 +67,19 @@ def examine() -> Report:
 
 def _versions() -> dict[str, str | None]:
     """The versions of Python, of gluonops and NumPy, and of every installed wheel of MXNet."""
-    versions = {
+    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
+    return {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
         "gluonops": __version__,
         "numpy": _version("numpy"),
+        **{name: installed[name] for name in sorted(installed) if name == "mxnet" or name.startswith("mxnet-")},
     }
-    installed = {dist.metadata["Name"] or "": dist.version for dist in importlib.metadata.distributions()}
-    for name, version in sorted(installed.items()):
-        if name == "mxnet" or name.startswith("mxnet-"):
-            versions[name] = version
-    return versions
 
 
 def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    found = mxnet_wheel.installed(name)
+    return found and found.version
 
 
 def _example_packages() -> dict[str, str | None]:
@@ -209,7 +204,7 @@ def render(report: dict) -> str:
         selected = " (in force)" if name == report["backend"] else ""
         line("backends" if name == "auto" else "", f"{name}: {state}{selected}")
     if report["threads"]:
-        line("threads", _threads_text(report["threads"]))
+        line("threads", f"{report['threads']['chosen'] or 'not chosen by gluonops'}: {report['threads']['reason']}")
     if report["memory"]:
         line("memory", _memory_text(report["memory"]))
     line("driver", _driver_text(report["driver"]))
@@ -228,12 +223,6 @@ def render(report: dict) -> str:
     if report["ok"]:
         lines += ["", "gluonops works here."]
     return "\n".join(lines)
-
-
-def _threads_text(threads: dict) -> str:
-    if threads["chosen"]:
-        return f"{threads['chosen']}: {threads['reason']}"
-    return f"not chosen by gluonops: {threads['reason']}"
 
 
 def _memory_text(memory: dict) -> str:

@@ -1,7 +1,7 @@
-"""Query the NVIDIA driver without MXNet: its version, its GPUs, and what MXNet 1.9.1 can run on them.
-"""
+"""Query the NVIDIA driver without MXNet: its version, its GPUs, and what MXNet 1.9.1 can run on them."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 
@@ -37,12 +37,9 @@ def make_current(index: int) -> None:
     CUDA 11 leaves a new thread without a context. Nothing happens if the driver is missing or fails: the launch then
     fails with a better error.
     """
-    try:
-        cuda = _loaded()
-        if cuda:
-            cuda.call("cuCtxSetCurrent", ctypes.c_void_p(_primary_context(index)))
-    except (OSError, AttributeError):
-        return
+    with contextlib.suppress(OSError, AttributeError):
+        if _loaded():
+            _loaded().call("cuCtxSetCurrent", ctypes.c_void_p(_primary_context(index)))
 
 
 @functools.cache

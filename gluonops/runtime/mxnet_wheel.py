@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> None:
 def _install(variant: str, wheel: str | None) -> bool:
     """Install a variant. Returns False if it was installed already, by this version of gluonops."""
     for other in VARIANTS.values():
-        if other != VARIANTS[variant] and _installed(other):
-            raise InstallError(f"{WHERE}: {other} {_installed(other).version} is installed, and has the same files as "
+        if other != VARIANTS[variant] and installed(other):
+            raise InstallError(f"{WHERE}: {other} {installed(other).version} is installed, and has the same files as "
                                f"{VARIANTS[variant]}. Run first: pip uninstall {other}")
     if wheel is None and is_current(VARIANTS[variant]):
         _pip("install", f"{VARIANTS[variant]}=={OURS}")   # what it needs may be missing
@@ -94,7 +94,8 @@ def _install(variant: str, wheel: str | None) -> bool:
     return True
 
 
-def _installed(distribution: str) -> importlib.metadata.Distribution | None:
+def installed(distribution: str) -> importlib.metadata.Distribution | None:
+    """An installed distribution by name; None if it is not installed."""
     try:
         return importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -103,7 +104,7 @@ def _installed(distribution: str) -> importlib.metadata.Distribution | None:
 
 def is_current(distribution: str) -> bool:
     """Whether the installed MXNet has what this version of gluonops adds."""
-    found = _installed(distribution)
+    found = installed(distribution)
     if found is None or found.version != OURS:
         return False
     files = {pathlib.Path(found.locate_file(f"mxnet/_gluonops/{name}")): text for name, text in _added().items()}
@@ -120,9 +121,8 @@ def _added() -> dict[str, bytes]:
 # -- the original wheel ------------------------------------------------------------------------------------
 def _written(variant: str, wheel: str | None, folder: pathlib.Path, machine: str) -> pathlib.Path:
     """Write the changed wheel into a folder, from a given wheel or from a downloaded one."""
-    if wheel is not None:
-        return _write(pathlib.Path(wheel), VARIANTS[variant], folder)
-    with _downloaded(VARIANTS[variant], machine) as original:
+    given = _downloaded(VARIANTS[variant], machine) if wheel is None else contextlib.nullcontext(pathlib.Path(wheel))
+    with given as original:
         return _write(original, VARIANTS[variant], folder)
 
 

@@ -73,13 +73,10 @@ def numpy_was_tried(version: str) -> bool:
 
 def _tried_pythons() -> str:
     """The minor versions of Python 3 that were tried, such as ``3.9 to 3.11, 3.13``."""
-    ranges = []
-    for minor in sorted({int(python.split(".")[1]) for python, _ in TRIED}):
-        if ranges and ranges[-1][-1] == minor - 1:
-            ranges[-1].append(minor)
-        else:
-            ranges.append([minor])
-    return ", ".join(f"3.{first}" if not rest else f"3.{first} to 3.{rest[-1]}" for first, *rest in ranges)
+    minors = sorted({int(python.split(".")[1]) for python, _ in TRIED})
+    firsts = [minor for minor in minors if minor - 1 not in minors]
+    lasts = [minor for minor in minors if minor + 1 not in minors]
+    return ", ".join(f"3.{first}" if first == last else f"3.{first} to 3.{last}" for first, last in zip(firsts, lasts))
 
 
 def _text(release: tuple) -> str:

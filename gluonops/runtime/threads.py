@@ -6,7 +6,7 @@ import math
 import os
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from . import cgroups
 
@@ -104,15 +104,10 @@ def usable_cores(root: str | os.PathLike = "/") -> int:
     ``root``: folder that holds ``proc`` and ``sys``.
     """
     root = pathlib.Path(root)
-    cores = {_core(root, processor) for processor in _allowed_processors()}
+    processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    cores = {_core(root, processor) for processor in processors}
     quota = cgroups.lowest(root, "cpu", _quota_of_version_1, _quota_of_version_2)
     return max(1, math.floor(min(len(cores), quota)))
-
-
-def _allowed_processors() -> Iterable[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return range(os.cpu_count() or 1)
 
 
 def _core(root: pathlib.Path, processor: int) -> str:

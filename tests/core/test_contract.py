@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 def test_values(kind, value, typed):
     parsed = Attr("x", kind, None).parse("op", value)
     assert parsed == typed and type(parsed) is type(typed)
-    assert Attr("x", kind, None).parse("op", kind.text(parsed)) == typed
+    assert Attr("x", kind, None).parse("op", str(parsed)) == typed
 
 
 @pytest.mark.parametrize("kind, value", [

@@ -127,7 +127,7 @@ def test_a_newer_gpu_is_compiled_for_by_ptxas(compiler, tool, tmp_path):
 
 
 def test_without_nvrtc_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr(nvrtc, "_wheel", lambda: None)
-    monkeypatch.setattr(nvrtc, "SYSTEM_LIBRARY", "libabsent.so.11.2")
+    monkeypatch.setattr(nvrtc.cuda_libraries, "in_wheel", lambda library: None)
+    monkeypatch.setattr(nvrtc, "LIBRARY", "libabsent.so.11.2")
     with pytest.raises(gops.OpError, match="libabsent.*pip install nvidia-cuda-nvrtc-cu11"):
         nvrtc.Compiler()

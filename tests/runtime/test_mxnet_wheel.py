@@ -177,7 +177,7 @@ class TestInstall:
         monkeypatch.setattr(sys, "executable", f"{sys.executable}-that-has-none")
         monkeypatch.setattr(subprocess, "run", lambda *args, **options: subprocess.CompletedProcess(
             args, 1, "", f"{sys.executable}: No module named pip\n"))
-        monkeypatch.setattr(mxnet_wheel, "_installed", lambda name: None)
+        monkeypatch.setattr(mxnet_wheel, "installed", lambda name: None)
         assert mxnet_wheel.main([]) == 1
         assert "has no pip. Run: " in capsys.readouterr().err
 

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...core.arguments import Arguments, camel, enumeration_of, known_types
 from ...core.attributes import IntOrTuple, Optional, Pairs
 from ...core.contract import Op
-from ...core.declarations import Refused
+from ...core.declarations import Number
 from ...core.expressions import PLACE, Expression, dtype_of, expression
 from .text import INDENT, indented, listed, quoted
 
@@ -28,22 +28,19 @@ class Translator(ast.NodeVisitor):
 
     def filled(self, text: str) -> str:
         """The C++ expression of a text with the values of the expressions in braces."""
-        pieces = []
-        for i, part in enumerate(PLACE.split(text)):
-            is_expression = i % 2 == 1
-            if is_expression:
-                pieces.append(f"value_text({self(part)})")
-            elif part:
-                pieces.append(quoted(part))
+        pieces = [f"value_text({self(part)})" if i % 2 else quoted(part)   # every second one is an expression
+                  for i, part in enumerate(PLACE.split(text)) if part]
         first, *others = pieces
         if others and first.startswith('"'):
             first = f"std::string({first})"
         return " + ".join([first, *others])
 
-    def refusal(self, refused: Refused) -> list[str]:
-        """The lines that refuse a combination of attributes."""
-        return [f"if ({self(refused.when)})", f"{INDENT}refuse(NAME,",
-                *indented([f"{self.filled(refused.what)},", f"{self.filled(refused.remedy)});"], 4)]
+    def refusals(self, reads_ndim: bool) -> Iterator[str]:
+        """The lines that refuse combinations of attributes, with or without numbers of dimensions."""
+        for refused in self.op.refused:
+            if refused.reads_ndim == reads_ndim:
+                yield from [f"if ({self(refused.when)})", f"{INDENT}refuse(NAME,"]
+                yield from indented([f"{self.filled(refused.what)},", f"{self.filled(refused.remedy)});"], 4)
 
     def is_a(self, node: ast.Name, kind: type) -> bool:
         """Whether a name is that of an attribute of this kind."""
@@ -68,10 +65,8 @@ class Translator(ast.NodeVisitor):
         return ("!" if isinstance(node.op, ast.Not) else "-") + self._operand(node.operand)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> str:
-        operands = []
-        for value in node.values:
-            needs_brackets = isinstance(value, (ast.BoolOp, ast.IfExp))
-            operands.append(f"({self.visit(value)})" if needs_brackets else self.visit(value))
+        operands = [f"({self.visit(value)})" if isinstance(value, (ast.BoolOp, ast.IfExp)) else self.visit(value)
+                    for value in node.values]
         return f" {OPERATORS[type(node.op)]} ".join(operands)
 
     def visit_BinOp(self, node: ast.BinOp) -> str:
@@ -95,8 +90,8 @@ class Translator(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> str:
         argument = node.args[0]
-        if node.func.id == "floor":
-            return f"floor({self.visit(argument)})"
+        if node.func.id in ("floor", "cos", "sin"):
+            return f"{node.func.id}({self.visit(argument)})"
         if node.func.id == "is_tuple":
             return f"{self.visit(argument)}.is_tuple"
         values = ".values" if self.is_a(argument, IntOrTuple) else ""
@@ -114,17 +109,12 @@ class SizeTranslator(Translator):
 
 
 class NumberTranslator(Translator):
-    """Translates a derived number, an expression over attributes and over what the record has before it."""
+    """Translates a derived number, an expression over attributes and over the other members of the record."""
 
-    def __init__(self, op: Op):
+    def __init__(self, op: Op, derived: Mapping[str, Number]):
         super().__init__(op)
-        self.members = {*op.dims, *op.constants}
-        self.types = known_types(op)   # name -> dtype
-
-    def add(self, name: str, dtype: str) -> None:
-        """Note that the record has this number from here on."""
-        self.members.add(name)
-        self.types[name] = dtype if dtype in ("bool", "int64") else "float64"
+        self.members = {*op.dims, *op.constants, *derived}
+        self.types = known_types(op, derived)
 
     def visit_Name(self, node: ast.Name) -> str:
         if node.id in self.members:
@@ -138,7 +128,7 @@ class NumberTranslator(Translator):
 
     def visit_BinOp(self, node: ast.BinOp) -> str:
         if isinstance(node.op, ast.FloorDiv):
-            if "float64" in (self._type(node.left), self._type(node.right)):
+            if "float64" in (dtype_of(node.left, self.types), dtype_of(node.right, self.types)):
                 raise ValueError(f"{self.op.name}: {ast.unparse(node)} divides numbers that are not whole")
             return f"{self._operand(node.left)} / {self._operand(node.right)}"
         if isinstance(node.op, ast.Div):
@@ -147,16 +137,11 @@ class NumberTranslator(Translator):
 
     def visit_Call(self, node: ast.Call) -> str:
         if node.func.id in ("min", "max"):
-            return f"std::{node.func.id}<{Arguments.c_type(self._type(node))}>({listed(map(self.visit, node.args))})"
-        if node.func.id in ("cos", "sin"):
-            return f"{node.func.id}({self.visit(node.args[0])})"
+            c_type = Arguments.c_type(dtype_of(node, self.types))
+            return f"std::{node.func.id}<{c_type}>({listed(map(self.visit, node.args))})"
         if node.func.id == "len" and self.is_a(node.args[0], Optional):
             return f"int64_t(attrs.{node.args[0].id}->size())"
         return super().visit_Call(node)
-
-    def _type(self, node: ast.AST) -> str:
-        """The dtype of an expression: bool, int64 or float64."""
-        return dtype_of(node, self.types)
 
 
 def input_of(op: Op, tensor: str) -> str:

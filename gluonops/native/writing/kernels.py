@@ -16,14 +16,7 @@ ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "out
 
 
 class Kernels:
-    """Writes ``<op>.h`` and ``<op>.cc``.
-
-    Parameters
-    ----------
-    op : Op
-    has_structs : bool
-        Whether ``record.inl`` has structs of the operator's own.
-    """
+    """Writes ``<op>.h`` and ``<op>.cc``. ``has_structs``: whether ``record.inl`` has structs of the operator's own."""
 
     def __init__(self, op: Op, has_structs: bool):
         self.op = op
@@ -32,14 +25,13 @@ class Kernels:
         self.record = Arguments(op)
         self.args = f"{self.record.name}<T>"
         self._accumulator = f"using A [[maybe_unused]] = typename {self.args}::A;"
-        self.number = NumberTranslator(op)
         self.avx512 = [self.record.c_type(dtype) for dtype in op.avx512]
+        translate = NumberTranslator(op, self.record.derived)
         self.derived = {}   # name -> C++ or None
         for name, number in self.record.derived.items():
-            value = number.expression and self.number(number.expression)
+            value = number.expression and translate(number.expression)
             self.derived[name] = f"A({value})" if value and number.dtype == "A" else value
-            self.number.add(name, number.dtype)
-        self.sizes = {array: self.number(array.size) for array in op.scratch}
+        self.sizes = {array: translate(array.size) for array in op.scratch}
 
     # The header: the types that kernel.cc takes.
     def header(self) -> str:

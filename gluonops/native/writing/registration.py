@@ -5,7 +5,7 @@ import ast
 
 from ...core.arguments import camel
 from ...core.contract import Op
-from ...core.declarations import Arg, Indices, Rows
+from ...core.declarations import Arg, Rows
 from ...core.expressions import expression
 from .attributes import parsing
 from .expressions import Translator, input_of
@@ -39,10 +39,8 @@ class Registration:
     def _parse(self) -> list[str]:
         body = ["Attrs attrs;"]
         body += [f"attrs.{attr.name} = {parsing(self.op.name, attr)};" for attr in self.op.attrs]
-        for refused in self.op.refused:
-            if not refused.reads_ndim:
-                body += self.condition.refusal(refused)
-        return function("static Attrs parse(const Attributes &given)", [*body, "return attrs;"])
+        body += [*self.condition.refusals(reads_ndim=False), "return attrs;"]
+        return function("static Attrs parse(const Attributes &given)", body)
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
@@ -61,25 +59,24 @@ class Registration:
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
     def _forward(self) -> list[str]:
-        checks = [line for arg in self.op.inputs if arg.values for line in self._check(arg)]
+        checks = []
+        for arg in self.op.inputs:
+            if arg.values:
+                checks += self._check_rows(arg) if isinstance(arg.values, Rows) else self._check_indices(arg)
         if checks:
             checks = ["if (checking_values()) {", *indented(checks), "}"]
         return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)",
                         [*checks, f"{self.op.name}_forward(attrs, inputs, outputs);"])
 
-    def _check(self, arg: Arg) -> list[str]:
-        """What refuses values of an input."""
-        if isinstance(arg.values, Rows):
-            return self._check_rows(arg, arg.values)
-        return self._check_indices(arg, arg.values)
-
-    def _check_indices(self, arg: Arg, values: Indices) -> list[str]:
+    def _check_indices(self, arg: Arg) -> list[str]:
+        values = arg.values
         ignore = f", attrs.{values.ignore}, {quoted(values.ignore)}" if values.ignore else ""
         size = size_of(self.op, self.op.rules[-1], values.dimension)
         call = f"check_indices(NAME, {quoted(arg.name)}, {input_of(self.op, arg.name)}, {size}{ignore});"
         return [call] if values.when is None else [f"if ({self.condition(values.when)})", INDENT + call]
 
-    def _check_rows(self, arg: Arg, rows: Rows) -> list[str]:
+    def _check_rows(self, arg: Arg) -> list[str]:
+        rows = arg.values
         columns = [f"const double {column} = row[{i}];" for i, column in enumerate(rows.columns)]
         first, *others = Translator(self.op, rows.columns)(rows.valid).split(" && ")
         valid = [f"return {first}", *[f"       && {condition}" for condition in others]]

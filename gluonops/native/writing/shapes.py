@@ -39,9 +39,7 @@ class Patterns:
         lines = self._groups(rule)
         for tensor, terms in rule.patterns.items():
             lines += [f"// {tensor}: {rule.texts[tensor]}", *self._pattern(tensor, terms)]
-        for refused in self.op.refused:
-            if refused.reads_ndim:
-                lines += self.condition.refusal(refused)
+        lines += self.condition.refusals(reads_ndim=True)
         if rule.whole:
             lines += self._pattern("whole", rule.whole)
         tensors = listed([tensor.name for tensor in self.op.tensors])
