@@ -4,14 +4,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock, nn
 
 from ..core.emitter import Array
 from ..core.errors import OpError
 from ..nn import Reorg
-from .blocks import constant, layer
+from .blocks import add_constants, layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
 
@@ -131,8 +130,7 @@ class Blur(HybridBlock):
         self._options = {
             "kernel": (size, size), "stride": stride if isinstance(stride, tuple) else (stride, stride),
             "pad": (padding, padding), "num_filter": channels, "num_group": channels, "no_bias": True}
-        with self.name_scope():
-            self.weight = constant(self.params, "weight", mx.nd.array(weight))
+        add_constants(self, weight=weight)
 
     def hybrid_forward(self, F, data: Array, weight: Array) -> Array:
         return F.Convolution(data, weight, **self._options)
