@@ -74,11 +74,6 @@ class Builder:
         """The number of the layer that is made."""
         return len(self.layers)
 
-    @property
-    def shapes(self) -> list[Shape]:
-        """The shapes of the layers' outputs, without the batch."""
-        return [layer.shape for layer in self.layers]
-
     def add(self, section: Section) -> None:
         """Add the layer of a section."""
         kind = SECTIONS.get(section.kind)

@@ -166,10 +166,12 @@ def strides_of(section: Section) -> tuple[int, int]:
 
 def blurred(sides: Sequence[int], blur: int, strides: tuple[int, int]) -> list[int]:
     """Height and width behind a blur of this size; without one, ``sides``."""
-    if not blur:
-        return list(sides)
-    padding = 2 if blur == 3 else 0
-    return [(side + padding - blur) // step + 1 for side, step in zip(sides, strides)]
+    return windows(sides, blur, strides, 2 if blur == 3 else 0) if blur else list(sides)
+
+
+def windows(sides: Sequence[int], size: int, strides: Sequence[int], padding: int) -> list[int]:
+    """How many windows height and width have. ``padding`` is that of both ends together."""
+    return [(side + padding - size) // step + 1 for side, step in zip(sides, strides)]
 
 
 def _window(section: Section) -> tuple[int, tuple[int, int], int]:
@@ -183,12 +185,6 @@ def _window(section: Section) -> tuple[int, tuple[int, int], int]:
     return size, strides, padding
 
 
-def _pooled(shape: Shape, size: int, strides: Sequence[int], padding: int) -> list[int]:
-    """Height and width of a pooling's output."""
-    _, *sides = shape
-    return [(side + padding - size) // step + 1 for side, step in zip(sides, strides)]
-
-
 @kind("maxpool", "max")
 def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("maxpool_zero_nonmax", "it is for a GPU")
@@ -198,7 +194,7 @@ def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
         return _depth_pool(section, shape, prefix)
 
     steps = (1, 1) if blur else strides
-    sides = _pooled(shape, size, steps, padding)
+    sides = windows(shape[1:], size, steps, padding)
     both_sides = padding // 2 * 2
     is_small = min(shape[1:]) + both_sides < size
     if not blur:
@@ -221,7 +217,7 @@ def _depth_pool(section: Section, shape: Shape, prefix: str) -> Layer:
 @kind("local_avgpool", "local_avg")
 def local_avgpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     size, strides, padding = _window(section)
-    sides = _pooled(shape, size, strides, padding)
+    sides = windows(shape[1:], size, strides, padding)
     return Layer(LocalAvgPool(size, strides, padding, prefix=prefix), (shape[0], *sides))
 
 
@@ -251,32 +247,29 @@ def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     extra = section.integer("extra", 0, 0)
     if extra:
         return Layer(Extend(extra, prefix=prefix), (math.prod(shape) + extra,))
-    channels, *sides = shape
-    _check_blocks(section, shape, stride, channels % stride ** 2 == 0, reverse)
-    block = Reorg(stride, "darknet", reverse, prefix=prefix)
-    if reverse:
-        return Layer(block, (channels // stride ** 2, *(side * stride for side in sides)))
-    return Layer(block, (channels * stride ** 2, *(side // stride for side in sides)))
+    return Layer(Reorg(stride, "darknet", reverse, prefix=prefix), _moved(section, shape, stride, reverse))
 
 
 @kind("reorg3d")
 def reorg3d(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     stride = section.integer("stride", 1, 1)
     section.refuse("reverse", "Darknet writes beyond the output")
+    return Layer(Reorg(stride, "DCR", prefix=prefix), _moved(section, shape, stride, takes_any_channels=True))
+
+
+def _moved(section: Section, shape: Shape, stride: int, reverse: bool = False,
+           takes_any_channels: bool = False) -> Shape:
+    """The shape of a reorg's output. An OpError if its stride does not divide its input."""
     channels, *sides = shape
-    _check_blocks(section, shape, stride, True, False)
-    block = Reorg(stride, "DCR", prefix=prefix)
-    return Layer(block, (channels * stride ** 2, *(side // stride for side in sides)))
-
-
-def _check_blocks(section: Section, shape: Shape, stride: int, channels_fit: bool, reverse: bool) -> None:
-    """Raise an OpError if a reorg's stride does not divide its input."""
-    _, *sides = shape
+    channels_fit = takes_any_channels or channels % stride ** 2 == 0
     blocks_fit = reverse or not any(side % stride for side in sides)
     if not channels_fit or not blocks_fit:
         raise section.error(f"stride {stride} does not fit its input, {shape} (channels, height, width): channels "
                             f"have to divide by {stride ** 2}, height and width by {stride}",
                             "Choose another size in [net]", "stride")
+    if reverse:
+        return channels // stride ** 2, *(side * stride for side in sides)
+    return channels * stride ** 2, *(side // stride for side in sides)
 
 
 @kind("upsample")
