@@ -53,23 +53,17 @@ class MaxPool(HybridBlock):
                           f"{size}", "Choose a padding that leaves no window without a pixel")
         strides = stride if isinstance(stride, tuple) else (stride, stride)
         before, extra = divmod(padding, 2)
-        pad = (before, before)
-        convention = "valid"
         # MXNet pads both sides alike. An extra row and column on the right and below is made in one of three ways:
         # Stride 2: they only round the output's size up. MXNet rounds up only if the window fits once, hence any_size.
         # Stride 1: both sides get them, and the windows that start in them are cut off. oneDNN pools and cuts; MXNet's
         # own Pad in front would take ten times as long.
         # Otherwise: the data is padded with its last row and column, which are in every window that sees the copy.
+        rounds_up = bool(extra) and strides == (2, 2) and not any_size
         self._cut = bool(extra) and strides == (1, 1)
-        self._pad_data = False
-        if self._cut:
-            pad = (before + 1, before + 1)
-        elif extra and strides == (2, 2) and not any_size:
-            convention = "full"
-        elif extra:
-            self._pad_data = True
-        self._kwargs = {"kernel": (size, size), "stride": strides, "pad": pad, "pool_type": "max",
-                        "pooling_convention": convention}
+        self._pad_data = bool(extra) and not rounds_up and not self._cut
+        pad = before + 1 if self._cut else before
+        self._kwargs = {"kernel": (size, size), "stride": strides, "pad": (pad, pad), "pool_type": "max",
+                        "pooling_convention": "full" if rounds_up else "valid"}
 
     def hybrid_forward(self, F, data: Array) -> Array:
         if self._pad_data:
