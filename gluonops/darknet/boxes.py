@@ -128,7 +128,7 @@ class GaussianBoxes(Boxes):
         return F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
 
 
-class TreeBoxes(Boxes):
+class TreeBoxes(Float32Block, Boxes):
     """The candidates of a ``[region]`` with a tree of classes: the most special class of each box, (B, A*H*W, 6).
 
     Going down from the roots, a class counts as found while its probability is above 0.5. pjreddie's program multiplies
@@ -146,9 +146,6 @@ class TreeBoxes(Boxes):
         _, self._roots = tree.groups[0]
         with self.name_scope():
             self.ancestors = Ancestors(tree)
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing: all is computed in float32."""
 
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W

@@ -11,7 +11,6 @@ from ..core.emitter import Array
 from ..core.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
-from ..ops.region_loss import averages
 from .blocks import add_constants, layer
 from .cell_loss import CellLoss
 from .class_losses import ClassLoss, SquareLoss, TreeRegionLoss, tree_class_loss
@@ -96,7 +95,7 @@ class NetLoss(Block):
         if not getattr(self.loss, "parts", None):
             raise _error("there are no parts; expected the loss of a detecting net that has been called",
                          "Call the loss first")
-        return averages(list(self.loss.parts.values()))
+        return self.loss.report()
 
 
 def _loss_of(parts: Sequence[HeadLoss]) -> Block:

@@ -37,7 +37,7 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
         learns = F.maximum(matches.has_overlap, ignored)
         best = F.broadcast_mul(yolo.is_best(F, truths, matches.iou), F.swapaxes(learns, dim1=1, dim2=2))
     classes = yolo.class_target(F, options, head, truths, matches, best)
-    errors = _box_errors(F, attrs, options, head, deviations, truths, matches)
+    errors = _box_errors(F, attrs, options, head, deviations, truths, matches, shift)
     *deltas, loss = boxes.sum_matches(F, options, truths, matches, errors)
     return yolo.result(F, options, data, head, truths, matches, objectness, classes, (deltas, loss, F.ones_like))
 
@@ -58,9 +58,8 @@ def _objectness_target(F, attrs, head, matches, ignored):
     return F.where(matches.has_cell, F.ones_like(zero), target), zero + attrs.obj_normalizer
 
 
-def _box_errors(F, attrs, options, head, deviations, truths, matches):
+def _box_errors(F, attrs, options, head, deviations, truths, matches, shift):
     """The deltas of the eight channels, and the loss, (B, T, A, H, W) each."""
-    shift = SHIFTS[attrs.point]
     like = F.zeros_like(matches.by_cell)
     scale = F.broadcast_add(like, 2 - truths.w * truths.h)
     means = head.offsets + head.numbers[2:4]
