@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -12,7 +11,7 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float
-from gluonops.core.block import WIDTH, entries, sections
+from gluonops.core.block import merged, named_entries, sections
 from gluonops.core.concat import concat
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
@@ -33,10 +32,7 @@ HEADINGS = ("Parameters", "Inputs:", "Outputs:", "Attributes", "Raises")   # of 
 def _page(cls: type) -> str:
     """A class's page, with what that of its base says of its arguments, inputs, outputs, attributes and errors."""
     base, own = sections(cls.__base__.__doc__), sections(cls.__doc__)
-    described = {}
-    for page in (base, own):
-        for name, kind, meaning in entries(page.get("Parameters", "")):
-            described[name] = f"{name} : {kind}\n{textwrap.indent(textwrap.fill(meaning, WIDTH), '    ')}\n"
+    described = merged(named_entries, [base, own], "Parameters")
     arguments = [str(argument).split(":")[0] for argument in inspect.signature(cls).parameters.values()]
     page = {**base, **own, "Parameters": "".join(described[name] for name in arguments)}
     parts = [f"{page['']}\n"]

@@ -20,13 +20,14 @@ deepinsight/insightface, ``recognition/arcface_torch/backbones/iresnet.py``.
 """
 from collections.abc import Sequence
 
-from gluonops.core.attributes import Attr, Int
+from gluonops.core.attributes import Int, parsed
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 
 from .weights import network
 
 WHERE = "models.iresnet"
+OPTIONS = {"embedding": Int(1), "blocks": Int(1)}
 
 
 class IResNet(HybridBlock):
@@ -57,8 +58,7 @@ class IResNet(HybridBlock):
 
     def __init__(self, embedding: int = 128, channels: Sequence[int] = (32, 64, 128), blocks: int = 1, **kwargs):
         super().__init__(**kwargs)
-        embedding = Attr("embedding", Int(1), 128).parse(WHERE, embedding)
-        blocks = Attr("blocks", Int(1), 1).parse(WHERE, blocks)
+        embedding, blocks = parsed(WHERE, OPTIONS, locals()).values()
         if not channels or any(count < 1 for count in channels):
             raise OpError(WHERE, f"channels is {tuple(channels)}; expected a number of at least 1 for each stage",
                           "Pass numbers such as (32, 64, 128)")

@@ -18,7 +18,7 @@ Sources: the tutorial on run-time kernels, whose reorg kernel has the CRD order 
 and Haffner, "Gradient-based learning applied to document recognition" (1998).
 """
 import gluonops.nn
-from gluonops.core.attributes import Attr, Int
+from gluonops.core.attributes import Int, parsed
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
 from mxnet.gluon import HybridBlock, nn
@@ -27,6 +27,7 @@ from mxnet.ndarray import NDArray
 from .weights import network
 
 MIN_SIZE = 22
+OPTIONS = {"classes": Int(1), "size": Int(1)}
 
 
 class LeNetReorg(HybridBlock):
@@ -61,8 +62,12 @@ class LeNetReorg(HybridBlock):
 
     def __init__(self, classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs):
         super().__init__(**kwargs)
-        classes = Attr("classes", Int(1), 10).parse("models.lenet_reorg", classes)
-        self._size = _checked(size)
+        classes, size = parsed("models.lenet_reorg", OPTIONS, locals()).values()
+        if size < MIN_SIZE or size % 2:
+            raise OpError("models.lenet_reorg", f"size is {size}; the first convolution leaves {size - 4} pixels a "
+                          "side, which must be even, for reorg, and at least 18, for the convolutions after it",
+                          f"Choose an even size of at least {MIN_SIZE}")
+        self._size = size
         side = (self._size - 4) // 2 - 4 - 4   # each 5x5 convolution subtracts 4, and reorg halves
         with self.name_scope():
             self.features = nn.HybridSequential()
@@ -82,15 +87,6 @@ class LeNetReorg(HybridBlock):
 
     def hybrid_forward(self, F, data):
         return self.output(self.features(data))
-
-
-def _checked(size):
-    size = Attr("size", Int(1), 28).parse("models.lenet_reorg", size)
-    if size < MIN_SIZE or size % 2:
-        raise OpError("models.lenet_reorg", f"size is {size}; the first convolution leaves {size - 4} pixels a side, "
-                      "which must be even, for reorg, and at least 18, for the convolutions after it",
-                      f"Choose an even size of at least {MIN_SIZE}")
-    return size
 
 
 lenet_reorg = network("lenet_reorg", LeNetReorg, "Train the network with examples/train_digits.py")

@@ -17,25 +17,6 @@ BACKBONE = pathlib.Path(__file__).parent / "pretrained" / "tiny_yolov2_backbone.
 BACKBONE_WIDTH = 0.5   # tiny_yolov2's
 
 
-def fits_backbone(block: gluon.Block | None) -> bool:
-    """Whether a block has the layers of the backbone in the package."""
-    parameters = {} if block is None else block._collect_params_with_prefix()
-    expected = {name: value.shape for name, value in mx.nd.load(str(BACKBONE)).items()}
-    return {name: parameter.shape for name, parameter in parameters.items()} == expected
-
-
-def load_backbone(block: gluon.Block | None, where: str) -> None:
-    """Load the backbone in the package into a block.
-
-    ``block``: initialized, with the layers of ``tiny_yolov2(width=0.5).backbone``. An OpError if the block has other
-    layers.
-    """
-    if not fits_backbone(block):
-        raise OpError(where, "the net has another backbone than that in the package; expected tiny_yolov2's with "
-                      f"width={BACKBONE_WIDTH}", "Make such a net, or start from a file of weights")
-    block.load_parameters(str(BACKBONE), cast_dtype=True)
-
-
 class BackboneOwner:
     """A net with a backbone that the package may have weights for. ``_backbone`` is the attribute that holds it."""
 
@@ -45,7 +26,9 @@ class BackboneOwner:
     @property
     def has_pretrained_backbone(self) -> bool:
         """Whether the package has weights for the backbone of this net: that of ``tiny_yolov2`` with a width of 0.5."""
-        return fits_backbone(getattr(self, self._backbone))
+        parameters = getattr(self, self._backbone)._collect_params_with_prefix()
+        expected = {name: value.shape for name, value in mx.nd.load(str(BACKBONE)).items()}
+        return {name: parameter.shape for name, parameter in parameters.items()} == expected
 
     def load_pretrained_backbone(self) -> None:
         """Load the backbone in the package into this net, which is initialized. See :mod:`gluonops.models.weights`.
@@ -55,7 +38,10 @@ class BackboneOwner:
         OpError
             The net has another backbone.
         """
-        load_backbone(getattr(self, self._backbone), self._where)
+        if not self.has_pretrained_backbone:
+            raise OpError(self._where, "the net has another backbone than that in the package; expected tiny_yolov2's "
+                          f"with width={BACKBONE_WIDTH}", "Make such a net, or start from a file of weights")
+        getattr(self, self._backbone).load_parameters(str(BACKBONE), cast_dtype=True)
 
 
 def network(name: str, cls: type[gluon.Block], remedy: str) -> Callable[..., gluon.Block]:

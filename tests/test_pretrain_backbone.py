@@ -7,7 +7,6 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import data
-from gluonops.models.weights import fits_backbone, load_backbone
 
 ANGLES = np.linspace(0, 2 * np.pi, 720, endpoint=False)
 
@@ -65,10 +64,10 @@ def test_a_polygon_has_straight_sides(tool):
 
 def test_the_backbone_in_the_package_knows_outlines(tool):
     """Outlines of eight kinds that it has never seen, by a linear classifier on its features: chance is 0.125."""
-    backbone = gops.models.tiny_yolov2(width=0.5).backbone
-    backbone.initialize(mx.init.Xavier())
-    load_backbone(backbone, "test")
-    assert tool.probe(backbone) > 0.65
+    net = gops.models.tiny_yolov2(width=0.5)
+    net.initialize(mx.init.Xavier())
+    net.load_pretrained_backbone()
+    assert tool.probe(net.backbone) > 0.65
 
 
 def test_it_writes_a_backbone(tool, tmp_path, monkeypatch, capsys):
@@ -82,5 +81,5 @@ def test_it_writes_a_backbone(tool, tmp_path, monkeypatch, capsys):
     assert f"{path} has {path.stat().st_size} bytes." in said and "of 8 unseen outlines apart" in said
     written = mx.nd.load(str(path))
     assert all(value.dtype == np.float16 for value in written.values())
-    backbone = gops.models.tiny_yolov2(width=0.5).backbone
-    assert fits_backbone(backbone) and set(written) == set(backbone._collect_params_with_prefix())
+    net = gops.models.tiny_yolov2(width=0.5)
+    assert net.has_pretrained_backbone and set(written) == set(net.backbone._collect_params_with_prefix())

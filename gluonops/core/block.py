@@ -51,7 +51,7 @@ def complete(function: Callable, op: Op) -> None:
     example imports.
     """
     page, arguments = sections(function.__doc__), inspect.signature(function).parameters
-    described = _named_entries(page.pop("Parameters", ""))
+    described = named_entries(page.pop("Parameters", ""))
     derived = {arg.name: _input_entry(op, arg) for arg in op.inputs if arg.name not in described}
     derived.update((attr.name, _attribute_entry(attr, arguments[attr.name].default)) for attr in op.attrs if attr.doc)
     known = {**derived, **described, "name": NAME}
@@ -147,12 +147,12 @@ def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
     parts = [cls._own[""]]
     if theirs:
         parts.append(f"See :func:`gluonops.ops.{cls._op.name}`.")
-    arguments = _merged(_named_entries, [theirs, *own], "Parameters")
+    arguments = merged(named_entries, [theirs, *own], "Parameters")
     wanted = [name for name in (*inspect.signature(cls.__init__).parameters, "**options") if name in arguments]
     parts += _section("Parameters\n----------", "".join(dict.fromkeys(arguments[name] for name in wanted)))
     meanings = {names: meaning for names, _, meaning in entries(theirs.get("Parameters", ""))}
     items = {name: meanings.get(old, "") for name, old in renamed.items()}
-    items.update(_merged(lambda section: dict(ITEM.findall(section)), own, "Inputs"))
+    items.update(merged(lambda section: dict(ITEM.findall(section)), own, "Inputs"))
     parts += _section("Inputs:", "".join(_item(name, text) for name, text in items.items()))
     latest = {heading: text for page in own for heading, text in page.items()}
     _, _, returned = theirs.get("Returns", "").partition("\n")
@@ -175,12 +175,12 @@ def _inputs(cls: type[OperatorPage]) -> dict[str, str]:
     return dict(zip(names, of_operator))
 
 
-def _named_entries(section: str) -> dict[str, str]:
+def named_entries(section: str) -> dict[str, str]:
     """Each name of a section's entries -> the text of its entry, which several names may share."""
     return {name: f"{match[0].rstrip()}\n" for match in ENTRY.finditer(section) for name in match["names"].split(", ")}
 
 
-def _merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
+def merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
     """What the pages' sections of one heading say; later ones replace earlier ones."""
     return {name: text for page in pages for name, text in parse(page.get(heading, "")).items()}
 

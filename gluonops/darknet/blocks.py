@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import mxnet as mx
 import numpy as np
+import numpy.typing as npt
 from mxnet.gluon import HybridBlock
 
 
@@ -45,14 +46,15 @@ class Float32Block(HybridBlock):
         """Do nothing."""
 
 
-def constant(params: mx.gluon.ParameterDict, name: str, value: mx.nd.NDArray) -> mx.gluon.Constant:
-    """``params.get_constant`` without a warning: a parameter that an export contains and that is not trained.
+def add_constants(block: HybridBlock, **values: npt.ArrayLike) -> None:
+    """Give a block float32 parameters that are not trained. An export contains them.
 
     MXNet names an initializer after the address of the constant, and warns if an earlier constant had the same one.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*New initializer", UserWarning)
-        return params.get_constant(name, value)
+        for name, value in values.items():
+            setattr(block, name, block.params.get_constant(name, mx.nd.array(value)))
 
 
 class Weighted(HybridBlock):

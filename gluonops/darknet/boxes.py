@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import ModuleType
 
-import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..core.emitter import Array
-from .blocks import Float32Block, constant
+from .blocks import Float32Block, add_constants
 from .tree import Ancestors, Tree
 
 TREE_THRESHOLD = 0.5   # a class of a tree is found above this probability
@@ -49,9 +48,7 @@ class Boxes(HybridBlock):
         self._classes = classes
         self._stride = stride
         self._takes_float16 = False
-        with self.name_scope():
-            self.anchors = constant(self.params, "anchors", mx.nd.array(anchors.reshape(1, -1, 2, 1)))
-            self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape(self._ids_shape))
+        add_constants(self, anchors=anchors.reshape(1, -1, 2, 1), ids=np.arange(classes).reshape(self._ids_shape))
 
     def cast(self, dtype: str | np.dtype) -> None:
         """Change the type of the maps that the block takes.
@@ -131,7 +128,7 @@ class GaussianBoxes(Boxes):
         return F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
 
 
-class TreeBoxes(Boxes):
+class TreeBoxes(Float32Block, Boxes):
     """The candidates of a ``[region]`` with a tree of classes: the most special class of each box, (B, A*H*W, 6).
 
     Going down from the roots, a class counts as found while its probability is above 0.5. pjreddie's program multiplies
@@ -149,9 +146,6 @@ class TreeBoxes(Boxes):
         _, self._roots = tree.groups[0]
         with self.name_scope():
             self.ancestors = Ancestors(tree)
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Do nothing: all is computed in float32."""
 
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W
@@ -198,11 +192,8 @@ class CellBoxes(Float32Block):
         height, width = size
         rows, columns = np.divmod(np.arange(side * side), side)
         grid = np.stack([columns, rows], axis=1).reshape(1, -1, 1, 2)
-        with self.name_scope():
-            self.grid = constant(self.params, "grid", mx.nd.array(grid))
-            self.cell = constant(self.params, "cell", mx.nd.array([[[[width / side, height / side]]]]))
-            self.size = constant(self.params, "size", mx.nd.array([[[[width, height]]]]))
-            self.ids = constant(self.params, "ids", mx.nd.arange(classes).reshape((1, 1, 1, -1)))
+        add_constants(self, grid=grid, cell=[[[[width / side, height / side]]]], size=[[[[width, height]]]],
+                      ids=np.arange(classes).reshape(1, 1, 1, -1))
 
     def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:
         data = F.Flatten(F.cast(data, dtype="float32"))   # it may be an image, behind a convolution

@@ -33,6 +33,7 @@ class Layer(NamedTuple):
     head: Head | None = None                         # what turns its map into detections
     loss: Callable[[], HeadLoss] | None = None
     loss_source: int | None = None                   # number of the layer whose output the loss takes
+    kind: str = ""                                   # name of the section's kind
 
 
 class Kind(NamedTuple):
@@ -66,18 +67,12 @@ class Builder:
         # Layers with the option bin_output, by number. AlexeyAB's Darknet takes their activations away, except where
         # another layer than the next reads the output.
         self.binary_outputs = {}
-        self._kinds = []    # names of the layers' kinds
         self._trees = {}
 
     @property
     def number(self) -> int:
         """The number of the layer that is made."""
         return len(self.layers)
-
-    @property
-    def shapes(self) -> list[Shape]:
-        """The shapes of the layers' outputs, without the batch."""
-        return [layer.shape for layer in self.layers]
 
     def add(self, section: Section) -> None:
         """Add the layer of a section."""
@@ -104,8 +99,8 @@ class Builder:
 
         self.net.register_child(layer.block, name)
         self.net._sources.append(layer.sources or [self.number - 1])
-        self._kinds.append(kind.name)
-        self.layers.append(layer if layer.loss_source is not None else layer._replace(loss_source=self.number - 1))
+        loss_source = self.number - 1 if layer.loss_source is None else layer.loss_source
+        self.layers.append(layer._replace(loss_source=loss_source, kind=kind.name))
 
     def finish(self) -> None:
         """Set what the net returns: the maps of all detecting layers if it ends in one, else the last output."""
@@ -119,15 +114,15 @@ class Builder:
         self.net._detections = [self.layers[number].head for number in detecting if last in detecting]
         if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
             self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
-        layers = [(self._kinds[number], self.layers[number]) for number in returned]
-        self.net._losses = [(kind, layer.loss_source, layer.loss) for kind, layer in layers]
+        layers = [self.layers[number] for number in returned]
+        self.net._losses = [(layer.kind, layer.loss_source, layer.loss) for layer in layers]
 
     def _last(self) -> int:
         """The number of the last layer without a trailing ``[contrastive]``, and the route in front of it."""
         last = self.number - 1
-        if self._kinds[last] != "contrastive":
+        if self.layers[last].kind != "contrastive":
             return last
-        while last > 0 and self._kinds[last] in ("contrastive", "route"):
+        while last > 0 and self.layers[last].kind in ("contrastive", "route"):
             last -= 1
         return last
 

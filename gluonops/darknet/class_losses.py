@@ -20,7 +20,7 @@ from ..ops._region.counting import CountingLoss
 from ..ops._region.reference import CLASSES
 from ..ops.region_loss.contract import OP
 from ..ops.yolo_loss.contract import OP as YOLO
-from .blocks import Float32Block, constant, layer
+from .blocks import Float32Block, add_constants, layer
 from .tree import OUT_OF_GROUP, Tree
 
 NONE = -1   # The number in tables of classes where there is none.
@@ -78,9 +78,7 @@ class _Ways(Float32Block):
         for class_id, parent in enumerate(tree.parents):
             way = [] if parent < 0 else [above for above in ways[parent] if above != NONE]
             ways[class_id, :len(way) + 1] = [*way, class_id]
-        with self.name_scope():
-            for name, table in (("ways", ways), ("groups", groups), ("members", members)):
-                setattr(self, name, constant(self.params, name, mx.nd.array(table)))
+        add_constants(self, ways=ways, groups=groups, members=members)
 
     def hybrid_forward(self, F, class_id: Array, ways: Array, groups: Array, members: Array) -> tuple:
         way = F.take(ways, class_id)
@@ -106,7 +104,7 @@ def _terms(F, found: tuple, read: Callable[[Array], Array], temperature: float =
 
 
 @layer
-def TreeClassLoss(F, pred: Array, label: Array, *, classes: int, ways: HybridBlock, temperature: float = 1.0) -> Array:
+def TreeClassLoss(F, pred: Array, label: Array, *, classes: int, ways: HybridBlock, temperature: float) -> Array:
     """The loss of ``[softmax]`` with a tree: the cross-entropies of the groups from the root to the class, added up.
 
     The other groups do not count. (They do in the programs' CPU builds, where their target is -1234.) The arguments are

@@ -7,7 +7,7 @@ from types import ModuleType
 import mxnet as mx
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Attr, Float, Int
+from ..core.attributes import Float, Int, parsed
 from ..core.emitter import Array
 from ..core.errors import OpError
 from .blocks import layer
@@ -15,6 +15,7 @@ from .blocks import layer
 # Rounds of DistanceSuppression. A box is decided after as many as there are boxes in a row of which each one overlaps
 # the next.
 ROUNDS = 32
+OPTIONS = {"threshold": Float(0, below=1), "nms": Float(above=0), "topk": Int(1)}
 NO_OVERLAP = 1.0   # an IoU that no candidate exceeds
 
 
@@ -118,9 +119,7 @@ class Detector(HybridBlock):
         super().__init__(**kwargs)
         self.classes = classes
         self._multiple = size_multiple
-        self.threshold = Attr("threshold", Float(0, below=1), 0.25).parse("darknet.Detector", threshold)
-        self.nms = Attr("nms", Float(above=0), 0.45).parse("darknet.Detector", nms)
-        self.topk = Attr("topk", Int(1), 400).parse("darknet.Detector", topk)
+        self.threshold, self.nms, self.topk = parsed("darknet.Detector", OPTIONS, locals()).values()
         with self.name_scope():
             self.net = net
             for i, head in enumerate(heads):

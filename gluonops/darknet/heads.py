@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
@@ -19,7 +18,7 @@ from ..core.emitter import Array
 from ..ops import region_decode
 from ..ops.gaussian_yolo_loss.contract import SHIFTS
 from .activations import Identity
-from .blocks import constant, layer
+from .blocks import add_constants, layer
 from .boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
@@ -75,9 +74,8 @@ class Yolo(Region):
         self._activated = activated
         scales = np.ones((len(anchors), 5 + classes), "float32")
         scales[:, :2] = scale
-        with self.name_scope():
-            self.scale = constant(self.params, "scale", mx.nd.array(scales.reshape(1, -1, 1, 1)))
-            self.offset = constant(self.params, "offset", (1 - self.scale.value) / 2)
+        scales = scales.reshape(1, -1, 1, 1)
+        add_constants(self, scale=scales, offset=(1 - scales) / 2)
 
     def hybrid_forward(self, F, data: Array, scale: Array, offset: Array) -> Array:
         if not self._activated:

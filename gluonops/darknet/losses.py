@@ -4,7 +4,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import mxnet as mx
 import numpy as np
 from mxnet.gluon import Block, HybridBlock
 
@@ -12,8 +11,7 @@ from ..core.emitter import Array
 from ..core.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
-from ..ops.region_loss import averages
-from .blocks import constant, layer
+from .blocks import add_constants, layer
 from .cell_loss import CellLoss
 from .class_losses import ClassLoss, SquareLoss, TreeRegionLoss, tree_class_loss
 
@@ -44,8 +42,7 @@ class _MappedTruth(HybridBlock):
     def __init__(self, class_map: Sequence[int], **kwargs):
         super().__init__(**kwargs)
         self._count = len(class_map)
-        with self.name_scope():
-            self.classes = constant(self.params, "classes", mx.nd.array(class_map))
+        add_constants(self, classes=class_map)
 
     def hybrid_forward(self, F, truth: Array, classes: Array) -> Array:
         class_id = F.slice_axis(truth, axis=2, begin=4, end=5)
@@ -98,7 +95,7 @@ class NetLoss(Block):
         if not getattr(self.loss, "parts", None):
             raise _error("there are no parts; expected the loss of a detecting net that has been called",
                          "Call the loss first")
-        return averages(list(self.loss.parts.values()))
+        return self.loss.report()
 
 
 def _loss_of(parts: Sequence[HeadLoss]) -> Block:

@@ -146,7 +146,7 @@ def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     build.uses(*sources)
     groups = section.integer("groups", 1, 1)
     group = section.integer("group_id", 0, 0)
-    shapes = [build.shapes[source] for source in sources]
+    shapes = [build.layers[source].shape for source in sources]
     channels = [source_shape[0] for source_shape in shapes]
     _check_sides(build, section, sources, "layers")
     if group >= groups or any(count % groups for count in channels):
@@ -158,9 +158,9 @@ def route(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 
 def _check_sides(build: Builder, section: Section, sources: list[int], key: str) -> None:
     """Raise an OpError if layers are not of one height and width."""
-    sides = {build.shapes[source][1:] for source in sources}
+    sides = {build.layers[source].shape[1:] for source in sources}
     if len(sides) > 1:
-        described = ", ".join(f"layer {source} is {build.shapes[source]}" for source in sources)
+        described = ", ".join(f"layer {source} is {build.layers[source].shape}" for source in sources)
         raise section.error(f"the layers are not of one height and width: {described}", "Name layers of one size", key)
 
 
@@ -175,7 +175,7 @@ def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Lay
     weights_type = section.text("weights_type", "none", WEIGHTS)
     if weights_type != "none" or len(earlier) > 1:
         _check_sides(build, section, sources, "from")
-    channels = [build.shapes[source][0] for source in sources]
+    channels = [build.layers[source].shape[0] for source in sources]
     if weights_type != "none":
         normalization = NORMALIZATIONS[section.text("weights_normalization", None, sorted(NORMALIZATIONS))]
         block = WeightedShortcut(channels, weights_type == "per_channel", normalization, activation, prefix=prefix)
@@ -184,9 +184,9 @@ def shortcut(build: Builder, section: Section, shape: Shape, prefix: str) -> Lay
     section.skip("weights_normalization")
     alpha = section.number("alpha", 1)
     beta = section.number("beta", 1)
-    if len(earlier) == 1 and build.shapes[earlier[0]] == shape:
+    if len(earlier) == 1 and build.layers[earlier[0]].shape == shape:
         return Layer(Shortcut(ACTIVATIONS[activation], alpha, beta, prefix=prefix), shape, sources)
-    step, repeat = _scale(section, shape, build.shapes[earlier[0]])
+    step, repeat = _scale(section, shape, build.layers[earlier[0]].shape)
     if alpha != 1 and repeat > 1:
         raise section.error(f"alpha={alpha} with a smaller layer is not supported", "Remove alpha", "alpha")
     block = PartialShortcut(channels, ACTIVATIONS[activation], alpha, beta, step, repeat, prefix=prefix)
@@ -225,7 +225,7 @@ def _product(build: Builder, section: Section, shape: Shape, prefix: str, expect
     """The layer in front times the one that ``from`` names. ``expected``: the former's shape, from the latter's."""
     sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
     build.uses(*sources)
-    other = build.shapes[sources[1]]
+    other = build.layers[sources[1]].shape
     if shape != expected(other):
         raise section.error(f"its input is {shape} (channels, height, width), and the layer that it multiplies is "
                             f"{other}; expected an input of {expected(other)}", "Name another layer", "from")

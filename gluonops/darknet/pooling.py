@@ -4,14 +4,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock, nn
 
 from ..core.emitter import Array
 from ..core.errors import OpError
 from ..nn import Reorg
-from .blocks import constant, layer
+from .blocks import add_constants, layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
 
@@ -54,23 +53,17 @@ class MaxPool(HybridBlock):
                           f"{size}", "Choose a padding that leaves no window without a pixel")
         strides = stride if isinstance(stride, tuple) else (stride, stride)
         before, extra = divmod(padding, 2)
-        pad = (before, before)
-        convention = "valid"
         # MXNet pads both sides alike. An extra row and column on the right and below is made in one of three ways:
         # Stride 2: they only round the output's size up. MXNet rounds up only if the window fits once, hence any_size.
         # Stride 1: both sides get them, and the windows that start in them are cut off. oneDNN pools and cuts; MXNet's
         # own Pad in front would take ten times as long.
         # Otherwise: the data is padded with its last row and column, which are in every window that sees the copy.
+        rounds_up = bool(extra) and strides == (2, 2) and not any_size
         self._cut = bool(extra) and strides == (1, 1)
-        self._pad_data = False
-        if self._cut:
-            pad = (before + 1, before + 1)
-        elif extra and strides == (2, 2) and not any_size:
-            convention = "full"
-        elif extra:
-            self._pad_data = True
-        self._kwargs = {"kernel": (size, size), "stride": strides, "pad": pad, "pool_type": "max",
-                        "pooling_convention": convention}
+        self._pad_data = bool(extra) and not rounds_up and not self._cut
+        pad = before + 1 if self._cut else before
+        self._kwargs = {"kernel": (size, size), "stride": strides, "pad": (pad, pad), "pool_type": "max",
+                        "pooling_convention": "full" if rounds_up else "valid"}
 
     def hybrid_forward(self, F, data: Array) -> Array:
         if self._pad_data:
@@ -131,8 +124,7 @@ class Blur(HybridBlock):
         self._options = {
             "kernel": (size, size), "stride": stride if isinstance(stride, tuple) else (stride, stride),
             "pad": (padding, padding), "num_filter": channels, "num_group": channels, "no_bias": True}
-        with self.name_scope():
-            self.weight = constant(self.params, "weight", mx.nd.array(weight))
+        add_constants(self, weight=weight)
 
     def hybrid_forward(self, F, data: Array, weight: Array) -> Array:
         return F.Convolution(data, weight, **self._options)
@@ -168,10 +160,12 @@ def strides_of(section: Section) -> tuple[int, int]:
 
 def blurred(sides: Sequence[int], blur: int, strides: tuple[int, int]) -> list[int]:
     """Height and width behind a blur of this size; without one, ``sides``."""
-    if not blur:
-        return list(sides)
-    padding = 2 if blur == 3 else 0
-    return [(side + padding - blur) // step + 1 for side, step in zip(sides, strides)]
+    return windows(sides, blur, strides, 2 if blur == 3 else 0) if blur else list(sides)
+
+
+def windows(sides: Sequence[int], size: int, strides: Sequence[int], padding: int) -> list[int]:
+    """How many windows height and width have. ``padding`` is that of both ends together."""
+    return [(side + padding - size) // step + 1 for side, step in zip(sides, strides)]
 
 
 def _window(section: Section) -> tuple[int, tuple[int, int], int]:
@@ -185,12 +179,6 @@ def _window(section: Section) -> tuple[int, tuple[int, int], int]:
     return size, strides, padding
 
 
-def _pooled(shape: Shape, size: int, strides: Sequence[int], padding: int) -> list[int]:
-    """Height and width of a pooling's output."""
-    _, *sides = shape
-    return [(side + padding - size) // step + 1 for side, step in zip(sides, strides)]
-
-
 @kind("maxpool", "max")
 def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("maxpool_zero_nonmax", "it is for a GPU")
@@ -200,7 +188,7 @@ def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
         return _depth_pool(section, shape, prefix)
 
     steps = (1, 1) if blur else strides
-    sides = _pooled(shape, size, steps, padding)
+    sides = windows(shape[1:], size, steps, padding)
     both_sides = padding // 2 * 2
     is_small = min(shape[1:]) + both_sides < size
     if not blur:
@@ -223,7 +211,7 @@ def _depth_pool(section: Section, shape: Shape, prefix: str) -> Layer:
 @kind("local_avgpool", "local_avg")
 def local_avgpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     size, strides, padding = _window(section)
-    sides = _pooled(shape, size, strides, padding)
+    sides = windows(shape[1:], size, strides, padding)
     return Layer(LocalAvgPool(size, strides, padding, prefix=prefix), (shape[0], *sides))
 
 
@@ -253,32 +241,29 @@ def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     extra = section.integer("extra", 0, 0)
     if extra:
         return Layer(Extend(extra, prefix=prefix), (math.prod(shape) + extra,))
-    channels, *sides = shape
-    _check_blocks(section, shape, stride, channels % stride ** 2 == 0, reverse)
-    block = Reorg(stride, "darknet", reverse, prefix=prefix)
-    if reverse:
-        return Layer(block, (channels // stride ** 2, *(side * stride for side in sides)))
-    return Layer(block, (channels * stride ** 2, *(side // stride for side in sides)))
+    return Layer(Reorg(stride, "darknet", reverse, prefix=prefix), _moved(section, shape, stride, reverse))
 
 
 @kind("reorg3d")
 def reorg3d(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     stride = section.integer("stride", 1, 1)
     section.refuse("reverse", "Darknet writes beyond the output")
+    return Layer(Reorg(stride, "DCR", prefix=prefix), _moved(section, shape, stride, takes_any_channels=True))
+
+
+def _moved(section: Section, shape: Shape, stride: int, reverse: bool = False,
+           takes_any_channels: bool = False) -> Shape:
+    """The shape of a reorg's output. An OpError if its stride does not divide its input."""
     channels, *sides = shape
-    _check_blocks(section, shape, stride, True, False)
-    block = Reorg(stride, "DCR", prefix=prefix)
-    return Layer(block, (channels * stride ** 2, *(side // stride for side in sides)))
-
-
-def _check_blocks(section: Section, shape: Shape, stride: int, channels_fit: bool, reverse: bool) -> None:
-    """Raise an OpError if a reorg's stride does not divide its input."""
-    _, *sides = shape
+    channels_fit = takes_any_channels or channels % stride ** 2 == 0
     blocks_fit = reverse or not any(side % stride for side in sides)
     if not channels_fit or not blocks_fit:
         raise section.error(f"stride {stride} does not fit its input, {shape} (channels, height, width): channels "
                             f"have to divide by {stride ** 2}, height and width by {stride}",
                             "Choose another size in [net]", "stride")
+    if reverse:
+        return channels // stride ** 2, *(side * stride for side in sides)
+    return channels * stride ** 2, *(side // stride for side in sides)
 
 
 @kind("upsample")

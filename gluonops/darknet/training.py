@@ -112,21 +112,21 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
         batch=batch,
         subdivisions=subdivisions,
         max_batches=net.integer("max_batches", 0, 0),
-        learning_rate=_at_least(net, "learning_rate", 0.001, 0),
-        momentum=_below(net, "momentum", 0.9, 1),
-        decay=_at_least(net, "decay", 0.0001, 0),
+        learning_rate=_from_zero(net, "learning_rate", 0.001),
+        momentum=_below_one(net, "momentum", 0.9),
+        decay=_from_zero(net, "decay", 0.0001),
         adam=_adam(net, dialect),
-        ema_alpha=_below(net, "ema_alpha", 0, 1),
+        ema_alpha=_below_one(net, "ema_alpha", 0),
         saturation=_factor(net, "saturation"),
         exposure=_factor(net, "exposure"),
-        hue=_below(net, "hue", 0, 1),
+        hue=_below_one(net, "hue", 0),
         flip=bool(net.integer("flip", 1)),
-        jitter=_below(head, "jitter", 0.2, 1) if heads else 0.0,
+        jitter=_below_one(head, "jitter", 0.2) if heads else 0.0,
         resize=_above(head, "resize", 1) if heads else 1.0,
         mosaic=net.flag("mosaic"),
         mosaic_bound=net.flag("mosaic_bound"),
         letter_box=net.flag("letter_box"),
-        angle=_at_least(net, "angle", 0, 0),
+        angle=_from_zero(net, "angle", 0),
         aspect=_factor(net, "aspect"),
         crops=_crops(net, width),
         sizes=_sizes(net, head, dialect, (width, height)),
@@ -174,7 +174,7 @@ def _batch(net: Section) -> tuple[int, int]:
 def _adam(net: Section, dialect: str) -> dict | None:
     if not net.flag("adam"):
         return None
-    return {"beta1": _below(net, "B1", 0.9, 1), "beta2": _below(net, "B2", 0.999, 1),
+    return {"beta1": _below_one(net, "B1", 0.9), "beta2": _below_one(net, "B2", 0.999),
             "epsilon": _above(net, "eps", ADAM_EPSILON[dialect])}
 
 
@@ -190,7 +190,7 @@ def _crops(net: Section, width: int) -> tuple[float, float]:
 
 def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> list:
     """The inputs of multi-scale training, as often as they are likely. A [detection] has another option ``random``."""
-    factor = _at_least(head, "random", 0, 0)
+    factor = _from_zero(head, "random", 0)
     if not factor or head.kind == "detection":
         return []
     if head is net:
@@ -217,13 +217,13 @@ def _factor(section: Section, key: str) -> float:
     return max(value, 1 / value)
 
 
-def _at_least(section: Section, key: str, default: float, low: float) -> float:
-    return _checked(section, key, default, lambda value: value >= low, f"at least {low}")
+def _from_zero(section: Section, key: str, default: float) -> float:
+    return _checked(section, key, default, lambda value: value >= 0, "at least 0")
 
 
-def _below(section: Section, key: str, default: float, high: float) -> float:
-    _at_least(section, key, default, 0)
-    return _checked(section, key, default, lambda value: value < high, f"a number from 0 that is below {high}")
+def _below_one(section: Section, key: str, default: float) -> float:
+    _from_zero(section, key, default)
+    return _checked(section, key, default, lambda value: value < 1, "a number from 0 that is below 1")
 
 
 def _above(section: Section, key: str, default: float) -> float:

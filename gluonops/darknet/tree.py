@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import os
 
-import mxnet as mx
 import numpy as np
 
 from ..core.emitter import Array
 from ..core.errors import OpError, quoted
 from ..core.files import read_lines
-from .blocks import Float32Block, constant
+from .blocks import Float32Block, add_constants
 
 WHERE = "darknet.read_tree"
 OUT_OF_GROUP = -1e30   # an input whose exponential is 0
@@ -135,16 +134,14 @@ class TreeSoftmax(Float32Block):
         self._widths = []
         positions = np.zeros(len(tree), int)   # each class's place, group by group
         begin = 0
-        with self.name_scope():
-            for width, groups in _by_width(tree).items():
-                index, outside = _padded(groups, width)
-                for row, (first, count) in enumerate(groups):
-                    positions[first:first + count] = begin + row * width + np.arange(count)
-                begin += index.size
-                self._widths.append((width, len(groups)))
-                for name, values in ((f"index{width}", index.ravel()), (f"outside{width}", outside[None, :, :, None])):
-                    setattr(self, name, constant(self.params, name, mx.nd.array(values)))
-            self.back = constant(self.params, "back", mx.nd.array(positions))
+        for width, groups in _by_width(tree).items():
+            index, outside = _padded(groups, width)
+            for row, (first, count) in enumerate(groups):
+                positions[first:first + count] = begin + row * width + np.arange(count)
+            begin += index.size
+            self._widths.append((width, len(groups)))
+            add_constants(self, **{f"index{width}": index.ravel(), f"outside{width}": outside[None, :, :, None]})
+        add_constants(self, back=positions)
 
     def cast(self, dtype: str | np.dtype) -> None:
         """Change the type of the output, not of the constants: float16 cannot count to 9418."""
@@ -188,10 +185,9 @@ class Ancestors(Float32Block):
         count = len(tree)
         above = np.array([*(parent if parent >= 0 else count for parent in tree.parents), count])
         self._steps = (tree.depth - 1).bit_length()
-        with self.name_scope():
-            for step in range(self._steps):   # each step doubles the number of classes in a product
-                setattr(self, f"above{step}", constant(self.params, f"above{step}", mx.nd.array(above)))
-                above = above[above]
+        for step in range(self._steps):   # each step doubles the number of classes in a product
+            add_constants(self, **{f"above{step}": above})
+            above = above[above]
 
     def hybrid_forward(self, F, data: Array, **above: Array) -> Array:
         ones = F.ones_like(F.slice_axis(data, axis=1, begin=0, end=1))

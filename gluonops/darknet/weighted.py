@@ -11,7 +11,7 @@ from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted
 from .build import Builder, Layer, Shape, kind
 from .cfg import MAX_INT, Section
-from .pooling import BLURS, Blur, blurred, strides_of
+from .pooling import BLURS, Blur, blurred, strides_of, windows
 
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
@@ -247,11 +247,9 @@ def _convolved(section: Section, shape: Shape, size: int, strides: tuple[int, in
                blur: int) -> list[int]:
     """Height and width of a convolution's output."""
     reach = dilation * (size - 1) + 1
-    _, *inputs = shape
     steps = (1, 1) if blur else strides
-    sides = [(side + 2 * padding * dilation - reach) // step + 1 for side, step in zip(inputs, steps)]
-    theirs = [(side + 2 * padding - size) // step + 1 for side, step in zip(inputs, steps)]
-    if sides != theirs:
+    sides = windows(shape[1:], reach, steps, 2 * padding * dilation)
+    if sides != windows(shape[1:], size, steps, 2 * padding):
         raise section.error(f"dilation={dilation} with size={size} and a padding of {padding} is not supported "
                             "(Darknet reads beyond the image)", "Take an odd size and pad=1", "dilation")
     return blurred(sides, blur, strides)
@@ -313,9 +311,9 @@ def local(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     padding = section.integer("pad", 0, 0)
     activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
     channels, *sides = shape
-    out = tuple((side + 2 * padding - size) // stride + 1 for side in sides)
-    theirs = tuple((side - (1 if padding else size)) // stride + 1 for side in sides)
-    if out != theirs:
+    steps = (stride, stride)
+    out = windows(sides, size, steps, 2 * padding)
+    if out != windows(sides, 1 if padding else size, steps, 0):
         raise section.error(f"pad={padding} with size={size} is not supported (Darknet reads beyond the image)",
                             "Take pad=1 with size=3, or pad=0", "pad")
     if min(out) > 0:   # otherwise the builder says what is wrong

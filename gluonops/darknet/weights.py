@@ -18,10 +18,11 @@ Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
 from __future__ import annotations
 
 import collections
+import math
 import os
 import struct
 from collections.abc import Callable
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import mxnet as mx
 import numpy as np
@@ -32,13 +33,6 @@ from ..core.files import check_regular, replace
 from .blocks import Weighted
 
 FLOAT = np.dtype("<f4")
-
-
-class Unit(NamedTuple):
-    """A layer's part of a file: its name, its parameters in the file's order, and the one that is a matrix."""
-    name: str
-    parameters: list[mx.gluon.Parameter]
-    matrix: mx.gluon.Parameter | None
 
 
 class Header(collections.namedtuple("Header", "major minor revision seen")):
@@ -94,17 +88,17 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
         The file cannot be read, is too short or has bytes left over; the message has the layer's name and the counts.
         The net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
     """
-    units = _units("darknet.load_weights", net, layers)
+    blocks = _weighted("darknet.load_weights", net, layers)
     try:
         check_regular(path)
         with open(path, "rb") as file:
             header = _read_header(file, path)
-            _check_length(units, file.tell(), os.path.getsize(path), path, layers is not None)
+            _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
             if layers is None:
                 _initialize_rest(net, ctx)
-            for unit in (progress or iter)(units):
-                for parameter in unit.parameters:
-                    values = _read(file, parameter, header.transposed and parameter is unit.matrix)
+            for block in (progress or iter)(blocks):
+                for parameter in block.file_parameters():
+                    values = _read(file, parameter, header.transposed and parameter is block.matrix())
                     parameter.set_data(mx.nd.array(values, dtype="float32"))
     except OSError as error:
         raise OpError("darknet.load_weights", f"cannot read {os.fspath(path)}: {error.strerror}",
@@ -135,30 +129,30 @@ def save_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, seen: int |
         header, or the file cannot be written.
     """
     where = "darknet.save_weights"
-    units = _units(where, net)
+    blocks = _weighted(where, net)
     header = getattr(net, "darknet_header", NEW)
     if seen is not None:
         header = header._replace(seen=seen)
     packed_header = _pack_header(where, header)
-    for unit in units:
-        if any(parameter._data is None for parameter in unit.parameters):
-            raise OpError(where, f"{unit.name} is not initialized",
+    for block in blocks:
+        if any(parameter._data is None for parameter in block.file_parameters()):
+            raise OpError(where, f"{block.name} is not initialized",
                           "Call net.initialize() and run the net once, or load weights")
 
     def write(temporary: str) -> None:
         with open(temporary, "wb") as file:
             file.write(packed_header)
-            for unit in units:
-                for parameter in unit.parameters:
+            for block in blocks:
+                for parameter in block.file_parameters():
                     value = parameter.data(parameter.list_ctx()[0]).asnumpy()
-                    if header.transposed and parameter is unit.matrix:
+                    if header.transposed and parameter is block.matrix():
                         value = value.T
                     value.astype(FLOAT, copy=False).tofile(file)
 
     replace(where, {os.fspath(path): write})
 
 
-def _units(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[Unit]:
+def _weighted(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[Weighted]:
     """The layers of a net with weights, in order. An OpError if the net has parameters outside of them.
 
     ``layers``: of the first so many children of the net alone.
@@ -169,35 +163,29 @@ def _units(where: str, net: mx.gluon.Block, layers: int | None = None) -> list[U
         raise OpError(where, f"layers is {layers}; expected 1 to {len(net._children)}, the layers of the net",
                       "Pass another number of layers")
     parts = [net] if layers is None else list(net._children.values())[:layers]
-    units, held, blocks = [], set(), []
+    every, blocks, held = [], [], set()
     for part in parts:
-        part.apply(blocks.append)
-    for block in blocks:
-        if not isinstance(block, Weighted):
-            continue
-        parameters = block.file_parameters()
-        if parameters[0].name not in held:   # otherwise it shares the weights of an earlier one
-            units.append(Unit(block.name, parameters, block.matrix()))
-            held.update(parameter.name for parameter in parameters)
+        part.apply(every.append)
+    for block in every:
+        names = {parameter.name for parameter in block.file_parameters()} if isinstance(block, Weighted) else set()
+        if names - held:   # otherwise it shares the weights of an earlier one
+            blocks.append(block)
+            held |= names
     other = [name for part in parts for name, parameter in part.collect_params().items()
              if name not in held and not isinstance(parameter, Constant)]
-    if other or not units:
+    if other or not blocks:
         what = f"the parameter {other[0]}" if other else "no convolution"
         raise OpError(where, f"{type(net).__name__} has {what}; a Darknet file holds the parameters of "
                       "gluonops.darknet.Convolution blocks only", "Use net.save_parameters and net.load_parameters")
-    return units
+    return blocks
 
 
 def _read(file: BinaryIO, parameter: mx.gluon.Parameter, transposed: bool) -> np.ndarray:
     """The next numbers of a file, in the shape of a parameter."""
-    values = np.fromfile(file, FLOAT, _count(parameter))
+    values = np.fromfile(file, FLOAT, math.prod(parameter.shape))
     if transposed:
         return values.reshape(parameter.shape[::-1]).T
     return values.reshape(parameter.shape)
-
-
-def _count(parameter: mx.gluon.Parameter) -> int:
-    return int(np.prod(parameter.shape))
 
 
 def _pack_header(where: str, header: Header) -> bytes:
@@ -219,22 +207,23 @@ def _read_header(file: BinaryIO, path: str | os.PathLike) -> Header:
                   "expected a header of 16 or 20 bytes", "Download or copy the file once more")
 
 
-def _check_length(units: list[Unit], start: int, size: int, path: str | os.PathLike, goes_on: bool) -> None:
+def _check_length(blocks: list[Weighted], start: int, size: int, path: str | os.PathLike, goes_on: bool) -> None:
     """Raise an OpError if a file ends within a layer, or has bytes behind the last one, unless it ``goes_on``."""
     file = os.path.basename(os.fspath(path))
     end = start
-    for name, parameters, _ in units:
-        if not all(parameter.shape and min(parameter.shape) > 0 for parameter in parameters):
-            raise OpError("darknet.load_weights", f"the input channels of {name} are not known yet",
+    for block in blocks:
+        shapes = [parameter.shape for parameter in block.file_parameters()]
+        if not all(shape and min(shape) > 0 for shape in shapes):
+            raise OpError("darknet.load_weights", f"the input channels of {block.name} are not known yet",
                           "Make it with in_channels, or run the net once")
         begin = end
-        end += FLOAT.itemsize * sum(_count(parameter) for parameter in parameters)
+        end += FLOAT.itemsize * sum(map(math.prod, shapes))
         if end > size:
-            raise OpError("darknet.load_weights", f"{file} is too short: {name} takes bytes {begin} to {end}, and the "
-                          f"file has {size}", "Pass the weights of this network, whole")
+            raise OpError("darknet.load_weights", f"{file} is too short: {block.name} takes bytes {begin} to {end}, "
+                          f"and the file has {size}", "Pass the weights of this network, whole")
     if end < size and not goes_on:
-        raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {name}, ends "
-                      f"at byte {end} of {size}", "Pass the weights of this network")
+        raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {block.name}, "
+                      f"ends at byte {end} of {size}", "Pass the weights of this network")
 
 
 def _initialize_rest(net: mx.gluon.Block, ctx: mx.Context | None) -> None:

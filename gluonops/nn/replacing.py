@@ -55,7 +55,9 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
                       "Call the new layer instead of it")
     found = list(_layers(net, kind, ""))
     if not found:
-        classes = sorted({type(block).__name__ for block in _blocks(net)} - {type(net).__name__})
+        blocks = []
+        net.apply(blocks.append)
+        classes = sorted({type(block).__name__ for block in blocks} - {type(net).__name__})
         raise OpError(WHERE, f"net contains no {_named(kind)}; it has {', '.join(classes) or 'no layers'}",
                       "Name one of these classes")
     made = {}
@@ -68,22 +70,13 @@ def replace(net: Block, kind: type | tuple[type, ...], make: Callable[[Block], B
     replaced = [(parent, key, old, path) for parent, key, old, path in found if made[old] is not old]
     for parent, key, old, _ in replaced:
         _put(parent, key, old, made[old])
-    for block in _blocks(net):
-        if isinstance(block, HybridBlock):
-            block._clear_cached_op()
+    net.apply(lambda block: isinstance(block, HybridBlock) and block._clear_cached_op())
     return [path for *_, path in replaced]
 
 
 def _named(kind):
     kinds = kind if isinstance(kind, tuple) else (kind,)
     return " or ".join(one.__name__ for one in kinds)
-
-
-def _blocks(net: Block) -> Iterator[Block]:
-    """The net and every block inside."""
-    yield net
-    for child in net._children.values():
-        yield from _blocks(child)
 
 
 def _layers(parent: Block, kind: type | tuple[type, ...], path: str) -> Iterator[tuple[Block, str, Block, str]]:

@@ -69,7 +69,7 @@ def test_loading_initializes_and_reports(file):
 
     def progress(items):
         for item in items:
-            seen.append(item[0])
+            seen.append(item.name)
             yield item
 
     gops.darknet.load_weights(net, file, progress=progress)

@@ -5,6 +5,7 @@ first box, as in MXNet's minimum and maximum.
 """
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -97,8 +98,7 @@ class BoxPair:
 
     def exchanged(self) -> BoxPair:
         """The pair with the other box as the first one."""
-        pair = BoxPair.__new__(BoxPair)
-        pair.__dict__.update(self.__dict__)
+        pair = copy.copy(self)
         pair.box, pair.other = self.other, self.box
         pair.across, pair.down = self.across.exchanged(), self.down.exchanged()
         return pair
@@ -129,10 +129,6 @@ class IouLoss:
 
     def __init__(self, pair: BoxPair, eps: float = 0.0):
         self.F, self.pair, self.eps = pair.F, pair, eps
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """What the value and the gradient share."""
 
     def value(self) -> Array:
         """The loss."""
@@ -146,7 +142,8 @@ class IouLoss:
 class GiouLoss(IouLoss):
     """1 - GIoU. ``eps`` is added to the area of the hull."""
 
-    def _prepare(self) -> None:
+    def __init__(self, pair: BoxPair, eps: float = 0.0):
+        super().__init__(pair, eps)
         self.hull = self.pair.across.hull * self.pair.down.hull + self.eps
         self.filled = self.pair.union / self.hull
 
@@ -162,8 +159,9 @@ class GiouLoss(IouLoss):
 class DiouLoss(IouLoss):
     """1 - DIoU. ``eps`` is added to the square of the hull's diagonal."""
 
-    def _prepare(self) -> None:
-        F, across, down = self.F, self.pair.across, self.pair.down
+    def __init__(self, pair: BoxPair, eps: float = 0.0):
+        super().__init__(pair, eps)
+        F, across, down = pair.F, pair.across, pair.down
         self.squared_diagonal = F.square(across.hull) + F.square(down.hull) + self.eps
         self.penalty = (F.square(across.distance) + F.square(down.distance)) / self.squared_diagonal
 
@@ -184,9 +182,9 @@ class CiouLoss(DiouLoss):
 
     SCALE = 4 / math.pi ** 2
 
-    def _prepare(self) -> None:
-        super()._prepare()
-        F, pair = self.F, self.pair
+    def __init__(self, pair: BoxPair, eps: float = 0.0):
+        super().__init__(pair, eps)
+        F = pair.F
         self.difference = F.broadcast_sub(_aspect_angle(F, *pair.other), _aspect_angle(F, *pair.box))
         self.v = F.square(self.difference) * self.SCALE
         distance = F.relu(1 - pair.iou)   # rounding may make the IoU larger than 1

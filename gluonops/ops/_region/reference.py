@@ -1,7 +1,6 @@
 """YOLOv2's output map, computed with MXNet's own operators. All of them can be exported to ONNX."""
 from ...core.concat import constants
 from ...core.emitter import Array
-from .._softmax.reference import probabilities
 from .contract import count
 
 X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # channels of an anchor; CLASSES is the first of its classes
@@ -38,30 +37,3 @@ def grid(F, attrs, maps: Array) -> tuple[Array, ...]:
     anchor_w = constants(F, zero, attrs.anchors[0::2], 1)
     anchor_h = constants(F, zero, attrs.anchors[1::2], 1)
     return columns, rows, width, height, anchor_w, anchor_h
-
-
-def decode_boxes(F, grid_constants: tuple, x: Array, y: Array, w: Array, h: Array) -> tuple[Array, ...]:
-    """Boxes in fractions of the image: centre x, centre y, width and height, each (B, A, 1, H, W).
-
-    ``grid_constants`` are those of :func:`grid`, ``x`` and ``y`` channels after the sigmoid, ``w`` and ``h`` raw ones.
-    """
-    columns, rows, width, height, anchor_w, anchor_h = grid_constants
-    return (F.broadcast_div(F.broadcast_add(x, columns), width),
-            F.broadcast_div(F.broadcast_add(y, rows), height),
-            scaled_exponential(F, w, F.broadcast_div(anchor_w, width)),
-            scaled_exponential(F, h, F.broadcast_div(anchor_h, height)))
-
-
-def scaled_exponential(F, logarithm: Array, size: Array) -> Array:
-    """``exp(logarithm) * size`` as ``root * size * root``. In float16 the product may fit while the exponential does
-    not."""
-    root = F.exp(logarithm / 2)
-    return F.broadcast_mul(root, size) * root
-
-
-def class_probabilities(F, attrs, maps: Array) -> Array:
-    """The class probabilities, (batch, anchors, classes, height, width)."""
-    logits = class_channels(F, attrs, maps)
-    if attrs.softmax:
-        return probabilities(F, logits, 2)
-    return F.sigmoid(logits)

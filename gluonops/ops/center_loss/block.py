@@ -7,17 +7,13 @@ from mxnet.gluon.loss import _apply_weighting
 
 from ...core import labels
 from ...core.accumulated import accumulated_gradient, with_auxiliary_losses
+from ...core.attributes import Float, Int, parsed
 from ...core.block import OpLoss
-from ...core.contract import Attr, Float, Int
 from ...core.emitter import Array
 from .. import center_loss as _center_loss
 from .contract import OP
 
-OPTIONS = (
-    Attr("classes", Int(1), None),
-    Attr("features", Int(1), None),
-    Attr("alpha", Float(low=0), 0.5),
-)
+OPTIONS = {"classes": Int(1), "features": Int(1), "alpha": Float(low=0)}
 
 
 class CenterLoss(OpLoss, function=_center_loss):
@@ -58,8 +54,7 @@ class CenterLoss(OpLoss, function=_center_loss):
     def __init__(self, classes: int, features: int, alpha: float = 0.5, weight: float | None = None,
                  batch_axis: int = 0, center_initializer: str | mx.init.Initializer = "zeros", **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
-        for option, value in zip(OPTIONS, (classes, features, alpha)):
-            option.parse("CenterLoss", value)
+        parsed("CenterLoss", OPTIONS, locals())
         self._alpha = alpha
         self._dtype = "float32"
         self.centers = accumulated_gradient(self, "centers", shape=(classes, features), init=center_initializer)

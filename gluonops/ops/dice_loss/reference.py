@@ -57,8 +57,7 @@ def _zero_where(F, condition: Array, values: Array) -> Array:
 
 
 def backward(nd, attrs, shapes, output_grad, data, label, intersection, total, max, log_sum) -> dict:   # noqa: A002
-    labels = exact(nd, label)
-    valid, ignored = label_masks(nd, labels, data, 1, attrs.ignore_label)
+    valid, ignored = label_masks(nd, exact(nd, label), data, 1, attrs.ignore_label)
     per_class = (*output_grad.shape, *(1,) * (data.ndim - 2))
     denominator = total + attrs.smooth
     by_power = output_grad * (2 * intersection + attrs.smooth) / nd.square(denominator)

@@ -8,6 +8,7 @@ from ...core.emitter import Array
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.contract import count
+from .._region.reference import channel
 from .._region.yolo_reference import backward as backward
 from ..yolo_loss.contract import OP as YOLO
 from .contract import SHIFTS
@@ -24,9 +25,9 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
     options, shift = _as_yolo(attrs), SHIFTS[attrs.point]
     maps = F.reshape(F.BlockGrad(data), shape=(0, -4, count(attrs), 9 + attrs.classes, 0, 0))
     rest = F.slice_axis(maps, axis=2, begin=OBJECT, end=None)
-    means = F.concat(*[_channel(F, maps, i) for i in MEANS], rest, dim=2)
+    means = F.concat(*[channel(F, maps, i) for i in MEANS], rest, dim=2)
     head = yolo.head_of(F, options, F.reshape(means, shape=(0, -3, 0, 0)), shift)
-    deviations = [F.sigmoid(F.swapaxes(_channel(F, maps, i), dim1=1, dim2=2)) for i in DEVIATIONS]
+    deviations = [F.sigmoid(F.swapaxes(channel(F, maps, i), dim1=1, dim2=2)) for i in DEVIATIONS]
     truths = yolo.truths_of(F, options, F.BlockGrad(truth))
     matches = yolo.matches_of(F, options, head, truths, shift)
     ignored = yolo.is_ignored(F, options, head, matches)
@@ -36,7 +37,7 @@ def forward(F, attrs, data: Array, truth: Array) -> tuple[Array, ...]:
         learns = F.maximum(matches.has_overlap, ignored)
         best = F.broadcast_mul(yolo.is_best(F, truths, matches.iou), F.swapaxes(learns, dim1=1, dim2=2))
     classes = yolo.class_target(F, options, head, truths, matches, best)
-    errors = _box_errors(F, attrs, options, head, deviations, truths, matches)
+    errors = _box_errors(F, attrs, options, head, deviations, truths, matches, shift)
     *deltas, loss = boxes.sum_matches(F, options, truths, matches, errors)
     return yolo.result(F, options, data, head, truths, matches, objectness, classes, (deltas, loss, F.ones_like))
 
@@ -45,10 +46,6 @@ def _as_yolo(attrs):
     """The attributes of a ``yolo_loss`` with the same boxes."""
     own = {name: value for name, value in attrs._asdict().items() if name not in ("uc_normalizer", "point")}
     return YOLO.parse({**own, "dialect": "alexeyab", "box_loss": "mse" if attrs.box_loss == "nll" else attrs.box_loss})
-
-
-def _channel(F, maps, i):
-    return F.slice_axis(maps, axis=2, begin=i, end=i + 1)
 
 
 def _objectness_target(F, attrs, head, matches, ignored):
@@ -61,9 +58,8 @@ def _objectness_target(F, attrs, head, matches, ignored):
     return F.where(matches.has_cell, F.ones_like(zero), target), zero + attrs.obj_normalizer
 
 
-def _box_errors(F, attrs, options, head, deviations, truths, matches):
+def _box_errors(F, attrs, options, head, deviations, truths, matches, shift):
     """The deltas of the eight channels, and the loss, (B, T, A, H, W) each."""
-    shift = SHIFTS[attrs.point]
     like = F.zeros_like(matches.by_cell)
     scale = F.broadcast_add(like, 2 - truths.w * truths.h)
     means = head.offsets + head.numbers[2:4]

@@ -3,31 +3,37 @@
 All operators in ``forward`` can be exported to ONNX.
 """
 from ...core.emitter import Array
-from .._region.reference import (
-    HEIGHT,
-    OBJECT,
-    WIDTH,
-    X,
-    Y,
-    channel,
-    class_channels,
-    class_probabilities,
-    decode_boxes,
-    grid,
-    split,
-)
+from .._region.reference import HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
+from .._softmax.reference import probabilities
 
 
 def forward(F, attrs, data: Array) -> Array:
     maps = split(F, attrs, data)
     x, y, objectness = (F.sigmoid(channel(F, maps, i)) for i in (X, Y, OBJECT))
     w, h = (channel(F, maps, i) for i in (WIDTH, HEIGHT))
-    p = class_probabilities(F, attrs, maps)
+    p = _class_probabilities(F, attrs, maps)
 
     if attrs.layout == "map":
         return F.reshape_like(F.concat(x, y, w, h, objectness, p, dim=2), F.BlockGrad(data))
-    boxes = decode_boxes(F, grid(F, attrs, maps), x, y, w, h)
-    return F.transpose(F.concat(*boxes, objectness, p, dim=2), axes=(0, 1, 3, 4, 2))
+    columns, rows, width, height, anchor_w, anchor_h = grid(F, attrs, maps)
+    x = F.broadcast_div(F.broadcast_add(x, columns), width)
+    y = F.broadcast_div(F.broadcast_add(y, rows), height)
+    w = _scaled_exponential(F, w, F.broadcast_div(anchor_w, width))
+    h = _scaled_exponential(F, h, F.broadcast_div(anchor_h, height))
+    return F.transpose(F.concat(x, y, w, h, objectness, p, dim=2), axes=(0, 1, 3, 4, 2))
+
+
+def _class_probabilities(F, attrs, maps):
+    """The class probabilities, (batch, anchors, classes, height, width)."""
+    logits = class_channels(F, attrs, maps)
+    return probabilities(F, logits, 2) if attrs.softmax else F.sigmoid(logits)
+
+
+def _scaled_exponential(F, logarithm, size):
+    """``exp(logarithm) * size`` as ``root * size * root``. In float16 the product may fit while the exponential does
+    not."""
+    root = F.exp(logarithm / 2)
+    return F.broadcast_mul(root, size) * root
 
 
 def backward(nd, attrs, shapes, output_grad, data) -> dict:
@@ -44,7 +50,7 @@ def backward(nd, attrs, shapes, output_grad, data) -> dict:
     if attrs.layout == "boxes":
         _scale_box_gradients(nd, attrs, maps, grads)
 
-    p = class_probabilities(nd, attrs, maps)
+    p = _class_probabilities(nd, attrs, maps)
     class_grad = _class_gradient(nd, attrs, p, class_channels(nd, attrs, head))
     grad = nd.concat(*[grads[i] for i in (X, Y, WIDTH, HEIGHT, OBJECT)], class_grad, dim=2)
     return {"data": grad.reshape(shapes["data"])}

@@ -1,7 +1,7 @@
-"""``reorg`` and its gradient, computed with reshapes and transposes.
+"""``reorg`` and its gradient, computed with reshapes and transposes. The gradient moves elements back.
 
-``forward`` reads no shape. In MXNet's reshape, 0 keeps a size, -3 joins two sizes, and -4 splits a size into the next
-two. ``backward`` knows the shapes, so it uses numbers.
+Only ``backward`` reads a shape. In MXNet's reshape, 0 keeps a size, -3 joins two sizes, and -4 splits a size into the
+next two.
 """
 from ...core.emitter import Array
 
@@ -58,19 +58,13 @@ def _crd_to_space(F, data, s):
 
 
 def backward(nd, attrs, shapes, output_grad) -> dict:
-    batch, channels, height, width = shapes["data"]
     s = attrs.stride
     if attrs.reverse:
-        split_shape = batch, channels // (s * s), height, s, width, s
-        order = (0, 1, 3, 5, 2, 4) if attrs.mode == "CRD" else (0, 3, 5, 1, 2, 4)
-    elif attrs.mode == "darknet":
-        split_shape = batch, s, s, channels * height // (s * s), s, width // s
-        order = (0, 3, 1, 4, 5, 2)
+        grad = _space_to_depth(nd, output_grad, s, attrs.mode)
     elif attrs.mode == "CRD":
-        split_shape = batch, channels, s, s, height // s, width // s
-        order = (0, 1, 4, 2, 5, 3)
-    else:
-        split_shape = batch, s, s, channels, height // s, width // s
-        order = (0, 3, 4, 1, 5, 2)
-    grad = nd.transpose(output_grad.reshape(split_shape), order)
+        grad = _crd_to_space(nd, output_grad, s)
+    elif attrs.mode == "DCR":
+        grad = _dcr_to_space(nd, output_grad, s)
+    else:   # Darknet's order is DCR of the same memory, read as an image of the data's size
+        grad = _dcr_to_space(nd, output_grad.reshape(shapes["data"]), s)
     return {"data": grad.reshape(shapes["data"])}

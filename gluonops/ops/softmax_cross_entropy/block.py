@@ -7,7 +7,7 @@ from mxnet.gluon.loss import _apply_weighting, _reshape_like
 
 from .. import softmax_cross_entropy as _softmax_cross_entropy
 from .._labels.block import LabelledLoss
-from .._labels.reference import numbers_along
+from .._labels.reference import number_of_label
 from .contract import OP
 
 
@@ -70,11 +70,8 @@ class SoftmaxCELoss(LabelledLoss, function=_softmax_cross_entropy):
     def _row_weights(self, F, pred, label):
         """The weight of each label's class, and 0 for an ignored one; without a gradient."""
         pred, label = F.BlockGrad(pred), F.BlockGrad(label)
-        axis, class_weight = self._axis, self._options["class_weight"]
-        one_class = F.slice_axis(pred, axis=axis, begin=0, end=1)
-        label = F.reshape_like(label, one_class)
-        weights = numbers_along(F, pred, class_weight or (1.0,), axis)
-        weights = F.pick(weights, label, axis=axis, mode="clip", keepdims=True)
+        label = F.reshape_like(label, F.slice_axis(pred, axis=self._axis, begin=0, end=1))
+        weights = number_of_label(F, pred, self._options["class_weight"] or (1.0,), self._axis, label)
         if self._options["ignore_label"] is None:
             return weights
         return F.where(label == self._options["ignore_label"], F.zeros_like(weights), weights)

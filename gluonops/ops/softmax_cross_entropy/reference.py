@@ -17,8 +17,7 @@ def _sparse_forward(F, attrs, data, label):
     axis, smoothing = attrs.axis, attrs.smoothing
     one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # it has at least two dimensions
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
-    labels = exact(F, keepdims_label)
-    valid, ignored = label_masks(F, labels, data, axis, attrs.ignore_label)
+    valid, ignored = label_masks(F, exact(F, keepdims_label), data, axis, attrs.ignore_label)
     data = without_ignored(F, data, ignored)   # a NaN in an ignored row must not reach the gradient
 
     row_max, logits, log_sum = statistics(F, data, axis)
@@ -85,8 +84,7 @@ def _sparse_backward(nd, attrs, output_grad, log_probabilities, label, keepdims_
     uniform = smoothing / classes
     target = onehot(nd, label.reshape(row_shape), classes, attrs.axis, dtype) * (1 - smoothing) + uniform
 
-    labels = exact(nd, label)
-    valid, ignored = label_masks(nd, labels, log_probabilities, attrs.axis, attrs.ignore_label)
+    valid, ignored = label_masks(nd, exact(nd, label), log_probabilities, attrs.axis, attrs.ignore_label)
     head = head * row_weights(nd, head, valid, ignored)
     probabilities = nd.exp(log_probabilities)
     if attrs.class_weight is not None:

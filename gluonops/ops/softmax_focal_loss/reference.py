@@ -11,8 +11,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     axis = attrs.axis
     one_class = F.reshape(first_class(F, data, axis), shape=(0, 0, -2))   # it has at least two dimensions
     keepdims_label = F.reshape_like(F.BlockGrad(label), one_class)
-    labels = exact(F, keepdims_label)
-    valid, ignored = label_masks(F, labels, data, axis, attrs.ignore_label)
+    valid, ignored = label_masks(F, exact(F, keepdims_label), data, axis, attrs.ignore_label)
     data = without_ignored(F, data, ignored)   # a NaN in an ignored row must not reach the gradient
 
     row_max, logits, log_sum = statistics(F, data, axis)
@@ -37,8 +36,7 @@ def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:
     keepdims_shape = data.shape[:axis] + (1,) + data.shape[axis + 1:]
     label, head = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
     log_p = nd.broadcast_sub(nd.broadcast_sub(data, max.reshape(keepdims_shape)), log_sum.reshape(keepdims_shape))
-    labels = exact(nd, label)
-    valid, ignored = label_masks(nd, labels, data, attrs.axis, attrs.ignore_label)
+    valid, ignored = label_masks(nd, exact(nd, label), data, attrs.axis, attrs.ignore_label)
 
     slope = _slope(nd, attrs.gamma, -nd.pick(log_p, label, axis=axis, mode="clip", keepdims=True))
     if attrs.alpha is not None:

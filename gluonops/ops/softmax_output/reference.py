@@ -46,8 +46,7 @@ def forward(F, attrs, data: Array, label: Array) -> Array:
 
 def backward(nd, attrs, shapes, output, label) -> dict:
     axis = attrs.axis
-    labels = exact(nd, label)
-    valid, ignored = label_masks(nd, labels, output, axis, attrs.ignore_label)
+    valid, ignored = label_masks(nd, exact(nd, label), output, axis, attrs.ignore_label)
     rows = nd.squeeze(nd.slice_axis(output, axis=axis, begin=0, end=1), axis=axis)
     weights = row_weights(nd, rows, valid, ignored) * attrs.grad_scale
     weights = normalize(nd, attrs, weights, ignored)
