@@ -4,6 +4,7 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 
+from ...core.progress import over
 from .. import passes
 from ..model import ExportedModel
 from .double import compute_in_double
@@ -68,7 +69,7 @@ class Reference:
         optimizer.set_lr_mult({name: pair[0] for name, pair in multipliers.items()})
         optimizer.set_wd_mult({name: pair[1] for name, pair in multipliers.items()})
         update = mx.optimizer.get_updater(optimizer)
-        for _ in range(steps):
+        for _ in over(range(steps), "training with MXNet", "step", leave=False):
             _, gradients = self.run(inputs, True)
             for name in multipliers:
                 update(name, gradients[name], self.values[name])

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ...core.errors import OpError
+from ...core.progress import over
 from ...runtime import importing
 from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, is_ours, our_name
@@ -292,7 +293,7 @@ def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay:
     for value in net.parameters():   # torch leaves out what no output depends on; MXNet lets it decay
         value.grad = torch.zeros_like(value)
     optimizer = torch.optim.SGD(groups, momentum=MOMENTUM)
-    for _ in range(STEPS):
+    for _ in over(range(STEPS), "training with torch", "step", leave=False):
         optimizer.zero_grad(set_to_none=False)
         _backward(_outputs(net, arrays))
         optimizer.step()

@@ -582,3 +582,13 @@ def test_models(name, size, tmp_path):
     net.initialize(mx.init.Xavier(magnitude=2))
     gops.export.torch(net, tmp_path, (1, 1 if name == "lenet_reorg" else 3, size, size))
     assert (tmp_path / "names.json").exists()
+
+
+def test_progress(tmp_path, monkeypatch, capsys):
+    """A terminal shows the steps of SGD, which take minutes for a large net."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    net = sequence(nn.Dense(2))
+    net.initialize()
+    gops.export.torch(net, tmp_path, (2, 3))
+    shown = capsys.readouterr().err
+    assert "training with MXNet: " in shown and "training with torch: " in shown and "/20 " in shown
