@@ -237,14 +237,17 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
 
 
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
-    """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different."""
+    """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different.
+
+    A video has twice as many frames where its images are small: half as many may be too few.
+    """
     batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
     rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
-    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:]]
+    images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
         if size >= min([LEAST_IMAGE, *images]):
-            yield {name: (*shape[:2], *[size if len(shape) == rank else old for old in shape[2:]])
-                   for name, shape in batches.items()}
+            yield {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
+                   if len(shape) == rank else shape for name, shape in batches.items()}
     length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
     if length > 1:   # a mask may have it twice
         yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])

@@ -592,3 +592,12 @@ def test_progress(tmp_path, monkeypatch, capsys):
     gops.export.torch(net, tmp_path, (2, 3))
     shown = capsys.readouterr().err
     assert "training with MXNet: " in shown and "training with torch: " in shown and "/20 " in shown
+
+
+def test_a_video_has_small_images(tmp_path):
+    """Its frames do not become as many as an image has rows: a net for videos would take hours."""
+    net = sequence(nn.Conv3D(2, 3, padding=1), nn.BatchNorm(), nn.GlobalAvgPool3D(), nn.Dense(2))
+    net.initialize()
+    gops.export.torch(net, tmp_path, (1, 3, 4, 64, 64))
+    recorded = safetensors.load_file(tmp_path / "test_net.safetensors")
+    assert recorded["input.0"].shape == (2, 3, 8, 40, 40)
