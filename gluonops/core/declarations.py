@@ -80,7 +80,7 @@ class Arg:
     dtype: str                    # its type variable, or two and a condition: ``"L if sparse else T"``
     gradient: bool | str = True   # whether it has a gradient, or the condition under which it has one
     values: Indices | Rows | None = None   # the valid values; :mod:`.labels` says when they are checked
-    doc: str = ""   # what it means; by default the operator's function says it, or its shape and dtype are all
+    doc: str = ""   # what it means; by default its shape and dtype are all
 
     def has_gradient(self, attrs: tuple) -> bool:
         if isinstance(self.gradient, bool):

@@ -45,9 +45,9 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
                 Arg("scale", "T", doc="The factor at each place along ``axis``, (channels,); the dtype of ``data``.")),
         outputs=(Out("output", "T", "shape of data"),
                  Out("rstd", "A", "1 / root, per row")),
-        attrs=(Attr("axis", Int(), axis),
-               Attr("eps", Float(low=1e-12, below=1), eps)),
-            shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
+        attrs=(Attr("axis", Int(), axis, "The axis of the channels."),
+               Attr("eps", Float(low=1e-12, below=1), eps, "What is added under the root, from 1e-12 to below 1.")),
+        shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
         backward=("output_grad", "data", "scale", "rstd"),
         # Where rows are columns, each sample is a block.
         derived={"share": "1 / max(1, channels)" if by_mean else "1.0",

@@ -34,18 +34,6 @@ def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=
             name: str | None = None) -> Array:
     """Intersection over union of every pair of boxes.
 
-    Parameters
-    ----------
-    lhs : NDArray or Symbol
-        Boxes, (..., N, 4); float16, float32 or float64; in any unit.
-    rhs : NDArray or Symbol
-        Boxes, (..., M, 4), with the dtype, the unit and the leading sizes of ``lhs``.
-
-    Returns
-    -------
-    NDArray or Symbol
-        (..., N, M), from 0 to 1; the dtype of ``lhs``.
-
     Examples
     --------
     >>> boxes = mx.nd.array([[0, 0, 4, 4], [2, 0, 6, 4]])

@@ -48,14 +48,6 @@ from .contract import OP
 def center_loss(data: Array, label: Array, centers: Array, name: str | None = None) -> Array:
     """Half the squared distance of every sample to the centre of its class.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Features, (batch, features); float16, float32 or float64.
-    centers : NDArray or Symbol
-        (classes, features), the dtype of ``data``. In a graph its variable needs an explicit shape, such as
-        ``mx.sym.var("centers", shape=(10, 2))``, because the number of classes does not follow from the data.
-
     Examples
     --------
     >>> features = mx.nd.array([[1, 0], [3, 4]])

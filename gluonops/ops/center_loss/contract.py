@@ -26,9 +26,11 @@ OP = Op(
     summary="half the squared distance to the centre of the label's class",
     family="other losses",
     role="loss",
-    inputs=(Arg("data", "T"),
+    inputs=(Arg("data", "T", doc="Features, (batch, features); float16, float32 or float64."),
             Arg("label", "L", gradient=False, values=Indices("classes")),
-            Arg("centers", "T")),
+            Arg("centers", "T", doc="(classes, features), the dtype of ``data``. In a graph its variable needs an "
+                "explicit shape, such as ``mx.sym.var('centers', shape=(10, 2))``, because the number of classes does "
+                "not follow from the data.")),
     outputs=(Out("output", "T", "loss per sample, (batch,)"),),
     attrs=(),
     shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),

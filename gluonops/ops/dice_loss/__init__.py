@@ -47,15 +47,6 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
               name: str | None = None) -> Array:
     """1 minus the Dice coefficient of each class of each sample.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, (batch, classes, ...); float16, float32 or float64.
-    smooth : float, default 1e-5
-        What is added to the numerator and to the denominator, from 1e-7 to below 1e6.
-    squared : bool, default True
-        Whether the denominator has the squares of the probabilities, as in the paper.
-
     Examples
     --------
     >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places

@@ -37,20 +37,6 @@ def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: 
                       name: str | None = None) -> Array:
     """The divergence of every row of a student from its teacher's, times the square of the temperature.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        The student's logits, at least two dimensions; float16, float32 or float64.
-    teacher : NDArray or Symbol
-        The teacher's logits, in the shape and dtype of ``data``. It has no gradient.
-    temperature : float, default 4.0
-        Divides both logits; from 0.01 to below 256.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every row: the shape of ``data`` without ``axis``, the dtype of ``data``.
-
     Examples
     --------
     >>> teacher = mx.nd.array([[4, 1, 0], [0, 2, 1]])

@@ -66,23 +66,6 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
                        parts: bool = False, name: str | None = None) -> Array | tuple:
     """The loss of one head of Gaussian YOLOv3, per image.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(9+K), H, W), the output of the head's last convolution; float16, float32 or float64.
-    box_loss : {"iou", "giou", "diou", "ciou", "nll"}, default "nll"
-        The loss of the boxes of matches; Darknet's ``iou_loss``, whose "mse" is "nll" here.
-    iou_normalizer : float, default 1.0
-        Weight of the loss of boxes, at least 0.
-    uc_normalizer : float, default 1.0
-        Weight of the loss of the deviations, at least 0.
-    max_delta : float, default 0.0
-        Limit of the derivatives by means and deviations. 0: none.
-    point : {"center", "left_top", "right_bottom"}, default "center"
-        The point of a box that x and y say; Darknet's ``yolo_point``.
-    objectness_smooth : bool, default False
-        Whether the target of the objectness is the square of the IoU.
-
     Examples
     --------
     >>> data = mx.nd.zeros((1, 2 * (9 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells

@@ -53,19 +53,6 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
                name: str | None = None) -> Array:
     """The channels of each sample, normalised in groups, scaled and shifted.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (batch, channels, ...); float16, float32 or float64.
-    gamma : NDArray or Symbol
-        The factor of each channel, (channels,); the dtype of ``data``.
-    beta : NDArray or Symbol
-        What is added to each channel, (channels,); the dtype of ``data``.
-    num_groups : int, default 32
-        The number of groups, by which the number of channels is divisible.
-    eps : float, default 1e-5
-        What is added to the variance, from 1e-12 to below 1.
-
     Examples
     --------
     >>> data = mx.nd.array([[[1, 3], [5, 7], [0, 0], [2, 2]]])    # 4 channels, 2 places

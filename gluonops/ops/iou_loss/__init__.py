@@ -45,15 +45,6 @@ def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corne
              name: str | None = None) -> Array:
     """1 minus the overlap of boxes and their ground truth.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Boxes, (batch, ..., 4); float16, float32 or float64; in any unit.
-    truth : NDArray or Symbol
-        The ground truth of every box, in the shape, dtype and unit of ``data``. It has no gradient.
-    kind : {'iou', 'giou', 'diou', 'ciou'}, default 'giou'
-        The measure of the overlap.
-
     Returns
     -------
     NDArray or Symbol

@@ -59,15 +59,6 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
                    name: str | None = None) -> Array:
     """Lovasz extension of 1 minus the Jaccard index, averaged over the classes.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, (batch, classes, ...); float16, float32 or float64.
-    per_sample : bool, default False
-        Whether each sample has a loss of its own. If not, all samples have the loss of the whole batch.
-    present_only : bool, default True
-        Whether classes without a label do not count in the mean.
-
     Examples
     --------
     >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places

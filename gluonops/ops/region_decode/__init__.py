@@ -45,13 +45,6 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
                   name: str | None = None) -> Array:
     """Decode a YOLOv2 map.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
-    layout : {'boxes', 'map'}, default 'boxes'
-        One row per box, or Darknet's map of activations.
-
     Returns
     -------
     NDArray or Symbol

@@ -17,7 +17,7 @@ OP = Op(
     attrs=(ANCHORS,
            CLASSES,
            SOFTMAX,
-           Attr("layout", Choice("boxes", "map"), "boxes")),
+           Attr("layout", Choice("boxes", "map"), "boxes", "One row per box, or Darknet's map of activations.")),
     shapes=(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
         Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),

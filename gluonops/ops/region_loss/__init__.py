@@ -112,33 +112,6 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
                 name: str | None = None) -> Array | tuple:
     """The loss of YOLOv2's region layer, per image.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
-    seen : NDArray or Symbol, optional
-        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warmup is
-        over.
-    object_scale : float, default 5.0
-        Weight of the objectness of matched predictions. All weights are at least 0.
-    noobject_scale : float, default 1.0
-        Weight of the objectness of unmatched predictions.
-    coord_scale : float, default 1.0
-        Weight of the box coordinates.
-    class_scale : float, default 1.0
-        Weight of the classes.
-    thresh : float, default 0.6
-        IoU above which an unmatched prediction gets no no-object loss.
-    rescore : bool, default True
-        Objectness target of a matched prediction. True: the IoU. False: 1.
-    bias_match : bool, default True
-        True: match ground truths to anchors by the anchor sizes. False: by the predicted sizes.
-    warmup_images : int, default 12800
-        While fewer images than this are seen, boxes are regressed toward their priors.
-    box_loss : {"mse", "giou"}, default "mse"
-        Loss of the boxes of matched predictions. "mse": Darknet's squared errors of the coordinates. "giou": 1 minus
-        the generalized IoU with the ground truth.
-
     Examples
     --------
     >>> data = mx.nd.zeros((1, 2 * (5 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells

@@ -43,13 +43,6 @@ from .contract import OP
 def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name: str | None = None) -> Array:
     """Rows divided by the root of the mean of their squares, and scaled.
 
-    Parameters
-    ----------
-    axis : int, default -1
-        The axis of the channels.
-    eps : float, default 1e-6
-        What is added under the root, from 1e-12 to below 1.
-
     Examples
     --------
     >>> data = mx.nd.array([[3, 4], [0, 2]])

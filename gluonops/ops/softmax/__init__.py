@@ -36,16 +36,6 @@ from .contract import OP
 def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | None = None) -> Array:
     """Probabilities along an axis.
 
-    Parameters
-    ----------
-    temperature : float, default 1.0
-        Divides the logits; above 0.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``. Values are from 0 to 1 and sum to 1 along ``axis``.
-
     Examples
     --------
     >>> logits = mx.nd.array([[1, 2, 3], [0, 0, 0]])

@@ -50,25 +50,6 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
                           class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
     """Cross-entropy of every row with its label.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, at least two dimensions; float16, float32 or float64.
-    label : NDArray or Symbol
-        Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with size 1 there.
-        With ``sparse_label=False``, probabilities in the shape and dtype of ``data``.
-    ignore_label : int, optional
-        Rows with this label have loss and gradient 0. Valid with sparse labels only.
-    smoothing : float, default 0.0
-        The share of the label that is distributed over all classes, at least 0 and below 1.
-    sparse_label : bool, default True
-        Whether ``label`` holds class indices.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every row: the shape of a sparse label, or of ``data`` without ``axis``. The dtype of ``data``.
-
     Examples
     --------
     >>> logits = mx.nd.array([[1, 2, 0], [0, 0, 3], [5, 0, 0]])

@@ -118,25 +118,6 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
               name: str | None = None) -> Array | tuple:
     """The loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(5+K), H, W), the output of the head's last convolution; float16, float32 or float64.
-    dialect : {"pjreddie", "alexeyab"}, default "pjreddie"
-        The program whose deltas are the gradient. "pjreddie" takes no argument below ``truth_thresh``.
-    box_loss : {"mse", "iou", "giou", "diou", "ciou"}, default "mse"
-        The loss of the boxes of matches; Darknet's ``iou_loss``.
-    iou_normalizer : float, default 1.0
-        Weight of the loss of boxes, at least 0. AlexeyAB's default in cfgs is 0.75.
-    max_delta : float, default 0.0
-        Limit of the derivatives of a box's IoU loss. 0: none.
-    new_coords : bool, default False
-        Whether ``data`` is activated already, and w and h are squared.
-    objectness_smooth : bool, default False
-        Whether the target of the objectness is the IoU.
-    focal_loss : bool, default False
-        Whether the errors of classes have the weight of the focal loss.
-
     Examples
     --------
     >>> data = mx.nd.zeros((1, 2 * (5 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
