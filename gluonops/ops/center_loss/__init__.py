@@ -33,8 +33,8 @@ mx.nd.waitall()`` before the first step.
 
 An invalid label updates no centre.
 
-Squares of differences must not overflow, nor sums of differences. float16 is computed in float32. Samples are summed
-in their order, so the same batch gives the same bits.
+Squares of differences must not overflow, nor sums of differences. Samples are summed in their order, so the same batch
+gives the same bits.
 
 Work: forward reads the features and as many rows of centres. Backward reads both again and writes both gradients. On
 a GPU, backward first sorts the samples by class, in chunks of 256.

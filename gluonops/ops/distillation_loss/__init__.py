@@ -20,9 +20,9 @@ Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015),
 
 Notes
 -----
-The output is finite for logits up to 1e4 and beyond. float16 is computed in float32, except in a builtin graph of
-variables with unknown types: there a gradient is NaN where ``g * T^2`` is above 65504. Forward keeps four numbers per
-row for backward, as hidden outputs of the node. No probability is stored.
+The output is finite for logits up to 1e4 and beyond. Where float16 is not computed in float32, a gradient is NaN if
+``g * T^2`` is above 65504. Forward keeps four numbers per row for backward, as hidden outputs of the node. No
+probability is stored.
 
 Work, in bytes of the data: forward reads 2, and backward reads 2 and writes 1, if a row fits into the cache. A GPU
 needs no cache for it.

@@ -35,9 +35,8 @@ The variance is the mean of squared differences, so a mean that is large beside 
 of differences must not overflow: float32 holds those of numbers up to 1e19. NaN or infinity makes its group NaN, and
 the gradients of the group's parameters.
 
-Sums are accumulated in float32 for float16, except in a builtin graph of variables with unknown types, which also takes
-an eps below 3e-8 for 0. MXNet's ``GroupNorm`` has a gamma and a beta for each group, not for each channel; gluoncv's
-cannot be hybridized.
+Where float16 is not computed in float32, an eps below 3e-8 counts as 0. MXNet's ``GroupNorm`` has a gamma and a beta
+for each group, not for each channel; gluoncv's cannot be hybridized.
 
 Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a group fits into the cache. The input
 and two numbers for each group of a sample stay in memory for backward. The gradients of gamma and beta have the same

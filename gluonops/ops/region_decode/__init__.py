@@ -24,7 +24,7 @@ coordinates other than 4 are not supported.
 
 Notes
 -----
-float16 is computed in float32. The builtin graph consists of operators that export to ONNX, and takes any H and W.
+The builtin graph consists of operators that export to ONNX, and takes any H and W.
 
 Work: forward and backward each read the map and write a tensor of its size. Backward also reads the gradient of the
 output. On a GPU, one thread loops over the classes of one anchor in one cell. For a softmax it does so several times:

@@ -1,9 +1,8 @@
 r"""region_loss: the loss of YOLOv2's region layer, per image.
 
 ``data`` is (B, A*(5+K), H, W). The page of :func:`~gluonops.ops.region_decode` describes its channels and the decoded
-boxes. ``truth``, the ground truth, is (B, T, 5): centre x, centre y, w, h in fractions of the image, and the class
-index. Rows of zeros are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw) and the class
-probabilities p. The loss of an image is the sum of these:
+boxes. The activations are x, y, o (sigmoids), w, h (raw) and the class probabilities p. The loss of an image is the sum
+of these:
 
 - **Objectness without a match.** Every anchor in every cell gets the no-object loss, unless the IoU of its box with a
   ground truth is above ``thresh``:
@@ -49,8 +48,7 @@ for recall, and the probability of the correct class), and the number of ground 
 
 A row is invalid if it is neither zeros nor a box: NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2 or
 more, or a class that is not a whole number from 0 to K-1. An invalid row makes the loss, parts and gradient of its
-image NaN. With ``GLUONOPS_CHECK_LABELS=1`` it raises an OpError that names image and box. float16 is computed in
-float32, except in builtin graphs of variables with unknown types.
+image NaN. With ``GLUONOPS_CHECK_LABELS=1`` it raises an OpError that names image and box.
 
 Sources
 -------

@@ -27,10 +27,9 @@ Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception archit
 
 Notes
 -----
-The output is finite for logits up to 1e4 and beyond. float16 is computed in float32. There is one exception: a
-builtin graph of variables with unknown types, and no parameter among them, is computed in float16, up to 65,504
-classes. Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs
-of the node.
+The output is finite for logits up to 1e4 and beyond. Where float16 is not computed in float32, there are 65,504 classes
+at most. Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs of
+the node.
 
 Work: forward reads the logits once, for any number of classes, and writes three numbers per row. Backward reads and
 writes them once. Dense labels are also read: once in forward and twice in backward. Their gradient is written. On a
