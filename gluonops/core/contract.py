@@ -38,7 +38,8 @@ from .declarations import (
     accumulator,
     dtype_name,
     each_element,
-    threads_along,
+    elements,
+    rows,
 )
 from .dims import bare_sizes, solve
 from .errors import OpError, quoted
@@ -48,7 +49,7 @@ from .shapes import Shapes, bare_name
 # All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
            "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused",
-           "Rows", "Shapes", "each_element", "threads_along"]
+           "Rows", "Shapes", "each_element", "elements", "rows"]
 
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")

@@ -1,15 +1,10 @@
 """The contract of ``box_iou``."""
-from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes, elements
 from .._boxes.contract import FORMAT
 
 THREADS = 256   # A block of backward has so many, each for a box.
 BLOCKS = 1056   # So many occupy a large GPU.
 BAND = 32       # A thread has at least so many of the other input's boxes, where several share them.
-
-
-def forward(args) -> Launch:
-    """A thread takes a pair of boxes."""
-    return Launch.of_elements(args.sets * args.lhs_boxes * args.rhs_boxes)
 
 
 def backward(args) -> Launch:
@@ -35,7 +30,7 @@ OP = Op(
     scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
     backward=("output_grad", "lhs", "rhs"),
     cuda=Cuda(
-        forward=forward,
+        forward=elements("sets * lhs_boxes * rhs_boxes"),
         backward=backward,
         constants={"THREADS": THREADS},
         derived={**bands("lhs", "rhs"), **bands("rhs", "lhs")},

@@ -1,15 +1,10 @@
 """The contract of ``center_loss``."""
 import math
 
-from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
+from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
 BLOCKS = 1056         # So many occupy a large GPU.
 PART = 1024           # A block has at least so many samples of a class that several share.
-
-
-def forward(args) -> Launch:
-    """One row of features per sample."""
-    return Launch.of_rows(args.batch, threads_along(args.features))
 
 
 def backward(args) -> Launch:
@@ -38,7 +33,7 @@ OP = Op(
     # The samples of a class as a list: its first sample, and the sample after each sample.
     scratch=(Array("first", "int64", "classes", "backward"), Array("next", "int64", "batch", "backward")),
     cuda=Cuda(
-        forward=forward,
+        forward=rows("batch", "features"),
         backward=backward,
         # The last block of a class adds up the sums of all.
         scratch=(Array("counts", "uint32", "classes", "backward", kept=True),

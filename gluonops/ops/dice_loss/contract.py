@@ -1,7 +1,7 @@
 """The contract of ``dice_loss``."""
 import math
 
-from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes, elements
 from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"
@@ -13,11 +13,6 @@ BLOCKS = 1056           # So many occupy a large GPU.
 def forward(args) -> Launch:
     """Some blocks take a sample."""
     return Launch(args.batch, parts=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PLACES_AT_ONCE))))
-
-
-def backward(args) -> Launch:
-    """A thread takes a place."""
-    return Launch.of_elements(args.batch * args.inner)
 
 
 OP = Op(
@@ -41,7 +36,7 @@ OP = Op(
     backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
     cuda=Cuda(
         forward=forward,
-        backward=backward,
+        backward=elements("batch * inner"),
         constants={"PLACES": PLACES_AT_ONCE},
         # The last of the blocks that share a sample adds up their sums.
         scratch=(Array("counts", "uint32", "batch", "forward", kept=True),

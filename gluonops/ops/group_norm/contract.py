@@ -1,21 +1,10 @@
 """The contract of ``group_norm``."""
-from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes, threads_along
+from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, rows
 
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads
 STEPS = ("CHANNELS", "GROUPS", "DATA")   # backward's launches; see kernel.cu
 BOUNDS = "256, sizeof(T) < 8 ? 3 : 2"
-
-
-def forward(args) -> Launch:
-    """One row for each group of a sample."""
-    return Launch.of_rows(args.batch * args.num_groups, threads_along(min(args.length, LONGEST_ROW)))
-
-
-def backward(args) -> Launch:
-    """One row for each channel of a sample."""
-    return Launch.of_rows(args.batch * args.channels, threads_along(min(args.inner, LONGEST_ROW)), steps=STEPS)
-
 
 OP = Op(
     name="group_norm",
@@ -35,8 +24,8 @@ OP = Op(
     remedies={"channels": "Choose another num_groups"},
     backward=("output_grad", "data", "gamma", "mean", "rstd"),
     cuda=Cuda(
-        forward=forward,
-        backward=backward,
+        forward=rows("batch * num_groups", f"min(length, {LONGEST_ROW})"),
+        backward=rows("batch * channels", f"min(inner, {LONGEST_ROW})", STEPS),
         steps=STEPS,
         # Of the head gradient, and of its product with the normalised data; see kernel.cu.
         scratch=(Array("channel_sums", "Sums", "batch * channels", "backward", numbers=2),

@@ -1,12 +1,6 @@
 """The contract of ``iou_loss``."""
-from ...core.contract import Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Choice, Cuda, Op, Out, Shapes, elements
 from .._boxes.contract import FORMAT, KINDS
-
-
-def boxes(args) -> Launch:
-    """A thread takes a box."""
-    return Launch.of_elements(args.count)
-
 
 OP = Op(
     name="iou_loss",
@@ -22,5 +16,5 @@ OP = Op(
     shapes=Shapes(data="batch, ..., 4", truth="batch, ..., 4", output="batch, ..."),
     derived={"count": "data.size // 4"},
     backward=("output_grad", "data", "truth"),
-    cuda=Cuda(forward=boxes, backward=boxes),
+    cuda=Cuda(forward=elements("count"), backward=elements("count")),
 )

@@ -1,11 +1,7 @@
 """The contract of ``swiglu``."""
-from ...core.contract import Arg, Attr, Cuda, Int, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Cuda, Int, Op, Out, Shapes, elements
 
-
-def elements(args) -> Launch:
-    """A thread takes elements of the output."""
-    return Launch.of_elements(args.batch * args.length)
-
+OUTPUTS = elements("batch * length")
 
 OP = Op(
     name="swiglu",
@@ -18,5 +14,5 @@ OP = Op(
     derived={"length": "channels // 2 * inner"},
     remedies={"channels": "Give the gate and the value the same size"},
     backward=("output_grad", "data"),
-    cuda=Cuda(forward=elements, backward=elements),
+    cuda=Cuda(forward=OUTPUTS, backward=OUTPUTS),
 )
