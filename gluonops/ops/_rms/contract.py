@@ -48,7 +48,6 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
         attrs=(Attr("axis", Int(), axis, "The axis of the channels."),
                Attr("eps", Float(low=1e-12, below=1), eps, "What is added under the root, from 1e-12 to below 1.")),
         shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
-        backward=("output_grad", "data", "scale", "rstd"),
         # Where rows are columns, each sample is a block.
         derived={"share": "1 / max(1, channels)" if by_mean else "1.0",
                  "blocks": "min(batch, MOST_BLOCKS) if inner == 1 else batch"},
@@ -64,4 +63,4 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             forward_bounds="256, 2",
             backward_bounds="256, sizeof(T) == 2 ? 2 : 1",
         ),
-        )
+    )

@@ -28,7 +28,6 @@ OP = Op(
     attrs=(FORMAT,),
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
     scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
-    backward=("output_grad", "lhs", "rhs"),
     cuda=Cuda(
         forward=elements("sets * lhs_boxes * rhs_boxes"),
         backward=backward,

@@ -27,9 +27,7 @@ OP = Op(
                 "explicit shape, such as ``mx.sym.var('centers', shape=(10, 2))``, because the number of classes does "
                 "not follow from the data.")),
     outputs=(Out("output", "T", "loss per sample, (batch,)"),),
-    attrs=(),
     shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),
-    backward=("output_grad", "data", "label", "centers"),
     # The samples of a class as a list: its first sample, and the sample after each sample.
     scratch=(Array("first", "int64", "classes", "backward"), Array("next", "int64", "batch", "backward")),
     cuda=Cuda(

@@ -33,7 +33,6 @@ OP = Op(
                 "Whether the denominator has the squares of the probabilities, as in the paper.")),
     shapes=Shapes(data="batch, classes, inner...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
-    backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
     cuda=Cuda(
         forward=forward,
         backward=elements("batch * inner"),

@@ -22,7 +22,6 @@ OP = Op(
     shapes=Shapes(data=LOGITS, teacher=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS, teacher_max=ROWS,
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),
-    backward=("output_grad", "data", "teacher", "max", "log_sum", "teacher_max", "teacher_log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 5), forward_bounds=BOUNDS,
               backward_bounds=BOUNDS),
     derived={"scale": "1 / temperature"},

@@ -15,6 +15,5 @@ OP = Op(
            FORMAT),
     shapes=Shapes(data="batch, ..., 4", truth="batch, ..., 4", output="batch, ..."),
     derived={"count": "data.size // 4"},
-    backward=("output_grad", "data", "truth"),
     cuda=Cuda(forward=elements("count"), backward=elements("count")),
 )

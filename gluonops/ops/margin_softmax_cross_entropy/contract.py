@@ -37,7 +37,6 @@ OP = Op(
            IGNORE,
            CLASS_WEIGHT),
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
-    backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2, "rows"),
               forward_bounds="256, sizeof(T) == 8 ? 2 : 3", backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
     counts={"class_weight": "classes"},

@@ -18,7 +18,6 @@ OP = Op(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
         Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),
     ),
-    backward=("output_grad", "data"),
     cuda=Cuda(forward=PREDICTIONS, backward=PREDICTIONS, derived=ANCHOR_COUNT),
     derived={"channels": CHANNELS},
 )

@@ -16,7 +16,6 @@ OP = Op(
                 "a single one for all. The default is 1."),
            IGNORE),
     shapes=Shapes(data=LOGITS, label=LOGITS, output=LOGITS),
-    backward=("output_grad", "data", "label"),
     derived={"size": "data.size", "one_weight": "pos_weight is None or len(pos_weight) == 1"},
     cuda=Cuda(forward=each_element, backward=each_element),
     counts={"pos_weight": "classes"},

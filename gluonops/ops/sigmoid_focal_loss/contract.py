@@ -18,7 +18,6 @@ OP = Op(
     shapes=Shapes(data="...", label="...", output="..."),
     refused=(Refused("alpha > 1", "alpha is above 1; expected at most 1, because negatives have the weight 1 - alpha",
                      "Pass another alpha, or -1 for no weights"),),
-    backward=("output_grad", "data", "label"),
     derived={"size": "data.size"},
     cuda=Cuda(forward=each_element, backward=each_element),
 )

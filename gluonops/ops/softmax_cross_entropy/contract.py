@@ -39,7 +39,6 @@ OP = Op(
                 "Leave ignore_label out, and use weights for the rows: probabilities cannot contain a label to ignore"),
         family.NEEDS_A_BATCH,
     ),
-    backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(
         forward=family.streamed_rows,
         backward=backward,

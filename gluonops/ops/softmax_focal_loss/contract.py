@@ -27,7 +27,6 @@ OP = Op(
            IGNORE),
     shapes=with_class_indices(),
     refused=(NEEDS_A_BATCH,),
-    backward=("output_grad", "data", "label", "max", "log_sum"),
     cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2),
               forward_bounds="256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2",
               backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),

@@ -13,6 +13,5 @@ OP = Op(
     shapes=Shapes(data="batch..., channels@axis, inner...", output="batch..., channels / 2, inner..."),
     derived={"length": "channels // 2 * inner"},
     remedies={"channels": "Give the gate and the value the same size"},
-    backward=("output_grad", "data"),
     cuda=Cuda(forward=OUTPUTS, backward=OUTPUTS),
 )

@@ -7,7 +7,7 @@ from mxnet import gluon, nd
 from mxnet.gluon.loss import Loss
 
 from ...core import labels
-from ...core.attributes import Pairs
+from ...core.attributes import Attr, Pairs
 from ...core.block import OperatorPage
 from ...core.emitter import Array
 from ...core.text import call_text
@@ -114,10 +114,7 @@ def _are_lists_of_pairs(anchors) -> bool:
 
 
 def _pairs(op, anchors) -> list[tuple]:
-    try:
-        flat = Pairs().parse(anchors)
-    except (ValueError, TypeError) as error:
-        raise op.error(f"anchors is {anchors!r}; expected {Pairs.expected}", "Pass another anchors") from error
+    flat = Attr("anchors", Pairs(), None).parse(op.name, anchors)
     return list(zip(flat[0::2], flat[1::2]))
 
 
