@@ -46,7 +46,7 @@ def entries(section: str) -> list[tuple[str, str, str]]:
 def complete(function: Callable, op: Op) -> None:
     """Add to the docstring of an operator's function what follows from the contract.
 
-    These are the arguments, the output that it does not describe, the errors, and what an example imports.
+    These are the arguments, the output, the errors, and what an example imports.
     """
     page, arguments = sections(function.__doc__), inspect.signature(function).parameters
     known = {arg.name: ("NDArray or Symbol", _meaning(op, arg)) for arg in op.inputs}
@@ -56,9 +56,9 @@ def complete(function: Callable, op: Op) -> None:
     returns = f"NDArray or Symbol\n{_indented(_returned(op))}"
     raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
     page["Examples"] = f"{IMPORTS}{page['Examples']}"
-    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": raises, **page}
-    parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
-    function.__doc__ = "\n".join([f"{first}\n", *parts])
+    derived = {"Parameters": parameters, "Returns": returns, "Raises": raises}
+    parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in {**derived, **page}.items() if heading]
+    function.__doc__ = "\n".join([f"{page['']}\n", *parts])
 
 
 def _entry(argument: inspect.Parameter, kind: str, meaning: str) -> str:
@@ -97,7 +97,7 @@ def _returned(op: Op) -> str:
     first, doc = op.inputs[0].name, op.outputs[0].doc
     if doc.endswith("per row"):
         doc = f"{doc}, {_shape(op, op.outputs[0].name)}"
-    words = doc.replace(f"shape of {first}", f"the shape and dtype of ``{first}``")
+    words = re.sub(rf"(the )?shape of {first}\b", f"the shape and dtype of ``{first}``", doc)
     whole = words if words != doc else f"{words}; the dtype of ``{first}``"
     text = f"{whole[0].upper()}{whole[1:]}."
     if op.returned == "1":

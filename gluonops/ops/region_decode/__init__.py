@@ -45,12 +45,6 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
                   name: str | None = None) -> Array:
     """Decode a YOLOv2 map.
 
-    Returns
-    -------
-    NDArray or Symbol
-        (B, A, H, W, 5+K). The last axis is (centre x, centre y, width, height, objectness, probabilities), with the
-        box in fractions of the image. With ``layout="map"`` the shape is that of ``data``. The dtype of ``data``.
-
     Examples
     --------
     >>> data = mx.nd.zeros((1, 2 * (5 + 3), 4, 4))    # 2 anchors, 3 classes, 4 x 4 cells
