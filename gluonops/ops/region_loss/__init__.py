@@ -75,32 +75,7 @@ import mxnet as mx
 
 from ...core.emitter import Array, call
 from .._region.boxes import with_rows
-from .._region.loss import PARTS
 from .contract import OP
-
-
-def averages(parts: Sequence[mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-    """Averages of the parts of one batch. The function does not wait for the values.
-
-    Parameters
-    ----------
-    parts : sequence of NDArray
-        One array (B, 9) per device.
-
-    Returns
-    -------
-    dict of str to NDArray
-        (1,) each. The averages are over images. ``iou``, ``recall`` and ``probability`` are averages over ground
-        truths, and 0 if there are none. ``truths`` is the number of ground truths.
-    """
-    sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
-    images = sum(part.shape[0] for part in parts)
-    truths = sums[-1:]
-    result = {name: sums[i:i + 1] / images for i, name in enumerate(PARTS)}
-    for name in ("iou", "recall", "probability"):
-        result[name] = result[name] * images / mx.nd.maximum(truths, 1)
-    result["truths"] = truths
-    return result
 
 
 def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
