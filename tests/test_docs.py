@@ -175,7 +175,6 @@ def test_the_contract_says_how_float16_is_computed(docs):
 
 
 def test_the_contract_describes_inputs_and_output():
-    """Where the function's docstring does not."""
     page = sections(gops.ops.dice_loss.__doc__)
     described = {names: (kind, meaning) for names, kind, meaning in entries(page["Parameters"])}
     assert described["label"] == ("NDArray or Symbol", "Class indices, (batch, ...), in any float or integer dtype.")
@@ -186,7 +185,9 @@ def test_the_contract_describes_inputs_and_output():
     assert ("format", "{'corner', 'center'}, default 'corner'", FORMAT.doc) in entries(page["Parameters"])
     page = sections(gops.ops.abs.__doc__)
     assert "Any shape; float16, float32, float64, uint8, int8, int32 or int64." in page["Parameters"]
-    assert "``output_grad * sign(data)``" in page["Returns"]
+    assert "The shape and dtype of ``data``." in page["Returns"]
+    page = sections(gops.ops.softmax_cross_entropy.__doc__)
+    assert "Loss per row, the shape of ``data`` without ``axis``; the dtype of ``data``." in page["Returns"]
 
 
 def test_an_operator_s_page_says_what_backward_reads(docs):

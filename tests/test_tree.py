@@ -45,7 +45,8 @@ class TestOperator:
         doc = inspect.getdoc(getattr(gops.ops, name))
         op = registry.get(name).op
         assert all(f"\n{word}\n" in doc for word in ("Parameters", "Returns", "Raises", "Examples"))
-        assert all(re.search(rf"^{word} : ", doc, re.M) for word in (*[t.name for t in op.inputs + op.attrs], "name"))
+        names = [*[t.name for t in op.inputs + op.attrs], "name"]
+        assert all(re.search(rf"^{word} : .+\n    \S", doc, re.M) for word in names)
 
     def test_function_has_the_contracts_defaults(self, name):
         op = registry.get(name).op

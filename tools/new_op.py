@@ -34,16 +34,6 @@ Notes
 """'''
 FUNCTION = '''"""<fill in: what it does, in a line>.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        <fill in: shape and dtypes>.
-
-    Returns
-    -------
-    NDArray or Symbol
-        <fill in: shape, dtype and gradient>.
-
     Examples
     --------
     >>> <fill in: a use, and below it what it prints>

@@ -118,7 +118,7 @@ class Choice(Kind):
 class IntOrTuple(Kind):
     """An integer, or a tuple of integers, of at least ``low``."""
 
-    takes_tuples = True
+    takes_tuples, type = True, "int or tuple of int"
 
     def __init__(self, low: int):
         self.item = Int(low)
@@ -152,7 +152,7 @@ def without_mxnet(values: typing.Iterable) -> tuple:
 class Numbers(Kind):
     """Finite numbers of at least ``low``, as a tuple. A number stands for a tuple of one. A vector is taken as well."""
 
-    takes_tuples, type = True, "sequence of float or NDArray"
+    takes_tuples, type = True, "float, sequence of float or NDArray"
 
     def __init__(self, low: float):
         self.item = Float(low=low)
@@ -207,7 +207,7 @@ class Optional(Kind):
 
 @dataclasses.dataclass(frozen=True)
 class Attr:
-    """An attribute. ``doc`` says what it means, or else the operator's function does."""
+    """An attribute. ``doc`` says what it means."""
 
     name: str
     kind: Kind

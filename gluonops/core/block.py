@@ -17,7 +17,7 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 
 from ..runtime.near import perhaps
 from . import registry
-from .contract import Arg, Attr, Indices, Op
+from .contract import Arg, Indices, Op
 from .emitter import Array
 from .errors import OpError
 from .text import Printed
@@ -27,7 +27,6 @@ ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
-NAME = "name : str, optional\n    Name of the node in a graph.\n"
 IMPORTS = ">>> import gluonops as gops\n>>> import mxnet as mx\n"   # of an example
 RAISES = "OpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth is invalid.\n"
@@ -47,47 +46,58 @@ def entries(section: str) -> list[tuple[str, str, str]]:
 def complete(function: Callable, op: Op) -> None:
     """Add to the docstring of an operator's function what follows from the contract.
 
-    These are the arguments and the output that it does not describe, the argument ``name``, the errors, and what an
-    example imports.
+    These are the arguments, the output, the errors, and what an example imports.
     """
     page, arguments = sections(function.__doc__), inspect.signature(function).parameters
-    described = named_entries(page.pop("Parameters", ""))
-    derived = {arg.name: _input_entry(op, arg) for arg in op.inputs if arg.name not in described}
-    derived.update((attr.name, _attribute_entry(attr, arguments[attr.name].default)) for attr in op.attrs if attr.doc)
-    known = {**derived, **described, "name": NAME}
-    parameters = "".join(dict.fromkeys(known.get(name, "") for name in arguments))
-    returns = f"NDArray or Symbol\n{textwrap.indent(textwrap.fill(_returned(op), WIDTH), ' ' * 4)}\n"
+    known = {arg.name: ("NDArray or Symbol", _meaning(op, arg)) for arg in op.inputs}
+    known.update((attr.name, (attr.kind.type, attr.doc)) for attr in op.attrs)
+    known["name"] = ("str", "Name of the node in a graph.")
+    parameters = "".join(_entry(argument, *known[name]) for name, argument in arguments.items())
+    returns = f"NDArray or Symbol\n{_indented(_returned(op))}"
     raises = f"{RAISES}{CHECKED if op.restricts_values else ''}"
     page["Examples"] = f"{IMPORTS}{page['Examples']}"
-    first, rest = page.pop(""), {"Parameters": parameters, "Returns": returns, "Raises": raises, **page}
-    parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in rest.items()]
-    function.__doc__ = "\n".join([f"{first}\n", *parts])
+    derived = {"Parameters": parameters, "Returns": returns, "Raises": raises}
+    parts = [f"{heading}\n{'-' * len(heading)}\n{text}" for heading, text in {**derived, **page}.items() if heading]
+    function.__doc__ = "\n".join([f"{page['']}\n", *parts])
 
 
-def _attribute_entry(attr: Attr, default: Any) -> str:
+def _entry(argument: inspect.Parameter, kind: str, meaning: str) -> str:
+    default = argument.default
     behind = {None: ", optional", inspect.Parameter.empty: ""}.get(default, f", default {default!r}")
-    return f"{attr.name} : {attr.kind.type}{behind}\n{textwrap.indent(textwrap.fill(attr.doc, WIDTH), ' ' * 4)}\n"
+    return f"{argument.name} : {kind}{behind}\n{_indented(meaning)}"
 
 
-def _input_entry(op: Op, arg: Arg) -> str:
-    """The entry of an input that the contract describes, if only by its shape and its dtype."""
+def _indented(text: str) -> str:
+    return f"{textwrap.indent(textwrap.fill(text, WIDTH), ' ' * 4)}\n"
+
+
+def _meaning(op: Op, arg: Arg) -> str:
+    """What the contract says of an input, if only its shape and its dtype."""
     if arg.doc:
-        return f"{arg.name} : NDArray or Symbol\n{textwrap.indent(textwrap.fill(arg.doc, WIDTH), ' ' * 4)}\n"
-    terms = ["..." if "..." in term else term for term in op.rules[0].texts[arg.name].split(", ")]
-    is_free = set(terms) == {"..."} or terms.count("...") > 1
-    shape = "any shape" if is_free else f"({', '.join(terms)}{',' if len(terms) == 1 else ''})"
+        return arg.doc
     if isinstance(arg.values, Indices):
-        meaning = f"Class indices, {shape}, in any float or integer dtype."
-    else:
-        *others, last = op.types[arg.dtype]
-        meaning = f"{shape.capitalize()}; {', '.join(others)} or {last}."
-    return f"{arg.name} : NDArray or Symbol\n    {meaning}\n"
+        return f"Class indices, {_shape(op, arg.name)}, in any float or integer dtype."
+    *others, last = op.types[arg.dtype]
+    return f"{_shape(op, arg.name).capitalize()}; {', '.join(others)} or {last}."
+
+
+def _shape(op: Op, tensor: str) -> str:
+    """The shape of a tensor in words."""
+    first, patterns = op.inputs[0].name, op.rules[-1].texts
+    others = [term for term in patterns[first].split(", ") if "@" not in term]
+    if patterns[tensor] != patterns[first] and patterns[tensor].split(", ") == others:
+        return f"the shape of ``{first}`` without ``axis``"
+    terms = ["..." if "..." in term else term for term in patterns[tensor].split(", ")]
+    is_free = set(terms) == {"..."} or terms.count("...") > 1
+    return "any shape" if is_free else f"({', '.join(terms)}{',' if len(terms) == 1 else ''})"
 
 
 def _returned(op: Op) -> str:
     """What an operator returns, from the contract's words for its first output, and for one that an attribute adds."""
     first, doc = op.inputs[0].name, op.outputs[0].doc
-    words = doc.replace(f"shape of {first}", f"the shape and dtype of ``{first}``")
+    if doc.endswith("per row"):
+        doc = f"{doc}, {_shape(op, op.outputs[0].name)}"
+    words = re.sub(rf"(the )?shape of {first}\b", f"the shape and dtype of ``{first}``", doc)
     whole = words if words != doc else f"{words}; the dtype of ``{first}``"
     text = f"{whole[0].upper()}{whole[1:]}."
     if op.returned == "1":

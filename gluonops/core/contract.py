@@ -38,7 +38,8 @@ from .declarations import (
     accumulator,
     dtype_name,
     each_element,
-    threads_along,
+    elements,
+    rows,
 )
 from .dims import bare_sizes, solve
 from .errors import OpError, quoted
@@ -48,7 +49,7 @@ from .shapes import Shapes, bare_name
 # All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda", "Float",
            "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out", "Pairs", "Refused",
-           "Rows", "Shapes", "each_element", "threads_along"]
+           "Rows", "Shapes", "each_element", "elements", "rows"]
 
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
@@ -68,13 +69,14 @@ class Op:
     family: str    # one of FAMILIES: the table of the operators' index that has it
     inputs: tuple[Arg, ...]
     outputs: tuple[Out, ...]
-    attrs: tuple[Attr, ...]
     # The shape of each tensor; see :mod:`gluonops.core.shapes`. Of several, the first whose condition holds counts.
     shapes: Shapes | tuple[Shapes, ...]
-    # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
-    # the head gradient; an operator without it ignores the head gradient.
-    backward: tuple[str, ...]
     cuda: Cuda | None
+    attrs: tuple[Attr, ...] = ()
+    # The tensors that the gradient reads, in the order in which ``reference.backward`` takes them. ``output_grad`` is
+    # the head gradient; an operator without it ignores the head gradient. The default is the head gradient, the inputs,
+    # and the outputs behind the first.
+    backward: tuple[str, ...] = ()
     # Type variable -> the dtypes that it may have. The default has T, and L if an input is of it.
     types: dict[str, tuple] = dataclasses.field(default_factory=dict)
     # Combinations of attributes and of numbers of dimensions that are errors.
@@ -106,6 +108,9 @@ class Op:
         if not self.types:
             has_labels = any("L" in arg.dtype.split() for arg in self.inputs)
             object.__setattr__(self, "types", {"T": FLOATS, **({"L": LABELS} if has_labels else {})})
+        if not self.backward:
+            kept = [tensor.name for tensor in (*self.inputs, *self.outputs[1:])]
+            object.__setattr__(self, "backward", (f"{self.outputs[0].name}_grad", *kept))
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))

@@ -80,7 +80,7 @@ class Arg:
     dtype: str                    # its type variable, or two and a condition: ``"L if sparse else T"``
     gradient: bool | str = True   # whether it has a gradient, or the condition under which it has one
     values: Indices | Rows | None = None   # the valid values; :mod:`.labels` says when they are checked
-    doc: str = ""   # what it means; by default the operator's function says it, or its shape and dtype are all
+    doc: str = ""   # what it means; by default its shape and dtype are all
 
     def has_gradient(self, attrs: tuple) -> bool:
         if isinstance(self.gradient, bool):
@@ -176,6 +176,15 @@ class Cuda:
     backward_bounds: str = ""
 
 
-def each_element(args: types.SimpleNamespace) -> Launch:
-    """The launch of a kernel that computes ``size`` elements, each by itself."""
-    return Launch.of_elements(args.size)
+def elements(count: str) -> typing.Callable[[types.SimpleNamespace], Launch]:
+    """The launch of a kernel that computes so many elements, an expression, each by itself."""
+    return lambda args: Launch.of_elements(expression(count)(vars(args)))
+
+
+def rows(count: str, length: str, steps: tuple[str, ...] = ()) -> typing.Callable[[types.SimpleNamespace], Launch]:
+    """The launch of a kernel whose threads share rows of a length. Both are expressions."""
+    return lambda args: Launch.of_rows(expression(count)(vars(args)), threads_along(expression(length)(vars(args))),
+                                       steps=steps)
+
+
+each_element = elements("size")

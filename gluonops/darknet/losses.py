@@ -91,7 +91,7 @@ class NetLoss(Block):
             self.loss.set_seen(images)
 
     def report(self) -> dict:
-        """The averages of the parts of a detecting net's loss; see :func:`gluonops.ops.region_loss.averages`."""
+        """The averages of the parts of a detecting net's loss; see :meth:`gluonops.loss.YOLOLoss.report`."""
         if not getattr(self.loss, "parts", None):
             raise _error("there are no parts; expected the loss of a detecting net that has been called",
                          "Call the loss first")

@@ -171,7 +171,7 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
 
 def write_sources(generated: str | os.PathLike = GENERATED, operators: list[str] | None = None) -> list[pathlib.Path]:
     """Write the C++ that follows from the contracts; returns the files with the kernels."""
-    return runpy.run_path(str(HERE / "generate.py"))["generate"](pathlib.Path(generated), names=operators)
+    return runpy.run_path(str(HERE / "generate.py"))["generate"](generated, names=operators)
 
 
 def includes(source: pathlib.Path) -> list[str]:

@@ -19,9 +19,9 @@ gluonops.native.build`` run this file. The folder ``writing`` has what writes on
 """
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
+import os
 import pathlib
 import re
 import sys
@@ -36,13 +36,13 @@ PACKAGE = HERE.parent
 ROOT = "_gluonops_contracts"   # the name under which the package is imported here
 
 
-def generate(folder: pathlib.Path, package: pathlib.Path = PACKAGE,
+def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
              names: Iterable[str] | None = None) -> list[pathlib.Path]:
     """Write the C++ of every operator that has a ``kernel.cc``.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         Folder of the files. A file that would not change is not written. Files of other operators are removed.
     package : Path
         Folder of the package with the operators.
@@ -128,12 +128,5 @@ def _write(path: pathlib.Path, text: str) -> None:
     partial.replace(path)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line ``generate.py FOLDER``."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=pathlib.Path, help="where the files go")
-    generate(parser.parse_args(arguments).folder)
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":   # generate.py FOLDER
+    generate(sys.argv[1])

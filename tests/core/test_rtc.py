@@ -17,7 +17,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.core import cuda_source, custom, record, registry, rtc
-from gluonops.core.contract import Launch, threads_along
+from gluonops.core.declarations import Launch, threads_along
 from gluonops.runtime import driver
 from op_suite import suite_of
 

@@ -24,7 +24,6 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tup
         attrs=attrs,
         types={"T": types},
         shapes=Shapes(data="...", output="..."),
-        backward=("output_grad", "data"),
         derived={"size": "data.size"},
         cuda=Cuda(forward=each_element, backward=each_element),
         accumulate_fp32=accumulate_fp32,

@@ -19,7 +19,7 @@ BOXES = Rows(
 )
 DATA = Arg("data", "T")
 TRUTH = Arg("truth", "T", gradient=False, values=BOXES, doc="Ground truth, (B, T, 5): centre x, centre y, w, h from 0 "
-            "to 1, class index; padded with rows of zeros. The dtype of ``data``.")
+            "to 1, class index. Rows of zeros are padding, at any position. The dtype of ``data``.")
 OUTPUTS = (Out("output", "T", "loss per image, (batch,)"),
            Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
            Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data"))

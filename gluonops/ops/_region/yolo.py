@@ -1,7 +1,6 @@
 """What the contracts of the losses of YOLOv3's to YOLOv7's heads share: attributes."""
 from ...core.contract import Attr, Bool, Choice, Float, Int, Optional, Pairs
-
-OVERLAP_LOSSES = ("iou", "giou", "diou", "ciou")   # in the order of boxes.inl
+from .._boxes.contract import KINDS
 
 # Source: pjreddie/darknet, cfg/yolov3.cfg: the head with a stride of 32.
 YOLOV3_ANCHORS = (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875)
@@ -20,16 +19,20 @@ THRESHOLDS = (
          "IoU with a ground truth above which a prediction is a match. 1 or more: none is."),
     Attr("iou_thresh", Float(low=0), 1.0, "IoU of its size with a ground truth's above which an anchor is a match. 1 "
          "or more: only the best one is."))
-IOU_NORMALIZER = Attr("iou_normalizer", Float(low=0), 1.0)
-OBJ_NORMALIZER = Attr("obj_normalizer", Float(low=0), 1.0, "Weight of the objectness loss, at least 0.")
-MAX_DELTA = Attr("max_delta", Float(low=0), 0.0)
-SCALE_X_Y = Attr("scale_x_y", Float(low=0.001), 1.0,
-                 "Factor of x and y around the middle of the cell, at least 0.001.")
-LABEL_SMOOTH_EPS = Attr("label_smooth_eps", Float(low=0, below=1), 0.0,
-                        "The class targets are eps/2 and 1 - eps/2. At least 0, below 1.")
-OBJECTNESS_SMOOTH = Attr("objectness_smooth", Bool(), False)
+WEIGHTS = (   # and limits
+    Attr("obj_normalizer", Float(low=0), 1.0, "Weight of the objectness loss, at least 0."),
+    Attr("max_delta", Float(low=0), 0.0,
+         "Limit of the derivatives of a box's IoU loss, and of the Gaussian one. 0: none."),
+    Attr("scale_x_y", Float(low=0.001), 1.0, "Factor of x and y around the middle of the cell, at least 0.001."))
+TARGETS = (
+    Attr("label_smooth_eps", Float(low=0, below=1), 0.0,
+         "The class targets are eps/2 and 1 - eps/2. At least 0, below 1."),
+    Attr("objectness_smooth", Bool(), False, "Whether the target of the objectness follows from the IoU."))
 
 
-def box_loss(numbers: str) -> Attr:
-    """The attribute ``box_loss``. ``numbers`` is the loss of x, y, w and h themselves, and the default."""
-    return Attr("box_loss", Choice(*OVERLAP_LOSSES, numbers), numbers)
+def box_loss(numbers: str) -> tuple[Attr, Attr]:
+    """The loss of the boxes and its weight. ``numbers`` is the loss of x, y, w and h themselves, and the default."""
+    return (Attr("box_loss", Choice(*KINDS, numbers), numbers,
+                 "The loss of the boxes of matches; Darknet's ``iou_loss``."),
+            Attr("iou_normalizer", Float(low=0), 1.0,
+                 "Weight of the loss of boxes, at least 0. AlexeyAB's default in cfgs is 0.75."))

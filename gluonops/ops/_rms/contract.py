@@ -45,10 +45,9 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
                 Arg("scale", "T", doc="The factor at each place along ``axis``, (channels,); the dtype of ``data``.")),
         outputs=(Out("output", "T", "shape of data"),
                  Out("rstd", "A", "1 / root, per row")),
-        attrs=(Attr("axis", Int(), axis),
-               Attr("eps", Float(low=1e-12, below=1), eps)),
-            shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
-        backward=("output_grad", "data", "scale", "rstd"),
+        attrs=(Attr("axis", Int(), axis, "The axis of the channels."),
+               Attr("eps", Float(low=1e-12, below=1), eps, "What is added under the root, from 1e-12 to below 1.")),
+        shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
         # Where rows are columns, each sample is a block.
         derived={"share": "1 / max(1, channels)" if by_mean else "1.0",
                  "blocks": "min(batch, MOST_BLOCKS) if inner == 1 else batch"},
@@ -64,4 +63,4 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             forward_bounds="256, 2",
             backward_bounds="256, sizeof(T) == 2 ? 2 : 1",
         ),
-        )
+    )

@@ -1,7 +1,9 @@
-"""Attributes, shapes and launches of the softmax family. Its operators work on rows of classes."""
+"""Tensors, attributes, shapes and launches of the softmax family. Its operators work on rows of classes."""
+from __future__ import annotations
+
 import math
 
-from ...core.contract import Array, Attr, Int, Launch, Refused
+from ...core.contract import Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
@@ -14,14 +16,27 @@ MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
 
+DATA = Arg("data", "T", doc="Logits, at least two dimensions; float16, float32 or float64.")
+CLASS_INDICES = ("Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with "
+                 "size 1 there.")
 AXIS = Attr("axis", Int(), -1, "The axis of the classes.")
 
 LOGITS = "batch..., classes@axis, inner..."
 ROWS = "batch..., inner..."               # one value per row of classes
 ROWS_AND_AXIS = "batch..., 1, inner..."   # the same, as keepdims shape
+ROW_LOSS = (Out("output", "T", "loss per row"),
+            Out("max", "A", "maximum per row"),
+            Out("log_sum", "A", "log(sum(exp(row - max))) per row"))
 
 NEEDS_A_BATCH = Refused("data.ndim < 2", "data has {data.ndim} dimension; expected a batch of rows",
                         "Add a batch axis with expand_dims(axis=0)")
+
+
+def with_class_indices(remedies: dict[str, str] | None = None) -> tuple[Shapes, Shapes]:
+    """The shapes of a loss with ``ROW_LOSS``. A label may have size 1 at the axis, which gluon's loss allows."""
+    return (Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,
+                   max=ROWS_AND_AXIS, log_sum=ROWS_AND_AXIS, remedies=remedies),
+            Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS))
 
 
 def held_rows(args) -> Launch:

@@ -27,11 +27,6 @@ from .contract import OP
 def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=redefined-builtin
     """Absolute value of every element.
 
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``. Gradient: ``output_grad * sign(data)``, 0 where ``data`` is 0 or NaN.
-
     Examples
     --------
     >>> data = mx.nd.array([-2, 0, 3])

@@ -19,8 +19,7 @@ themselves: 1e-18 is added to every union. (torchvision gives NaN for two boxes 
 are exchanged overlaps nothing. A NaN in a box makes its row or column NaN. If ends of two boxes coincide, the gradient
 is that of the end of ``lhs``, where PyTorch divides it between both.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types. There, two boxes without an
-area give NaN.
+Where float16 is not computed in float32, two boxes without an area give NaN.
 
 Work: forward reads the boxes and writes the output. Backward reads the head gradient twice.
 """
@@ -33,18 +32,6 @@ from .contract import OP
 def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=redefined-builtin
             name: str | None = None) -> Array:
     """Intersection over union of every pair of boxes.
-
-    Parameters
-    ----------
-    lhs : NDArray or Symbol
-        Boxes, (..., N, 4); float16, float32 or float64; in any unit.
-    rhs : NDArray or Symbol
-        Boxes, (..., M, 4), with the dtype, the unit and the leading sizes of ``lhs``.
-
-    Returns
-    -------
-    NDArray or Symbol
-        (..., N, M), from 0 to 1; the dtype of ``lhs``.
 
     Examples
     --------

@@ -1,15 +1,10 @@
 """The contract of ``box_iou``."""
-from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes, elements
 from .._boxes.contract import FORMAT
 
 THREADS = 256   # A block of backward has so many, each for a box.
 BLOCKS = 1056   # So many occupy a large GPU.
 BAND = 32       # A thread has at least so many of the other input's boxes, where several share them.
-
-
-def forward(args) -> Launch:
-    """A thread takes a pair of boxes."""
-    return Launch.of_elements(args.sets * args.lhs_boxes * args.rhs_boxes)
 
 
 def backward(args) -> Launch:
@@ -27,15 +22,14 @@ OP = Op(
     name="box_iou",
     summary="intersection over union of every pair of boxes",
     family="boxes and detection",
-    inputs=(Arg("lhs", "T"),
-            Arg("rhs", "T")),
+    inputs=(Arg("lhs", "T", doc="Boxes, (..., N, 4); float16, float32 or float64; in any unit."),
+            Arg("rhs", "T", doc="Boxes, (..., M, 4), with the dtype, the unit and the leading sizes of ``lhs``.")),
     outputs=(Out("output", "T", "(..., N, M)"),),
     attrs=(FORMAT,),
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
     scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
-    backward=("output_grad", "lhs", "rhs"),
     cuda=Cuda(
-        forward=forward,
+        forward=elements("sets * lhs_boxes * rhs_boxes"),
         backward=backward,
         constants={"THREADS": THREADS},
         derived={**bands("lhs", "rhs"), **bands("rhs", "lhs")},

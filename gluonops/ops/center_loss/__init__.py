@@ -33,8 +33,8 @@ mx.nd.waitall()`` before the first step.
 
 An invalid label updates no centre.
 
-Squares of differences must not overflow, nor sums of differences. float16 is computed in float32. Samples are summed
-in their order, so the same batch gives the same bits.
+Squares of differences must not overflow, nor sums of differences. Samples are summed in their order, so the same batch
+gives the same bits.
 
 Work: forward reads the features and as many rows of centres. Backward reads both again and writes both gradients. On
 a GPU, backward first sorts the samples by class, in chunks of 256.
@@ -47,14 +47,6 @@ from .contract import OP
 
 def center_loss(data: Array, label: Array, centers: Array, name: str | None = None) -> Array:
     """Half the squared distance of every sample to the centre of its class.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Features, (batch, features); float16, float32 or float64.
-    centers : NDArray or Symbol
-        (classes, features), the dtype of ``data``. In a graph its variable needs an explicit shape, such as
-        ``mx.sym.var("centers", shape=(10, 2))``, because the number of classes does not follow from the data.
 
     Examples
     --------

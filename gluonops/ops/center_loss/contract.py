@@ -1,15 +1,10 @@
 """The contract of ``center_loss``."""
 import math
 
-from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, threads_along
+from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
 BLOCKS = 1056         # So many occupy a large GPU.
 PART = 1024           # A block has at least so many samples of a class that several share.
-
-
-def forward(args) -> Launch:
-    """One row of features per sample."""
-    return Launch.of_rows(args.batch, threads_along(args.features))
 
 
 def backward(args) -> Launch:
@@ -26,17 +21,17 @@ OP = Op(
     summary="half the squared distance to the centre of the label's class",
     family="other losses",
     role="loss",
-    inputs=(Arg("data", "T"),
+    inputs=(Arg("data", "T", doc="Features, (batch, features); float16, float32 or float64."),
             Arg("label", "L", gradient=False, values=Indices("classes")),
-            Arg("centers", "T")),
+            Arg("centers", "T", doc="(classes, features), the dtype of ``data``. In a graph its variable needs an "
+                "explicit shape, such as ``mx.sym.var('centers', shape=(10, 2))``, because the number of classes does "
+                "not follow from the data.")),
     outputs=(Out("output", "T", "loss per sample, (batch,)"),),
-    attrs=(),
     shapes=Shapes(data="batch, features", label="batch", centers="classes, features", output="batch"),
-    backward=("output_grad", "data", "label", "centers"),
     # The samples of a class as a list: its first sample, and the sample after each sample.
     scratch=(Array("first", "int64", "classes", "backward"), Array("next", "int64", "batch", "backward")),
     cuda=Cuda(
-        forward=forward,
+        forward=rows("batch", "features"),
         backward=backward,
         # The last block of a class adds up the sums of all.
         scratch=(Array("counts", "uint32", "classes", "backward", kept=True),

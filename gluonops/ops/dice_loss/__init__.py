@@ -31,9 +31,8 @@ One logit x and its sigmoid are two classes with the logits 0 and x. So :class:`
 ``activation="sigmoid"`` for masks that may overlap: it passes each mask as a sample of two classes to this operator.
 This takes twice the memory of the masks' logits.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types, up to 65,504 places. Forward
-keeps two numbers for each class of a sample and two for each place as hidden outputs of the node. No probability is
-stored.
+Where float16 is not computed in float32, there are 65,504 places at most. Forward keeps two numbers for each class of a
+sample and two for each place as hidden outputs of the node. No probability is stored.
 
 Work, in bytes of the data: forward reads 1, and backward reads 1 and writes 1. A GPU reads 2 if its cache is small.
 """
@@ -46,15 +45,6 @@ from .contract import OP
 def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth: float = 1e-5, squared: bool = True,
               name: str | None = None) -> Array:
     """1 minus the Dice coefficient of each class of each sample.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, (batch, classes, ...); float16, float32 or float64.
-    smooth : float, default 1e-5
-        What is added to the numerator and to the denominator, from 1e-7 to below 1e6.
-    squared : bool, default True
-        Whether the denominator has the squares of the probabilities, as in the paper.
 
     Examples
     --------

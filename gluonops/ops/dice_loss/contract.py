@@ -1,7 +1,7 @@
 """The contract of ``dice_loss``."""
 import math
 
-from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes, elements
 from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"
@@ -15,31 +15,27 @@ def forward(args) -> Launch:
     return Launch(args.batch, parts=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PLACES_AT_ONCE))))
 
 
-def backward(args) -> Launch:
-    """A thread takes a place."""
-    return Launch.of_elements(args.batch * args.inner)
-
-
 OP = Op(
     name="dice_loss",
     summary="1 - Dice coefficient of the softmax and the label of each class, per sample",
     family="softmax and sigmoid",
     role="loss",
-    inputs=(Arg("data", "T"), LABEL),
+    inputs=(Arg("data", "T", doc="Logits, (batch, classes, ...); float16, float32 or float64."), LABEL),
     outputs=(Out("output", "T", "loss per sample and class, (batch, classes)"),
              Out("intersection", "A", "sum of the probabilities at places of the class, (batch, classes)"),
              Out("total", "A", "sum of the (squared) probabilities and of the labels, (batch, classes)"),
              Out("max", "A", "maximum per place"),
              Out("log_sum", "A", "log(sum(exp(logits - max))) per place")),
     attrs=(IGNORE,
-           Attr("smooth", Float(low=1e-7, below=1e6), 1e-5),
-           Attr("squared", Bool(), True)),
+           Attr("smooth", Float(low=1e-7, below=1e6), 1e-5,
+                "What is added to the numerator and to the denominator, from 1e-7 to below 1e6."),
+           Attr("squared", Bool(), True,
+                "Whether the denominator has the squares of the probabilities, as in the paper.")),
     shapes=Shapes(data="batch, classes, inner...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
                   log_sum=PLACES),
-    backward=("output_grad", "data", "label", "intersection", "total", "max", "log_sum"),
     cuda=Cuda(
         forward=forward,
-        backward=backward,
+        backward=elements("batch * inner"),
         constants={"PLACES": PLACES_AT_ONCE},
         # The last of the blocks that share a sample adds up their sums.
         scratch=(Array("counts", "uint32", "batch", "forward", kept=True),

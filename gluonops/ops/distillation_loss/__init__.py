@@ -20,9 +20,9 @@ Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network" (2015),
 
 Notes
 -----
-The output is finite for logits up to 1e4 and beyond. float16 is computed in float32, except in a builtin graph of
-variables with unknown types: there a gradient is NaN where ``g * T^2`` is above 65504. Forward keeps four numbers per
-row for backward, as hidden outputs of the node. No probability is stored.
+The output is finite for logits up to 1e4 and beyond. Where float16 is not computed in float32, a gradient is NaN if
+``g * T^2`` is above 65504. Forward keeps four numbers per row for backward, as hidden outputs of the node. No
+probability is stored.
 
 Work, in bytes of the data: forward reads 2, and backward reads 2 and writes 1, if a row fits into the cache. A GPU
 needs no cache for it.
@@ -36,20 +36,6 @@ from .contract import OP
 def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: float = 4.0,
                       name: str | None = None) -> Array:
     """The divergence of every row of a student from its teacher's, times the square of the temperature.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        The student's logits, at least two dimensions; float16, float32 or float64.
-    teacher : NDArray or Symbol
-        The teacher's logits, in the shape and dtype of ``data``. It has no gradient.
-    temperature : float, default 4.0
-        Divides both logits; from 0.01 to below 256.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every row: the shape of ``data`` without ``axis``, the dtype of ``data``.
 
     Examples
     --------

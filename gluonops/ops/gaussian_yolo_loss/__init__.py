@@ -1,10 +1,9 @@
 r"""gaussian_yolo_loss: the loss of one head of Gaussian YOLOv3, per image.
 
 The head predicts how sure it is of a box. ``data`` is (B, A*(9+K), H, W). The channels of an anchor are the mean and
-the deviation of x, of y, of w and of h, then the objectness o, and the classes p. ``truth``, the ground truth, is
-(B, T, 5): centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros are padding, at any
-position. The means of w and h are raw numbers, the others sigmoids. Boxes are those of ``yolo_loss``, from the means,
-and so are the matches and the losses, except for these:
+the deviation of x, of y, of w and of h, then the objectness o, and the classes p. The means of w and h are raw numbers,
+the others sigmoids. Boxes are those of ``yolo_loss``, from the means, and so are the matches and the losses, except for
+these:
 
 - **Deviations.** For each match. The ground truth has the place :math:`(t_x, t_y)` in its cell, the size
   :math:`(g_w, g_h)`, and :math:`t_w = \log(g_w W / a_w)`. Each of these four numbers t has the mean m and the deviation
@@ -43,8 +42,7 @@ Notes
 ``new_coords`` and ``focal_loss``, which AlexeyAB's program does not read for these heads. This operator differs from
 the program where ``yolo_loss`` does.
 
-``parts=True`` also returns those of ``yolo_loss``, (B, 9); the first one has the loss of the deviations, too. Invalid
-ground truths and float16 are treated as there.
+``parts=True`` also returns those of ``yolo_loss``, (B, 9); the first one has the loss of the deviations, too.
 
 Work: forward reads five of the map's planes, the others only where an IoU is above ``ignore_thresh`` or a prediction
 has a match, and writes the gradient, which has the size of the map. Backward reads and writes the gradient once.
@@ -65,23 +63,6 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
                        point: str = "center", label_smooth_eps: float = 0.0, objectness_smooth: bool = False,
                        parts: bool = False, name: str | None = None) -> Array | tuple:
     """The loss of one head of Gaussian YOLOv3, per image.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(9+K), H, W), the output of the head's last convolution; float16, float32 or float64.
-    box_loss : {"iou", "giou", "diou", "ciou", "nll"}, default "nll"
-        The loss of the boxes of matches; Darknet's ``iou_loss``, whose "mse" is "nll" here.
-    iou_normalizer : float, default 1.0
-        Weight of the loss of boxes, at least 0.
-    uc_normalizer : float, default 1.0
-        Weight of the loss of the deviations, at least 0.
-    max_delta : float, default 0.0
-        Limit of the derivatives by means and deviations. 0: none.
-    point : {"center", "left_top", "right_bottom"}, default "center"
-        The point of a box that x and y say; Darknet's ``yolo_point``.
-    objectness_smooth : bool, default False
-        Whether the target of the objectness is the square of the IoU.
 
     Examples
     --------

@@ -33,11 +33,6 @@ from .contract import OP
 def gelu(data: Array, approximation: str = "erf", name: str | None = None) -> Array:
     """``x P(x)`` of every element, with the normal distribution function P.
 
-    Parameters
-    ----------
-    approximation : {'erf', 'tanh'}, default 'erf'
-        The function itself, or the approximation by a hyperbolic tangent.
-
     Examples
     --------
     >>> data = mx.nd.array([-1, 0, 2])

@@ -2,5 +2,6 @@
 from ...core.contract import Attr, Choice
 from .._activation.contract import activation
 
-OP = activation("gelu", "x times the normal distribution function of x",
-                attrs=(Attr("approximation", Choice("erf", "tanh"), "erf"),))
+OP = activation("gelu", "x times the normal distribution function of x", attrs=(
+    Attr("approximation", Choice("erf", "tanh"), "erf",
+         "The function itself, or the approximation by a hyperbolic tangent."),))

@@ -35,9 +35,8 @@ The variance is the mean of squared differences, so a mean that is large beside 
 of differences must not overflow: float32 holds those of numbers up to 1e19. NaN or infinity makes its group NaN, and
 the gradients of the group's parameters.
 
-Sums are accumulated in float32 for float16, except in a builtin graph of variables with unknown types, which also takes
-an eps below 3e-8 for 0. MXNet's ``GroupNorm`` has a gamma and a beta for each group, not for each channel; gluoncv's
-cannot be hybridized.
+Where float16 is not computed in float32, an eps below 3e-8 counts as 0. MXNet's ``GroupNorm`` has a gamma and a beta
+for each group, not for each channel; gluoncv's cannot be hybridized.
 
 Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a group fits into the cache. The input
 and two numbers for each group of a sample stay in memory for backward. The gradients of gamma and beta have the same
@@ -52,19 +51,6 @@ from .contract import OP
 def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps: float = 1e-5,
                name: str | None = None) -> Array:
     """The channels of each sample, normalised in groups, scaled and shifted.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (batch, channels, ...); float16, float32 or float64.
-    gamma : NDArray or Symbol
-        The factor of each channel, (channels,); the dtype of ``data``.
-    beta : NDArray or Symbol
-        What is added to each channel, (channels,); the dtype of ``data``.
-    num_groups : int, default 32
-        The number of groups, by which the number of channels is divisible.
-    eps : float, default 1e-5
-        What is added to the variance, from 1e-12 to below 1.
 
     Examples
     --------

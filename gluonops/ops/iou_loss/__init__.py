@@ -13,9 +13,9 @@ both), the square D of the hull's diagonal, and the distance d of the centres, t
     v = \frac{4}{\pi^2} \left(\arctan \frac{w_t}{h_t} - \arctan \frac{w}{h}\right)^2 \qquad
     \alpha = \frac{v}{\ell_\mathrm{iou} + v}
 
-Alpha is a constant in the gradient. The ground truth is a constant: it has no gradient. The loss ``iou`` of boxes that
-are apart is 1, and its gradient is 0: only the other kinds move them. Yu et al. use ``-ln(I / U)``; it is ``-log(1 -
-loss)`` of the kind ``iou``.
+The loss is from 0 to 1 for ``iou``, otherwise from 0 to 2, and more for ``ciou``. Alpha is a constant in the gradient.
+The ground truth is a constant: it has no gradient. The loss ``iou`` of boxes that are apart is 1, and its gradient is
+0: only the other kinds move them. Yu et al. use ``-ln(I / U)``; it is ``-log(1 - loss)`` of the kind ``iou``.
 
 Sources
 -------
@@ -44,21 +44,6 @@ from .contract import OP
 def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corner",   # pylint: disable=redefined-builtin
              name: str | None = None) -> Array:
     """1 minus the overlap of boxes and their ground truth.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Boxes, (batch, ..., 4); float16, float32 or float64; in any unit.
-    truth : NDArray or Symbol
-        The ground truth of every box, in the shape, dtype and unit of ``data``. It has no gradient.
-    kind : {'iou', 'giou', 'diou', 'ciou'}, default 'giou'
-        The measure of the overlap.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every box, (batch, ...); the dtype of ``data``. From 0 to 1 for ``iou``, otherwise from 0 to 2, and
-        more for ``ciou``.
 
     Examples
     --------

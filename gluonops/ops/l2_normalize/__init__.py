@@ -20,19 +20,8 @@ Liu et al., "ParseNet" (2015), equations 1 to 5; the layer ``Normalize`` of Liu 
 
 Notes
 -----
-A row of zeros stays zeros. Squares must not overflow: float32 holds those of numbers up to 1e19. NaN or infinity makes
-its row NaN, and the gradient of the scale.
-
-The difference in the data's gradient cancels where g is nearly a multiple of u. What is left is wrong by a few units
-in the last place of g, times r, as if the data and g had been rounded: float32 is off by at most 12 * 2^-24 * max(g)
-* r in rows of 1 to 4,096 random numbers. A row of a single element always cancels. It is computed as ``g * eps *
-r^3`` instead, which has all its digits. MXNet's derivative in builtin graphs computes the difference.
-
-Sums are accumulated in float32 for float16, except in a builtin graph of variables with unknown types, where squares of
-numbers above 256 overflow. MXNet's ``L2Normalization`` has no scale; its mode "channel" is this with ``axis=1``.
-
-Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a row fits into the cache. The input and a
-number for each row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
+The notes of :func:`gluonops.ops.rms_norm` hold here as well: there is a mean where this operator has the sum. MXNet's
+``L2Normalization`` has no scale; its mode "channel" is this with ``axis=1``.
 """
 from __future__ import annotations
 
@@ -42,13 +31,6 @@ from .contract import OP
 
 def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, name: str | None = None) -> Array:
     """Rows divided by their Euclidean length, and scaled.
-
-    Parameters
-    ----------
-    axis : int, default 1
-        The axis of the channels.
-    eps : float, default 1e-10
-        What is added under the root, from 1e-12 to below 1.
 
     Examples
     --------

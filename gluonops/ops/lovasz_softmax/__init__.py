@@ -36,7 +36,7 @@ The steps follow from whole numbers, so they are exact also where the difference
 authors' code takes, cancels out. Forward computes the gradient, because it needs the order too, and keeps it as a
 hidden output. The results for logits that are infinite or NaN are not defined.
 
-float16 is computed in float32, except in a builtin graph of variables with unknown types, up to 2,048 places.
+Where float16 is not computed in float32, there are 2,048 places at most.
 
 Work: on a CPU each class that counts is sorted, in three passes over its errors in float32 and six in float64, with two
 arrays of 8 or 16 bytes for each place and thread. Besides, forward reads the data 3 times and writes it 3 times, and
@@ -58,15 +58,6 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
                    ignore_label: int | None = None, class_weight: Sequence[float] | None = None,
                    name: str | None = None) -> Array:
     """Lovasz extension of 1 minus the Jaccard index, averaged over the classes.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, (batch, classes, ...); float16, float32 or float64.
-    per_sample : bool, default False
-        Whether each sample has a loss of its own. If not, all samples have the loss of the whole batch.
-    present_only : bool, default True
-        Whether classes without a label do not count in the mean.
 
     Examples
     --------

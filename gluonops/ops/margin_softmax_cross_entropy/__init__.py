@@ -63,27 +63,6 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
                                  class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
     """Cross-entropy of scaled cosines, with a margin for the cosine of the label.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Cosines, (batch, ..., classes); float16, float32 or float64. They are expected in -1 to 1, and not scaled.
-    scale : float, default 64.0
-        Factor of the cosines, above 0.
-    m1 : float, default 1.0
-        Factor of the label's angle, above 0 and below 16. SphereFace's is 4; with embeddings of one length, 1.35 is
-        usual.
-    m2 : float, default 0.5
-        Added to the label's angle, in radians; at least 0 and below pi. ArcFace's is 0.5.
-    m3 : float, default 0.0
-        Subtracted from the label's cosine. CosFace's is 0.35.
-    easy_margin : bool, default False
-        Whether labels with an angle above 90 degrees have no margin of the angle.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every row, the shape of ``label``; the dtype of ``data``.
-
     Examples
     --------
     >>> cosines = mx.nd.array([[0.8, 0.1, -0.2], [0.3, 0.4, 0.2]])

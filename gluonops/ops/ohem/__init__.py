@@ -45,19 +45,6 @@ def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: f
          per_sample: bool = False, name: str | None = None) -> Array:
     """The losses of the hardest examples, and 0 for the others.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Losses, any shape; float16, float32 or float64. A loss of 0 does not count.
-    keep : int, optional
-        How many losses are kept, at least 0. The default is as many as ``ratio`` says.
-    ratio : float, default 0.25
-        The fraction of the losses that count that are kept, from 0 to 1, where ``keep`` is None.
-    threshold : float, optional
-        Larger losses are kept as well, however many there are.
-    per_sample : bool, default False
-        Whether each sample, an index of axis 0, has a selection of its own.
-
     Examples
     --------
     >>> losses = mx.nd.array([[0.1, 2, 0.3, 0], [3, 2.5, 0.5, 0.4]])

@@ -24,7 +24,7 @@ coordinates other than 4 are not supported.
 
 Notes
 -----
-float16 is computed in float32. The builtin graph consists of operators that export to ONNX, and takes any H and W.
+The builtin graph consists of operators that export to ONNX, and takes any H and W.
 
 Work: forward and backward each read the map and write a tensor of its size. Backward also reads the gradient of the
 output. On a GPU, one thread loops over the classes of one anchor in one cell. For a softmax it does so several times:
@@ -44,19 +44,6 @@ from .contract import OP
 def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = True, layout: str = "boxes",
                   name: str | None = None) -> Array:
     """Decode a YOLOv2 map.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
-    layout : {'boxes', 'map'}, default 'boxes'
-        One row per box, or Darknet's map of activations.
-
-    Returns
-    -------
-    NDArray or Symbol
-        (B, A, H, W, 5+K). The last axis is (centre x, centre y, width, height, objectness, probabilities), with the
-        box in fractions of the image. With ``layout="map"`` the shape is that of ``data``. The dtype of ``data``.
 
     Examples
     --------

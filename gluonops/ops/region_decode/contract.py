@@ -1,12 +1,8 @@
 """The contract of ``region_decode``."""
-from ...core.contract import Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Choice, Cuda, Op, Out, Shapes, elements
 from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 
-
-def predictions(args) -> Launch:
-    """A thread takes a prediction, one for each anchor and cell."""
-    return Launch.of_elements(args.batch * args.anchor_count * args.height * args.width)
-
+PREDICTIONS = elements("batch * anchor_count * height * width")
 
 OP = Op(
     name="region_decode",
@@ -17,12 +13,11 @@ OP = Op(
     attrs=(ANCHORS,
            CLASSES,
            SOFTMAX,
-           Attr("layout", Choice("boxes", "map"), "boxes")),
+           Attr("layout", Choice("boxes", "map"), "boxes", "One row per box, or Darknet's map of activations.")),
     shapes=(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
         Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),
     ),
-    backward=("output_grad", "data"),
-    cuda=Cuda(forward=predictions, backward=predictions, derived=ANCHOR_COUNT),
+    cuda=Cuda(forward=PREDICTIONS, backward=PREDICTIONS, derived=ANCHOR_COUNT),
     derived={"channels": CHANNELS},
 )

@@ -1,9 +1,8 @@
 r"""region_loss: the loss of YOLOv2's region layer, per image.
 
 ``data`` is (B, A*(5+K), H, W). The page of :func:`~gluonops.ops.region_decode` describes its channels and the decoded
-boxes. ``truth``, the ground truth, is (B, T, 5): centre x, centre y, w, h in fractions of the image, and the class
-index. Rows of zeros are padding, at any position. The activations are x, y, o (sigmoids), w, h (raw) and the class
-probabilities p. The loss of an image is the sum of these:
+boxes. The activations are x, y, o (sigmoids), w, h (raw) and the class probabilities p. The loss of an image is the sum
+of these:
 
 - **Objectness without a match.** Every anchor in every cell gets the no-object loss, unless the IoU of its box with a
   ground truth is above ``thresh``:
@@ -49,8 +48,7 @@ for recall, and the probability of the correct class), and the number of ground 
 
 A row is invalid if it is neither zeros nor a box: NaN, a centre outside 0 to 1, w or h not above 0, ``w * h`` of 2 or
 more, or a class that is not a whole number from 0 to K-1. An invalid row makes the loss, parts and gradient of its
-image NaN. With ``GLUONOPS_CHECK_LABELS=1`` it raises an OpError that names image and box. float16 is computed in
-float32, except in builtin graphs of variables with unknown types.
+image NaN. With ``GLUONOPS_CHECK_LABELS=1`` it raises an OpError that names image and box.
 
 Sources
 -------
@@ -77,32 +75,7 @@ import mxnet as mx
 
 from ...core.emitter import Array, call
 from .._region.boxes import with_rows
-from .._region.loss import PARTS
 from .contract import OP
-
-
-def averages(parts: Sequence[mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-    """Averages of the parts of one batch. The function does not wait for the values.
-
-    Parameters
-    ----------
-    parts : sequence of NDArray
-        One array (B, 9) per device.
-
-    Returns
-    -------
-    dict of str to NDArray
-        (1,) each. The averages are over images. ``iou``, ``recall`` and ``probability`` are averages over ground
-        truths, and 0 if there are none. ``truths`` is the number of ground truths.
-    """
-    sums = sum(part.sum(axis=0).as_in_context(parts[0].context) for part in parts)
-    images = sum(part.shape[0] for part in parts)
-    truths = sums[-1:]
-    result = {name: sums[i:i + 1] / images for i, name in enumerate(PARTS)}
-    for name in ("iou", "recall", "probability"):
-        result[name] = result[name] * images / mx.nd.maximum(truths, 1)
-    result["truths"] = truths
-    return result
 
 
 def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors: Sequence, classes: int,
@@ -111,33 +84,6 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
                 softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse", parts: bool = False,
                 name: str | None = None) -> Array | tuple:
     """The loss of YOLOv2's region layer, per image.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(5+K), H, W), the last convolution's output; float16, float32 or float64.
-    seen : NDArray or Symbol, optional
-        (1,), any float or integer dtype: number of images seen in training, including this batch. None: the warmup is
-        over.
-    object_scale : float, default 5.0
-        Weight of the objectness of matched predictions. All weights are at least 0.
-    noobject_scale : float, default 1.0
-        Weight of the objectness of unmatched predictions.
-    coord_scale : float, default 1.0
-        Weight of the box coordinates.
-    class_scale : float, default 1.0
-        Weight of the classes.
-    thresh : float, default 0.6
-        IoU above which an unmatched prediction gets no no-object loss.
-    rescore : bool, default True
-        Objectness target of a matched prediction. True: the IoU. False: 1.
-    bias_match : bool, default True
-        True: match ground truths to anchors by the anchor sizes. False: by the predicted sizes.
-    warmup_images : int, default 12800
-        While fewer images than this are seen, boxes are regressed toward their priors.
-    box_loss : {"mse", "giou"}, default "mse"
-        Loss of the boxes of matched predictions. "mse": Darknet's squared errors of the coordinates. "giou": 1 minus
-        the generalized IoU with the ground truth.
 
     Examples
     --------

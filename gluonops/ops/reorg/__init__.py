@@ -42,24 +42,6 @@ def reorg(data: Array, stride: int = 2, mode: str = "darknet", reverse: bool = F
           name: str | None = None) -> Array:
     """Move blocks of ``stride`` x ``stride`` pixels into channels, or back.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, C, H, W). H and W must be divisible by ``stride``, except with ``reverse``. C must be divisible by
-        ``stride**2`` in darknet mode or with ``reverse``. float16, float32, float64, uint8, int8, int32 or int64.
-    stride : int, default 2
-        At least 1.
-    mode : {'darknet', 'DCR', 'CRD'}, default 'darknet'
-        The order of the output channels; see the page above (``help(gluonops.ops.reorg.__module__)``).
-    reverse : bool, default False
-        Compute depth to space.
-
-    Returns
-    -------
-    NDArray or Symbol
-        (B, C*s*s, H/s, W/s), or (B, C/s/s, H*s, W*s) with ``reverse``. The dtype of ``data``. Gradient: the head
-        gradient, moved back.
-
     Examples
     --------
     >>> data = mx.nd.arange(8).reshape((1, 2, 2, 2))

@@ -13,12 +13,15 @@ OP = Op(
     name="reorg",
     summary="space to depth or depth to space, in Darknet's, DCR or CRD order",
     family="moves",
-    inputs=(Arg("data", "T"),),
+    inputs=(Arg("data", "T", doc="(B, C, H, W). H and W must be divisible by ``stride``, except with ``reverse``. C "
+                "must be divisible by ``stride**2`` in darknet mode or with ``reverse``. float16, float32, float64, "
+                "uint8, int8, int32 or int64."),),
     outputs=(Out("output", "T", "(batch, channels*s*s, height/s, width/s); with reverse (batch, channels/s/s, "
                  "height*s, width*s)"),),
-    attrs=(Attr("stride", Int(1), 2),
-           Attr("mode", Choice(*MODES), "darknet"),
-           Attr("reverse", Bool(), False)),
+    attrs=(Attr("stride", Int(1), 2, "At least 1."),
+           Attr("mode", Choice(*MODES), "darknet",
+                "The order of the output channels; see the page above (``help(gluonops.ops.reorg.__module__)``)."),
+           Attr("reverse", Bool(), False, "Compute depth to space.")),
     types={"T": FLOATS + INTEGERS},
     shapes=(
         Shapes(when="reverse", data=IMAGE, output=LARGE),

@@ -8,10 +8,8 @@ from ...core.emitter import Array
 
 def forward(F, attrs, data: Array) -> Array:
     s = attrs.stride
-    if attrs.reverse and attrs.mode == "CRD":
-        return _crd_to_space(F, data, s)
     if attrs.reverse:
-        return _dcr_to_space(F, data, s)
+        return _depth_to_space(F, data, s, attrs.mode)
     if attrs.mode == "darknet":
         return _space_to_darknet(F, data, s)
     return _space_to_depth(F, data, s, attrs.mode)
@@ -43,17 +41,15 @@ def _space_to_darknet(F, data, s):
     return F.reshape_like(rows, sizes, lhs_begin=1, lhs_end=2, rhs_begin=1, rhs_end=3)
 
 
-def _dcr_to_space(F, data, s):
-    depth = F.reshape(data, shape=(0, -4, s * s, -1, 0, 0))                 # B, s*s, C/s/s, H, W
-    depth = F.reshape(depth, shape=(0, -4, s, s, 0, 0, 0))                  # B, dy, dx, C/s/s, H, W
-    blocks = F.transpose(depth, axes=(0, 3, 4, 1, 5, 2))                    # B, C/s/s, H, dy, W, dx
-    return F.reshape(blocks, shape=(0, 0, -3, -3))                          # B, C/s/s, H*s, W*s
-
-
-def _crd_to_space(F, data, s):
-    depth = F.reshape(data, shape=(0, -4, -1, s * s, 0, 0))                 # B, C/s/s, s*s, H, W
-    depth = F.reshape(depth, shape=(0, 0, -4, s, s, 0, 0))                  # B, C/s/s, dy, dx, H, W
-    blocks = F.transpose(depth, axes=(0, 1, 4, 2, 5, 3))                    # B, C/s/s, H, dy, W, dx
+def _depth_to_space(F, data, s, mode):
+    if mode == "CRD":
+        depth = F.reshape(data, shape=(0, -4, -1, s * s, 0, 0))             # B, C/s/s, s*s, H, W
+        depth = F.reshape(depth, shape=(0, 0, -4, s, s, 0, 0))              # B, C/s/s, dy, dx, H, W
+        blocks = F.transpose(depth, axes=(0, 1, 4, 2, 5, 3))                # B, C/s/s, H, dy, W, dx
+    else:
+        depth = F.reshape(data, shape=(0, -4, s * s, -1, 0, 0))             # B, s*s, C/s/s, H, W
+        depth = F.reshape(depth, shape=(0, -4, s, s, 0, 0, 0))              # B, dy, dx, C/s/s, H, W
+        blocks = F.transpose(depth, axes=(0, 3, 4, 1, 5, 2))                # B, C/s/s, H, dy, W, dx
     return F.reshape(blocks, shape=(0, 0, -3, -3))                          # B, C/s/s, H*s, W*s
 
 
@@ -61,10 +57,8 @@ def backward(nd, attrs, shapes, output_grad) -> dict:
     s = attrs.stride
     if attrs.reverse:
         grad = _space_to_depth(nd, output_grad, s, attrs.mode)
-    elif attrs.mode == "CRD":
-        grad = _crd_to_space(nd, output_grad, s)
-    elif attrs.mode == "DCR":
-        grad = _dcr_to_space(nd, output_grad, s)
-    else:   # Darknet's order is DCR of the same memory, read as an image of the data's size
-        grad = _dcr_to_space(nd, output_grad.reshape(shapes["data"]), s)
+    else:
+        if attrs.mode == "darknet":   # its order is DCR of the same memory, read as an image of the data's size
+            output_grad = output_grad.reshape(shapes["data"])
+        grad = _depth_to_space(nd, output_grad, s, attrs.mode)
     return {"data": grad.reshape(shapes["data"])}

@@ -28,8 +28,7 @@ in the last place of g, times r, as if the data and g had been rounded: float32 
 * r in rows of 1 to 4,096 random numbers. A row of a single element always cancels. It is computed as ``g * eps *
 r^3`` instead, which has all its digits. MXNet's derivative in builtin graphs computes the difference.
 
-Sums are accumulated in float32 for float16, except in a builtin graph of variables with unknown types, where squares of
-numbers above 256 overflow.
+Where float16 is not computed in float32, squares of numbers above 256 overflow.
 
 Work, in bytes of the data: forward moves 2 (read, write) and backward 3, if a row fits into the cache. The input and a
 number for each row stay in memory for backward. The gradient of the scale has the same bits for any number of threads.
@@ -42,13 +41,6 @@ from .contract import OP
 
 def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name: str | None = None) -> Array:
     """Rows divided by the root of the mean of their squares, and scaled.
-
-    Parameters
-    ----------
-    axis : int, default -1
-        The axis of the channels.
-    eps : float, default 1e-6
-        What is added under the root, from 1e-12 to below 1.
 
     Examples
     --------

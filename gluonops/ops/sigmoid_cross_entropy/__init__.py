@@ -36,17 +36,6 @@ def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
                           name: str | None = None) -> Array:
     """Binary cross-entropy of every element with its label.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits in any shape; float16, float32 or float64.
-    label : NDArray or Symbol
-        Probabilities from 0 to 1, in the shape and dtype of ``data``. They have no gradient.
-    axis : int, default -1
-        The axis of the classes, along which ``pos_weight`` varies.
-    pos_weight : float, sequence of float or NDArray, optional
-        The weight of positives, at least 0: one for each class, or a single one for all. The default is 1.
-
     Examples
     --------
     >>> logits = mx.nd.array([[2, -1, 0], [0, 3, -2]])

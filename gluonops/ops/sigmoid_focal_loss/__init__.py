@@ -37,17 +37,6 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
                        ignore_label: int | None = None, name: str | None = None) -> Array:
     """Focal loss of every element with its label.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits in any shape; float16, float32 or float64.
-    label : NDArray or Symbol
-        1 for positives and 0 for negatives, in the shape and dtype of ``data``. It has no gradient.
-    alpha : float, default 0.25
-        The weight of positives, at most 1. Negatives have the weight 1 - alpha. -1: no weights.
-    gamma : float, default 2.0
-        Exponent of the error, at least 0.
-
     Examples
     --------
     >>> logits = mx.nd.array([4, 1, -1, -4])

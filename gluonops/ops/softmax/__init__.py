@@ -16,10 +16,9 @@ Vinyals and Dean, "Distilling the knowledge in a neural network" (2015).
 
 Notes
 -----
-The largest logit of a row is subtracted first, so the output is finite for every finite input. float16 is computed in
-float32. There is one exception: a builtin graph of variables with unknown types, and no parameter among them. It is
-computed in float16, and the result is divided by its own sum. The reason is that MXNet's softmax sums in float16, and
-is wrong by a factor of two at 4,096 equal classes.
+The largest logit of a row is subtracted first, so the output is finite for every finite input. Where float16 is not
+computed in float32, the result is divided by its own sum: MXNet's softmax sums in float16, and is wrong by a factor of
+two at 4,096 equal classes.
 
 Work: forward reads and writes every element once, and computes the maximum and the sum in one pass. Backward reads two
 tensors and writes one. This is 2 and 3 times the tensor's bytes. On a GPU
@@ -35,16 +34,6 @@ from .contract import OP
 
 def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | None = None) -> Array:
     """Probabilities along an axis.
-
-    Parameters
-    ----------
-    temperature : float, default 1.0
-        Divides the logits; above 0.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape and dtype of ``data``. Values are from 0 to 1 and sum to 1 along ``axis``.
 
     Examples
     --------

@@ -10,7 +10,7 @@ OP = Op(
     family="softmax and sigmoid",
     inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "shape of data"),),
-    attrs=(AXIS, Attr("temperature", Float(above=0), 1.0)),
+    attrs=(AXIS, Attr("temperature", Float(above=0), 1.0, "Divides the logits; above 0.")),
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),
     cuda=Cuda(forward=held_rows, backward=held_rows, steps=STEPS,

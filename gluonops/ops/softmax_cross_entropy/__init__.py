@@ -27,10 +27,9 @@ Bridle (1990); label smoothing: Szegedy et al., "Rethinking the Inception archit
 
 Notes
 -----
-The output is finite for logits up to 1e4 and beyond. float16 is computed in float32. There is one exception: a
-builtin graph of variables with unknown types, and no parameter among them, is computed in float16, up to 65,504
-classes. Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs
-of the node.
+The output is finite for logits up to 1e4 and beyond. Where float16 is not computed in float32, there are 65,504 classes
+at most. Forward keeps two numbers per row for backward (the maximum and the logarithm of the sum), as hidden outputs of
+the node.
 
 Work: forward reads the logits once, for any number of classes, and writes three numbers per row. Backward reads and
 writes them once. Dense labels are also read: once in forward and twice in backward. Their gradient is written. On a
@@ -49,25 +48,6 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
                           smoothing: float = 0.0, sparse_label: bool = True,
                           class_weight: Sequence[float] | None = None, name: str | None = None) -> Array:
     """Cross-entropy of every row with its label.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, at least two dimensions; float16, float32 or float64.
-    label : NDArray or Symbol
-        Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with size 1 there.
-        With ``sparse_label=False``, probabilities in the shape and dtype of ``data``.
-    ignore_label : int, optional
-        Rows with this label have loss and gradient 0. Valid with sparse labels only.
-    smoothing : float, default 0.0
-        The share of the label that is distributed over all classes, at least 0 and below 1.
-    sparse_label : bool, default True
-        Whether ``label`` holds class indices.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every row: the shape of a sparse label, or of ``data`` without ``axis``. The dtype of ``data``.
 
     Examples
     --------

@@ -39,22 +39,6 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
                        name: str | None = None) -> Array:
     """Focal loss of every row with its label.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, at least two dimensions; float16, float32 or float64.
-    label : NDArray or Symbol
-        Class indices in any float or integer dtype, with the shape of ``data`` without ``axis``, or with size 1 there.
-    gamma : float, default 2.0
-        Exponent of 1 - p, at least 0.
-    alpha : float, sequence of float or NDArray, optional
-        A weight for each class, at least 0, or a single one for all. The default is 1.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The loss of every row, in the shape of the label; the dtype of ``data``.
-
     Examples
     --------
     >>> logits = mx.nd.array([[0, 4], [0, 1], [1, 0]])

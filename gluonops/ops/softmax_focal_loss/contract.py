@@ -1,30 +1,25 @@
 """The contract of ``softmax_focal_loss``."""
-from ...core.contract import Arg, Attr, Cuda, Float, Numbers, Op, Optional, Out, Shapes
-from .._labels.contract import IGNORE, LABEL
-from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, ROWS_AND_AXIS, gathered, streamed_rows
+from ...core.contract import Arg, Attr, Cuda, Float, Indices, Numbers, Op, Optional
+from .._labels.contract import IGNORE
+from .._softmax import contract as family
 
 OP = Op(
     name="softmax_focal_loss",
     summary="focal loss per row, fused with the softmax",
     family="softmax and sigmoid",
     role="loss",
-    inputs=(Arg("data", "T"), LABEL),
-    outputs=(Out("output", "T", "loss per row"),
-             Out("max", "A", "maximum per row"),
-             Out("log_sum", "A", "log(sum(exp(row - max))) per row")),
-    attrs=(AXIS,
-           Attr("gamma", Float(low=0), 2.0),
-           Attr("alpha", Optional(Numbers(0)), None),
+    inputs=(family.DATA,
+            Arg("label", "L", gradient=False, values=Indices("classes", ignore="ignore_label"),
+                doc=family.CLASS_INDICES)),
+    outputs=family.ROW_LOSS,
+    attrs=(family.AXIS,
+           Attr("gamma", Float(low=0), 2.0, "Exponent of 1 - p, at least 0."),
+           Attr("alpha", Optional(Numbers(0)), None,
+                "A weight for each class, at least 0, or a single one for all. The default is 1."),
            IGNORE),
-    shapes=(
-        # A label with size 1 at the axis, as in softmax_cross_entropy.
-        Shapes(when="label.ndim == data.ndim", data=LOGITS, label=ROWS_AND_AXIS, output=ROWS_AND_AXIS,
-               max=ROWS_AND_AXIS, log_sum=ROWS_AND_AXIS),
-        Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
-    ),
-    refused=(NEEDS_A_BATCH,),
-    backward=("output_grad", "data", "label", "max", "log_sum"),
-    cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2),
+    shapes=family.with_class_indices(),
+    refused=(family.NEEDS_A_BATCH,),
+    cuda=Cuda(forward=family.streamed_rows, backward=family.streamed_rows, scratch=family.gathered("forward", 2),
               forward_bounds="256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2",
               backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
     counts={"alpha": "classes"},

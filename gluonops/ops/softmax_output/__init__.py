@@ -39,24 +39,7 @@ def softmax_output(data: Array, label: Array | None = None, axis: int = -1, igno
                    normalization: str = "null", grad_scale: float = 1.0, name: str | None = None) -> Array:
     """Softmax with the gradient of the cross-entropy with ``label``, for Module.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Logits, at least two dimensions; float16, float32 or float64.
-    label : NDArray or Symbol, optional
-        Class indices, with the shape of ``data`` without ``axis``, in any float or integer dtype. For a Symbol the
-        default is the variable ``<name>_label``.
-    ignore_label : int, optional
-        Rows with this label get gradient 0.
-    normalization : {'null', 'batch', 'valid'}, default 'null'
-        Divisor of the gradient: 1, the batch size, or the number of labels that are not ignored.
-    grad_scale : float, default 1.0
-        Multiplies the gradient.
-
-    Returns
-    -------
-    NDArray or Symbol
-        Probabilities, with the shape and dtype of ``data``.
+    For a Symbol the default of ``label`` is the variable ``<name>_label``.
 
     Examples
     --------

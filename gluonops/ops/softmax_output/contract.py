@@ -1,18 +1,5 @@
 """The contract of ``softmax_output``."""
-from ...core.contract import (
-    Arg,
-    Array,
-    Attr,
-    Becomes,
-    Choice,
-    Cuda,
-    Float,
-    Launch,
-    Number,
-    Op,
-    Out,
-    Shapes,
-)
+from ...core.contract import Array, Attr, Becomes, Choice, Cuda, Float, Launch, Number, Op, Out, Shapes
 from .._labels.contract import IGNORE, LABEL
 from .._softmax import contract as family
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS
@@ -34,12 +21,13 @@ OP = Op(
     family="softmax and sigmoid",
     role="loss head",
     inference=Becomes("softmax", inputs=("data",), attrs=("axis",)),
-    inputs=(Arg("data", "T"), LABEL),
+    inputs=(family.DATA, LABEL),
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(AXIS,
            IGNORE,
-           Attr("normalization", Choice("null", "batch", "valid"), "null"),
-           Attr("grad_scale", Float(), 1.0)),
+           Attr("normalization", Choice("null", "batch", "valid"), "null",
+                "Divisor of the gradient: 1, the batch size, or the number of labels that are not ignored."),
+           Attr("grad_scale", Float(), 1.0, "Multiplies the gradient.")),
     shapes=Shapes(data=LOGITS, label=ROWS, output=LOGITS),
     refused=(NEEDS_A_BATCH,),
     backward=("output", "label"),

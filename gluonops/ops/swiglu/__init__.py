@@ -31,18 +31,6 @@ from .contract import OP
 def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
     """Swish of the first half along an axis, times the second half.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Any shape whose size along ``axis`` is even; float16, float32 or float64.
-    axis : int, default -1
-        The axis of the halves.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape of ``data`` with half the size along ``axis``; its dtype.
-
     Examples
     --------
     >>> data = mx.nd.array([[2, 0, 5, 7]])    # the gates 2 and 0, the values 5 and 7

@@ -1,22 +1,17 @@
 """The contract of ``swiglu``."""
-from ...core.contract import Arg, Attr, Cuda, Int, Launch, Op, Out, Shapes
+from ...core.contract import Arg, Attr, Cuda, Int, Op, Out, Shapes, elements
 
-
-def elements(args) -> Launch:
-    """A thread takes elements of the output."""
-    return Launch.of_elements(args.batch * args.length)
-
+OUTPUTS = elements("batch * length")
 
 OP = Op(
     name="swiglu",
     summary="swish of the first half along an axis, times the second half",
     family="activations",
-    inputs=(Arg("data", "T"),),
+    inputs=(Arg("data", "T", doc="Any shape whose size along ``axis`` is even; float16, float32 or float64."),),
     outputs=(Out("output", "T", "data with half the size along axis"),),
-    attrs=(Attr("axis", Int(), -1),),
+    attrs=(Attr("axis", Int(), -1, "The axis of the halves."),),
     shapes=Shapes(data="batch..., channels@axis, inner...", output="batch..., channels / 2, inner..."),
     derived={"length": "channels // 2 * inner"},
     remedies={"channels": "Give the gate and the value the same size"},
-    backward=("output_grad", "data"),
-    cuda=Cuda(forward=elements, backward=elements),
+    cuda=Cuda(forward=OUTPUTS, backward=OUTPUTS),
 )

@@ -26,11 +26,6 @@ from .contract import OP
 def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
     """``x sigmoid(beta x)`` of every element.
 
-    Parameters
-    ----------
-    beta : float, default 1.0
-        Factor of x in the sigmoid, from 0 to below 1000.
-
     Examples
     --------
     >>> data = mx.nd.array([-1, 0, 2])

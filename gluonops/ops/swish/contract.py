@@ -2,5 +2,5 @@
 from ...core.contract import Attr, Float
 from .._activation.contract import activation
 
-OP = activation("swish", "x sigmoid(beta x)",
-                attrs=(Attr("beta", Float(low=0, below=1000), 1.0),))
+OP = activation("swish", "x sigmoid(beta x)", attrs=(
+    Attr("beta", Float(low=0, below=1000), 1.0, "Factor of x in the sigmoid, from 0 to below 1000."),))

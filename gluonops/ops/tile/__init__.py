@@ -22,21 +22,6 @@ from .contract import OP
 def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | None = None) -> Array:
     """Repeat a tensor.
 
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        Any shape; float16, float32, float64, uint8, int8, int32 or int64.
-    tiles : int or tuple of int
-        Number of repetitions, at least 1. An integer repeats ``axis``. A tuple repeats the last axes as ``numpy.tile``
-        does, so ``()`` is a copy.
-    axis : int, default -1
-        The axis that an integer repeats. Valid with an integer only.
-
-    Returns
-    -------
-    NDArray or Symbol
-        The shape of ``data`` with the repeated axes multiplied. The dtype of ``data``. Gradient: the sum over copies.
-
     Examples
     --------
     >>> data = mx.nd.array([[1, 2], [3, 4]])

@@ -80,8 +80,9 @@ OP = Op(
     family="moves",
     inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "shape of data, repeated axes multiplied"),),
-    attrs=(Attr("tiles", IntOrTuple(1), 1),
-           Attr("axis", Int(), -1)),
+    attrs=(Attr("tiles", IntOrTuple(1), 1, "Number of repetitions, at least 1. An integer repeats ``axis``. A tuple "
+                "repeats the last axes as ``numpy.tile`` does, so ``()`` is a copy."),
+           Attr("axis", Int(), -1, "The axis that an integer repeats. Valid with an integer only.")),
     types={"T": FLOATS + INTEGERS},
     shapes=Shapes(data="...", output="... * tiles@axis"),
     refused=(

@@ -1,9 +1,8 @@
 r"""yolo_loss: the loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
 
-``data`` is (B, A*(5+K), H, W), as for :func:`~gluonops.ops.region_decode` without its softmax. ``truth``, the ground
-truth, is (B, T, 5): centre x, centre y, w, h in fractions of the image, and the class index. Rows of zeros are padding,
-at any position. The activations are x, y, o and the class probabilities p (sigmoids), and w, h (raw). The predicted box
-in column i and row j is, with s = ``scale_x_y`` and the anchor :math:`(a_w, a_h)`,
+``data`` is (B, A*(5+K), H, W), as for :func:`~gluonops.ops.region_decode` without its softmax. The activations are x,
+y, o and the class probabilities p (sigmoids), and w, h (raw). The predicted box in column i and row j is, with s =
+``scale_x_y`` and the anchor :math:`(a_w, a_h)`,
 
 .. math::
 
@@ -91,12 +90,8 @@ row); a box is centred at x = 0 (it ends their list); two anchors fit equally we
 probability is exactly 0 or 1 and several ground truths have one prediction (they may forget the earlier classes); and
 ``truth_thresh`` is 1 or more (nothing matches; there rounding may decide).
 
-``parts=True`` also returns (B, 9): the four terms of the loss (coordinates, objectness of matches, objectness
-elsewhere, classes), Darknet's cost (the sum of squared deltas), three sums over the matches by cell (the IoU, IoU > 0.5
-for recall, and the probability of the class), and the number of these matches.
-
-Invalid rows of ground truth are those of ``region_loss``, with the same result: NaN for the image, or an OpError with
-``GLUONOPS_CHECK_LABELS=1``.
+``parts=True`` also returns those of ``region_loss``, (B, 9); the sums over the ground truths are over the matches by
+cell here. Invalid rows of ground truth are those of ``region_loss``, with the same result.
 
 Work: forward reads five of the map's planes, the classes only where an IoU is above ``ignore_thresh``, and writes the
 gradient, which has the size of the map. Backward reads and writes the gradient once.
@@ -117,25 +112,6 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
               objectness_smooth: bool = False, focal_loss: bool = False, parts: bool = False,
               name: str | None = None) -> Array | tuple:
     """The loss of one head of YOLOv3, YOLOv4 or YOLOv7, per image.
-
-    Parameters
-    ----------
-    data : NDArray or Symbol
-        (B, A*(5+K), H, W), the output of the head's last convolution; float16, float32 or float64.
-    dialect : {"pjreddie", "alexeyab"}, default "pjreddie"
-        The program whose deltas are the gradient. "pjreddie" takes no argument below ``truth_thresh``.
-    box_loss : {"mse", "iou", "giou", "diou", "ciou"}, default "mse"
-        The loss of the boxes of matches; Darknet's ``iou_loss``.
-    iou_normalizer : float, default 1.0
-        Weight of the loss of boxes, at least 0. AlexeyAB's default in cfgs is 0.75.
-    max_delta : float, default 0.0
-        Limit of the derivatives of a box's IoU loss. 0: none.
-    new_coords : bool, default False
-        Whether ``data`` is activated already, and w and h are squared.
-    objectness_smooth : bool, default False
-        Whether the target of the objectness is the IoU.
-    focal_loss : bool, default False
-        Whether the errors of classes have the weight of the focal loss.
 
     Examples
     --------

@@ -3,19 +3,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mxnet import gluon, nd
-from mxnet.gluon.loss import Loss
+from mxnet import gluon
 
 from ...core import labels
-from ...core.attributes import Pairs
-from ...core.block import OperatorPage
+from ...core.attributes import Attr, Pairs
 from ...core.emitter import Array
 from ...core.text import call_text
-from ..region_loss import averages
+from .._region.counting import LossWithParts
 from . import yolo_loss as _yolo_loss
 
 
-class YOLOLoss(OperatorPage, Loss, function=_yolo_loss):
+class YOLOLoss(LossWithParts, function=_yolo_loss):
     """The loss of all heads of YOLOv3, YOLOv4 or YOLOv7, per image: the sum of the operator's.
 
     Parameters
@@ -40,19 +38,13 @@ class YOLOLoss(OperatorPage, Loss, function=_yolo_loss):
 
     Outputs:
         - **loss**: (B,), the dtype of ``preds``.
-
-    Attributes
-    ----------
-    parts : dict of Context to NDArray
-        Parts of the last call on each device, summed over the heads, (B, 9). :meth:`report` averages them.
     """
 
     def __init__(self, anchors: Sequence, masks: Sequence, strides: Sequence, classes: int, prefix: str | None = None,
                  params: gluon.ParameterDict | None = None, **options):
-        super().__init__(None, 0, prefix=prefix, params=params)
+        super().__init__(prefix=prefix, params=params)
         self._arguments = {"anchors": anchors, "masks": masks, "strides": strides, "classes": classes, **options}
         self._heads = _heads(self._op, anchors, masks, strides, classes, options)
-        self.parts = {}
 
     def __repr__(self):
         return call_text(self, self._arguments)
@@ -64,18 +56,13 @@ class YOLOLoss(OperatorPage, Loss, function=_yolo_loss):
                                  "Pass the output of every head")
         labels.check_call(self, self._op, self._heads[0], {"truth": truth})
         loss, parts = super().forward(preds, truth)
-        if isinstance(parts, nd.NDArray):
-            self.parts[parts.context] = parts
+        self._keep(parts)
         return loss
 
     def hybrid_forward(self, F, preds, truth):
         results = [self._function(pred, truth, **head._asdict()) for pred, head in zip(preds, self._heads)]
         losses, parts = zip(*results)
         return sum(losses[1:], losses[0]), sum(parts[1:], parts[0])
-
-    def report(self) -> dict:
-        """The averages of `parts`, as :func:`gluonops.ops.region_loss.averages` returns them."""
-        return averages(list(self.parts.values()))
 
 
 def _heads(op, anchors, masks, strides, classes, options) -> list:
@@ -114,10 +101,7 @@ def _are_lists_of_pairs(anchors) -> bool:
 
 
 def _pairs(op, anchors) -> list[tuple]:
-    try:
-        flat = Pairs().parse(anchors)
-    except (ValueError, TypeError) as error:
-        raise op.error(f"anchors is {anchors!r}; expected {Pairs.expected}", "Pass another anchors") from error
+    flat = Attr("anchors", Pairs(), None).parse(op.name, anchors)
     return list(zip(flat[0::2], flat[1::2]))
 
 
