@@ -1,7 +1,6 @@
 """What the detectors have in common: classes, anchors, and a block that returns detections."""
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -11,7 +10,7 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float
-from gluonops.core.block import merged, named_entries, sections
+from gluonops.core.block import page, sections
 from gluonops.core.concat import concat
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
@@ -26,21 +25,6 @@ from .darknet19 import DarknetModel, class_names, stack
 # The batch norms of AlexeyAB's Darknet.
 ALEXEYAB = {"epsilon": 1e-5}
 BOX = 5   # an anchor's x, y, w, h and objectness
-HEADINGS = ("Parameters", "Inputs:", "Outputs:", "Attributes", "Raises")   # of a page, in order
-
-
-def _page(cls: type) -> str:
-    """A class's page, with what that of its base says of its arguments, inputs, outputs, attributes and errors."""
-    base, own = sections(cls.__base__.__doc__), sections(cls.__doc__)
-    described = merged(named_entries, [base, own], "Parameters")
-    arguments = [str(argument).split(":")[0] for argument in inspect.signature(cls).parameters.values()]
-    page = {**base, **own, "Parameters": "".join(described[name] for name in arguments)}
-    parts = [f"{page['']}\n"]
-    for heading in HEADINGS:
-        if text := page.get(heading.rstrip(":")):
-            line = "" if heading.endswith(":") else f"\n{'-' * len(heading)}"
-            parts.append(f"{heading}{line}\n{text}")
-    return "\n".join(parts)
 
 
 class DetectorModel(DarknetModel, DetectingNet):
@@ -77,9 +61,12 @@ class DetectorModel(DarknetModel, DetectingNet):
     _published = {}   # anchors of the published weights, by name
     _unit = "pixels"   # of the anchors
 
+    _own = sections(__doc__)
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = _page(cls)
+        cls._own = sections(cls.__doc__)
+        cls.__doc__ = page(cls)
 
     def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(**kwargs)
