@@ -14,7 +14,9 @@ from functools import partial
 from mxnet.gluon import HybridBlock, nn
 
 from .. import ops
+from ..core.attributes import Float
 from ..core.emitter import Array
+from ..nn import Mish
 from .blocks import layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
@@ -27,12 +29,6 @@ SLOPE = 0.1
 SELU_SCALE, SELU_ALPHA = 1.0507, 1.6732
 # Darknet's digits of sqrt(2 / pi), and of 0.044715 times it.
 GELU_LINEAR, GELU_CUBIC = 0.797885, 0.035677
-
-
-@layer
-def Mish(F, data: Array) -> Array:
-    """See :func:`gluonops.ops.mish`."""
-    return ops.mish(data)
 
 
 @layer
@@ -111,10 +107,7 @@ def activation_block(name: str) -> HybridBlock | None:
 
 @kind("dropout", takes_row=True)
 def dropout(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    probability = section.number("probability", 0.5)
-    if not 0 <= probability < 1:
-        raise section.error(f"probability is {probability}; expected 0 to 1, without 1", "Correct probability",
-                            "probability")
+    probability = section.number("probability", 0.5, Float(low=0, below=1))
     return Layer(nn.Dropout(probability, prefix=prefix), shape)
 
 

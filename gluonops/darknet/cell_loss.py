@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..core.emitter import Array
-from ..core.errors import OpError
 from ..ops._region.boxes import iou, valid_mask
 from ..ops._region.counting import CountingLoss
 from .boxes import numbers_of_cells
@@ -46,8 +43,8 @@ class CellLoss(CountingLoss):
 
     An object belongs to the cell of its centre, and the first object of a cell counts. Of the cell's boxes, the one
     with the largest IoU is responsible, or the nearest one if none overlaps the object. All other boxes have the
-    objectness 0. It is computed in float32; after ``cast("float64")`` in float64. There are ``side`` x
-    ``side`` cells with so many ``boxes``, which share the classes. An OpError if ``forced`` is set for one box.
+    objectness 0. It is computed in float32. There are ``side`` x ``side`` cells with so many ``boxes``,
+    which share the classes.
 
     Inputs:
         - **pred**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the objectness
@@ -61,22 +58,14 @@ class CellLoss(CountingLoss):
     def __init__(self, side: int, boxes: int, classes: int, **options):
         super().__init__(classes)
         self._settings = _Options(**options)
-        if self._settings.forced and boxes < 2:
-            raise OpError("darknet.loss", "forced=1 for cells with one box; expected two boxes or more",
-                          "Remove forced, or increase num")
         self._side = side
         self._boxes = boxes
         self.classes = classes
-        self._dtype = "float32"
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Compute in float64 if this is the type, else in float32."""
-        self._dtype = "float64" if np.dtype(dtype) == np.float64 else "float32"
 
     def hybrid_forward(self, F, pred: Array, truth: Array, seen: Array) -> tuple[Array, Array, Array]:
         seen = self._count(F, pred, seen)
-        classes, objectness, boxes = self._split(F, F.Flatten(F.cast(pred, dtype=self._dtype)))
-        targets = self._targets(F, F.cast(truth, dtype=self._dtype), F.BlockGrad(classes))
+        classes, objectness, boxes = self._split(F, F.Flatten(F.cast(pred, dtype="float32")))
+        targets = self._targets(F, F.cast(truth, dtype="float32"), F.BlockGrad(classes))
         overlap, distance = self._compare(F, F.BlockGrad(boxes), targets.box)
         best = self._responsible_box(F, overlap, distance, targets.box, seen)
         numbers = F.reshape(F.contrib.arange_like(F.BlockGrad(objectness), axis=2), shape=(1, 1, -1))
@@ -123,7 +112,7 @@ class CellLoss(CountingLoss):
         column, row = (F.minimum(F.floor(centre * self._side), self._side - 1) for centre in (x, y))
         cells = F.reshape(F.contrib.arange_like(classes, axis=1), shape=(1, 1, -1))
         inside = F.broadcast_mul(F.broadcast_equal(row * self._side + column, cells), counts)     # B, T, L
-        first = F.cast(F.argmax(inside, axis=1, keepdims=True), dtype=self._dtype)
+        first = F.argmax(inside, axis=1, keepdims=True)
         order = F.reshape(F.contrib.arange_like(truth, axis=1), shape=(1, -1, 1))
         chosen = inside * F.broadcast_equal(order, first)
 
@@ -156,12 +145,11 @@ class CellLoss(CountingLoss):
             largest = F.argmax(overlap, axis=2, keepdims=True)
             nearest = F.argmin(distance, axis=2, keepdims=True)
             best = F.where(overlaps, largest, nearest)
-        best = F.cast(best, dtype=self._dtype)
         if not self._settings.random:
             return best
         draws = F.random.uniform_like(F.slice_axis(overlap, axis=2, begin=0, end=1))
         drawn = F.minimum(F.floor(draws * self._boxes), self._boxes - 1)
-        is_early = F.reshape(F.cast(seen, dtype=self._dtype) < RANDOM_IMAGES, shape=(1, 1, 1))
+        is_early = F.reshape(F.cast(seen, dtype="float32") < RANDOM_IMAGES, shape=(1, 1, 1))
         return F.where(F.broadcast_like(is_early, best), drawn, best)
 
     def _box_error(self, F, boxes: Array, target: Array) -> Array:

@@ -14,6 +14,7 @@ from ..core.errors import OpError
 from ..core.files import read_lines
 
 WHERE = "darknet.load"
+FINITE = Float()
 MAX_INT = 2**31 - 1   # Darknet counts options, weights and outputs in 32 bits
 # Options of any layer for training only.
 TRAINING = ("burnin_update", "clip", "dont_update", "learning_rate", "onlyforward", "smooth", "stopbackward",
@@ -73,9 +74,14 @@ class Section:
         """The option as an integer of at least ``low``."""
         return self._whole(key, self._take(key, default), low)
 
-    def number(self, key: str, default: float | None = None) -> float:
-        """The option as a finite number."""
-        return self._parsed(key, self._take(key, default), Float())
+    def number(self, key: str, default: float | None = None, kind: Float = FINITE) -> float:
+        """The option as a finite number, in the bounds of ``kind``."""
+        return self._parsed(key, self._take(key, default), kind)
+
+    def values(self, **defaults: float | bool) -> dict[str, float | bool]:
+        """Options with their defaults. One with the default False is a flag, and any other is a number."""
+        return {key: self.flag(key) if default is False else self.number(key, default)
+                for key, default in defaults.items()}
 
     def integers(self, key: str, default: str | None = None) -> list[int]:
         """The option as a list of integers, separated by commas."""
@@ -83,7 +89,7 @@ class Section:
 
     def numbers(self, key: str) -> list[float]:
         """The option as a list of finite numbers, separated by commas."""
-        return [self._parsed(key, item, Float()) for item in self._items(key, None)]
+        return [self._parsed(key, item, FINITE) for item in self._items(key, None)]
 
     def skip(self, *keys: str) -> None:
         """Accept options that have no effect on inference."""

@@ -27,6 +27,7 @@ from .net import Head
 from .tree import Tree, TreeSoftmax
 
 ANCHOR = 0.5
+SCALES = dict.fromkeys(("object_scale", "noobject_scale", "coord_scale", "class_scale"), 1)   # option -> its default
 BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
 # nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
 POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
@@ -156,22 +157,13 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
 
 def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
     section.refuse("focal_loss", "its loss is not computed", neutral=0)
-    options = {
-        "anchors": anchors.ravel().tolist(),
-        "thresh": section.number("thresh", 0.5),
-        "rescore": section.flag("rescore"),
-        "bias_match": section.flag("bias_match"),
-        **_scales(section)}
+    options = {"anchors": anchors.ravel().tolist(),
+               **section.values(thresh=0.5, rescore=False, bias_match=False, **SCALES)}
     class_map = build.class_map(section, classes)
     if tree is not None:
         return HeadLoss("region of a tree", {**options, "tree": tree}, class_map=class_map)
     options.update(classes=classes, softmax=section.flag("softmax"))
     return HeadLoss("region", options, class_map=class_map)
-
-
-def _scales(section: Section) -> dict[str, float]:
-    keys = ("object_scale", "noobject_scale", "coord_scale", "class_scale")
-    return {key: section.number(key, 1) for key in keys}
 
 
 @kind("yolo")
@@ -192,12 +184,8 @@ def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
     options = {**options, "dialect": dialect}
     if dialect == "pjreddie":
         return HeadLoss("yolo", options)
-    options.update(
-        _alexeyab_options(section),
-        box_loss=section.text("iou_loss", "mse", BOX_LOSSES),
-        new_coords=section.flag("new_coords"),
-        focal_loss=section.flag("focal_loss"))
-    return HeadLoss("yolo", options, section.number("delta_normalizer", 1))
+    own = _alexeyab_options(section, new_coords=False, focal_loss=False)
+    return HeadLoss("yolo", {**options, **own}, section.number("delta_normalizer", 1))
 
 
 @kind("Gaussian_yolo")
@@ -212,29 +200,21 @@ def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -
 
 
 def _gaussian_yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
-    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
-    options = {
-        **options,
-        **_alexeyab_options(section),
-        "box_loss": "nll" if box_loss == "mse" else box_loss,
-        "uc_normalizer": section.number("uc_normalizer", 1),
-        "point": section.text("yolo_point", "center")}
-    return HeadLoss("gaussian_yolo", options, section.number("delta_normalizer", 1))
+    own = _alexeyab_options(section, uc_normalizer=1)
+    if own["box_loss"] == "mse":
+        own["box_loss"] = "nll"
+    return HeadLoss("gaussian_yolo", {**options, **own, "point": section.text("yolo_point", "center")},
+                    section.number("delta_normalizer", 1))
 
 
-def _alexeyab_options(section: Section) -> dict:
-    """The options of a loss that AlexeyAB's heads have in common."""
+def _alexeyab_options(section: Section, **defaults: float | bool) -> dict:
+    """The options of a loss that AlexeyAB's heads have in common, and those with ``defaults``."""
     for key in ("counters_per_class", "embedding_layer"):
         section.refuse(key, "its loss is not computed", neutral=None)
     section.text("iou_thresh_kind", "iou", ["iou"])
-    return {
-        "iou_thresh": section.number("iou_thresh", 1),
-        "iou_normalizer": section.number("iou_normalizer", 0.75),
-        "obj_normalizer": section.number("obj_normalizer", 1),
-        "max_delta": section.number("max_delta", 0),
-        "scale_x_y": section.number("scale_x_y", 1),
-        "label_smooth_eps": section.number("label_smooth_eps", 0),
-        "objectness_smooth": section.flag("objectness_smooth")}
+    common = section.values(iou_thresh=1, iou_normalizer=0.75, obj_normalizer=1, max_delta=0, scale_x_y=1,
+                            label_smooth_eps=0, objectness_smooth=False, **defaults)
+    return {**common, "box_loss": section.text("iou_loss", "mse", BOX_LOSSES)}
 
 
 def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
@@ -248,7 +228,12 @@ def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
     - ``loss``: the loss, from the options that both kinds have.
     """
     classes = section.integer("classes", 20, 1)
-    all_anchors, mask = _anchors_and_mask(build, section)
+    count = section.integer("num", 1, 1)
+    mask = section.integers("mask", ",".join(map(str, range(count))))
+    all_anchors = _anchors(build, section, count)
+    if not all(0 <= i < len(all_anchors) for i in mask):
+        raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(all_anchors) - 1}",
+                            "Correct mask", "mask")
     anchors = all_anchors[mask]
     stride = _stride(build, section, shape)
     _check_channels(section, shape, len(anchors), numbers, classes)
@@ -260,8 +245,7 @@ def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
             "classes": classes,
             "masks": tuple(mask),
             "strides": stride,
-            "ignore_thresh": section.number("ignore_thresh", 0.5),
-            "truth_thresh": section.number("truth_thresh", 1)}
+            **section.values(ignore_thresh=0.5, truth_thresh=1)}
         return loss(section, build.dialect, options)._replace(class_map=build.class_map(section, classes))
 
     return Layer(block(anchors, classes), shape, head=head, loss=loss_of_head)
@@ -289,10 +273,10 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
 
 
 def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> HeadLoss:
-    flags = {key: section.flag(key) for key in ("sqrt", "rescore", "softmax", "forced", "random")}
-    if flags["forced"]:
+    options = section.values(sqrt=False, rescore=False, softmax=False, forced=False, random=False, **SCALES)
+    if options["forced"]:
         section.integer("num", 1, 2)
-    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **flags, **_scales(section)})
+    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **options})
 
 
 def _power(section: Section) -> float | None:
@@ -300,17 +284,6 @@ def _power(section: Section) -> float | None:
     beta = section.number("beta_nms", 0.6)
     power = POWERS[section.text("nms_kind", "default", sorted(POWERS))]
     return beta if power == "beta" else power
-
-
-def _anchors_and_mask(build: Builder, section: Section) -> tuple[np.ndarray, list[int]]:
-    """The anchors of all heads, in pixels, and the numbers of this head's."""
-    count = section.integer("num", 1, 1)
-    mask = section.integers("mask", ",".join(map(str, range(count))))
-    anchors = _anchors(build, section, count)
-    if not all(0 <= i < len(anchors) for i in mask):
-        raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(anchors) - 1}", "Correct mask",
-                            "mask")
-    return anchors, mask
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:

@@ -105,7 +105,7 @@ REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchor
     (NET + CONV + "[maxpool]\nsize=2\npadding=3\n", 12, "padding is 3; expected 0 to 2"),
     (NET + "[maxpool]\nsize=99\npadding=0\n", 5, "its output would be (3, -34, -34)"),
     (NET + CONV + "[upsample]\nstride=-2\n", 11, "stride is '-2'; expected an integer of at least 1"),
-    (NET + CONV + "[dropout]\nprobability=1\n", 11, "probability is 1.0; expected 0 to 1"),
+    (NET + CONV + "[dropout]\nprobability=1\n", 11, "probability is '1'; expected a finite number"),
     (NET + "[softmax]\ntree=data/9k.tree\n", 6, "the tree data/9k.tree is neither in the current folder nor"),
     (NET + "[softmax]\nspatial=1\n", 6, "spatial=1 is not supported"),
     (NET + "[softmax]\n" + CONV, 6, "the layer before it returns no image"),
