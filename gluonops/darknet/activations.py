@@ -2,8 +2,7 @@
 
 AlexeyAB's CPU build returns zeros for ``relu6``, because one of its tables lacks it. Here it is what his GPU build
 computes. The options of a loss are read when it is asked for. Sources: ``src/activations.h``, ``src/activations.c``,
-and ``parse_softmax`` and ``parse_cost`` in ``src/parser.c`` of pjreddie/darknet, commit f6afaabc, and of
-AlexeyAB/darknet, commit 59596d78.
+and ``parse_softmax`` and ``parse_cost`` in ``src/parser.c``.
 """
 from __future__ import annotations
 
@@ -146,12 +145,8 @@ def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadL
 
 
 @kind("contrastive", takes_row=True)
-def contrastive(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    return Layer(Identity(prefix=prefix), shape)
-
-
 @kind("empty", "silence", takes_row=True)
-def empty(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+def identity(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(Identity(prefix=prefix), shape)
 
 

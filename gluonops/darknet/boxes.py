@@ -1,8 +1,8 @@
 """Decodes an activated map into candidates: boxes with a class and a score each.
 
 Sources: Redmon et al., "You Only Look Once" (2015); Redmon and Farhadi, "YOLO9000" (2016); Choi et al., "Gaussian
-YOLOv3" (2019); ``src/region_layer.c``, ``src/yolo_layer.c``, ``src/detection_layer.c`` and ``src/tree.c`` of
-pjreddie/darknet, commit f6afaabc, and with ``src/gaussian_yolo_layer.c`` of AlexeyAB/darknet, commit 59596d78.
+YOLOv3" (2019); ``src/region_layer.c``, ``src/yolo_layer.c``, ``src/detection_layer.c``, ``src/tree.c`` and
+``src/gaussian_yolo_layer.c``.
 """
 from __future__ import annotations
 
@@ -198,10 +198,6 @@ class CellBoxes(Float32Block):
     def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:
         data = F.Flatten(F.cast(data, dtype="float32"))   # it may be an image, behind a convolution
         probabilities, objectness, numbers = numbers_of_cells(F, data, self._cells, self._boxes, self._classes)
-        probabilities = F.reshape(probabilities, shape=(0, self._cells, 1, self._classes))
-        objectness = F.reshape(objectness, shape=(0, self._cells, self._boxes, 1))
-        numbers = F.reshape(numbers, shape=(0, self._cells, self._boxes, 4))
-
         offsets = F.slice_axis(numbers, axis=3, begin=0, end=2)
         sides = F.slice_axis(numbers, axis=3, begin=2, end=4)
         if self._square:
@@ -212,10 +208,14 @@ class CellBoxes(Float32Block):
 
 
 def numbers_of_cells(F: ModuleType, rows: Array, cells: int, boxes: int, classes: int) -> tuple[Array, Array, Array]:
-    """The classes of all cells, the objectness of all boxes, and their x, y, w, h: in this order a row has them."""
+    """The classes of all cells, the objectness of all boxes, and their x, y, w, h: in this order a row has them.
+
+    With L cells of N boxes the results are (B, L, 1, K), (B, L, N, 1) and (B, L, N, 4).
+    """
     first, second = cells * classes, cells * (classes + boxes)
-    return (F.slice_axis(rows, axis=1, begin=0, end=first), F.slice_axis(rows, axis=1, begin=first, end=second),
-            F.slice_axis(rows, axis=1, begin=second, end=None))
+    parts = ((0, first, (1, classes)), (first, second, (boxes, 1)), (second, None, (boxes, 4)))
+    return tuple(F.reshape(F.slice_axis(rows, axis=1, begin=begin, end=end), shape=(0, cells, *shape))
+                 for begin, end, shape in parts)
 
 
 def _corners(F: ModuleType, centres: Array, halves: Array, axis: int) -> list[Array]:

@@ -47,9 +47,9 @@ SECTIONS = {}   # word in the brackets -> Kind
 
 
 def kind(*words: str, takes_row: bool = False) -> Callable:
-    """Register a function for sections with these words in their brackets."""
+    """Register a function for sections with these words in their brackets, of which the first is the kind's name."""
     def register(make: Callable) -> Callable:
-        SECTIONS.update(dict.fromkeys(words, Kind(make.__name__, make, takes_row)))
+        SECTIONS.update(dict.fromkeys(words, Kind(words[0], make, takes_row)))
         return make
     return register
 

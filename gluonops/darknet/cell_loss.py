@@ -1,15 +1,16 @@
 """The loss of ``[detection]``: YOLOv1's.
 
-Sources: Redmon et al., "You Only Look Once" (2015); ``src/detection_layer.c`` of pjreddie/darknet, commit f6afaabc, and
-of AlexeyAB/darknet, commit 59596d78, which compute the same; ``fill_truth_region`` in ``src/data.c``.
+Sources: Redmon et al., "You Only Look Once" (2015); ``src/detection_layer.c``, which is the same in both programs;
+``fill_truth_region`` in ``src/data.c``.
 """
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from ..core.emitter import Array
-from ..ops._region.boxes import iou, valid_mask
+from ..ops._region.boxes import iou
 from ..ops._region.counting import CountingLoss
+from ..ops._region.yolo_reference import truths_of
 from .boxes import numbers_of_cells
 
 SMALLEST = 0.005       # Darknet leaves out objects with a smaller side
@@ -64,7 +65,9 @@ class CellLoss(CountingLoss):
 
     def hybrid_forward(self, F, pred: Array, truth: Array, seen: Array) -> tuple[Array, Array, Array]:
         seen = self._count(F, pred, seen)
-        classes, objectness, boxes = self._split(F, F.Flatten(F.cast(pred, dtype="float32")))
+        rows = F.Flatten(F.cast(pred, dtype="float32"))
+        classes, objectness, boxes = numbers_of_cells(F, rows, self._side**2, self._boxes, self.classes)   # B, L, N, 4
+        classes, objectness = F.squeeze(classes, axis=2), F.squeeze(objectness, axis=3)   # B, L, K and B, L, N
         targets = self._targets(F, F.cast(truth, dtype="float32"), F.BlockGrad(classes))
         overlap, distance = self._compare(F, F.BlockGrad(boxes), targets.box)
         best = self._responsible_box(F, overlap, distance, targets.box, seen)
@@ -94,26 +97,16 @@ class CellLoss(CountingLoss):
         parts = F.BlockGrad(F.stack(*terms, *statistics, axis=1))
         return sum(terms[1:], terms[0]), parts, seen
 
-    def _split(self, F, numbers: Array) -> tuple[Array, Array, Array]:
-        """The classes, (B, L, K), the objectness, (B, L, N), and the boxes, (B, L, N, 4), with N boxes of a cell."""
-        cells = self._side * self._side
-        classes, objectness, boxes = numbers_of_cells(F, numbers, cells, self._boxes, self.classes)
-        return (F.reshape(classes, shape=(0, cells, self.classes)),
-                F.reshape(objectness, shape=(0, cells, self._boxes)),
-                F.reshape(boxes, shape=(0, cells, self._boxes, 4)))
-
     def _targets(self, F, truth: Array, classes: Array) -> _Targets:
-        fields = [F.reshape(F.slice_axis(truth, axis=2, begin=i, end=i + 1), shape=(0, 0, 1, 1, 1)) for i in range(5)]
-        valid, nan_if_invalid = valid_mask(F, self, fields)
-        fields = [F.where(valid, field, F.zeros_like(field)) for field in fields]
-        x, y, w, h, class_id = (F.reshape(field, shape=(0, 0, 1)) for field in fields)            # B, T, 1
-        counts = F.reshape(valid, shape=(0, 0, 1)) * (w >= SMALLEST) * (h >= SMALLEST)
+        *fields, order, valid, nan_if_invalid = truths_of(F, self, truth)
+        columns = [F.reshape(field, shape=(0, 0, 1)) for field in (*fields, valid, order)]
+        x, y, w, h, class_id, valid, order = columns                                              # B, T, 1
+        counts = valid * (w >= SMALLEST) * (h >= SMALLEST)
 
         column, row = (F.minimum(F.floor(centre * self._side), self._side - 1) for centre in (x, y))
         cells = F.reshape(F.contrib.arange_like(classes, axis=1), shape=(1, 1, -1))
         inside = F.broadcast_mul(F.broadcast_equal(row * self._side + column, cells), counts)     # B, T, L
         first = F.argmax(inside, axis=1, keepdims=True)
-        order = F.reshape(F.contrib.arange_like(truth, axis=1), shape=(1, -1, 1))
         chosen = inside * F.broadcast_equal(order, first)
 
         numbers = F.reshape(F.contrib.arange_like(classes, axis=2), shape=(1, 1, -1))

@@ -1,5 +1,5 @@
 """Darknet's layers that join the outputs of several layers, as HybridBlocks, and their sections."""
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import mxnet as mx
 from mxnet.gluon import HybridBlock
@@ -209,25 +209,16 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
 
 
 @kind("scale_channels")
-def scale_channels(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    def expected(other: Shape) -> Shape:
-        return (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
-
-    return _product(build, section, shape, prefix, expected)
-
-
 @kind("sam")
-def sam(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    return _product(build, section, shape, prefix, lambda other: other)
-
-
-def _product(build: Builder, section: Section, shape: Shape, prefix: str, expected: Callable[[Shape], Shape]) -> Layer:
-    """The layer in front times the one that ``from`` names. ``expected``: the former's shape, from the latter's."""
+def product(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    """The layer in front times the one that ``from`` names. That of ``[scale_channels]`` has sides or channels of 1."""
     sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
     build.uses(*sources)
-    other = build.layers[sources[1]].shape
-    if shape != expected(other):
+    other = expected = build.layers[sources[1]].shape
+    if section.kind == "scale_channels":
+        expected = (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
+    if shape != expected:
         raise section.error(f"its input is {shape} (channels, height, width), and the layer that it multiplies is "
-                            f"{other}; expected an input of {expected(other)}", "Name another layer", "from")
+                            f"{other}; expected an input of {expected}", "Name another layer", "from")
     activation = ACTIVATIONS[section.text("activation", "linear", sorted(ACTIVATIONS))]
     return Layer(Multiply(activation, prefix=prefix), other, sources)

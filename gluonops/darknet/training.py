@@ -1,8 +1,7 @@
 """What a cfg says about training: the options of ``[net]`` and of the last head, with the defaults of its program.
 
-Sources: ``parse_net_options`` in ``src/parser.c``, ``train_detector`` and ``train_classifier`` of pjreddie/darknet,
-commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78. The learning rate is that of
-:func:`gluonops.train.darknet_schedule`.
+The learning rate is that of :func:`gluonops.train.darknet_schedule`. Sources: ``parse_net_options`` in
+``src/parser.c``, ``train_detector`` and ``train_classifier``.
 """
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ follow, in float32 and in the layers' order:
 
 Nothing marks where a layer ends, so only the length of a file can be checked.
 
-Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
+Source: ``src/parser.c``.
 """
 from __future__ import annotations
 
