@@ -14,9 +14,9 @@ from gluonops.core.block import page, sections
 from gluonops.core.concat import concat
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
-from gluonops.darknet import Boxes, Convolution, Region
+from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
-from gluonops.darknet.heads import Yolo
+from gluonops.darknet.heads import yolo_block
 from gluonops.darknet.pooling import Upsample
 from mxnet.gluon import HybridBlock
 
@@ -204,9 +204,7 @@ class MultiscaleDetector(DetectorModel):
         heads, classes = [], len(self.classes)
         for i, one in enumerate(self.maps):
             anchors = self.anchors[list(one.mask)]
-            activated = partial(Region, anchors, classes, class_softmax=False)
-            if one.scale != 1:
-                activated = partial(Yolo, anchors, classes, one.scale)
+            activated = partial(yolo_block, anchors, classes, one.scale)
             heads.append(stack((activated, partial(Boxes, anchors, classes, one.stride)), prefix=f"map{i}_"))
         return heads
 

@@ -8,10 +8,10 @@ from ..core.attributes import Attr, Float, Int
 from ..core.errors import OpError
 from ..core.files import read_lines, replace
 from .cfg import Section, read_cfg
+from .heads import NUMBERS
 from .options import DETECTING
 
 WHERE = "darknet.adapt_cfg"
-NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # channels of an anchor, without those of its classes
 BOX = 5   # numbers of a box of [detection]
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
 

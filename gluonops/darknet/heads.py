@@ -8,7 +8,6 @@ when a cfg is loaded. Sources: as of ``boxes.py``; ``parse_region``, ``parse_yol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -27,6 +26,7 @@ from .net import Head
 from .tree import Tree, TreeSoftmax
 
 ANCHOR = 0.5
+NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, in front of its classes
 SCALES = dict.fromkeys(("object_scale", "noobject_scale", "coord_scale", "class_scale"), 1)   # option -> its default
 BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
 # nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
@@ -82,6 +82,14 @@ class Yolo(Region):
         if not self._activated:
             data = super().hybrid_forward(F, data)
         return F.broadcast_add(F.broadcast_mul(data, scale), offset)
+
+
+def yolo_block(anchors: np.ndarray, classes: int, scale: float = 1.0, activated: bool = False,
+               **kwargs) -> Region:
+    """The block of a ``[yolo]``: a plain ``Region`` if it has neither of :class:`Yolo`'s options."""
+    if scale == 1 and not activated:
+        return Region(anchors, classes, class_softmax=False, **kwargs)
+    return Yolo(anchors, classes, scale, activated, **kwargs)
 
 
 @layer
@@ -142,7 +150,7 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
     class_softmax = section.flag("softmax")
     stride = _stride(build, section, shape)
     anchors = _anchors(build, section, count)[:count]   # in cells
-    _check_channels(section, shape, count, 5, classes)
+    _check_channels(section, shape, count, NUMBERS["region"], classes)
     tree = build.tree(section, classes) if "tree" in section else None
     pixels = anchors * stride
     if tree is None:
@@ -167,66 +175,9 @@ def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes:
 
 
 @kind("yolo")
-def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    scale = section.number("scale_x_y", 1)
-    activated = section.flag("new_coords")
-
-    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
-        if scale == 1 and not activated:
-            return Region(anchors, classes, class_softmax=False, prefix=prefix)
-        return Yolo(anchors, classes, scale, activated, prefix=prefix)
-
-    boxes = SquaredBoxes if activated else Boxes
-    return _masked(build, section, shape, 5, block, boxes, _yolo_loss)
-
-
-def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
-    options = {**options, "dialect": dialect}
-    if dialect == "pjreddie":
-        return HeadLoss("yolo", options)
-    own = _alexeyab_options(section, new_coords=False, focal_loss=False)
-    return HeadLoss("yolo", {**options, **own}, section.number("delta_normalizer", 1))
-
-
 @kind("Gaussian_yolo")
-def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    scale = section.number("scale_x_y", 1)
-    shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
-
-    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
-        return GaussianYolo(len(anchors), scale, prefix=prefix)
-
-    return _masked(build, section, shape, 9, block, partial(GaussianBoxes, shift=shift), _gaussian_yolo_loss)
-
-
-def _gaussian_yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
-    own = _alexeyab_options(section, uc_normalizer=1)
-    if own["box_loss"] == "mse":
-        own["box_loss"] = "nll"
-    return HeadLoss("gaussian_yolo", {**options, **own, "point": section.text("yolo_point", "center")},
-                    section.number("delta_normalizer", 1))
-
-
-def _alexeyab_options(section: Section, **defaults: float | bool) -> dict:
-    """The options of a loss that AlexeyAB's heads have in common, and those with ``defaults``."""
-    for key in ("counters_per_class", "embedding_layer"):
-        section.refuse(key, "its loss is not computed", neutral=None)
-    section.text("iou_thresh_kind", "iou", ["iou"])
-    common = section.values(iou_thresh=1, iou_normalizer=0.75, obj_normalizer=1, max_delta=0, scale_x_y=1,
-                            label_smooth_eps=0, objectness_smooth=False, **defaults)
-    return {**common, "box_loss": section.text("iou_loss", "mse", BOX_LOSSES)}
-
-
-def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
-            block: Callable[[np.ndarray, int], HybridBlock], boxes: Callable[..., HybridBlock],
-            loss: Callable[[Section, str, dict], HeadLoss]) -> Layer:
-    """The layer of a section with a mask of the net's anchors.
-
-    - ``numbers``: numbers of an anchor in front of its classes.
-    - ``block``: makes the block, from the anchors of the head, in pixels, and the number of classes.
-    - ``boxes``: makes the block of candidates; see :class:`Boxes`.
-    - ``loss``: the loss, from the options that both kinds have.
-    """
+def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    """Sections with a mask of the net's anchors."""
     classes = section.integer("classes", 20, 1)
     count = section.integer("num", 1, 1)
     mask = section.integers("mask", ",".join(map(str, range(count))))
@@ -235,20 +186,42 @@ def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
         raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(all_anchors) - 1}",
                             "Correct mask", "mask")
     anchors = all_anchors[mask]
+    scale = section.number("scale_x_y", 1)
+    if section.kind == "yolo":
+        activated = section.flag("new_coords")
+        block = yolo_block(anchors, classes, scale, activated, prefix=prefix)
+        boxes = SquaredBoxes if activated else Boxes
+    else:
+        block = GaussianYolo(len(anchors), scale, prefix=prefix)
+        boxes = partial(GaussianBoxes, shift=SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))])
     stride = _stride(build, section, shape)
-    _check_channels(section, shape, len(anchors), numbers, classes)
+    _check_channels(section, shape, len(anchors), NUMBERS[section.kind], classes)
     head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
+    options = {"anchors": all_anchors.ravel().tolist(), "classes": classes, "masks": tuple(mask), "strides": stride}
+    return Layer(block, shape, head=head, loss=lambda: _yolo_loss(build, section, options))
 
-    def loss_of_head() -> HeadLoss:
-        options = {
-            "anchors": all_anchors.ravel().tolist(),
-            "classes": classes,
-            "masks": tuple(mask),
-            "strides": stride,
-            **section.values(ignore_thresh=0.5, truth_thresh=1)}
-        return loss(section, build.dialect, options)._replace(class_map=build.class_map(section, classes))
 
-    return Layer(block(anchors, classes), shape, head=head, loss=loss_of_head)
+def _yolo_loss(build: Builder, section: Section, options: dict) -> HeadLoss:
+    options = {**options, **section.values(ignore_thresh=0.5, truth_thresh=1)}
+    class_map = build.class_map(section, options["classes"])
+    if section.kind == "yolo":
+        options["dialect"] = build.dialect
+        if build.dialect == "pjreddie":
+            return HeadLoss("yolo", options, class_map=class_map)
+
+    for key in ("counters_per_class", "embedding_layer"):
+        section.refuse(key, "its loss is not computed", neutral=None)
+    section.text("iou_thresh_kind", "iou", ["iou"])
+    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
+    options.update(section.values(iou_thresh=1, iou_normalizer=0.75, obj_normalizer=1, max_delta=0, scale_x_y=1,
+                                  label_smooth_eps=0, objectness_smooth=False))
+    weight = section.number("delta_normalizer", 1)
+    if section.kind == "yolo":
+        options.update(section.values(new_coords=False, focal_loss=False), box_loss=box_loss)
+        return HeadLoss("yolo", options, weight, class_map)
+    options.update(section.values(uc_normalizer=1), box_loss="nll" if box_loss == "mse" else box_loss,
+                   point=section.text("yolo_point", "center"))
+    return HeadLoss("gaussian_yolo", options, weight, class_map)
 
 
 @kind("detection", takes_row=True)

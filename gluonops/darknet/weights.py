@@ -29,7 +29,7 @@ import numpy as np
 from mxnet.gluon.parameter import Constant
 
 from ..core.errors import OpError
-from ..core.files import check_regular, replace
+from ..core.files import opened, replace
 from .blocks import Weighted
 
 FLOAT = np.dtype("<f4")
@@ -88,21 +88,17 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
         The file cannot be read, is too short or has bytes left over; the message has the layer's name and the counts.
         The net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
     """
-    blocks = _weighted("darknet.load_weights", net, layers)
-    try:
-        check_regular(path)
-        with open(path, "rb") as file:
-            header = _read_header(file, path)
-            _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
-            if layers is None:
-                _initialize_rest(net, ctx)
-            for block in (progress or iter)(blocks):
-                for parameter in block.file_parameters():
-                    values = _read(file, parameter, header.transposed and parameter is block.matrix())
-                    parameter.set_data(mx.nd.array(values, dtype="float32"))
-    except OSError as error:
-        raise OpError("darknet.load_weights", f"cannot read {os.fspath(path)}: {error.strerror}",
-                      "Pass the path of a weights file") from error
+    where = "darknet.load_weights"
+    blocks = _weighted(where, net, layers)
+    with opened(where, path, "Pass the path of a weights file", "the weights") as file:
+        header = _read_header(file, path)
+        _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
+        if layers is None:
+            _initialize_rest(net, ctx)
+        for block in (progress or iter)(blocks):
+            for parameter in block.file_parameters():
+                values = _read(file, parameter, header.transposed and parameter is block.matrix())
+                parameter.set_data(mx.nd.array(values, dtype="float32"))
     net.darknet_header = header
     return header
 
