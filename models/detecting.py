@@ -270,11 +270,9 @@ def _kept_numbers(where: str, old: tuple[str, ...], new: tuple[str, ...],
     The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError if a
     class does not exist, or ``reuse`` has another type.
     """
-    if reuse is None:
-        return []
     if isinstance(reuse, (list, tuple)):
         reuse = {name: name for name in reuse}
-    if not isinstance(reuse, dict):
+    if reuse is not None and not isinstance(reuse, dict):
         raise OpError(where, f"reuse_weights is {reuse!r}; expected None, a dict of new to old classes, or a list of "
                       "names", "Pass for instance {'person': 14}")
     if not reuse:

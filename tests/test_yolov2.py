@@ -84,7 +84,7 @@ def test_refuses_sizes(shape, shared_tiny):
     ({"anchors": "imagenet"}, "anchors are 'imagenet'; expected 'voc', 'coco', or pairs"),
     ({"anchors": [1, 2]}, "anchors are [1, 2]"), ({"anchors": [(1, 0)]}, "anchors are [(1, 0)]"),
     ({"anchors": [(1, 2), 3]}, "anchors are [(1, 2), 3]"), ({"head_channels": 0}, "head_channels is 0"),
-    ({"head_channels": (8, 0)}, "head_channels is 0"), ({"head_channels": (8,)}, "expected a number or two"),
+    ({"head_channels": (8, 0)}, "head_channels is (8, 0)"), ({"head_channels": (8,)}, "expected a number or two"),
     ({"width": 0}, "width is 0")])
 def test_refuses_arguments(kwargs, text):
     with pytest.raises(gops.OpError) as caught:

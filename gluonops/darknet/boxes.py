@@ -82,12 +82,9 @@ class Boxes(HybridBlock):
 
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         """Classes and their scores, (B, A, K, H*W)."""
-        return ids, self._scores(F, cells)
-
-    def _scores(self, F, cells: Array) -> Array:
         probabilities = F.slice_axis(cells, axis=2, begin=5, end=None)
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)
-        return F.broadcast_mul(probabilities, objectness)
+        return ids, F.broadcast_mul(probabilities, objectness)
 
 
 class SquaredBoxes(Boxes):
@@ -121,11 +118,11 @@ class GaussianBoxes(Boxes):
     def _factors(self, F, cells: Array) -> Array:
         return F.exp(F.slice(cells, begin=(None, None, 4, None), end=(None, None, 8, None), step=(1, 1, 2, 1)))
 
-    def _scores(self, F, cells: Array) -> Array:
+    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         uncertainties = F.slice(cells, begin=(None, None, 1, None), end=(None, None, 8, None), step=(1, 1, 2, 1))
         certainty = 1 - F.mean(uncertainties, axis=2, keepdims=True)
         objectness = F.slice_axis(cells, axis=2, begin=8, end=9) * certainty
-        return F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
+        return ids, F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
 
 
 class TreeBoxes(Float32Block, Boxes):
@@ -150,8 +147,19 @@ class TreeBoxes(Float32Block, Boxes):
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W
         conditional = F.reshape(F.slice_axis(cells, axis=2, begin=5, end=None), shape=(-3, 0, 0))
-        decide = self._by_class if self._scores_by_class else self._by_objectness
-        found, scores = decide(F, conditional, F.reshape(objectness, shape=(-3, 0, 0)), ids)
+        objectness = F.reshape(objectness, shape=(-3, 0, 0))
+        probabilities = self.ancestors(conditional)
+        if self._scores_by_class:
+            deepest = self._deepest(F, probabilities, ids)
+            index = F.reshape(F.maximum(deepest, 0), shape=(0, -1))
+            score = F.pick(probabilities, index, axis=1, keepdims=True)
+            counts = (deepest >= 0) * (objectness > self.threshold)
+            found, scores = F.maximum(deepest, 0), score * counts
+        else:
+            deepest = self._deepest(F, self.ancestors(probabilities), ids)
+            roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
+            found = F.where(deepest >= 0, deepest, F.argmax(roots, axis=1, keepdims=True))
+            scores = objectness
         shape = (-4, -1, self._anchors, 0, 0)
         return F.reshape(found, shape=shape), F.reshape(scores, shape=shape)
 
@@ -159,21 +167,6 @@ class TreeBoxes(Float32Block, Boxes):
         """The most special class above the threshold, -1 if there is none, (B*A, 1, H*W)."""
         above = F.broadcast_mul(probabilities > TREE_THRESHOLD, ids + 1)   # a class has a larger number than its parent
         return F.max(above, axis=1, keepdims=True) - 1
-
-    def _by_class(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
-        probabilities = self.ancestors(conditional)
-        found = self._deepest(F, probabilities, ids)
-        index = F.reshape(F.maximum(found, 0), shape=(0, -1))
-        score = F.pick(probabilities, index, axis=1, keepdims=True)
-        counts = (found >= 0) * (objectness > self.threshold)
-        return F.maximum(found, 0), score * counts
-
-    def _by_objectness(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
-        probabilities = self.ancestors(conditional)
-        found = self._deepest(F, self.ancestors(probabilities), ids)
-        roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
-        root = F.argmax(roots, axis=1, keepdims=True)
-        return F.where(found >= 0, found, root), objectness
 
 
 class CellBoxes(Float32Block):

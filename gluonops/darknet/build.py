@@ -67,7 +67,6 @@ class Builder:
         # Layers with the option bin_output, by number. AlexeyAB's Darknet takes their activations away, except where
         # another layer than the next reads the output.
         self.binary_outputs = {}
-        self._trees = {}
 
     @property
     def number(self) -> int:
@@ -145,10 +144,7 @@ class Builder:
 
     def tree(self, section: Section, classes: int) -> Tree:
         """The tree of so many classes that the option ``tree`` names."""
-        path = self._find(section, "tree")
-        if path not in self._trees:
-            self._trees[path] = read_tree(path)
-        tree = self._trees[path]
+        tree = read_tree(self._find(section, "tree"))
         if len(tree) != classes:
             raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
                                 "Correct the number of classes", "tree")
