@@ -174,8 +174,7 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
 
 def _softmax_loss(section: Section, temperature: float, tree: Tree | None) -> HeadLoss:
     section.refuse("groups", "its loss is not computed", neutral=1)
-    options = {"temperature": temperature}
     weight = 0 if section.flag("noloss") else 1
-    if tree is not None:
-        return HeadLoss("softmax of a tree", {**options, "tree": tree}, weight)
-    return HeadLoss("softmax", options, weight)
+    if tree is None:
+        return HeadLoss("softmax", {"temperature": temperature}, weight)
+    return HeadLoss("softmax of a tree", {"temperature": temperature, "tree": tree}, weight)

@@ -46,6 +46,11 @@ class Section:
         line = line or self.line_of(key)
         return OpError(WHERE, f"{self.file}, line {line}: [{self.kind}]: {what}", remedy)
 
+    def check_count(self, count: int, what: str, remedy: str) -> None:
+        """Raise an OpError if a layer would have more of something than Darknet can count."""
+        if count > MAX_INT:
+            raise self.error(f"it would have {count} {what}; expected at most {MAX_INT}, as in Darknet", remedy)
+
     def line_of(self, key: str | None) -> int:
         """The line of an option, or of the header if the option is not given."""
         _, line = self._options.get(key, (None, self.line))
@@ -161,7 +166,10 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
     sections = []
     for number, line in _lines(path):
         if line[0] == "[":
-            sections.append(Section(name, _kind(name, number, line), number))
+            if line[-1] != "]":
+                raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
+                              "Write [kind]")
+            sections.append(Section(name, line[1:-1], number))
             continue
         key, equals, value = line.partition("=")
         if not (key and equals and value) or not sections:
@@ -178,14 +186,6 @@ def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
         line = "".join(line.split("#")[0].split())
         if line and line[0] != ";":
             yield number, line
-
-
-def _kind(name: str, number: int, line: str) -> str:
-    """The word in the brackets of a section's header."""
-    if line[-1] != "]":
-        raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
-                      "Write [kind]")
-    return line[1:-1]
 
 
 def _check_sections(name: str, sections: list[Section]) -> None:

@@ -144,13 +144,11 @@ def CellSoftmax(F, data: Array, *, cells: int, classes: int) -> Array:
 def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("background", "a background class")
     section.refuse("coords", "boxes have four numbers", neutral=4)
-    section.skip("coords")
     classes = section.integer("classes", 20, 1)
     count = section.integer("num", 1, 1)
     class_softmax = section.flag("softmax")
-    stride = _stride(build, section, shape)
     anchors = _anchors(build, section, count)[:count]   # in cells
-    _check_channels(section, shape, count, NUMBERS["region"], classes)
+    stride = _stride(build, section, shape, count, classes)
     tree = build.tree(section, classes) if "tree" in section else None
     pixels = anchors * stride
     if tree is None:
@@ -165,7 +163,7 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
 
 def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
     section.refuse("focal_loss", "its loss is not computed", neutral=0)
-    options = {"anchors": anchors.ravel().tolist(),
+    options = {"anchors": anchors.tolist(),
                **section.values(thresh=0.5, rescore=False, bias_match=False, **SCALES)}
     class_map = build.class_map(section, classes)
     if tree is not None:
@@ -194,10 +192,9 @@ def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     else:
         block = GaussianYolo(len(anchors), scale, prefix=prefix)
         boxes = partial(GaussianBoxes, shift=SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))])
-    stride = _stride(build, section, shape)
-    _check_channels(section, shape, len(anchors), NUMBERS[section.kind], classes)
+    stride = _stride(build, section, shape, len(anchors), classes)
     head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
-    options = {"anchors": all_anchors.ravel().tolist(), "classes": classes, "masks": tuple(mask), "strides": stride}
+    options = {"anchors": all_anchors.tolist(), "classes": classes, "masks": tuple(mask), "strides": stride}
     return Layer(block, shape, head=head, loss=lambda: _yolo_loss(build, section, options))
 
 
@@ -228,7 +225,6 @@ def _yolo_loss(build: Builder, section: Section, options: dict) -> HeadLoss:
 def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("reorg", "another order of numbers")
     section.refuse("coords", "boxes have four numbers", neutral=4)
-    section.skip("coords")
     classes = section.integer("classes", 1, 1)
     count = section.integer("num", 1, 1)
     side = section.integer("side", 7, 1)
@@ -276,20 +272,17 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
     return np.array(numbers, "float32").reshape(-1, 2)
 
 
-def _stride(build: Builder, section: Section, shape: Shape) -> int:
-    """Pixels from one cell of a map to the next."""
+def _stride(build: Builder, section: Section, shape: Shape, anchors: int, classes: int) -> int:
+    """Pixels from one cell of a map to the next. An OpError if the map has other channels than anchors and classes."""
     _, height, width = build.net.input_shape
-    _, rows, columns = shape
+    found, rows, columns = shape
     if width % columns or height % rows or width // columns != height // rows:
         raise section.error(f"its map has {rows} x {columns} cells for images of {height} x {width}; expected "
                             "square cells of whole pixels",
                             "Choose a height and width in [net] that are multiples of 32")
-    return width // columns
-
-
-def _check_channels(section: Section, shape: Shape, anchors: int, numbers: int, classes: int) -> None:
-    """Raise an OpError if a map has other channels than its anchors and classes."""
+    numbers = NUMBERS[section.kind]
     channels = anchors * (numbers + classes)
-    if shape[0] != channels:
-        raise section.error(f"its input has {shape[0]} channels; expected {anchors} anchors * ({numbers} + {classes} "
+    if found != channels:
+        raise section.error(f"its input has {found} channels; expected {anchors} anchors * ({numbers} + {classes} "
                             f"classes) = {channels}", "Correct filters of the layer before", "classes")
+    return width // columns

@@ -197,12 +197,11 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
     """How many times the other layer's image is larger, and how many times it is smaller."""
     _, *own = shape
     _, *theirs = other
-    for step in range(1, max(theirs) + 1):
-        if [-(-side // step) for side in theirs] == own and theirs[0] // own[0] == step == theirs[1] // own[1]:
-            return step, 1
-    for repeat in range(1, max(own) + 1):
-        if [side * repeat for side in theirs] == own:
-            return 1, repeat
+    step, repeat = theirs[0] // own[0], own[0] // theirs[0]
+    if step == theirs[1] // own[1] > 0 and [-(-side // step) for side in theirs] == own:
+        return step, 1
+    if [side * repeat for side in theirs] == own:
+        return 1, repeat
     raise section.error(f"the layer that it adds is {other} (channels, height, width), this one's input is {shape}; "
                         "expected images that are the same, or larger or smaller by a whole factor",
                         "Name a layer of another size", "from")

@@ -122,8 +122,8 @@ REGION = "[convolutional]\nfilters={filters}\n[region]\nclasses=2\nnum=1\nanchor
     (NET.replace("64", "50", 1) + "[maxpool]\nstride=32\n" + REGION.format(filters=7), 9, "2 x 2 cells for images"),
     (NET + f"[convolutional]\nfilters={2**31}\n", 6, "filters is '2147483648'; expected an integer of at most 21474"),
     (NET + "[convolutional]\nsize=100000\npad=1\n", 5, "it would have 30000000000 weights; expected at most"),
-    (NET + "[upsample]\nstride=2000\n", 5, "its output would have 49152000000 numbers, (3, 128000, 128000)"),
-    (NET.replace("64", "100000") + CONV, 1, "its input would have 30000000000 numbers"),
+    (NET + "[upsample]\nstride=2000\n", 5, "it would have 49152000000 numbers in its output, (3, 128000, 128000)"),
+    (NET.replace("64", "100000") + CONV, 1, "it would have 30000000000 numbers in its input"),
     (NET + "[convolutional\n", 5, "opens a section without closing the bracket"),
     ("width=3\n", 1, "'width=3'; expected [section], or key=value inside a section"),
 ])
