@@ -75,7 +75,10 @@ class RegionDetector(YOLOv2Base):
         _check(cfg, net)
         head, region = net._detections[0], net[-1]
         self.stride = head.stride
-        super().__init__(head.classes, head.anchors / head.stride, **kwargs)
+        super().__init__(head.classes, head.anchors / head.stride if anchors is None else anchors, **kwargs)
+        if len(self.anchors) != len(head.anchors):
+            raise OpError(WHERE, f"there are {len(self.anchors)} anchors; expected {len(head.anchors)}, as in {cfg}",
+                          "Pass as many, or change num and filters in the cfg")
         self.input_shape, self.class_softmax = net.input_shape, region._options["softmax"]
         layers = len(net) - 2   # the output convolution and [region] are left out
         split = layers if backbone_layers is None else backbone_layers
@@ -86,11 +89,6 @@ class RegionDetector(YOLOv2Base):
             self.backbone = _Layers(net, 0, split, prefix="backbone_")
             self.head = _Layers(net, split, layers, prefix="head_")
             self.output = net[-2]
-        if anchors is not None and len(anchors) != len(self.anchors):
-            raise OpError(WHERE, f"there are {len(anchors)} anchors; expected {len(self.anchors)}, as in {cfg}",
-                          "Pass as many, or change num and filters in the cfg")
-        if anchors is not None:
-            self.anchors[:] = anchors
         if classes is not None:
             self.reset_class(classes)
 

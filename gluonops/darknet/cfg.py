@@ -176,7 +176,11 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
             raise OpError(WHERE, f"{name}, line {number}: {line!r}; expected [section], or key=value inside a section",
                           "Correct the line")
         sections[-1].add(key, value, number)
-    _check_sections(name, sections)
+    if not sections or sections[0].kind not in ("net", "network"):
+        first = f"[{sections[0].kind}]" if sections else "missing"
+        raise OpError(WHERE, f"{name}: the first section is {first}; expected [net]", "Pass a Darknet cfg")
+    if len(sections) == 1:
+        raise OpError(WHERE, f"{name}: [net] is not followed by any layer", "Add the layers")
     return sections
 
 
@@ -186,12 +190,3 @@ def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
         line = "".join(line.split("#")[0].split())
         if line and line[0] != ";":
             yield number, line
-
-
-def _check_sections(name: str, sections: list[Section]) -> None:
-    """Raise an OpError unless the first section is ``[net]`` and a layer follows."""
-    if not sections or sections[0].kind not in ("net", "network"):
-        first = f"[{sections[0].kind}]" if sections else "missing"
-        raise OpError(WHERE, f"{name}: the first section is {first}; expected [net]", "Pass a Darknet cfg")
-    if len(sections) == 1:
-        raise OpError(WHERE, f"{name}: [net] is not followed by any layer", "Add the layers")

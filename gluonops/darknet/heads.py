@@ -29,8 +29,8 @@ ANCHOR = 0.5
 NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, in front of its classes
 SCALES = dict.fromkeys(("object_scale", "noobject_scale", "coord_scale", "class_scale"), 1)   # option -> its default
 BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
-# nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
-POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
+# nms_kind -> the power of the suppression, None for IoU alone. That of diounms is the option beta_nms.
+POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6}
 
 
 class Region(HybridBlock):
@@ -193,7 +193,9 @@ def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
         block = GaussianYolo(len(anchors), scale, prefix=prefix)
         boxes = partial(GaussianBoxes, shift=SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))])
     stride = _stride(build, section, shape, len(anchors), classes)
-    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
+    powers = {**POWERS, "diounms": section.number("beta_nms", 0.6)}
+    power = powers[section.text("nms_kind", "default", sorted(powers))]
+    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, power)
     options = {"anchors": all_anchors.tolist(), "classes": classes, "masks": tuple(mask), "strides": stride}
     return Layer(block, shape, head=head, loss=lambda: _yolo_loss(build, section, options))
 
@@ -246,13 +248,6 @@ def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> He
     if options["forced"]:
         section.integer("num", 1, 2)
     return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **options})
-
-
-def _power(section: Section) -> float | None:
-    """The power of the suppression that the options name."""
-    beta = section.number("beta_nms", 0.6)
-    power = POWERS[section.text("nms_kind", "default", sorted(POWERS))]
-    return beta if power == "beta" else power
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:

@@ -79,12 +79,11 @@ def PartialShortcut(F, data: Array, *earlier: Array, channels: Sequence[int], ac
 
 def _spread(F, data: Array, repeat: int) -> Array:
     """An image with ``repeat - 1`` rows and columns of zeros behind each of its own."""
-    columns = F.expand_dims(data, axis=4)
-    zeros = F.zeros_like(columns)
-    wide = F.reshape(F.concat(columns, *[zeros] * (repeat - 1), dim=4), shape=(0, 0, 0, -3))
-    rows = F.expand_dims(wide, axis=3)
-    zeros = F.zeros_like(rows)
-    return F.reshape(F.concat(rows, *[zeros] * (repeat - 1), dim=3), shape=(0, 0, -3, 0))
+    for axis, shape in ((4, (0, 0, 0, -3)), (3, (0, 0, -3, 0))):
+        lines = F.expand_dims(data, axis=axis)
+        zeros = F.zeros_like(lines)
+        data = F.reshape(F.concat(lines, *[zeros] * (repeat - 1), dim=axis), shape=shape)
+    return data
 
 
 @layer

@@ -94,7 +94,10 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
         header = _read_header(file, path)
         _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
         if layers is None:
-            _initialize_rest(net, ctx)
+            for parameter in net.collect_params().values():
+                if parameter._data is None:   # the file overwrites the zeros
+                    initial = parameter.init if isinstance(parameter, Constant) else mx.init.Zero()
+                    parameter.initialize(initial, ctx=ctx)
         for block in (progress or iter)(blocks):
             for parameter in block.file_parameters():
                 values = _read(file, parameter, header.transposed and parameter is block.matrix())
@@ -220,11 +223,3 @@ def _check_length(blocks: list[Weighted], start: int, size: int, path: str | os.
     if end < size and not goes_on:
         raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {block.name}, "
                       f"ends at byte {end} of {size}", "Pass the weights of this network")
-
-
-def _initialize_rest(net: mx.gluon.Block, ctx: mx.Context | None) -> None:
-    """Initialize the parameters that are not initialized, with zeros, because the file overwrites them."""
-    for parameter in net.collect_params().values():
-        if parameter._data is None:
-            initial = parameter.init if isinstance(parameter, Constant) else mx.init.Zero()
-            parameter.initialize(initial, ctx=ctx)
