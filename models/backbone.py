@@ -28,10 +28,9 @@ def gluoncv_features(name: str, pretrained: bool = False) -> tuple[SymbolBlock, 
     graph = network(mx.sym.var("data"))
     graph = graph[0] if isinstance(graph, (list, tuple)) else graph
     try:
-        fine, coarse = (_cut(name, graph, stride) for stride in (16, 32))
+        (fine, fine_channels), (coarse, coarse_channels) = (_cut(name, graph, stride) for stride in (16, 32))
     except mx.MXNetError as error:
         raise _unfit(name, "it does not take them") from error
-    fine_channels, coarse_channels = (_output_shapes(layer)[0][1] for layer in (fine, coarse))
     block = SymbolBlock([fine, coarse], [mx.sym.var("data")], params=network.collect_params())
     return block, fine_channels, coarse_channels
 
@@ -41,15 +40,11 @@ def _unfit(name, why):
                    "with features of strides 16 and 32", "Choose another network")
 
 
-def _output_shapes(graph):
-    _, shapes, _ = graph.infer_shape(data=(1, 3, SIDE, SIDE))
-    return shapes
-
-
 def _cut(name, graph, stride):
-    """The last layer with this stride that all data flows through."""
+    """The last layer with this stride that all data flows through, and its channels."""
     internals = graph.get_internals()
-    shapes = dict(zip(internals.list_outputs(), _output_shapes(internals)))
+    _, shapes, _ = internals.infer_shape(data=(1, 3, SIDE, SIDE))
+    shapes = dict(zip(internals.list_outputs(), shapes))
     nodes = json.loads(graph.tojson())["nodes"]
     last_reader = {source: position for position, node in enumerate(nodes) for source, *_ in node["inputs"]}
 
@@ -61,9 +56,10 @@ def _cut(name, graph, stride):
         if not depends_on_data[position] or node["op"] == "null":
             continue
         all_data_flows_through = last_use_of_earlier <= position
-        if all_data_flows_through and shapes.get(f"{node['name']}_output", ())[2:] == (SIDE // stride, SIDE // stride):
-            cut_layer = node["name"]
+        output = f"{node['name']}_output"
+        if all_data_flows_through and shapes.get(output, ())[2:] == (SIDE // stride, SIDE // stride):
+            cut_layer = output
         last_use_of_earlier = max(last_use_of_earlier, last_reader.get(position, 0))
     if cut_layer is None:
         raise _unfit(name, f"it has no layer of stride {stride} that everything flows through")
-    return internals[f"{cut_layer}_output"]
+    return internals[cut_layer], shapes[cut_layer][1]

@@ -23,12 +23,12 @@ from functools import partial
 import mxnet as mx
 from gluonops.core.attributes import Attr, Int
 from gluonops.core.emitter import Array
-from gluonops.core.errors import OpError
 from gluonops.darknet import Convolution, load_weights
+from gluonops.darknet.detector import check_sides
 from gluonops.darknet.net import preprocessing_for
 from gluonops.darknet.weights import Header
+from gluonops.data import base
 from mxnet.gluon import HybridBlock, nn
-from mxnet.ndarray import NDArray
 
 from .weights import network
 
@@ -64,11 +64,8 @@ def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     ``classes``: the names, or their number. With a number, the names are "0", "1", ... An OpError if the number is
     below 1, or two names are equal.
     """
-    if isinstance(classes, (list, tuple)) and classes and all(isinstance(name, str) for name in classes):
-        if len(set(classes)) < len(classes):
-            duplicate = next(name for name in classes if classes.count(name) > 1)
-            raise OpError(where, f"classes has {duplicate!r} twice; expected different names", "Rename one of them")
-        return tuple(classes)
+    if isinstance(classes, (list, tuple)):
+        return base.class_names(classes, where)
     count = Attr("classes", Int(1), None).parse(where, classes)
     return tuple(str(i) for i in range(count))
 
@@ -85,10 +82,7 @@ class DarknetModel(HybridBlock):
 
     def forward(self, x: Array, *args: Array) -> Array | tuple:
         # Here, because hybrid_forward sees no shapes once the net is hybridized.
-        if isinstance(x, NDArray) and (x.ndim != 4 or any(side % self.stride for side in x.shape[2:])):
-            raise OpError(f"models.{type(self).__name__}", f"data has shape {x.shape}; expected (batch, 3, height, "
-                          f"width) with height and width that are multiples of {self.stride}",
-                          "Resize the images, for instance with gluonops.data.letterbox")
+        check_sides(f"models.{type(self).__name__}", x, self.stride)
         return super().forward(x, *args)
 
 

@@ -1,7 +1,6 @@
 """What the detectors have in common: classes, anchors, and a block that returns detections."""
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -11,13 +10,13 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 from gluonops.core.attributes import Attr, Float
-from gluonops.core.block import merged, named_entries, sections
+from gluonops.core.block import page, sections
 from gluonops.core.concat import concat
 from gluonops.core.emitter import Array
 from gluonops.core.errors import OpError
-from gluonops.darknet import Boxes, Convolution, Region
+from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
-from gluonops.darknet.heads import Yolo
+from gluonops.darknet.heads import yolo_block
 from gluonops.darknet.pooling import Upsample
 from mxnet.gluon import HybridBlock
 
@@ -26,21 +25,6 @@ from .darknet19 import DarknetModel, class_names, stack
 # The batch norms of AlexeyAB's Darknet.
 ALEXEYAB = {"epsilon": 1e-5}
 BOX = 5   # an anchor's x, y, w, h and objectness
-HEADINGS = ("Parameters", "Inputs:", "Outputs:", "Attributes", "Raises")   # of a page, in order
-
-
-def _page(cls: type) -> str:
-    """A class's page, with what that of its base says of its arguments, inputs, outputs, attributes and errors."""
-    base, own = sections(cls.__base__.__doc__), sections(cls.__doc__)
-    described = merged(named_entries, [base, own], "Parameters")
-    arguments = [str(argument).split(":")[0] for argument in inspect.signature(cls).parameters.values()]
-    page = {**base, **own, "Parameters": "".join(described[name] for name in arguments)}
-    parts = [f"{page['']}\n"]
-    for heading in HEADINGS:
-        if text := page.get(heading.rstrip(":")):
-            line = "" if heading.endswith(":") else f"\n{'-' * len(heading)}"
-            parts.append(f"{heading}{line}\n{text}")
-    return "\n".join(parts)
 
 
 class DetectorModel(DarknetModel, DetectingNet):
@@ -77,9 +61,12 @@ class DetectorModel(DarknetModel, DetectingNet):
     _published = {}   # anchors of the published weights, by name
     _unit = "pixels"   # of the anchors
 
+    _own = sections(__doc__)
+
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
-        cls.__doc__ = _page(cls)
+        cls._own = sections(cls.__doc__)
+        cls.__doc__ = page(cls)
 
     def __init__(self, classes: int | Sequence[str], anchors: str | npt.ArrayLike, **kwargs):
         super().__init__(**kwargs)
@@ -217,9 +204,7 @@ class MultiscaleDetector(DetectorModel):
         heads, classes = [], len(self.classes)
         for i, one in enumerate(self.maps):
             anchors = self.anchors[list(one.mask)]
-            activated = partial(Region, anchors, classes, class_softmax=False)
-            if one.scale != 1:
-                activated = partial(Yolo, anchors, classes, one.scale)
+            activated = partial(yolo_block, anchors, classes, one.scale)
             heads.append(stack((activated, partial(Boxes, anchors, classes, one.stride)), prefix=f"map{i}_"))
         return heads
 
@@ -285,11 +270,9 @@ def _kept_numbers(where: str, old: tuple[str, ...], new: tuple[str, ...],
     The result is (new number, old number). If a class is kept, box and objectness are kept as well. An OpError if a
     class does not exist, or ``reuse`` has another type.
     """
-    if reuse is None:
-        return []
     if isinstance(reuse, (list, tuple)):
         reuse = {name: name for name in reuse}
-    if not isinstance(reuse, dict):
+    if reuse is not None and not isinstance(reuse, dict):
         raise OpError(where, f"reuse_weights is {reuse!r}; expected None, a dict of new to old classes, or a list of "
                       "names", "Pass for instance {'person': 14}")
     if not reuse:

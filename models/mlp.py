@@ -7,10 +7,12 @@ A fully connected layer with ``classes`` units and a softmax follow. Source: the
 from __future__ import annotations
 
 import gluonops.nn
-from gluonops.core.attributes import Attr, Int, IntOrTuple
+from gluonops.core.attributes import Int, IntOrTuple, parsed
 from mxnet.gluon import HybridBlock, nn
 
 from .weights import network
+
+OPTIONS = {"classes": Int(1), "hidden": IntOrTuple(1)}
 
 
 class MLP(HybridBlock):
@@ -42,24 +44,17 @@ class MLP(HybridBlock):
 
     def __init__(self, classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs):
         super().__init__(**kwargs)
-        classes = Attr("classes", Int(1), 10).parse("models.mlp", classes)
+        classes, hidden = parsed("models.mlp", OPTIONS, locals()).values()
         with self.name_scope():
             self.body = nn.HybridSequential()
             self.body.add(nn.Flatten())
-            for units in _units(hidden):
+            for units in hidden if isinstance(hidden, tuple) else (hidden,):
                 self.body.add(nn.Dense(units, activation="relu"))
             self.body.add(nn.Dense(classes))
             self.head = gluonops.nn.Softmax()
 
     def hybrid_forward(self, F, data):
         return self.head(self.body(data))
-
-
-def _units(hidden):
-    if hidden in ((), []):
-        return ()
-    units = Attr("hidden", IntOrTuple(1), (128, 64)).parse("models.mlp", hidden)
-    return (units,) if isinstance(units, int) else units
 
 
 mlp = network("mlp", MLP, "Train the network with examples/module_mlp.py")

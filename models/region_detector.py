@@ -23,12 +23,12 @@ WHERE = "models.region_detector"
 
 
 class _Layers(HybridBlock):
-    """The first layers of a cfg's net, in order; returns what the last of them does."""
+    """Layers of a cfg's net, in order. If they are the first ones, it returns what the last of them does."""
 
-    def __init__(self, net: HybridBlock, count: int, **kwargs):
+    def __init__(self, net: HybridBlock, first: int, end: int, **kwargs):
         super().__init__(**kwargs)
-        self._sources = net._sources[:count]
-        for name, layer in list(net._children.items())[:count]:
+        self._sources = net._sources[first:end]
+        for name, layer in list(net._children.items())[first:end]:
             self.register_child(layer, name)
 
     def hybrid_forward(self, F, data):
@@ -75,31 +75,27 @@ class RegionDetector(YOLOv2Base):
         _check(cfg, net)
         head, region = net._detections[0], net[-1]
         self.stride = head.stride
-        super().__init__(head.classes, head.anchors / head.stride, **kwargs)
+        super().__init__(head.classes, head.anchors / head.stride if anchors is None else anchors, **kwargs)
+        if len(self.anchors) != len(head.anchors):
+            raise OpError(WHERE, f"there are {len(self.anchors)} anchors; expected {len(head.anchors)}, as in {cfg}",
+                          "Pass as many, or change num and filters in the cfg")
         self.input_shape, self.class_softmax = net.input_shape, region._options["softmax"]
         layers = len(net) - 2   # the output convolution and [region] are left out
         split = layers if backbone_layers is None else backbone_layers
         if not 0 < split <= layers:
             raise OpError(WHERE, f"backbone_layers is {split}; expected 1 to {layers}, the layers of {cfg} before its "
                           "output", "Pass another number")
-        self._sources = net._sources[:layers]
         with self.name_scope():
-            self.backbone = _Layers(net, split, prefix="backbone_")
-            self.head = _Layers(net, layers, prefix="head_")
-            for name in list(self.head._children)[:split]:
-                del self.head._children[name]   # they are the backbone's
+            self.backbone = _Layers(net, 0, split, prefix="backbone_")
+            self.head = _Layers(net, split, layers, prefix="head_")
             self.output = net[-2]
-        if anchors is not None and len(anchors) != len(self.anchors):
-            raise OpError(WHERE, f"there are {len(anchors)} anchors; expected {len(self.anchors)}, as in {cfg}",
-                          "Pass as many, or change num and filters in the cfg")
-        if anchors is not None:
-            self.anchors[:] = anchors
         if classes is not None:
             self.reset_class(classes)
 
     def hybrid_forward(self, F, data):
         layers = [*self.backbone._children.values(), *self.head._children.values()]
-        return self.output(run_layers(layers, self._sources, data)[-1])
+        sources = self.backbone._sources + self.head._sources
+        return self.output(run_layers(layers, sources, data)[-1])
 
 
 def _check(cfg, net):

@@ -23,7 +23,7 @@ from functools import partial
 
 import gluonops.nn
 import numpy.typing as npt
-from gluonops.core.attributes import Attr, Float, Int
+from gluonops.core.attributes import Attr, Float, IntOrTuple
 from gluonops.core.errors import OpError
 from gluonops.darknet import Boxes, Convolution, MaxPool, Region
 from gluonops.ops._region.contract import VOC_ANCHORS
@@ -141,7 +141,12 @@ class TinyYOLOv2(YOLOv2Base):
     def __init__(self, classes: int | Sequence[str] = 20, anchors: str | npt.ArrayLike = "voc",
                  head_channels: int | tuple[int, int] = HEAD, width: float = 1.0, **kwargs):
         super().__init__(classes, anchors, **kwargs)
-        first, last = _head_channels(self._where, head_channels)
+        channels = Attr("head_channels", IntOrTuple(1), HEAD).parse(self._where, head_channels)
+        channels = channels if isinstance(channels, tuple) else (HEAD, channels)
+        if len(channels) != 2:
+            raise OpError(self._where, f"head_channels is {channels}; expected a number or two",
+                          "Pass for instance (256, 256)")
+        first, last = channels
         width = Attr("width", Float(above=0), 1.0).parse(self._where, width)
         layers = [layer if layer == POOL else max(1, round(layer * width)) for layer in TINY]
         with self.name_scope():
@@ -153,16 +158,6 @@ class TinyYOLOv2(YOLOv2Base):
 
     def hybrid_forward(self, F, data):
         return self.output(self.head(self.pool(self.backbone(data))))
-
-
-def _head_channels(where, channels):
-    """Channels of the two convolutions before the output layer. A single number is that of the second one."""
-    kind = Attr("head_channels", Int(1), HEAD)
-    if not isinstance(channels, (tuple, list)):
-        return HEAD, kind.parse(where, channels)
-    if len(channels) != 2:
-        raise OpError(where, f"head_channels is {channels!r}; expected a number or two", "Pass for instance (256, 256)")
-    return tuple(kind.parse(where, count) for count in channels)
 
 
 yolov2 = network("yolov2", YOLOv2, "Load Darknet's file with net.load_darknet('yolov2-voc.weights'), or train the "

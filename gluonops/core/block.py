@@ -132,8 +132,9 @@ class OperatorPage(Printed):
             cls._function, cls._op = staticmethod(function), registry.get(function.__name__).op
             if "__init__" not in vars(cls) and issubclass(cls, (OpBlock, OpLoss)):
                 cls.__init__ = _constructor(cls)
-            cls.own_page = _page(cls, {})
-            cls.__doc__ = _page(cls, sections(function.__doc__))
+            renamed = _inputs(cls)
+            cls.own_page = page(cls, renamed)
+            cls.__doc__ = page(cls, renamed, sections(function.__doc__))
 
     def _take_attributes(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Set the operator's attributes. Returns the arguments of every block. An OpError for others."""
@@ -150,19 +151,23 @@ class OperatorPage(Printed):
         return {name: value for name, value in arguments.items() if name not in options}
 
 
-def _page(cls: type[OperatorPage], theirs: Mapping[str, str]) -> str:
-    """A block's page from its own docstring, from those of the classes it derives from, and from the function's."""
+def page(cls: type[HybridBlock], renamed: Mapping[str, str] = {}, theirs: Mapping[str, str] = {}) -> str:
+    """A block's page from its own docstring, from those of the classes it derives from, and from its function's.
+
+    ``_own`` has the sections of each of these classes' docstring, and ``theirs`` those of the function. ``renamed``:
+    see :func:`_inputs`.
+    """
     own = [vars(base)["_own"] for base in reversed(cls.__mro__) if "_own" in vars(base)]
-    renamed = _inputs(cls)
     parts = [cls._own[""]]
     if theirs:
         parts.append(f"See :func:`gluonops.ops.{cls._op.name}`.")
-    arguments = merged(named_entries, [theirs, *own], "Parameters")
-    wanted = [name for name in (*inspect.signature(cls.__init__).parameters, "**options") if name in arguments]
+    arguments = _merged(named_entries, [theirs, *own], "Parameters")
+    names = (*inspect.signature(cls.__init__).parameters, "**options", "**kwargs")
+    wanted = [name for name in names if name in arguments]
     parts += _section("Parameters\n----------", "".join(dict.fromkeys(arguments[name] for name in wanted)))
     meanings = {names: meaning for names, _, meaning in entries(theirs.get("Parameters", ""))}
     items = {name: meanings.get(old, "") for name, old in renamed.items()}
-    items.update(merged(lambda section: dict(ITEM.findall(section)), own, "Inputs"))
+    items.update(_merged(lambda section: dict(ITEM.findall(section)), own, "Inputs"))
     parts += _section("Inputs:", "".join(_item(name, text) for name, text in items.items()))
     latest = {heading: text for page in own for heading, text in page.items()}
     _, _, returned = theirs.get("Returns", "").partition("\n")
@@ -190,7 +195,7 @@ def named_entries(section: str) -> dict[str, str]:
     return {name: f"{match[0].rstrip()}\n" for match in ENTRY.finditer(section) for name in match["names"].split(", ")}
 
 
-def merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
+def _merged(parse: Callable[[str], dict], pages: list[Mapping[str, str]], heading: str) -> dict[str, str]:
     """What the pages' sections of one heading say; later ones replace earlier ones."""
     return {name: text for page in pages for name, text in parse(page.get(heading, "")).items()}
 

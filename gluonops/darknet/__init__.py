@@ -2,6 +2,9 @@
 
 ``load(cfg, weights)`` builds and loads, ``save_weights`` writes back bit for bit, ``net.detector()`` returns detections
 in gluoncv's convention. ``Convolution`` is the unit whose parameters a weights file holds.
+
+Where a module names a file ``src/...`` as its source, it means that of pjreddie/darknet, commit f6afaabc, and of
+AlexeyAB/darknet, commit 59596d78.
 """
 from . import merging as _merging  # noqa: F401  (it registers its layers, as the other modules of layers do)
 from .adapting import adapt_cfg

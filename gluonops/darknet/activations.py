@@ -2,8 +2,7 @@
 
 AlexeyAB's CPU build returns zeros for ``relu6``, because one of its tables lacks it. Here it is what his GPU build
 computes. The options of a loss are read when it is asked for. Sources: ``src/activations.h``, ``src/activations.c``,
-and ``parse_softmax`` and ``parse_cost`` in ``src/parser.c`` of pjreddie/darknet, commit f6afaabc, and of
-AlexeyAB/darknet, commit 59596d78.
+and ``parse_softmax`` and ``parse_cost`` in ``src/parser.c``.
 """
 from __future__ import annotations
 
@@ -14,7 +13,9 @@ from functools import partial
 from mxnet.gluon import HybridBlock, nn
 
 from .. import ops
+from ..core.attributes import Float
 from ..core.emitter import Array
+from ..nn import Mish
 from .blocks import layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
@@ -27,12 +28,6 @@ SLOPE = 0.1
 SELU_SCALE, SELU_ALPHA = 1.0507, 1.6732
 # Darknet's digits of sqrt(2 / pi), and of 0.044715 times it.
 GELU_LINEAR, GELU_CUBIC = 0.797885, 0.035677
-
-
-@layer
-def Mish(F, data: Array) -> Array:
-    """See :func:`gluonops.ops.mish`."""
-    return ops.mish(data)
 
 
 @layer
@@ -111,10 +106,7 @@ def activation_block(name: str) -> HybridBlock | None:
 
 @kind("dropout", takes_row=True)
 def dropout(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    probability = section.number("probability", 0.5)
-    if not 0 <= probability < 1:
-        raise section.error(f"probability is {probability}; expected 0 to 1, without 1", "Correct probability",
-                            "probability")
+    probability = section.number("probability", 0.5, Float(low=0, below=1))
     return Layer(nn.Dropout(probability, prefix=prefix), shape)
 
 
@@ -153,12 +145,8 @@ def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadL
 
 
 @kind("contrastive", takes_row=True)
-def contrastive(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    return Layer(Identity(prefix=prefix), shape)
-
-
 @kind("empty", "silence", takes_row=True)
-def empty(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+def identity(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     return Layer(Identity(prefix=prefix), shape)
 
 
@@ -186,8 +174,7 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
 
 def _softmax_loss(section: Section, temperature: float, tree: Tree | None) -> HeadLoss:
     section.refuse("groups", "its loss is not computed", neutral=1)
-    options = {"temperature": temperature}
     weight = 0 if section.flag("noloss") else 1
-    if tree is not None:
-        return HeadLoss("softmax of a tree", {**options, "tree": tree}, weight)
-    return HeadLoss("softmax", options, weight)
+    if tree is None:
+        return HeadLoss("softmax", {"temperature": temperature}, weight)
+    return HeadLoss("softmax of a tree", {"temperature": temperature, "tree": tree}, weight)

@@ -8,10 +8,10 @@ from ..core.attributes import Attr, Float, Int
 from ..core.errors import OpError
 from ..core.files import read_lines, replace
 from .cfg import Section, read_cfg
+from .heads import NUMBERS
 from .options import DETECTING
 
 WHERE = "darknet.adapt_cfg"
-NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # channels of an anchor, without those of its classes
 BOX = 5   # numbers of a box of [detection]
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
 
@@ -51,19 +51,21 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
     width = Attr("width", Float(above=0), 1.0).parse(WHERE, width)
     sections = read_cfg(cfg)
     lines = read_lines(WHERE, cfg, "Pass the path of a cfg", "the cfg")
-    numbers = [number for number, section in enumerate(sections) if section.kind in DETECTING]
-    outputs = _outputs(sections, numbers)
-    for key, value in (net or {}).items():
-        _set(lines, sections[0], key, value)
-    for number in numbers:
-        for key, value in (heads or {}).items():
-            _set(lines, sections[number], key, value)
+    detecting = [section for section in sections if section.kind in DETECTING]
+    # The layers whose outputs follow from the classes.
+    outputs = [before for before, section in zip(sections, sections[1:]) if section in detecting]
+    if not detecting:
+        outputs = [section for section in sections if section.kind in COUNTS][-1:]
+    for changed, options in ([sections[:1], net], [detecting, heads]):
+        for section in changed:
+            for key, value in (options or {}).items():
+                _set(lines, section, key, value)
     if width != 1:
         _scale_filters(sections, outputs, width, lines)
     if anchors is not None:
-        _set_anchors([sections[number] for number in numbers], anchors, lines)
+        _set_anchors(detecting, anchors, lines)
     if classes is not None:
-        _set_classes(sections, numbers, outputs, classes, lines)
+        _set_classes(sections, detecting, outputs, classes, lines)
     title = f"# {os.path.basename(os.fspath(cfg))}, adapted by gluonops.darknet.adapt_cfg"
 
     def write(temporary: str) -> None:
@@ -79,17 +81,9 @@ def _set(lines: list[str], section: Section, key: str, value: object) -> None:
     lines[number] = text if key in section else f"{lines[number]}\n{text}"
 
 
-def _outputs(sections: list[Section], heads: list[int]) -> list[int]:
-    """The numbers of the sections whose filters follow from the classes."""
-    if heads:
-        return [number - 1 for number in heads]
-    weighted = [number for number, section in enumerate(sections) if section.kind in COUNTS]
-    return weighted[-1:]
-
-
-def _scale_filters(sections: list[Section], outputs: list[int], width: float, lines: list[str]) -> None:
-    for number, section in enumerate(sections):
-        if section.kind != "convolutional" or number in outputs:
+def _scale_filters(sections: list[Section], outputs: list[Section], width: float, lines: list[str]) -> None:
+    for section in sections:
+        if section.kind != "convolutional" or section in outputs:
             continue
         section.refuse("groups", "filters in groups cannot be narrowed", neutral=1)
         filters = section.integer("filters", 1, 1)
@@ -106,22 +100,20 @@ def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], lines
         _set(lines, head, "anchors", ", ".join(f"{side:.4g}" for anchor in anchors for side in anchor))
 
 
-def _set_classes(sections: list[Section], heads: list[int], outputs: list[int], classes: int, lines: list[str]) -> None:
+def _set_classes(sections: list[Section], heads: list[Section], outputs: list[Section], classes: int,
+                 lines: list[str]) -> None:
     if not heads and "softmax" not in [section.kind for section in sections]:
         raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [detection] or [softmax]; expected a head "
                       "with classes",
                       "Leave classes out")
-    for number, output in zip(heads, outputs):
-        head, layer = sections[number], sections[output]
+    for head, layer in zip(heads, outputs):
         expected = "connected" if head.kind == "detection" else "convolutional"
         if layer.kind != expected:
             raise layer.error(f"a [{head.kind}] follows; expected a [{expected}] before it",
                               "Change the number of classes by hand")
         _set(lines, head, "classes", classes)
-        _set(lines, layer, COUNTS[layer.kind], _numbers(head, classes))
-    if not heads:
-        layer = sections[outputs[0]]
-        _set(lines, layer, COUNTS[layer.kind], classes)
+    for layer, count in zip(outputs, [_numbers(head, classes) for head in heads] or [classes]):
+        _set(lines, layer, COUNTS[layer.kind], count)
 
 
 def _numbers(head: Section, classes: int) -> int:

@@ -1,8 +1,8 @@
 """Decodes an activated map into candidates: boxes with a class and a score each.
 
 Sources: Redmon et al., "You Only Look Once" (2015); Redmon and Farhadi, "YOLO9000" (2016); Choi et al., "Gaussian
-YOLOv3" (2019); ``src/region_layer.c``, ``src/yolo_layer.c``, ``src/detection_layer.c`` and ``src/tree.c`` of
-pjreddie/darknet, commit f6afaabc, and with ``src/gaussian_yolo_layer.c`` of AlexeyAB/darknet, commit 59596d78.
+YOLOv3" (2019); ``src/region_layer.c``, ``src/yolo_layer.c``, ``src/detection_layer.c``, ``src/tree.c`` and
+``src/gaussian_yolo_layer.c``.
 """
 from __future__ import annotations
 
@@ -82,12 +82,9 @@ class Boxes(HybridBlock):
 
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         """Classes and their scores, (B, A, K, H*W)."""
-        return ids, self._scores(F, cells)
-
-    def _scores(self, F, cells: Array) -> Array:
         probabilities = F.slice_axis(cells, axis=2, begin=5, end=None)
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)
-        return F.broadcast_mul(probabilities, objectness)
+        return ids, F.broadcast_mul(probabilities, objectness)
 
 
 class SquaredBoxes(Boxes):
@@ -121,11 +118,11 @@ class GaussianBoxes(Boxes):
     def _factors(self, F, cells: Array) -> Array:
         return F.exp(F.slice(cells, begin=(None, None, 4, None), end=(None, None, 8, None), step=(1, 1, 2, 1)))
 
-    def _scores(self, F, cells: Array) -> Array:
+    def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         uncertainties = F.slice(cells, begin=(None, None, 1, None), end=(None, None, 8, None), step=(1, 1, 2, 1))
         certainty = 1 - F.mean(uncertainties, axis=2, keepdims=True)
         objectness = F.slice_axis(cells, axis=2, begin=8, end=9) * certainty
-        return F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
+        return ids, F.broadcast_mul(F.slice_axis(cells, axis=2, begin=9, end=None), objectness)
 
 
 class TreeBoxes(Float32Block, Boxes):
@@ -150,8 +147,19 @@ class TreeBoxes(Float32Block, Boxes):
     def _found(self, F, cells: Array, ids: Array) -> tuple[Array, Array]:
         objectness = F.slice_axis(cells, axis=2, begin=4, end=5)                    # B, A, 1, H*W
         conditional = F.reshape(F.slice_axis(cells, axis=2, begin=5, end=None), shape=(-3, 0, 0))
-        decide = self._by_class if self._scores_by_class else self._by_objectness
-        found, scores = decide(F, conditional, F.reshape(objectness, shape=(-3, 0, 0)), ids)
+        objectness = F.reshape(objectness, shape=(-3, 0, 0))
+        probabilities = self.ancestors(conditional)
+        if self._scores_by_class:
+            deepest = self._deepest(F, probabilities, ids)
+            index = F.reshape(F.maximum(deepest, 0), shape=(0, -1))
+            score = F.pick(probabilities, index, axis=1, keepdims=True)
+            counts = (deepest >= 0) * (objectness > self.threshold)
+            found, scores = F.maximum(deepest, 0), score * counts
+        else:
+            deepest = self._deepest(F, self.ancestors(probabilities), ids)
+            roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
+            found = F.where(deepest >= 0, deepest, F.argmax(roots, axis=1, keepdims=True))
+            scores = objectness
         shape = (-4, -1, self._anchors, 0, 0)
         return F.reshape(found, shape=shape), F.reshape(scores, shape=shape)
 
@@ -159,21 +167,6 @@ class TreeBoxes(Float32Block, Boxes):
         """The most special class above the threshold, -1 if there is none, (B*A, 1, H*W)."""
         above = F.broadcast_mul(probabilities > TREE_THRESHOLD, ids + 1)   # a class has a larger number than its parent
         return F.max(above, axis=1, keepdims=True) - 1
-
-    def _by_class(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
-        probabilities = self.ancestors(conditional)
-        found = self._deepest(F, probabilities, ids)
-        index = F.reshape(F.maximum(found, 0), shape=(0, -1))
-        score = F.pick(probabilities, index, axis=1, keepdims=True)
-        counts = (found >= 0) * (objectness > self.threshold)
-        return F.maximum(found, 0), score * counts
-
-    def _by_objectness(self, F, conditional: Array, objectness: Array, ids: Array) -> tuple[Array, Array]:
-        probabilities = self.ancestors(conditional)
-        found = self._deepest(F, self.ancestors(probabilities), ids)
-        roots = F.slice_axis(conditional, axis=1, begin=0, end=self._roots)
-        root = F.argmax(roots, axis=1, keepdims=True)
-        return F.where(found >= 0, found, root), objectness
 
 
 class CellBoxes(Float32Block):
@@ -198,10 +191,6 @@ class CellBoxes(Float32Block):
     def hybrid_forward(self, F, data: Array, grid: Array, cell: Array, size: Array, ids: Array) -> Array:
         data = F.Flatten(F.cast(data, dtype="float32"))   # it may be an image, behind a convolution
         probabilities, objectness, numbers = numbers_of_cells(F, data, self._cells, self._boxes, self._classes)
-        probabilities = F.reshape(probabilities, shape=(0, self._cells, 1, self._classes))
-        objectness = F.reshape(objectness, shape=(0, self._cells, self._boxes, 1))
-        numbers = F.reshape(numbers, shape=(0, self._cells, self._boxes, 4))
-
         offsets = F.slice_axis(numbers, axis=3, begin=0, end=2)
         sides = F.slice_axis(numbers, axis=3, begin=2, end=4)
         if self._square:
@@ -212,10 +201,14 @@ class CellBoxes(Float32Block):
 
 
 def numbers_of_cells(F: ModuleType, rows: Array, cells: int, boxes: int, classes: int) -> tuple[Array, Array, Array]:
-    """The classes of all cells, the objectness of all boxes, and their x, y, w, h: in this order a row has them."""
+    """The classes of all cells, the objectness of all boxes, and their x, y, w, h: in this order a row has them.
+
+    With L cells of N boxes the results are (B, L, 1, K), (B, L, N, 1) and (B, L, N, 4).
+    """
     first, second = cells * classes, cells * (classes + boxes)
-    return (F.slice_axis(rows, axis=1, begin=0, end=first), F.slice_axis(rows, axis=1, begin=first, end=second),
-            F.slice_axis(rows, axis=1, begin=second, end=None))
+    parts = ((0, first, (1, classes)), (first, second, (boxes, 1)), (second, None, (boxes, 4)))
+    return tuple(F.reshape(F.slice_axis(rows, axis=1, begin=begin, end=end), shape=(0, cells, *shape))
+                 for begin, end, shape in parts)
 
 
 def _corners(F: ModuleType, centres: Array, halves: Array, axis: int) -> list[Array]:

@@ -14,7 +14,7 @@ import mxnet as mx
 from mxnet.gluon import HybridBlock
 
 from ..core.attributes import Attr, Choice
-from .cfg import MAX_INT, Section, read_cfg
+from .cfg import Section, read_cfg
 from .losses import HeadLoss
 from .net import DarknetNet, Head, preprocessing_for
 from .options import EPSILON, IGNORED, dialect_of
@@ -47,9 +47,9 @@ SECTIONS = {}   # word in the brackets -> Kind
 
 
 def kind(*words: str, takes_row: bool = False) -> Callable:
-    """Register a function for sections with these words in their brackets."""
+    """Register a function for sections with these words in their brackets, of which the first is the kind's name."""
     def register(make: Callable) -> Callable:
-        SECTIONS.update(dict.fromkeys(words, Kind(make.__name__, make, takes_row)))
+        SECTIONS.update(dict.fromkeys(words, Kind(words[0], make, takes_row)))
         return make
     return register
 
@@ -57,17 +57,15 @@ def kind(*words: str, takes_row: bool = False) -> Callable:
 class Builder:
     """Adds layers to a net. The arguments are those of :func:`load`, or from ``[net]``."""
 
-    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None, letter_box: bool):
+    def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None):
         self.net = net
         self.folder = folder   # of the cfg
         self.dialect = dialect
         self.epsilon = epsilon
-        self.letter_box = letter_box
         self.layers = []
         # Layers with the option bin_output, by number. AlexeyAB's Darknet takes their activations away, except where
         # another layer than the next reads the output.
         self.binary_outputs = {}
-        self._trees = {}
 
     @property
     def number(self) -> int:
@@ -95,7 +93,8 @@ class Builder:
         if min(layer.shape) < 1:
             raise section.error(f"its output would be {layer.shape} (channels, height, width) for an input of {before}",
                                 "Make [net] larger, or take a layer away")
-        check_shape(section, "output", layer.shape)
+        section.check_count(math.prod(layer.shape), f"numbers in its output, {layer.shape} (channels, height, width)",
+                            "Make [net] smaller")
 
         self.net.register_child(layer.block, name)
         self.net._sources.append(layer.sources or [self.number - 1])
@@ -112,8 +111,6 @@ class Builder:
         returned = detecting if last in detecting else [last]
         self.net._outputs = tuple(returned)
         self.net._detections = [self.layers[number].head for number in detecting if last in detecting]
-        if self.net._detections and self.dialect == "alexeyab" and not self.letter_box:
-            self.net.preprocessing = preprocessing_for(self.net.input_shape[0], "stretch")
         layers = [self.layers[number] for number in returned]
         self.net._losses = [(layer.kind, layer.loss_source, layer.loss) for layer in layers]
 
@@ -145,10 +142,7 @@ class Builder:
 
     def tree(self, section: Section, classes: int) -> Tree:
         """The tree of so many classes that the option ``tree`` names."""
-        path = self._find(section, "tree")
-        if path not in self._trees:
-            self._trees[path] = read_tree(path)
-        tree = self._trees[path]
+        tree = read_tree(self._find(section, "tree"))
         if len(tree) != classes:
             raise section.error(f"{section.text('tree')} has {len(tree)} classes; expected {classes}",
                                 "Correct the number of classes", "tree")
@@ -172,14 +166,6 @@ class Builder:
             raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
                                 "Put the file beside the cfg", key)
         return found
-
-
-def check_shape(section: Section, what: str, shape: Shape) -> None:
-    """Raise an OpError if there are more numbers than Darknet can count."""
-    count = math.prod(shape)
-    if count > MAX_INT:
-        raise section.error(f"its {what} would have {count} numbers, {shape} (channels, height, width); expected at "
-                            f"most {MAX_INT}, as in Darknet", "Make [net] smaller")
 
 
 def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: mx.Context | None = None,
@@ -228,20 +214,23 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     DIALECT.parse("darknet.load", dialect)
     if epsilon is None:
         epsilon = EPSILON[dialect]
-    letter_box = net_section.flag("letter_box")
-    builder = Builder(_empty_net(net_section, cfg), os.path.dirname(os.fspath(cfg)), dialect, epsilon, letter_box)
+    net = _empty_net(net_section, cfg)
+    builder = Builder(net, os.path.dirname(os.fspath(cfg)), dialect, epsilon)
     for section in sections:
         builder.add(section)
     builder.finish()
+    if net._detections and dialect == "alexeyab" and not net_section.flag("letter_box"):
+        net.preprocessing = preprocessing_for(net.input_shape[0], "stretch")
     if weights is not None:
-        load_weights(builder.net, weights, ctx or mx.current_context(), progress)
-    return builder.net
+        load_weights(net, weights, ctx or mx.current_context(), progress)
+    return net
 
 
 def _empty_net(section: Section, cfg: str | os.PathLike) -> DarknetNet:
     """A net without layers, from the section ``[net]``."""
     shape = tuple(section.integer(key, low=1) for key in ("channels", "height", "width"))
-    check_shape(section, "input", shape)
+    section.check_count(math.prod(shape), f"numbers in its input, {shape} (channels, height, width)",
+                        "Make [net] smaller")
     section.refuse("time_steps", "recurrent networks", neutral=1)
     section.skip(*IGNORED["net"])
     section.close()

@@ -1,18 +1,16 @@
 """The loss of ``[detection]``: YOLOv1's.
 
-Sources: Redmon et al., "You Only Look Once" (2015); ``src/detection_layer.c`` of pjreddie/darknet, commit f6afaabc, and
-of AlexeyAB/darknet, commit 59596d78, which compute the same; ``fill_truth_region`` in ``src/data.c``.
+Sources: Redmon et al., "You Only Look Once" (2015); ``src/detection_layer.c``, which is the same in both programs;
+``fill_truth_region`` in ``src/data.c``.
 """
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..core.emitter import Array
-from ..core.errors import OpError
-from ..ops._region.boxes import iou, valid_mask
+from ..ops._region.boxes import iou
 from ..ops._region.counting import CountingLoss
+from ..ops._region.yolo_reference import truths_of
 from .boxes import numbers_of_cells
 
 SMALLEST = 0.005       # Darknet leaves out objects with a smaller side
@@ -46,8 +44,8 @@ class CellLoss(CountingLoss):
 
     An object belongs to the cell of its centre, and the first object of a cell counts. Of the cell's boxes, the one
     with the largest IoU is responsible, or the nearest one if none overlaps the object. All other boxes have the
-    objectness 0. It is computed in float32; after ``cast("float64")`` in float64. There are ``side`` x
-    ``side`` cells with so many ``boxes``, which share the classes. An OpError if ``forced`` is set for one box.
+    objectness 0. It is computed in float32. There are ``side`` x ``side`` cells with so many ``boxes``,
+    which share the classes.
 
     Inputs:
         - **pred**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the objectness
@@ -61,22 +59,16 @@ class CellLoss(CountingLoss):
     def __init__(self, side: int, boxes: int, classes: int, **options):
         super().__init__(classes)
         self._settings = _Options(**options)
-        if self._settings.forced and boxes < 2:
-            raise OpError("darknet.loss", "forced=1 for cells with one box; expected two boxes or more",
-                          "Remove forced, or increase num")
         self._side = side
         self._boxes = boxes
         self.classes = classes
-        self._dtype = "float32"
-
-    def cast(self, dtype: str | np.dtype) -> None:
-        """Compute in float64 if this is the type, else in float32."""
-        self._dtype = "float64" if np.dtype(dtype) == np.float64 else "float32"
 
     def hybrid_forward(self, F, pred: Array, truth: Array, seen: Array) -> tuple[Array, Array, Array]:
         seen = self._count(F, pred, seen)
-        classes, objectness, boxes = self._split(F, F.Flatten(F.cast(pred, dtype=self._dtype)))
-        targets = self._targets(F, F.cast(truth, dtype=self._dtype), F.BlockGrad(classes))
+        rows = F.Flatten(F.cast(pred, dtype="float32"))
+        classes, objectness, boxes = numbers_of_cells(F, rows, self._side**2, self._boxes, self.classes)   # B, L, N, 4
+        classes, objectness = F.squeeze(classes, axis=2), F.squeeze(objectness, axis=3)   # B, L, K and B, L, N
+        targets = self._targets(F, F.cast(truth, dtype="float32"), F.BlockGrad(classes))
         overlap, distance = self._compare(F, F.BlockGrad(boxes), targets.box)
         best = self._responsible_box(F, overlap, distance, targets.box, seen)
         numbers = F.reshape(F.contrib.arange_like(F.BlockGrad(objectness), axis=2), shape=(1, 1, -1))
@@ -105,26 +97,16 @@ class CellLoss(CountingLoss):
         parts = F.BlockGrad(F.stack(*terms, *statistics, axis=1))
         return sum(terms[1:], terms[0]), parts, seen
 
-    def _split(self, F, numbers: Array) -> tuple[Array, Array, Array]:
-        """The classes, (B, L, K), the objectness, (B, L, N), and the boxes, (B, L, N, 4), with N boxes of a cell."""
-        cells = self._side * self._side
-        classes, objectness, boxes = numbers_of_cells(F, numbers, cells, self._boxes, self.classes)
-        return (F.reshape(classes, shape=(0, cells, self.classes)),
-                F.reshape(objectness, shape=(0, cells, self._boxes)),
-                F.reshape(boxes, shape=(0, cells, self._boxes, 4)))
-
     def _targets(self, F, truth: Array, classes: Array) -> _Targets:
-        fields = [F.reshape(F.slice_axis(truth, axis=2, begin=i, end=i + 1), shape=(0, 0, 1, 1, 1)) for i in range(5)]
-        valid, nan_if_invalid = valid_mask(F, self, fields)
-        fields = [F.where(valid, field, F.zeros_like(field)) for field in fields]
-        x, y, w, h, class_id = (F.reshape(field, shape=(0, 0, 1)) for field in fields)            # B, T, 1
-        counts = F.reshape(valid, shape=(0, 0, 1)) * (w >= SMALLEST) * (h >= SMALLEST)
+        *fields, order, valid, nan_if_invalid = truths_of(F, self, truth)
+        columns = [F.reshape(field, shape=(0, 0, 1)) for field in (*fields, valid, order)]
+        x, y, w, h, class_id, valid, order = columns                                              # B, T, 1
+        counts = valid * (w >= SMALLEST) * (h >= SMALLEST)
 
         column, row = (F.minimum(F.floor(centre * self._side), self._side - 1) for centre in (x, y))
         cells = F.reshape(F.contrib.arange_like(classes, axis=1), shape=(1, 1, -1))
         inside = F.broadcast_mul(F.broadcast_equal(row * self._side + column, cells), counts)     # B, T, L
-        first = F.cast(F.argmax(inside, axis=1, keepdims=True), dtype=self._dtype)
-        order = F.reshape(F.contrib.arange_like(truth, axis=1), shape=(1, -1, 1))
+        first = F.argmax(inside, axis=1, keepdims=True)
         chosen = inside * F.broadcast_equal(order, first)
 
         numbers = F.reshape(F.contrib.arange_like(classes, axis=2), shape=(1, 1, -1))
@@ -156,12 +138,11 @@ class CellLoss(CountingLoss):
             largest = F.argmax(overlap, axis=2, keepdims=True)
             nearest = F.argmin(distance, axis=2, keepdims=True)
             best = F.where(overlaps, largest, nearest)
-        best = F.cast(best, dtype=self._dtype)
         if not self._settings.random:
             return best
         draws = F.random.uniform_like(F.slice_axis(overlap, axis=2, begin=0, end=1))
         drawn = F.minimum(F.floor(draws * self._boxes), self._boxes - 1)
-        is_early = F.reshape(F.cast(seen, dtype=self._dtype) < RANDOM_IMAGES, shape=(1, 1, 1))
+        is_early = F.reshape(F.cast(seen, dtype="float32") < RANDOM_IMAGES, shape=(1, 1, 1))
         return F.where(F.broadcast_like(is_early, best), drawn, best)
 
     def _box_error(self, F, boxes: Array, target: Array) -> Array:

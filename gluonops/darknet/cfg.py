@@ -14,6 +14,7 @@ from ..core.errors import OpError
 from ..core.files import read_lines
 
 WHERE = "darknet.load"
+FINITE = Float()
 MAX_INT = 2**31 - 1   # Darknet counts options, weights and outputs in 32 bits
 # Options of any layer for training only.
 TRAINING = ("burnin_update", "clip", "dont_update", "learning_rate", "onlyforward", "smooth", "stopbackward",
@@ -45,6 +46,11 @@ class Section:
         line = line or self.line_of(key)
         return OpError(WHERE, f"{self.file}, line {line}: [{self.kind}]: {what}", remedy)
 
+    def check_count(self, count: int, what: str, remedy: str) -> None:
+        """Raise an OpError if a layer would have more of something than Darknet can count."""
+        if count > MAX_INT:
+            raise self.error(f"it would have {count} {what}; expected at most {MAX_INT}, as in Darknet", remedy)
+
     def line_of(self, key: str | None) -> int:
         """The line of an option, or of the header if the option is not given."""
         _, line = self._options.get(key, (None, self.line))
@@ -73,9 +79,14 @@ class Section:
         """The option as an integer of at least ``low``."""
         return self._whole(key, self._take(key, default), low)
 
-    def number(self, key: str, default: float | None = None) -> float:
-        """The option as a finite number."""
-        return self._parsed(key, self._take(key, default), Float())
+    def number(self, key: str, default: float | None = None, kind: Float = FINITE) -> float:
+        """The option as a finite number, in the bounds of ``kind``."""
+        return self._parsed(key, self._take(key, default), kind)
+
+    def values(self, **defaults: float | bool) -> dict[str, float | bool]:
+        """Options with their defaults. One with the default False is a flag, and any other is a number."""
+        return {key: self.flag(key) if default is False else self.number(key, default)
+                for key, default in defaults.items()}
 
     def integers(self, key: str, default: str | None = None) -> list[int]:
         """The option as a list of integers, separated by commas."""
@@ -83,7 +94,7 @@ class Section:
 
     def numbers(self, key: str) -> list[float]:
         """The option as a list of finite numbers, separated by commas."""
-        return [self._parsed(key, item, Float()) for item in self._items(key, None)]
+        return [self._parsed(key, item, FINITE) for item in self._items(key, None)]
 
     def skip(self, *keys: str) -> None:
         """Accept options that have no effect on inference."""
@@ -155,14 +166,21 @@ def read_cfg(path: str | os.PathLike) -> list[Section]:
     sections = []
     for number, line in _lines(path):
         if line[0] == "[":
-            sections.append(Section(name, _kind(name, number, line), number))
+            if line[-1] != "]":
+                raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
+                              "Write [kind]")
+            sections.append(Section(name, line[1:-1], number))
             continue
         key, equals, value = line.partition("=")
         if not (key and equals and value) or not sections:
             raise OpError(WHERE, f"{name}, line {number}: {line!r}; expected [section], or key=value inside a section",
                           "Correct the line")
         sections[-1].add(key, value, number)
-    _check_sections(name, sections)
+    if not sections or sections[0].kind not in ("net", "network"):
+        first = f"[{sections[0].kind}]" if sections else "missing"
+        raise OpError(WHERE, f"{name}: the first section is {first}; expected [net]", "Pass a Darknet cfg")
+    if len(sections) == 1:
+        raise OpError(WHERE, f"{name}: [net] is not followed by any layer", "Add the layers")
     return sections
 
 
@@ -172,20 +190,3 @@ def _lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
         line = "".join(line.split("#")[0].split())
         if line and line[0] != ";":
             yield number, line
-
-
-def _kind(name: str, number: int, line: str) -> str:
-    """The word in the brackets of a section's header."""
-    if line[-1] != "]":
-        raise OpError(WHERE, f"{name}, line {number}: {line!r} opens a section without closing the bracket",
-                      "Write [kind]")
-    return line[1:-1]
-
-
-def _check_sections(name: str, sections: list[Section]) -> None:
-    """Raise an OpError unless the first section is ``[net]`` and a layer follows."""
-    if not sections or sections[0].kind not in ("net", "network"):
-        first = f"[{sections[0].kind}]" if sections else "missing"
-        raise OpError(WHERE, f"{name}: the first section is {first}; expected [net]", "Pass a Darknet cfg")
-    if len(sections) == 1:
-        raise OpError(WHERE, f"{name}: [net] is not followed by any layer", "Add the layers")

@@ -1,7 +1,7 @@
 """The losses of ``[softmax]``, with and without a tree of classes, of ``[region]`` with a tree, and of ``[cost]``.
 
 Sources: ``src/softmax_layer.c``, ``src/cost_layer.c``, ``src/region_layer.c``, ``src/tree.c`` and ``fill_hierarchy`` in
-``src/data.c`` of pjreddie/darknet, commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78.
+``src/data.c``.
 """
 from __future__ import annotations
 

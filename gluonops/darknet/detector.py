@@ -26,7 +26,7 @@ def DistanceSuppression(F, rows: Array, images: Array, *, threshold: float, powe
     A candidate is dropped if its IoU with a more probable one of its class, minus ``(d / c) ** power``, is above a
     threshold. d is the squared distance of their centres, and c the squared diagonal of the box around both, both in
     widths and heights of the image. Sources: Zheng et al., "Distance-IoU Loss" (2019), section 4; ``box_diounms`` in
-    ``src/box.c`` of AlexeyAB/darknet, commit 59596d78, whose ``nms_kind=greedynms`` is the same with a power of 0.6.
+    AlexeyAB's ``src/box.c``, whose ``nms_kind=greedynms`` is the same with a power of 0.6.
 
     - ``rows``: (B, N, 6), in decreasing order of their scores: class, score, left, top, right, bottom. Empty ones are
       -1 and come last.
@@ -130,11 +130,7 @@ class Detector(HybridBlock):
         self._heads = tuple(heads)
 
     def forward(self, x: Array, *args: Array) -> tuple[Array, Array, Array]:
-        # Here, because hybrid_forward sees no shapes.
-        if isinstance(x, mx.nd.NDArray) and (x.ndim != 4 or any(side % self._multiple for side in x.shape[2:])):
-            raise OpError("darknet.Detector", f"data has shape {x.shape}; expected (batch, channels, height, width) "
-                          f"with sides that divide by {self._multiple}",
-                          "Resize the images, for instance with gluonops.data.letterbox")
+        check_sides("darknet.Detector", x, self._multiple)   # here, because hybrid_forward sees no shapes
         return super().forward(x, *args)
 
     def _best(self, F, rows: Array, nms: float) -> Array:
@@ -189,6 +185,14 @@ class DetectingNet(HybridBlock):
             head.initialize(ctx=contexts)
             head.cast(dtype)
         return Detector(self, heads, classes, size_multiple, threshold, nms, topk, power)
+
+
+def check_sides(where: str, images: Array, multiple: int) -> None:
+    """Raise an OpError if the sides of images are not multiples of a number."""
+    if isinstance(images, mx.nd.NDArray) and (images.ndim != 4 or any(side % multiple for side in images.shape[2:])):
+        raise OpError(where, f"data has shape {images.shape}; expected (batch, channels, height, width) with height "
+                      f"and width that are multiples of {multiple}",
+                      "Resize the images, for instance with gluonops.data.letterbox")
 
 
 def contexts_and_dtype(where: str, net: HybridBlock) -> tuple[list[mx.Context], str]:

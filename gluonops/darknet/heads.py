@@ -8,7 +8,6 @@ when a cfg is loaded. Sources: as of ``boxes.py``; ``parse_region``, ``parse_yol
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -27,9 +26,11 @@ from .net import Head
 from .tree import Tree, TreeSoftmax
 
 ANCHOR = 0.5
+NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, in front of its classes
+SCALES = dict.fromkeys(("object_scale", "noobject_scale", "coord_scale", "class_scale"), 1)   # option -> its default
 BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
-# nms_kind -> the power of the suppression, None for IoU alone. "beta" is the option beta_nms.
-POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6, "diounms": "beta"}
+# nms_kind -> the power of the suppression, None for IoU alone. That of diounms is the option beta_nms.
+POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6}
 
 
 class Region(HybridBlock):
@@ -81,6 +82,14 @@ class Yolo(Region):
         if not self._activated:
             data = super().hybrid_forward(F, data)
         return F.broadcast_add(F.broadcast_mul(data, scale), offset)
+
+
+def yolo_block(anchors: np.ndarray, classes: int, scale: float = 1.0, activated: bool = False,
+               **kwargs) -> Region:
+    """The block of a ``[yolo]``: a plain ``Region`` if it has neither of :class:`Yolo`'s options."""
+    if scale == 1 and not activated:
+        return Region(anchors, classes, class_softmax=False, **kwargs)
+    return Yolo(anchors, classes, scale, activated, **kwargs)
 
 
 @layer
@@ -135,13 +144,11 @@ def CellSoftmax(F, data: Array, *, cells: int, classes: int) -> Array:
 def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("background", "a background class")
     section.refuse("coords", "boxes have four numbers", neutral=4)
-    section.skip("coords")
     classes = section.integer("classes", 20, 1)
     count = section.integer("num", 1, 1)
     class_softmax = section.flag("softmax")
-    stride = _stride(build, section, shape)
     anchors = _anchors(build, section, count)[:count]   # in cells
-    _check_channels(section, shape, count, 5, classes)
+    stride = _stride(build, section, shape, count, classes)
     tree = build.tree(section, classes) if "tree" in section else None
     pixels = anchors * stride
     if tree is None:
@@ -156,12 +163,8 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
 
 def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
     section.refuse("focal_loss", "its loss is not computed", neutral=0)
-    options = {
-        "anchors": anchors.ravel().tolist(),
-        "thresh": section.number("thresh", 0.5),
-        "rescore": section.flag("rescore"),
-        "bias_match": section.flag("bias_match"),
-        **_scales(section)}
+    options = {"anchors": anchors.tolist(),
+               **section.values(thresh=0.5, rescore=False, bias_match=False, **SCALES)}
     class_map = build.class_map(section, classes)
     if tree is not None:
         return HeadLoss("region of a tree", {**options, "tree": tree}, class_map=class_map)
@@ -169,109 +172,61 @@ def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes:
     return HeadLoss("region", options, class_map=class_map)
 
 
-def _scales(section: Section) -> dict[str, float]:
-    keys = ("object_scale", "noobject_scale", "coord_scale", "class_scale")
-    return {key: section.number(key, 1) for key in keys}
-
-
 @kind("yolo")
-def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    scale = section.number("scale_x_y", 1)
-    activated = section.flag("new_coords")
-
-    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
-        if scale == 1 and not activated:
-            return Region(anchors, classes, class_softmax=False, prefix=prefix)
-        return Yolo(anchors, classes, scale, activated, prefix=prefix)
-
-    boxes = SquaredBoxes if activated else Boxes
-    return _masked(build, section, shape, 5, block, boxes, _yolo_loss)
-
-
-def _yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
-    options = {**options, "dialect": dialect}
-    if dialect == "pjreddie":
-        return HeadLoss("yolo", options)
-    options.update(
-        _alexeyab_options(section),
-        box_loss=section.text("iou_loss", "mse", BOX_LOSSES),
-        new_coords=section.flag("new_coords"),
-        focal_loss=section.flag("focal_loss"))
-    return HeadLoss("yolo", options, section.number("delta_normalizer", 1))
-
-
 @kind("Gaussian_yolo")
-def gaussian_yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+def yolo(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    """Sections with a mask of the net's anchors."""
+    classes = section.integer("classes", 20, 1)
+    count = section.integer("num", 1, 1)
+    mask = section.integers("mask", ",".join(map(str, range(count))))
+    all_anchors = _anchors(build, section, count)
+    if not all(0 <= i < len(all_anchors) for i in mask):
+        raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(all_anchors) - 1}",
+                            "Correct mask", "mask")
+    anchors = all_anchors[mask]
     scale = section.number("scale_x_y", 1)
-    shift = SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))]
-
-    def block(anchors: np.ndarray, classes: int) -> HybridBlock:
-        return GaussianYolo(len(anchors), scale, prefix=prefix)
-
-    return _masked(build, section, shape, 9, block, partial(GaussianBoxes, shift=shift), _gaussian_yolo_loss)
-
-
-def _gaussian_yolo_loss(section: Section, dialect: str, options: dict) -> HeadLoss:
-    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
-    options = {
-        **options,
-        **_alexeyab_options(section),
-        "box_loss": "nll" if box_loss == "mse" else box_loss,
-        "uc_normalizer": section.number("uc_normalizer", 1),
-        "point": section.text("yolo_point", "center")}
-    return HeadLoss("gaussian_yolo", options, section.number("delta_normalizer", 1))
+    if section.kind == "yolo":
+        activated = section.flag("new_coords")
+        block = yolo_block(anchors, classes, scale, activated, prefix=prefix)
+        boxes = SquaredBoxes if activated else Boxes
+    else:
+        block = GaussianYolo(len(anchors), scale, prefix=prefix)
+        boxes = partial(GaussianBoxes, shift=SHIFTS[section.text("yolo_point", "center", sorted(SHIFTS))])
+    stride = _stride(build, section, shape, len(anchors), classes)
+    powers = {**POWERS, "diounms": section.number("beta_nms", 0.6)}
+    power = powers[section.text("nms_kind", "default", sorted(powers))]
+    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, power)
+    options = {"anchors": all_anchors.tolist(), "classes": classes, "masks": tuple(mask), "strides": stride}
+    return Layer(block, shape, head=head, loss=lambda: _yolo_loss(build, section, options))
 
 
-def _alexeyab_options(section: Section) -> dict:
-    """The options of a loss that AlexeyAB's heads have in common."""
+def _yolo_loss(build: Builder, section: Section, options: dict) -> HeadLoss:
+    options = {**options, **section.values(ignore_thresh=0.5, truth_thresh=1)}
+    class_map = build.class_map(section, options["classes"])
+    if section.kind == "yolo":
+        options["dialect"] = build.dialect
+        if build.dialect == "pjreddie":
+            return HeadLoss("yolo", options, class_map=class_map)
+
     for key in ("counters_per_class", "embedding_layer"):
         section.refuse(key, "its loss is not computed", neutral=None)
     section.text("iou_thresh_kind", "iou", ["iou"])
-    return {
-        "iou_thresh": section.number("iou_thresh", 1),
-        "iou_normalizer": section.number("iou_normalizer", 0.75),
-        "obj_normalizer": section.number("obj_normalizer", 1),
-        "max_delta": section.number("max_delta", 0),
-        "scale_x_y": section.number("scale_x_y", 1),
-        "label_smooth_eps": section.number("label_smooth_eps", 0),
-        "objectness_smooth": section.flag("objectness_smooth")}
-
-
-def _masked(build: Builder, section: Section, shape: Shape, numbers: int,
-            block: Callable[[np.ndarray, int], HybridBlock], boxes: Callable[..., HybridBlock],
-            loss: Callable[[Section, str, dict], HeadLoss]) -> Layer:
-    """The layer of a section with a mask of the net's anchors.
-
-    - ``numbers``: numbers of an anchor in front of its classes.
-    - ``block``: makes the block, from the anchors of the head, in pixels, and the number of classes.
-    - ``boxes``: makes the block of candidates; see :class:`Boxes`.
-    - ``loss``: the loss, from the options that both kinds have.
-    """
-    classes = section.integer("classes", 20, 1)
-    all_anchors, mask = _anchors_and_mask(build, section)
-    anchors = all_anchors[mask]
-    stride = _stride(build, section, shape)
-    _check_channels(section, shape, len(anchors), numbers, classes)
-    head = Head(partial(boxes, anchors, classes, stride), classes, stride, anchors, _power(section))
-
-    def loss_of_head() -> HeadLoss:
-        options = {
-            "anchors": all_anchors.ravel().tolist(),
-            "classes": classes,
-            "masks": tuple(mask),
-            "strides": stride,
-            "ignore_thresh": section.number("ignore_thresh", 0.5),
-            "truth_thresh": section.number("truth_thresh", 1)}
-        return loss(section, build.dialect, options)._replace(class_map=build.class_map(section, classes))
-
-    return Layer(block(anchors, classes), shape, head=head, loss=loss_of_head)
+    box_loss = section.text("iou_loss", "mse", BOX_LOSSES)
+    options.update(section.values(iou_thresh=1, iou_normalizer=0.75, obj_normalizer=1, max_delta=0, scale_x_y=1,
+                                  label_smooth_eps=0, objectness_smooth=False))
+    weight = section.number("delta_normalizer", 1)
+    if section.kind == "yolo":
+        options.update(section.values(new_coords=False, focal_loss=False), box_loss=box_loss)
+        return HeadLoss("yolo", options, weight, class_map)
+    options.update(section.values(uc_normalizer=1), box_loss="nll" if box_loss == "mse" else box_loss,
+                   point=section.text("yolo_point", "center"))
+    return HeadLoss("gaussian_yolo", options, weight, class_map)
 
 
 @kind("detection", takes_row=True)
 def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
     section.refuse("reorg", "another order of numbers")
     section.refuse("coords", "boxes have four numbers", neutral=4)
-    section.skip("coords")
     classes = section.integer("classes", 1, 1)
     count = section.integer("num", 1, 1)
     side = section.integer("side", 7, 1)
@@ -289,28 +244,10 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
 
 
 def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> HeadLoss:
-    flags = {key: section.flag(key) for key in ("sqrt", "rescore", "softmax", "forced", "random")}
-    if flags["forced"]:
+    options = section.values(sqrt=False, rescore=False, softmax=False, forced=False, random=False, **SCALES)
+    if options["forced"]:
         section.integer("num", 1, 2)
-    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **flags, **_scales(section)})
-
-
-def _power(section: Section) -> float | None:
-    """The power of the suppression that the options name."""
-    beta = section.number("beta_nms", 0.6)
-    power = POWERS[section.text("nms_kind", "default", sorted(POWERS))]
-    return beta if power == "beta" else power
-
-
-def _anchors_and_mask(build: Builder, section: Section) -> tuple[np.ndarray, list[int]]:
-    """The anchors of all heads, in pixels, and the numbers of this head's."""
-    count = section.integer("num", 1, 1)
-    mask = section.integers("mask", ",".join(map(str, range(count))))
-    anchors = _anchors(build, section, count)
-    if not all(0 <= i < len(anchors) for i in mask):
-        raise section.error(f"mask is {mask}; expected numbers of anchors, 0 to {len(anchors) - 1}", "Correct mask",
-                            "mask")
-    return anchors, mask
+    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **options})
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
@@ -330,20 +267,17 @@ def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:
     return np.array(numbers, "float32").reshape(-1, 2)
 
 
-def _stride(build: Builder, section: Section, shape: Shape) -> int:
-    """Pixels from one cell of a map to the next."""
+def _stride(build: Builder, section: Section, shape: Shape, anchors: int, classes: int) -> int:
+    """Pixels from one cell of a map to the next. An OpError if the map has other channels than anchors and classes."""
     _, height, width = build.net.input_shape
-    _, rows, columns = shape
+    found, rows, columns = shape
     if width % columns or height % rows or width // columns != height // rows:
         raise section.error(f"its map has {rows} x {columns} cells for images of {height} x {width}; expected "
                             "square cells of whole pixels",
                             "Choose a height and width in [net] that are multiples of 32")
-    return width // columns
-
-
-def _check_channels(section: Section, shape: Shape, anchors: int, numbers: int, classes: int) -> None:
-    """Raise an OpError if a map has other channels than its anchors and classes."""
+    numbers = NUMBERS[section.kind]
     channels = anchors * (numbers + classes)
-    if shape[0] != channels:
-        raise section.error(f"its input has {shape[0]} channels; expected {anchors} anchors * ({numbers} + {classes} "
+    if found != channels:
+        raise section.error(f"its input has {found} channels; expected {anchors} anchors * ({numbers} + {classes} "
                             f"classes) = {channels}", "Correct filters of the layer before", "classes")
+    return width // columns

@@ -4,7 +4,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 from mxnet.gluon import Block, HybridBlock
 
 from ..core.emitter import Array
@@ -18,13 +17,12 @@ from .class_losses import ClassLoss, SquareLoss, TreeRegionLoss, tree_class_loss
 LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
           "softmax of a tree": tree_class_loss, "cost": SquareLoss}
 OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
-PER_NET = ("anchors", "classes")   # arguments of the net, not lists with a value for each head
 
 
 class HeadLoss(NamedTuple):
     """The loss of one head."""
     kind: str                                  # a key of LOSSES or OF_ALL_HEADS
-    options: dict                              # arguments; one of OF_ALL_HEADS has this head's mask and stride besides
+    options: dict                              # arguments; OF_ALL_HEADS take lists of the heads', but one `classes`
     weight: float = 1                          # factor of the loss
     class_map: tuple[int, ...] | None = None   # the net's class for each class of the ground truth
 
@@ -104,24 +102,17 @@ def _loss_of(parts: Sequence[HeadLoss]) -> Block:
     if any(part.weight <= 0 for part in parts):
         raise _error(f"the weight of the loss is {first.weight}; expected a number above 0",
                      "Remove noloss, or correct scale or delta_normalizer")
-    if len({(part.kind, part.weight, part.class_map) for part in parts}) > 1:
-        raise _error(f"the heads have the kinds {[part.kind for part in parts]} and the weights "
-                     f"{[part.weight for part in parts]}, and perhaps other maps; expected the same for all heads",
-                     "Change the cfg")
+    common = [(part.kind, part.weight, part.options.get("classes"), part.class_map) for part in parts]
+    if len(set(common)) > 1:
+        kinds, weights, classes, _ = zip(*common)
+        raise _error(f"the heads have the kinds {kinds}, the weights {weights}, the classes {classes}, and perhaps "
+                     "other maps; expected the same for all heads", "Change the cfg")
     if first.kind in OF_ALL_HEADS:
-        return _loss_of_all(OF_ALL_HEADS[first.kind], [part.options for part in parts])
+        of_heads = {name: [part.options[name] for part in parts] for name in first.options}
+        return OF_ALL_HEADS[first.kind](**{**of_heads, "classes": first.options["classes"]})
     if len(parts) > 1:
         raise _error(f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
     return LOSSES[first.kind](**first.options)
-
-
-def _loss_of_all(make: type[HybridBlock], heads: Sequence[dict]) -> HybridBlock:
-    classes = [head["classes"] for head in heads]
-    if len(set(classes)) > 1:
-        raise _error(f"the heads have the classes {classes}; expected the same for all heads", "Change the cfg")
-    anchors = [np.reshape(head["anchors"], (-1, 2)).tolist() for head in heads]
-    per_head = {name: [head[name] for head in heads] for name in heads[0] if name not in PER_NET}
-    return make(anchors, classes=classes[0], **per_head)
 
 
 def _error(what: str, remedy: str) -> OpError:

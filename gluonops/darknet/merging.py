@@ -1,5 +1,5 @@
 """Darknet's layers that join the outputs of several layers, as HybridBlocks, and their sections."""
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import mxnet as mx
 from mxnet.gluon import HybridBlock
@@ -79,12 +79,11 @@ def PartialShortcut(F, data: Array, *earlier: Array, channels: Sequence[int], ac
 
 def _spread(F, data: Array, repeat: int) -> Array:
     """An image with ``repeat - 1`` rows and columns of zeros behind each of its own."""
-    columns = F.expand_dims(data, axis=4)
-    zeros = F.zeros_like(columns)
-    wide = F.reshape(F.concat(columns, *[zeros] * (repeat - 1), dim=4), shape=(0, 0, 0, -3))
-    rows = F.expand_dims(wide, axis=3)
-    zeros = F.zeros_like(rows)
-    return F.reshape(F.concat(rows, *[zeros] * (repeat - 1), dim=3), shape=(0, 0, -3, 0))
+    for axis, shape in ((4, (0, 0, 0, -3)), (3, (0, 0, -3, 0))):
+        lines = F.expand_dims(data, axis=axis)
+        zeros = F.zeros_like(lines)
+        data = F.reshape(F.concat(lines, *[zeros] * (repeat - 1), dim=axis), shape=shape)
+    return data
 
 
 @layer
@@ -197,37 +196,27 @@ def _scale(section: Section, shape: Shape, other: Shape) -> tuple[int, int]:
     """How many times the other layer's image is larger, and how many times it is smaller."""
     _, *own = shape
     _, *theirs = other
-    for step in range(1, max(theirs) + 1):
-        if [-(-side // step) for side in theirs] == own and theirs[0] // own[0] == step == theirs[1] // own[1]:
-            return step, 1
-    for repeat in range(1, max(own) + 1):
-        if [side * repeat for side in theirs] == own:
-            return 1, repeat
+    step, repeat = theirs[0] // own[0], own[0] // theirs[0]
+    if step == theirs[1] // own[1] > 0 and [-(-side // step) for side in theirs] == own:
+        return step, 1
+    if [side * repeat for side in theirs] == own:
+        return 1, repeat
     raise section.error(f"the layer that it adds is {other} (channels, height, width), this one's input is {shape}; "
                         "expected images that are the same, or larger or smaller by a whole factor",
                         "Name a layer of another size", "from")
 
 
 @kind("scale_channels")
-def scale_channels(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    def expected(other: Shape) -> Shape:
-        return (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
-
-    return _product(build, section, shape, prefix, expected)
-
-
 @kind("sam")
-def sam(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    return _product(build, section, shape, prefix, lambda other: other)
-
-
-def _product(build: Builder, section: Section, shape: Shape, prefix: str, expected: Callable[[Shape], Shape]) -> Layer:
-    """The layer in front times the one that ``from`` names. ``expected``: the former's shape, from the latter's."""
+def product(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    """The layer in front times the one that ``from`` names. That of ``[scale_channels]`` has sides or channels of 1."""
     sources = [build.number - 1, build.earlier(section, "from", section.integer("from"))]
     build.uses(*sources)
-    other = build.layers[sources[1]].shape
-    if shape != expected(other):
+    other = expected = build.layers[sources[1]].shape
+    if section.kind == "scale_channels":
+        expected = (1, *other[1:]) if section.flag("scale_wh") else (other[0], 1, 1)
+    if shape != expected:
         raise section.error(f"its input is {shape} (channels, height, width), and the layer that it multiplies is "
-                            f"{other}; expected an input of {expected(other)}", "Name another layer", "from")
+                            f"{other}; expected an input of {expected}", "Name another layer", "from")
     activation = ACTIVATIONS[section.text("activation", "linear", sorted(ACTIVATIONS))]
     return Layer(Multiply(activation, prefix=prefix), other, sources)

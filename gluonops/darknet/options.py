@@ -3,8 +3,7 @@
 The builder reads the options that change what a network computes. It ignores the ones listed here, because they only
 concern training, speed, display or tracking. Any other option is refused.
 
-Sources: the functions ``parse_*`` in ``src/parser.c`` of pjreddie/darknet, commit f6afaabc, and of AlexeyAB/darknet,
-commit 59596d78.
+Source: the functions ``parse_*`` in ``src/parser.c``.
 """
 from collections.abc import Sequence
 
@@ -46,7 +45,7 @@ IGNORED = {
         "class_scale", "coord_scale", "forced", "jitter", "max", "noobject_scale", "object_scale", "random", "rescore",
         "resize"),
     "dropout": ("dropblock", "dropblock_size_abs", "dropblock_size_rel"),
-    "gaussian_yolo": (*_YOLO, *_YOLO_OF_BOTH),
+    "Gaussian_yolo": (*_YOLO, *_YOLO_OF_BOTH),
     "region": (
         "absolute", "bias_match", "class_scale", "classfix", "coord_scale", "focal_loss", "jitter", "log", "map",
         "mask_scale", "max", "noobject_scale", "object_scale", "random", "rescore", "resize", "sqrt", "thresh"),

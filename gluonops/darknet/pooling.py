@@ -234,36 +234,30 @@ def crop(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 
 
 @kind("reorg")
+@kind("reorg3d")
 def reorg(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
+    """``[reorg3d]`` has another order of channels, and takes any number of them."""
     stride = section.integer("stride", 1, 1)
-    reverse = section.flag("reverse")
-    section.refuse("flatten", "another operation than reorg")
-    extra = section.integer("extra", 0, 0)
+    is_3d = section.kind == "reorg3d"
+    reverse, extra = False, 0
+    if is_3d:
+        section.refuse("reverse", "Darknet writes beyond the output")
+    else:
+        section.refuse("flatten", "another operation than reorg")
+        reverse, extra = section.flag("reverse"), section.integer("extra", 0, 0)
     if extra:
         return Layer(Extend(extra, prefix=prefix), (math.prod(shape) + extra,))
-    return Layer(Reorg(stride, "darknet", reverse, prefix=prefix), _moved(section, shape, stride, reverse))
-
-
-@kind("reorg3d")
-def reorg3d(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
-    stride = section.integer("stride", 1, 1)
-    section.refuse("reverse", "Darknet writes beyond the output")
-    return Layer(Reorg(stride, "DCR", prefix=prefix), _moved(section, shape, stride, takes_any_channels=True))
-
-
-def _moved(section: Section, shape: Shape, stride: int, reverse: bool = False,
-           takes_any_channels: bool = False) -> Shape:
-    """The shape of a reorg's output. An OpError if its stride does not divide its input."""
     channels, *sides = shape
-    channels_fit = takes_any_channels or channels % stride ** 2 == 0
+    channels_fit = is_3d or channels % stride ** 2 == 0
     blocks_fit = reverse or not any(side % stride for side in sides)
     if not channels_fit or not blocks_fit:
         raise section.error(f"stride {stride} does not fit its input, {shape} (channels, height, width): channels "
                             f"have to divide by {stride ** 2}, height and width by {stride}",
                             "Choose another size in [net]", "stride")
+    block = Reorg(stride, "DCR" if is_3d else "darknet", reverse, prefix=prefix)
     if reverse:
-        return channels // stride ** 2, *(side * stride for side in sides)
-    return channels * stride ** 2, *(side // stride for side in sides)
+        return Layer(block, (channels // stride ** 2, *(side * stride for side in sides)))
+    return Layer(block, (channels * stride ** 2, *(side // stride for side in sides)))
 
 
 @kind("upsample")

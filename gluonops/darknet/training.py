@@ -1,15 +1,14 @@
 """What a cfg says about training: the options of ``[net]`` and of the last head, with the defaults of its program.
 
-Sources: ``parse_net_options`` in ``src/parser.c``, ``train_detector`` and ``train_classifier`` of pjreddie/darknet,
-commit f6afaabc, and of AlexeyAB/darknet, commit 59596d78. The learning rate is that of
-:func:`gluonops.train.darknet_schedule`.
+The learning rate is that of :func:`gluonops.train.darknet_schedule`. Sources: ``parse_net_options`` in
+``src/parser.c``, ``train_detector`` and ``train_classifier``.
 """
 from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Callable
 
+from ..core.attributes import Float
 from .cfg import Section, read_cfg
 from .options import DETECTING, dialect_of
 
@@ -25,6 +24,8 @@ NOT_FOLLOWED = (
     "adversarial_lr", "badlabels_rejection_percentage", "blur", "center", "contrastive", "cutmix", "dynamic_minibatch",
     "equidistant_point", "gaussian_noise", "label_smooth_eps", "mixup", "notruth", "num_sigmas_reject_badlabels",
     "track", "unsupervised", "weights_reject_freq")
+
+FROM_ZERO, BELOW_ONE, ABOVE_ZERO = Float(low=0), Float(low=0, below=1), Float(above=0)
 
 FIELDS = (
     "dialect task size batch subdivisions max_batches learning_rate momentum decay adam ema_alpha saturation exposure "
@@ -112,21 +113,19 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
         batch=batch,
         subdivisions=subdivisions,
         max_batches=net.integer("max_batches", 0, 0),
-        learning_rate=_from_zero(net, "learning_rate", 0.001),
-        momentum=_below_one(net, "momentum", 0.9),
-        decay=_from_zero(net, "decay", 0.0001),
+        learning_rate=net.number("learning_rate", 0.001, FROM_ZERO),
+        momentum=net.number("momentum", 0.9, BELOW_ONE),
+        decay=net.number("decay", 0.0001, FROM_ZERO),
         adam=_adam(net, dialect),
-        ema_alpha=_below_one(net, "ema_alpha", 0),
+        ema_alpha=net.number("ema_alpha", 0, BELOW_ONE),
         saturation=_factor(net, "saturation"),
         exposure=_factor(net, "exposure"),
-        hue=_below_one(net, "hue", 0),
+        hue=net.number("hue", 0, BELOW_ONE),
         flip=bool(net.integer("flip", 1)),
-        jitter=_below_one(head, "jitter", 0.2) if heads else 0.0,
-        resize=_above(head, "resize", 1) if heads else 1.0,
-        mosaic=net.flag("mosaic"),
-        mosaic_bound=net.flag("mosaic_bound"),
-        letter_box=net.flag("letter_box"),
-        angle=_from_zero(net, "angle", 0),
+        jitter=head.number("jitter", 0.2, BELOW_ONE) if heads else 0.0,
+        resize=head.number("resize", 1, ABOVE_ZERO) if heads else 1.0,
+        **net.values(mosaic=False, mosaic_bound=False, letter_box=False),
+        angle=net.number("angle", 0, FROM_ZERO),
         aspect=_factor(net, "aspect"),
         crops=_crops(net, width),
         sizes=_sizes(net, head, dialect, (width, height)),
@@ -174,8 +173,8 @@ def _batch(net: Section) -> tuple[int, int]:
 def _adam(net: Section, dialect: str) -> dict | None:
     if not net.flag("adam"):
         return None
-    return {"beta1": _below_one(net, "B1", 0.9), "beta2": _below_one(net, "B2", 0.999),
-            "epsilon": _above(net, "eps", ADAM_EPSILON[dialect])}
+    return {"beta1": net.number("B1", 0.9, BELOW_ONE), "beta2": net.number("B2", 0.999, BELOW_ONE),
+            "epsilon": net.number("eps", ADAM_EPSILON[dialect], ABOVE_ZERO)}
 
 
 def _crops(net: Section, width: int) -> tuple[float, float]:
@@ -190,7 +189,7 @@ def _crops(net: Section, width: int) -> tuple[float, float]:
 
 def _sizes(net: Section, head: Section, dialect: str, size: tuple[int, int]) -> list:
     """The inputs of multi-scale training, as often as they are likely. A [detection] has another option ``random``."""
-    factor = _from_zero(head, "random", 0)
+    factor = head.number("random", 0, FROM_ZERO)
     if not factor or head.kind == "detection":
         return []
     if head is net:
@@ -213,25 +212,5 @@ def _scaled(size: tuple[int, int], factor: float, step: int) -> tuple[int, int]:
 
 def _factor(section: Section, key: str) -> float:
     """A largest factor. Darknet draws from it to 1, and divides by the half of the factors: 0.75 is like 4/3."""
-    value = _above(section, key, 1)
+    value = section.number(key, 1, ABOVE_ZERO)
     return max(value, 1 / value)
-
-
-def _from_zero(section: Section, key: str, default: float) -> float:
-    return _checked(section, key, default, lambda value: value >= 0, "at least 0")
-
-
-def _below_one(section: Section, key: str, default: float) -> float:
-    _from_zero(section, key, default)
-    return _checked(section, key, default, lambda value: value < 1, "a number from 0 that is below 1")
-
-
-def _above(section: Section, key: str, default: float) -> float:
-    return _checked(section, key, default, lambda value: value > 0, "a number above 0")
-
-
-def _checked(section: Section, key: str, default: float, fits: Callable[[float], bool], expected: str) -> float:
-    value = section.number(key, default)
-    if not fits(value):
-        raise section.error(f"{key} is {value:g}; expected {expected}", f"Correct {key}", key)
-    return value

@@ -3,11 +3,11 @@
 A class of a tree has a parent, and classes with one parent are a group. A network gives each class its probability if
 its parent is right: a softmax over each group. The product along the way from the root is the class's own probability.
 
-Sources: Redmon and Farhadi, "YOLO9000" (2016), section 4; ``src/tree.c`` and ``src/region_layer.c`` of
-pjreddie/darknet, commit f6afaabc.
+Sources: Redmon and Farhadi, "YOLO9000" (2016), section 4; ``src/tree.c``, ``src/region_layer.c``.
 """
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
@@ -41,12 +41,9 @@ class Tree:
         self.names = names
         self.parents = parents
         self.groups = []
-        for number, parent in enumerate(parents):
-            if number and parents[number - 1] == parent:
-                first, count = self.groups[-1]
-                self.groups[-1] = first, count + 1
-            else:
-                self.groups.append((number, 1))
+        for _, members in itertools.groupby(range(len(parents)), parents.__getitem__):
+            first, *others = members
+            self.groups.append((first, 1 + len(others)))
 
     def __len__(self) -> int:
         return len(self.parents)

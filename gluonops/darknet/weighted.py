@@ -10,12 +10,13 @@ from ..core.emitter import Array
 from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted
 from .build import Builder, Layer, Shape, kind
-from .cfg import MAX_INT, Section
+from .cfg import Section
 from .pooling import BLURS, Blur, blurred, strides_of, windows
 
 # Darknet keeps 0.99 of the running statistics in every step of training; MXNet's default is 0.9.
 MOMENTUM = 0.99
 OFFSET = 1e-6
+WEIGHTS = "weights", "Correct filters or size"   # what Section.check_count says of a layer with too many
 # Options that make another operation of a convolution, and why they are refused.
 REFUSED = {
     "binary": "weights are taken as they are",
@@ -225,9 +226,10 @@ def convolutional(build: Builder, section: Section, shape: Shape, prefix: str) -
     xnor = section.flag("xnor")
     groups = _groups(section, shape[0], filters, xnor)
     blur = BLURS[section.text("antialiasing", "0", sorted(BLURS))]
-    if xnor:
-        _check_xnor(section, strides, dilation, blur)
-    _check_weights(section, filters * (shape[0] // groups) * size ** 2)
+    if xnor and (strides[0] != strides[1] or dilation > 1 or blur):
+        raise section.error("xnor with two strides, dilation or antialiasing is not supported (Darknet ignores them "
+                            "there)", "Remove xnor, or the other option", "xnor")
+    section.check_count(filters * (shape[0] // groups) * size ** 2, *WEIGHTS)
     activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
     batch_norm = section.flag("batch_normalize") or section.flag("cbn")
 
@@ -266,20 +268,6 @@ def _groups(section: Section, channels: int, filters: int, xnor: bool) -> int:
     return groups
 
 
-def _check_xnor(section: Section, strides: tuple[int, int], dilation: int, blur: int) -> None:
-    """Raise an OpError for options that Darknet does not compute with signs."""
-    rows, columns = strides
-    if rows != columns or dilation > 1 or blur:
-        raise section.error("xnor with two strides, dilation or antialiasing is not supported (Darknet ignores them "
-                            "there)", "Remove xnor, or the other option", "xnor")
-
-
-def _check_weights(section: Section, count: int) -> None:
-    if count > MAX_INT:
-        raise section.error(f"it would have {count} weights; expected at most {MAX_INT}, as in Darknet",
-                            "Correct filters or size")
-
-
 def _shared(build: Builder, section: Section, weight_shape: Shape, batch_norm: bool) -> Convolution | None:
     """The convolution that the option ``share_index`` names, if it is given."""
     if "share_index" not in section:
@@ -299,7 +287,7 @@ def connected(build: Builder, section: Section, shape: Shape, prefix: str) -> La
     activation = section.text("activation", "logistic", sorted(ACTIVATIONS))
     batch_norm = section.flag("batch_normalize")
     count = math.prod(shape)
-    _check_weights(section, units * count)
+    section.check_count(units * count, *WEIGHTS)
     return Layer(Connected(units, count, batch_norm, activation, build.epsilon, prefix=prefix), (units,))
 
 
@@ -317,5 +305,5 @@ def local(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
         raise section.error(f"pad={padding} with size={size} is not supported (Darknet reads beyond the image)",
                             "Take pad=1 with size=3, or pad=0", "pad")
     if min(out) > 0:   # otherwise the builder says what is wrong
-        _check_weights(section, filters * channels * size ** 2 * math.prod(out))
+        section.check_count(filters * channels * size ** 2 * math.prod(out), *WEIGHTS)
     return Layer(Local(filters, channels, size, stride, padding, out, activation, prefix=prefix), (filters, *out))

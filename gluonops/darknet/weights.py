@@ -13,7 +13,7 @@ follow, in float32 and in the layers' order:
 
 Nothing marks where a layer ends, so only the length of a file can be checked.
 
-Source: pjreddie/darknet ``src/parser.c``, commit f6afaabc.
+Source: ``src/parser.c``.
 """
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ import numpy as np
 from mxnet.gluon.parameter import Constant
 
 from ..core.errors import OpError
-from ..core.files import check_regular, replace
+from ..core.files import opened, replace
 from .blocks import Weighted
 
 FLOAT = np.dtype("<f4")
@@ -88,21 +88,20 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
         The file cannot be read, is too short or has bytes left over; the message has the layer's name and the counts.
         The net has parameters outside of its ``Convolution`` blocks. In all these cases the net is unchanged.
     """
-    blocks = _weighted("darknet.load_weights", net, layers)
-    try:
-        check_regular(path)
-        with open(path, "rb") as file:
-            header = _read_header(file, path)
-            _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
-            if layers is None:
-                _initialize_rest(net, ctx)
-            for block in (progress or iter)(blocks):
-                for parameter in block.file_parameters():
-                    values = _read(file, parameter, header.transposed and parameter is block.matrix())
-                    parameter.set_data(mx.nd.array(values, dtype="float32"))
-    except OSError as error:
-        raise OpError("darknet.load_weights", f"cannot read {os.fspath(path)}: {error.strerror}",
-                      "Pass the path of a weights file") from error
+    where = "darknet.load_weights"
+    blocks = _weighted(where, net, layers)
+    with opened(where, path, "Pass the path of a weights file", "the weights") as file:
+        header = _read_header(file, path)
+        _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
+        if layers is None:
+            for parameter in net.collect_params().values():
+                if parameter._data is None:   # the file overwrites the zeros
+                    initial = parameter.init if isinstance(parameter, Constant) else mx.init.Zero()
+                    parameter.initialize(initial, ctx=ctx)
+        for block in (progress or iter)(blocks):
+            for parameter in block.file_parameters():
+                values = _read(file, parameter, header.transposed and parameter is block.matrix())
+                parameter.set_data(mx.nd.array(values, dtype="float32"))
     net.darknet_header = header
     return header
 
@@ -224,11 +223,3 @@ def _check_length(blocks: list[Weighted], start: int, size: int, path: str | os.
     if end < size and not goes_on:
         raise OpError("darknet.load_weights", f"{file} has {size - end} bytes left over: the last layer, {block.name}, "
                       f"ends at byte {end} of {size}", "Pass the weights of this network")
-
-
-def _initialize_rest(net: mx.gluon.Block, ctx: mx.Context | None) -> None:
-    """Initialize the parameters that are not initialized, with zeros, because the file overwrites them."""
-    for parameter in net.collect_params().values():
-        if parameter._data is None:
-            initial = parameter.init if isinstance(parameter, Constant) else mx.init.Zero()
-            parameter.initialize(initial, ctx=ctx)

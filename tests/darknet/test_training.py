@@ -62,9 +62,9 @@ class TestRead:
     @pytest.mark.parametrize("text, line, message", [
         ("batch=x\n", 5, r"\[net\]: batch is 'x'; expected an integer"),
         ("batch=4\nsubdivisions=8\n", 6, "batch is 4 and subdivisions is 8; expected at most as many"),
-        ("saturation=0\n", 5, "saturation is 0; expected a number above 0"),
-        ("momentum=1\n", 5, "momentum is 1; expected a number from 0 that is below 1"),
-        ("adam=1\neps=0\n", 6, "eps is 0; expected a number above 0"),
+        ("saturation=0\n", 5, "saturation is '0'; expected a finite number above 0"),
+        ("momentum=1\n", 5, "momentum is '1'; expected a finite number of at least 0 and below 1"),
+        ("adam=1\neps=0\n", 6, "eps is '0'; expected a finite number above 0"),
         ("max_crop=32\n", 5, "images are cropped from 1 to 0.5 widths of the input"),
     ])
     def test_errors(self, text, line, message, write):

@@ -132,7 +132,7 @@ def test_nets_that_do_not_fit(file, tmp_path):
         gops.darknet.save_weights(gops.darknet.load(cfg("mini-yolov2")), tmp_path / "w")
     with pytest.raises(gops.OpError, match="the input channels of convolution0 are not known yet"):
         gops.darknet.load_weights(gops.darknet.Convolution(3, prefix="convolution0_"), file)
-    with pytest.raises(gops.OpError, match="cannot read .*missing: No such file"):
+    with pytest.raises(gops.OpError, match="the weights .*missing cannot be read: No such file"):
         gops.darknet.load(cfg("mini-yolov2"), tmp_path / "missing")
 
 
