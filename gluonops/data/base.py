@@ -2,13 +2,13 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional, Union
 
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError
+from ..core.errors import OpError, naming
 from ..core.files import read_lines
 from .images import image_size, read_image
 
@@ -162,17 +162,12 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
     return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
-@contextlib.contextmanager
-def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
+def about_image(dataset: gluon.data.Dataset, index: int) -> contextlib.AbstractContextManager:
     """Add the name of the image to every OpError in the ``with`` block."""
     try:
-        yield
-    except OpError as error:
-        try:
-            name = dataset.name(index)
-        except AttributeError:   # gluoncv's data sets and data sets in memory have no names
-            name = f"image {index}"
-        raise error.about(name) from error
+        return naming(dataset.name(index))
+    except AttributeError:   # gluoncv's data sets and data sets in memory have no names
+        return naming(f"image {index}")
 
 
 def class_words(words: Sequence[str], where: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ Source: ``read_data_cfg`` in ``src/option_list.c`` of pjreddie/darknet, commit f
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...core.errors import OpError
@@ -50,18 +51,7 @@ class DataFile(NamedTuple):
         file = getattr(self, key)
         if file is None:
             raise OpError(WHERE, f"{self.path} has no {key}; expected a list of images", f"Add a line {key} = FILE")
-        images = []
-        for number, line in lines_of(file):
-            found = _candidate(file, line)
-            if found is None:
-                raise _error(file, number, f"there is no image {line}", "Correct the line, or add the image")
-            if not line.lower().endswith(EXTENSIONS):
-                raise _error(file, number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
-                             "Correct the line, or convert the image")
-            images.append(found)
-        if not images:
-            raise OpError(WHERE, f"{file} is empty; expected an image's path per line", "Add images")
-        return images
+        return listed_images(file, _folders(file), WHERE, "Add images, each in a line of text")
 
 
 def is_data_file(path: str | os.PathLike) -> bool:
@@ -84,12 +74,12 @@ def read_data_file(path: str | os.PathLike) -> DataFile:
     """
     path = os.fspath(path)
     options = {}
-    for number, line in lines_of(path):
+    for number, line in lines_of(path, WHERE, "Pass the path of a text file"):
         if line[0] in "#;":
             continue
         key, equals, value = (part.strip() for part in line.partition("="))
         if not (key and equals and value):
-            raise _error(path, number, f"{line!r}; expected key = value", "Correct the line")
+            raise _error(WHERE, path, number, f"{line!r}; expected key = value", "Correct the line")
         options.setdefault(key, (value, number))
     names = _names(path, options)
     lists = (_find(path, *options[key]) if key in options else None for key in ("train", "valid"))
@@ -106,33 +96,59 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
     names = class_names(_find(path, value, number), WHERE)
     written, number = options.get("classes", (str(len(names)), 0))
     if not is_whole_number(written) or int(written) < 1:
-        raise _error(path, number, f"classes is {written[:SHOWN]!r}; expected a number from 1", "Correct the line")
+        raise _error(WHERE, path, number, f"classes is {written[:SHOWN]!r}; expected a number from 1",
+                     "Correct the line")
     if int(written) > len(names):
-        raise _error(path, number, f"classes is {written}, and {value} has {len(names)} names",
+        raise _error(WHERE, path, number, f"classes is {written}, and {value} has {len(names)} names",
                      "Correct classes, or add names")
     return names[:int(written)]   # Darknet reads no more of them
 
 
 def _find(path: str, value: str, number: int) -> str:
     """The file that a line of a ``.data`` file names."""
-    found = _candidate(path, value)
+    found = _candidate(value, _folders(path))
     if found is None:
-        raise _error(path, number, f"there is no file {value}", "Correct the line, or add the file")
+        raise _error(WHERE, path, number, f"there is no file {value}", "Correct the line, or add the file")
     return found
 
 
-def _candidate(path: str, written: str) -> str | None:
-    """A path as it is written, from the folder of the file that has it, or from the one above; None: no such file."""
-    folder = os.path.dirname(path)
-    places = [written, os.path.join(folder, written), os.path.join(folder, os.pardir, written)]
-    return next((os.path.normpath(place) for place in places if os.path.isfile(place)), None)
+def _folders(path: str) -> list[str]:
+    """The folders that the paths in a file count from: the current one, the file's own, and the one above it."""
+    own = os.path.dirname(path)
+    return [os.curdir, own, os.path.join(own, os.pardir)]
 
 
-def lines_of(path: str, where: str = WHERE, remedy: str = "Pass the path of a text file") -> list[tuple[int, str]]:
+def _candidate(written: str, folders: Sequence[str]) -> str | None:
+    """The first existing file that a path names, counted from one of the folders; None: there is none."""
+    places = (os.path.normpath(os.path.join(folder, written)) for folder in folders)
+    return next(filter(os.path.isfile, places), None)
+
+
+def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) -> list[str]:
+    """The images that a list names, each in a line, by paths that count from one of the folders.
+
+    An OpError if the list cannot be read or is empty, which has the remedy, or one of its images does not exist.
+    """
+    images = []
+    for number, line in lines_of(path, where, remedy):
+        found = _candidate(line, folders)
+        if found is None:
+            raise _error(where, path, number, f"there is no image {line} in {' or '.join(folders)}",
+                         "Correct the line, or add the image")
+        if not line.lower().endswith(EXTENSIONS):
+            raise _error(where, path, number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
+                         "Correct the line, or convert the image")
+        images.append(found)
+    if not images:
+        raise OpError(where, f"{path} is empty; expected an image's path per line", remedy)
+    return images
+
+
+def lines_of(path: str, where: str, remedy: str) -> list[tuple[int, str]]:
     """(number, line) of the lines of a file that are not empty, without blanks around them."""
     lines = read_lines(where, path, remedy)
     return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _error(path: str, number: int, what: str, remedy: str) -> OpError:
-    return OpError(WHERE, f"{path}, line {number}: {what}", remedy)
+def _error(where: str, path: str, number: int, what: str, remedy: str) -> OpError:
+    return OpError(where, f"{path}, line {number}: {what}", remedy)

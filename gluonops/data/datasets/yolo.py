@@ -21,7 +21,7 @@ from ...core.errors import OpError
 from ...core.files import read_lines
 from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
-from .data_file import is_data_file, lines_of, read_data_file
+from .data_file import is_data_file, listed_images, read_data_file
 
 WHERE = "data.yolo"
 FIELDS = 5
@@ -102,7 +102,7 @@ def _images(root, split):
     for name in PLACES[split]:
         path = os.path.join(root, f"{name}.txt")
         if os.path.isfile(path):
-            return _listed(root, path)
+            return listed_images(path, (root, os.path.dirname(root)), WHERE, "Pass another root")
     folders = [os.path.join(root, *parts) for name in PLACES[split] for parts in (("images", name), (name, "images"))]
     for folder in folders:
         if os.path.isdir(folder):
@@ -114,24 +114,6 @@ def _images(root, split):
             return paths
     raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in PLACES[split])}, and no folder "
                   f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Create one of them")
-
-
-def _listed(root, path):
-    """The paths of the images in a list."""
-    images = []
-    for number, line in lines_of(path, WHERE, "Pass another root"):
-        candidates = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
-        existing = [candidate for candidate in candidates if os.path.isfile(candidate)]
-        if not existing:
-            raise OpError(WHERE, f"{path}, line {number}: there is no {' and no '.join(dict.fromkeys(candidates))}",
-                          "Correct the line, or add the image")
-        if not line.lower().endswith(EXTENSIONS):
-            raise OpError(WHERE, f"{path}, line {number}: {line} is not an image ({', '.join(EXTENSIONS)})",
-                          "Correct the line, or convert the image")
-        images.append(existing[0])
-    if not images:
-        raise OpError(WHERE, f"{path} is empty; expected an image's path per line", "Pass another root")
-    return images
 
 
 def _warn_of_unused_labels(images, root):
