@@ -23,7 +23,7 @@ from . import freezing
 from .averaging import ParameterAverage
 from .devices import Workers, share_parameters
 from .files import lock_folder, make_folder, save_tensors
-from .gradients import Updates
+from .gradients import accumulate_gradients, clip_gradients, zero_gradients
 from .interrupting import Stopping
 from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
@@ -130,7 +130,7 @@ class Run:
         self.epoch_count, self.batch_size, self.seed = epochs, batch_size, seed
         self.blocks = {"net": net, **(blocks or {})}
         self.workers = workers or Workers(devices=len(trainer._contexts))
-        self.accumulate, self.save_every = accumulate, save_every
+        self.accumulate, self.clip, self.save_every = accumulate, clip, save_every
         self.average = ParameterAverage(net, average) if average else None
         self.precision = MixedPrecision(dtype, trainer)
         self.out = make_folder(out, WHERE)
@@ -150,7 +150,12 @@ class Run:
         parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
-        self._updates = Updates(trainer, self.workers, batch_size, accumulate, clip, self.precision)
+        self._waiting = 0   # images whose gradients are not used yet
+        if clip and self.workers.update_on_servers:
+            raise OpError(WHERE, "clip needs the sum of all gradients, which dist_async never has",
+                          "Leave clip out, or choose dist_sync")
+        if accumulate > 1:
+            accumulate_gradients(trainer._params)
 
     @property
     def best(self) -> float:
@@ -302,12 +307,12 @@ class Run:
         indices, images = self._plan[self.batch]
         self._unread.append((len(indices), images, parts))
         self.batch, self.seen = self.batch + 1, self.seen + images
-        self._updates.waiting += images
+        self._waiting += images
         if self._expected:
             self._expected.after_a_batch((self.epoch_count - self.epoch) * len(self._plan) - self.batch)
         if self.batch % self.accumulate and self.batch < len(self._plan):
             return
-        self._updates.make()
+        self._update()
         if self.average is not None:
             self.average.update()
         if after:
@@ -318,6 +323,21 @@ class Run:
         if self.batch < len(self._plan) and (self._stopping.agreed or is_due):
             self.save()
             self._stopping.leave(self.path)
+
+    def _update(self):
+        """Update the parameters."""
+        if self.workers.update_on_servers:
+            # A server updates for one worker at a time, and keeps the first divisor that it is told.
+            self.trainer.step(self.batch_size * self.accumulate)
+        elif self.clip:
+            self.trainer.allreduce_grads()
+            clip_gradients(self.trainer._params, self.clip * self._waiting * self.precision.loss_scale)
+            self.trainer.update(self._waiting)
+        else:
+            self.trainer.step(self._waiting)
+        self._waiting = 0
+        if self.accumulate > 1:
+            zero_gradients(self.trainer._params)
 
     def averaged(self) -> contextlib.AbstractContextManager:
         """The net has its averaged parameters within the ``with`` block, if the run has an average."""
