@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import sys
@@ -14,7 +13,7 @@ from ..core.errors import OpError
 from ..core.optional import require
 from ..data import format_names, recognize
 from ..data.base import class_words
-from ..runtime.near import Parser
+from ..runtime.near import Parser, kind
 from .devices import KVSTORES
 from .interrupting import take_option
 from .optimizers import OPTIMIZERS
@@ -33,26 +32,16 @@ NOT_IN_CONFIG = ("config", "debug", "out", "resume")   # options that --config d
 WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "pretrained", "save_every", "tensorboard", "threads")
 
 
-def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
-    def parse(text):
-        try:
-            number = kind(text)
-        except ValueError:
-            number = math.nan
-        if not low <= number <= high:   # nor is nan
-            raise argparse.ArgumentTypeError(f"got {text}; expected {expected}")
-        return number
-
-    parse.__doc__ = f"A type for argparse: {expected}."
-    return parse
+def _number(parse: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
+    return kind(parse, lambda number: low <= number <= high, expected)   # NaN is not
 
 
-positive = _checked(int, 1, 2**31 - 1, "a whole number from 1")
-natural = _checked(int, 0, 2**31 - 1, "a whole number from 0")
-freeze_epochs = _checked(int, -1, 2**31 - 1, "a whole number from 0, or -1")
-seed = _checked(int, 0, 2**32 - 1, "a whole number from 0 to 4294967295")
-non_negative = _checked(float, 0, 1e38, "a number from 0")   # float32 holds it
-fraction = _checked(float, 0, 1, "a number from 0 to 1")
+positive = _number(int, 1, 2**31 - 1, "a whole number from 1")
+natural = _number(int, 0, 2**31 - 1, "a whole number from 0")
+freeze_epochs = _number(int, -1, 2**31 - 1, "a whole number from 0, or -1")
+seed = _number(int, 0, 2**32 - 1, "a whole number from 0 to 4294967295")
+non_negative = _number(float, 0, 1e38, "a number from 0")   # float32 holds it
+fraction = _number(float, 0, 1, "a number from 0 to 1")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
