@@ -19,9 +19,9 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from ..core.params import load_arrays
-from .averaging import ParameterAverage
 from .files import save_tensors
 from .interrupting import CHECKPOINTS
+from .parameters import ParameterAverage
 
 __all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
            "save_checkpoint"]

@@ -16,11 +16,10 @@ from ..core.errors import OpError
 from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
 from ..data.anchors import box_sizes
-from .devices import Workers
 from .images import classification_batch
 from .metrics import accuracy, evaluate_detector
-from .plan import updates_per_epoch
-from .schedules import Schedule, darknet_schedule
+from .optimizers import Schedule, darknet_schedule
+from .workers import Workers, updates_per_epoch
 
 __all__ = ["darknet_anchors", "darknet_augment", "darknet_epochs", "darknet_optimizer",
            "darknet_schedule_from", "darknet_scorer", "initialize_darknet", "load_first_layers", "shorten_cfg"]

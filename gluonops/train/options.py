@@ -14,12 +14,11 @@ from ..core.optional import require
 from ..data import format_names, recognize
 from ..data.base import class_words
 from ..runtime.near import Parser, kind
-from .devices import KVSTORES
 from .interrupting import take_option
-from .optimizers import OPTIMIZERS
+from .optimizers import OPTIMIZERS, SCHEDULES, Schedule, schedule
 from .precision import DTYPES
 from .recipe import LEAST_UPDATES, SMALL
-from .schedules import SCHEDULES, Schedule, schedule
+from .workers import KVSTORES
 
 __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
            "run_arguments", "schedule_of"]

@@ -20,9 +20,8 @@ from collections.abc import Iterator
 import numpy as np
 from mxnet import gluon
 
-from .devices import Workers
-from .freezing import blocks_of
-from .plan import updates_per_epoch
+from .parameters import blocks_of
+from .workers import Workers, updates_per_epoch
 
 __all__ = ["anchor_images", "fit_batch_norm", "gradient_limit", "hint_for_classifier", "hint_for_detector", "is_small",
            "passes_over_objects", "repeats", "warning_of_few_updates"]

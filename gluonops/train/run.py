@@ -19,16 +19,13 @@ from mxnet import gluon
 from ..core.errors import OpError
 from ..data import Batches
 from . import checkpoint as checkpoints
-from . import freezing
-from .averaging import ParameterAverage
-from .devices import Workers, share_parameters
+from . import parameters
 from .files import lock_folder, make_folder, save_tensors
-from .gradients import accumulate_gradients, clip_gradients, zero_gradients
 from .interrupting import Stopping
-from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
 from .progress import Bar, say
 from .reports import EpochTable, EventWriter, ExpectedTime, duration, write_history
+from .workers import Workers, plan, share_parameters, updates_per_epoch
 
 __all__ = ["Run"]
 
@@ -131,7 +128,7 @@ class Run:
         self.blocks = {"net": net, **(blocks or {})}
         self.workers = workers or Workers(devices=len(trainer._contexts))
         self.accumulate, self.clip, self.save_every = accumulate, clip, save_every
-        self.average = ParameterAverage(net, average) if average else None
+        self.average = parameters.ParameterAverage(net, average) if average else None
         self.precision = MixedPrecision(dtype, trainer)
         self.out = make_folder(out, WHERE)
         self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
@@ -147,7 +144,7 @@ class Run:
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self._unread = collections.deque()
         self._stopping, self._table, self._expected = Stopping(self.workers), EpochTable(epochs, shown), None
-        parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
+        parts = [part for block in self.blocks.values() for part in parameters.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
         self._waiting = 0   # images whose gradients are not used yet
@@ -155,7 +152,7 @@ class Run:
             raise OpError(WHERE, "clip needs the sum of all gradients, which dist_async never has",
                           "Leave clip out, or choose dist_sync")
         if accumulate > 1:
-            accumulate_gradients(trainer._params)
+            parameters.accumulate_gradients(trainer._params)
 
     @property
     def best(self) -> float:
@@ -286,8 +283,8 @@ class Run:
 
     def freeze(self, block: gluon.Block, frozen: bool) -> None:
         """Freeze a part of the net or release it, and let the net be traced again. See :func:`freeze`."""
-        if freezing.freeze(block, frozen, "add" if self.accumulate > 1 else "write"):
-            freezing.clear_graphs(self.net)
+        if parameters.freeze(block, frozen, "add" if self.accumulate > 1 else "write"):
+            parameters.clear_graphs(self.net)
             self.precision.reset()
 
     def backward(self, losses: Sequence[mx.nd.NDArray]) -> None:
@@ -331,13 +328,13 @@ class Run:
             self.trainer.step(self.batch_size * self.accumulate)
         elif self.clip:
             self.trainer.allreduce_grads()
-            clip_gradients(self.trainer._params, self.clip * self._waiting * self.precision.loss_scale)
+            parameters.clip_gradients(self.trainer._params, self.clip * self._waiting * self.precision.loss_scale)
             self.trainer.update(self._waiting)
         else:
             self.trainer.step(self._waiting)
         self._waiting = 0
         if self.accumulate > 1:
-            zero_gradients(self.trainer._params)
+            parameters.zero_gradients(self.trainer._params)
 
     def averaged(self) -> contextlib.AbstractContextManager:
         """The net has its averaged parameters within the ``with`` block, if the run has an average."""

@@ -142,7 +142,7 @@ def test_an_unknown_policy_of_a_cfg(tmp_path):
     ids=["warmup", "cosine", "steps", "constant"])
 def test_for_servers(schedule):
     """MXNet's own class, which a parameter server can load, with the same rates."""
-    theirs = train.schedules.for_servers(schedule)
+    theirs = train.optimizers.for_servers(schedule)
     assert type(theirs).__module__ == "mxnet.lr_scheduler"
     np.testing.assert_allclose([theirs(n) for n in UPDATES], [schedule(n) for n in UPDATES], rtol=1e-9)
 
@@ -151,4 +151,4 @@ def test_for_servers(schedule):
     train.schedule("sig", 0.1, 9), train.schedule("cosine", 0.1, 9, 3, warmup_power=4)], ids=["sig", "power"])
 def test_servers_do_not_know_the_others(schedule):
     with pytest.raises(gops.OpError, match="is not known to the servers of dist_async; expected constant, cosine"):
-        train.schedules.for_servers(schedule)
+        train.optimizers.for_servers(schedule)
