@@ -32,7 +32,9 @@ WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "pretrained", "save_every", "tensorb
 
 
 def _number(parse: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
-    return kind(parse, lambda number: low <= number <= high, expected)   # NaN is not
+    number_of = kind(parse, lambda number: low <= number <= high, expected)   # NaN is not
+    number_of.__module__ = __name__   # where the reference lists it
+    return number_of
 
 
 positive = _number(int, 1, 2**31 - 1, "a whole number from 1")
