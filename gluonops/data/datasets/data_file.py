@@ -11,16 +11,15 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...core.errors import OpError
+from ...core.attributes import Attr, Int
+from ...core.errors import OpError, naming
 from ...core.files import read_lines
 from ..base import class_names
 from ..images import EXTENSIONS
-from ..limits import is_whole_number
 
 WHERE = "data.read_data_file"
 ENDING = ".data"
 NAMES = ("names", "labels")   # detectors name their classes by the first, classifiers by the second
-SHOWN = 60   # characters of a wrong number in an error
 
 
 class DataFile(NamedTuple):
@@ -95,13 +94,12 @@ def _names(path: str, options: dict) -> tuple[str, ...]:
     value, number = options[key]
     names = class_names(_find(path, value, number), WHERE)
     written, number = options.get("classes", (str(len(names)), 0))
-    if not is_whole_number(written) or int(written) < 1:
-        raise _error(WHERE, path, number, f"classes is {written[:SHOWN]!r}; expected a number from 1",
-                     "Correct the line")
-    if int(written) > len(names):
-        raise _error(WHERE, path, number, f"classes is {written}, and {value} has {len(names)} names",
+    with naming(f"{path}, line {number}"):
+        count = Attr("classes", Int(1), None).parse(WHERE, written)
+    if count > len(names):
+        raise _error(WHERE, path, number, f"classes is {count}, and {value} has {len(names)} names",
                      "Correct classes, or add names")
-    return names[:int(written)]   # Darknet reads no more of them
+    return names[:count]   # Darknet reads no more of them
 
 
 def _find(path: str, value: str, number: int) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from ...core.attributes import Attr, Float, Int
 from ...core.errors import OpError
 from ..base import SPLITS, ClassificationDataset
-from ..limits import check_size, max_bytes
+from ..images import check_size, max_bytes
 
 WHERE = "data.digits"
 UINT8 = 8   # code of the type
