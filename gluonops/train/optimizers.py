@@ -17,6 +17,7 @@ import numpy as np
 from mxnet import gluon
 
 from .. import optimizer as optimizers
+from ..core.attributes import Attr, Choice, Float, parsed
 from ..core.errors import OpError
 from ..darknet.cfg import read_cfg
 from .workers import Workers
@@ -27,11 +28,9 @@ OPTIMIZERS = ("sgd", "nag", "adam", "adamax", "nadam", "rmsprop", "lamb", "lars"
 FASTER = {"sgd": optimizers.FusedSGD.__name__}   # the same numbers
 DEFAULTS = {"sgd": {"momentum": 0.9}, "nag": {"momentum": 0.9}, "lars": {"momentum": 0.9}}
 WHERE = "train.schedule"
-# The least value of a number, in words.
-LEAST = {"learning_rate": (0, "a number from 0"), "warmup": (0, "a number of updates from 0"),
-         "warmup_power": (0, "a number from 0"), "total": (1, "a number of updates from 1"),
-         "cycle": (1, "a number of updates from 1"), "factor": (1, "a number from 1"),
-         "step": (1, "a number of updates from 1")}
+# The numbers that options may be, where a schedule has them.
+NUMBERS = {**dict.fromkeys(("learning_rate", "warmup", "warmup_power"), Float(low=0)),
+           **dict.fromkeys(("total", "cycle", "factor", "step"), Float(low=1))}
 
 
 def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.lr_scheduler.LRScheduler,
@@ -67,9 +66,7 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
         The optimizer is unknown, or takes no such option; the schedule is not known to the servers of ``dist_async``.
     """
     where, workers = "train.make_trainer", workers or Workers()
-    if optimizer not in OPTIMIZERS:
-        raise OpError(where, f"there is no optimizer {optimizer!r}; there are {', '.join(OPTIMIZERS)}",
-                      "Choose one of them")
+    Attr("optimizer", Choice(*OPTIMIZERS), None).parse(where, optimizer)
     settings = {**DEFAULTS.get(optimizer, {}), **options, "lr_scheduler": schedule, "wd": weight_decay,
                 "learning_rate": schedule.base_lr}
     if not decay_biases:
@@ -102,9 +99,7 @@ class Schedule(mx.lr_scheduler.LRScheduler):
 
     def __init__(self, name: str, learning_rate: float, warmup: int = 0, warmup_power: float = 1, **options):
         numbers = {"learning_rate": learning_rate, "warmup": warmup, "warmup_power": warmup_power, **options}
-        for option, (least, expected) in LEAST.items():
-            if option in numbers:
-                _check(option, numbers[option], numbers[option] >= least, expected)
+        parsed(WHERE, {option: kind for option, kind in NUMBERS.items() if option in numbers}, numbers)
         if name == "steps":
             steps, scales = options["steps"], options.setdefault("scales", [0.1] * len(options["steps"]))
             _check("steps", steps, list(steps) == sorted(steps), "increasing numbers of updates")
@@ -197,15 +192,13 @@ def schedule(name: str, learning_rate: float, total: int, warmup: int = 0, warmu
     **options
         Those above, in place of the values above.
     """
-    if name not in SCHEDULES:
-        raise OpError(WHERE, f"there is no schedule {name!r}; there are {', '.join(sorted(SCHEDULES))}",
-                      "Choose one of them")
+    Attr("name", Choice(*sorted(SCHEDULES)), None).parse(WHERE, name)
     _, _, *takes = inspect.signature(SCHEDULES[name]).parameters
     for option in options:
         if option not in takes:
             raise OpError(WHERE, f"{name} got the option {option}; expected {', '.join(takes) or 'none'}",
                           "Leave it out, or choose another schedule")
-    _check("total", total, total > 0, LEAST["total"][1])
+    Attr("total", NUMBERS["total"], None).parse(WHERE, total)
     defaults = {"total": total, "steps": [max(1, round(share * total)) for share in (0.6, 0.85)],
                 "step": max(1, total // 2), "scale": 0.1, "cycle": max(1, total // 7),
                 "gamma": 10 / total if name == "sig" else 0.01 ** (1 / total)}

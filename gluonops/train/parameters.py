@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mxnet import gluon
 
-from ..core.errors import OpError
+from ..core.attributes import Attr, Float
 
 __all__ = ["ParameterAverage", "accumulate_gradients", "clear_graphs", "clip_gradients", "freeze", "zero_gradients"]
 
@@ -110,9 +110,7 @@ class ParameterAverage:
     """
 
     def __init__(self, net: gluon.Block, decay: float):
-        if not 0 <= decay < 1:
-            raise OpError("train.ParameterAverage", f"decay is {decay!r}; expected 0 to 1, without 1",
-                          "Pass for instance 0.999")
+        Attr("decay", Float(low=0, below=1), None).parse("train.ParameterAverage", decay)
         self.net, self.decay, self.updates = net, decay, 0
         self.values = {name: parameter.list_data()[0].copy() for name, parameter in self._parameters().items()}
 

@@ -11,6 +11,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
+from ..core.attributes import Attr, Choice
 from ..core.errors import OpError
 
 __all__ = ["KVSTORES", "Workers", "devices", "join_workers", "plan", "set_seeds", "updates_per_epoch"]
@@ -95,8 +96,7 @@ def join_workers(kvstore: str = "device", device_count: int = 1) -> Workers:
         Number of devices of this process.
     """
     where = "train.join_workers"
-    if kvstore not in KVSTORES:
-        raise OpError(where, f"kvstore is {kvstore!r}; expected one of {', '.join(KVSTORES)}", "Choose one of them")
+    Attr("kvstore", Choice(*KVSTORES), None).parse(where, kvstore)
     if not kvstore.startswith("dist"):
         return Workers(kvstore, devices=device_count, kind=kvstore)
     if "DMLC_ROLE" not in os.environ:

@@ -117,12 +117,12 @@ def test_by_name(name):
 
 
 @pytest.mark.parametrize("name, options, text", [
-    ("cosin", {}, "there is no schedule 'cosin'; there are constant, cosine, exp"),
+    ("cosin", {}, "name is 'cosin'; expected 'constant', 'cosine', 'exp'"),
     ("cosine", {"gamma": 1}, "cosine got the option gamma; expected total, final"),
-    ("constant", {"learning_rate": -1}, "learning_rate is -1; expected a number from 0"),
+    ("constant", {"learning_rate": -1}, "learning_rate is -1; expected a finite number of at least 0"),
     ("steps", {"steps": [3, 1]}, r"steps is \[3, 1\]; expected increasing"),
     ("steps", {"scales": [1]}, r"scales is \[1\]; expected 2 numbers, one per step"),
-    ("cosine", {"total": 0}, "total is 0; expected a number of updates from 1"),
+    ("cosine", {"total": 0}, "total is 0; expected a finite number of at least 1"),
     ("step", {"step": 0}, "step is 0; expected"), ("sgdr", {"cycle": 0}, "cycle is 0; expected"),
     ("poly", {"warmup": -1}, "warmup is -1; expected")])
 def test_refused(name, options, text):
