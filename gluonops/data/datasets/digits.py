@@ -22,6 +22,7 @@ import numpy as np
 
 from ...core.attributes import Attr, Float, Int
 from ...core.errors import OpError
+from ...core.optional import require
 from ..base import SPLITS, ClassificationDataset
 from ..images import check_size, max_bytes
 
@@ -127,13 +128,8 @@ def _prepare(images, labels, white, chosen, size):
 
 def _scikit_learn(seed, held_out):
     """(images, labels, white value) of the training digits, then of the held-out digits."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise OpError(WHERE, "scikit-learn, which has the digits, is not installed",
-                      "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's "
-                      "files") from error
-    source = load_digits()
+    remedy = "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's files"
+    source = require("sklearn.datasets", WHERE, remedy).load_digits()
     rng = np.random.RandomState(seed)
     is_held_out = np.zeros(len(source.target), bool)
     for label in range(10):
