@@ -46,7 +46,7 @@ class LabelledImages(gluon.data.Dataset):
 
     def name(self, index: int) -> str:
         """The name of the image in errors."""
-        return self._paths[index]
+        return self._paths[index] if self._paths else f"image {index}"
 
     def _check_size(self, index, size):
         if self._expected_sizes is None:

@@ -20,7 +20,6 @@ from ..core.errors import OpError
 from ..core.optional import require
 from ..core.params import as_numpy
 from ..darknet import read_training
-from ..export import LoadedClassifier, LoadedDetector, Preprocessing, load
 from ..runtime import numpy_view
 from .files import write
 
@@ -176,7 +175,7 @@ def _fresh_process(prefix, images):
 
 def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
              names: str | Sequence[str] | None = None, threshold: float = 0.01,
-             device: mx.Context | None = None) -> LoadedDetector | LoadedClassifier:
+             device: mx.Context | None = None) -> export.LoadedDetector | export.LoadedClassifier:
     """Load a net from exported files, or from a Darknet cfg and its weights, as :func:`gluonops.export.load` does.
 
     An OpError if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
@@ -194,10 +193,11 @@ def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
     options = {}
     if path.endswith(".cfg") and read_training(path).task == "detection":
         options = {"threshold": threshold, "resize": "letterbox"}
-    net = load(path, weights, names, device=device, **options)
-    if isinstance(net, LoadedDetector) and net.preprocessing != Preprocessing():
+    net = export.load(path, weights, names, device=device, **options)
+    expected = export.Preprocessing()
+    if isinstance(net, export.LoadedDetector) and net.preprocessing != expected:
         raise OpError("train.load_net", f"{path} takes images prepared as {net.preprocessing.as_dict()}; expected "
-                      f"{Preprocessing().as_dict()}", "Run it with gluonops.export.load")
+                      f"{expected.as_dict()}", "Run it with gluonops.export.load")
     return net
 
 

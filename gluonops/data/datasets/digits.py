@@ -98,10 +98,6 @@ class DigitImages(ClassificationDataset):
         """(width, height) of the image."""
         return self._images.shape[2:0:-1]
 
-    def name(self, index: int) -> str:
-        """The name of the image in errors."""
-        return f"image {index}"
-
 
 def _checked(classes):
     try:
