@@ -12,8 +12,7 @@ from .base import DetectionDataset
 from .datasets.data_file import DataFile, read_data_file
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder
-from .datasets.scenes import DigitScenes
-from .datasets.shapes import ShapeScenes
+from .datasets.scenes import DigitScenes, ShapeScenes
 from .formats import format_names
 from .images import image_files
 from .load import classification, detection, recognize
