@@ -15,8 +15,7 @@ from ..core.errors import OpError
 from ..data import DetectionDataset
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names, described, listed
-from ..data.datasets.data_file import is_data_file
-from ..data.datasets.yolo import names_files
+from ..data.datasets.darknet import is_data_file, names_files
 from ..data.images import progress
 from ..runtime.near import perhaps
 

@@ -137,7 +137,7 @@ class TestRegistry:
 
     def test_a_new_format_needs_a_row(self, tmp_path, rng, monkeypatch):
         make_yolo(tmp_path, rng)
-        row = formats.Format("darknet", "detection", "yolo:Yolo")
+        row = formats.Format("darknet", "detection", "darknet:Yolo")
         monkeypatch.setattr(formats, "FORMATS", (*formats.FORMATS, row))
         assert detection("darknet", tmp_path).classes == NAMES
         refused("there is no data set 'vox'; there are digits, voc, coco, yolo, rec, darknet", "vox")

@@ -10,7 +10,7 @@ import os
 from ...core.errors import OpError
 from ..base import PLACES, Classes, ClassificationDataset, class_names
 from ..images import EXTENSIONS
-from .data_file import is_data_file, read_data_file
+from .darknet import is_data_file, read_data_file
 
 WHERE = "data.folder"
 

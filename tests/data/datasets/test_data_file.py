@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from folders import check, make_yolo, save
 from gluonops.data import classification, detection
-from gluonops.data.datasets.data_file import read_data_file
+from gluonops.data.datasets.darknet import read_data_file
 
 TEXT = "# images\nclasses = 2\ntrain=train.txt\nvalid = val.txt\nnames = my.names\nbackup = weights/\neval = coco\n"
 
