@@ -20,17 +20,26 @@ SPLITS = ("train", "val")
 PLACES = {"train": ("train",), "val": ("val", "valid", "test")}   # what the list or folder of a split may be called
 
 
-class LabelledImages(gluon.data.Dataset):
-    """Images in files, and what data sets of both kinds share. A subclass has ``classes``, and items with labels.
+class Described:
+    """A data set that is printed as its sizes and classes."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} images, {len(self.classes)} classes: {listed(self.classes)})"
+
+
+class LabelledImages(Described, gluon.data.Dataset):
+    """Images in files, and what data sets of both kinds share. A subclass has items, with labels.
 
     The arguments are those of :class:`DetectionDataset`.
     """
 
-    def __init__(self, where: str, paths: Sequence[str] = (), expected_sizes: Optional[Sequence[tuple]] = None):
-        self.where, self._paths, self._expected_sizes = where, paths, expected_sizes
+    def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (), labels: Sequence = (),
+                 expected_sizes: Optional[Sequence[tuple]] = None):
+        self.where, self.classes, self._paths, self._labels = where, tuple(classes), paths, labels
+        self._expected_sizes = expected_sizes
 
-    def __repr__(self) -> str:
-        return described(self)
+    def __len__(self) -> int:
+        return len(self._labels)
 
     def image(self, index: int) -> np.ndarray:
         """The image without its label, uint8 (height, width, 3)."""
@@ -84,14 +93,6 @@ class DetectionDataset(LabelledImages):
         Names of the classes.
     """
 
-    def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (),
-                 labels: Sequence[np.ndarray] = (), expected_sizes: Optional[Sequence[tuple]] = None):
-        super().__init__(where, paths, expected_sizes)
-        self.classes, self._labels = tuple(classes), labels
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         label = self.label(index)
         return self.image(index), label
@@ -140,21 +141,13 @@ class FractionDataset(DetectionDataset):
 class ClassificationDataset(LabelledImages):
     """Images with one class each, with the items of :func:`gluonops.data.classification`; ``labels`` are class ids."""
 
-    def __init__(self, where: str, classes: Sequence[str], labels: Sequence[int], paths: Sequence[str] = ()):
-        super().__init__(where, paths)
-        self.classes, self.labels = tuple(classes), np.asarray(labels, "int32")
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
-        return self.image(index), int(self.labels[index])
+        return self.image(index), int(self._labels[index])
 
-
-def described(dataset: gluon.data.Dataset) -> str:
-    """What a data set is printed as."""
-    return (f"{type(dataset).__name__}({len(dataset)} images, {len(dataset.classes)} classes: "
-            f"{listed(dataset.classes)})")
+    @property
+    def labels(self) -> np.ndarray:
+        """The class id of each image, int32 (N,)."""
+        return np.asarray(self._labels, "int32")
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:

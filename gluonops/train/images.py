@@ -14,7 +14,7 @@ from .. import darknet, data
 from ..core.errors import OpError
 from ..data import DetectionDataset
 from ..data.anchors import box_sizes
-from ..data.base import about_image, class_names, described, listed
+from ..data.base import Described, about_image, class_names, listed
 from ..data.datasets.darknet import is_data_file, names_files
 from ..data.images import progress
 from ..runtime.near import perhaps
@@ -245,7 +245,7 @@ def _check_sizes(part, size):
             data.letterbox_boxes(np.zeros((0, 4)), image_size, (size, size))
 
 
-class Derived(gluon.data.Dataset):
+class Derived(Described, gluon.data.Dataset):
     """A data set that is made of another one; here with the same images in the same order."""
 
     def __init__(self, dataset: gluon.data.Dataset):
@@ -253,9 +253,6 @@ class Derived(gluon.data.Dataset):
 
     def __len__(self):
         return len(self.dataset)
-
-    def __repr__(self) -> str:
-        return described(self)
 
     def _place(self, index: int) -> int:
         """Where an image is in the other data set."""

@@ -87,7 +87,7 @@ class DigitImages(ClassificationDataset):
 
     def __init__(self, root: str | None = None, split: str = "train", **options):
         images, labels = digits(root, **options)[SPLITS.index(split)]
-        super().__init__(WHERE, [str(digit) for digit in range(10)], labels)
+        super().__init__(WHERE, map(str, range(10)), labels=labels)
         self._images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
 
     def image(self, index: int) -> np.ndarray:

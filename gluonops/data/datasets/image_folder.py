@@ -34,7 +34,7 @@ class ImageFolder(ClassificationDataset):
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         read = _listed if is_data_file(root) else _in_folders
         names, paths, class_ids = read(root, split, classes)
-        super().__init__(WHERE, names, class_ids, paths)
+        super().__init__(WHERE, names, paths, class_ids)
 
 
 def _in_folders(root, split, classes):
