@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from ...core.attributes import Attr, Float, Int
+from ...core.attributes import Float, Int, parsed
 from ...core.errors import OpError
 from ...core.optional import require
 from ..base import SPLITS, ClassificationDataset
@@ -28,6 +28,7 @@ from ..images import check_size, max_bytes
 
 WHERE = "data.digits"
 UINT8 = 8   # code of the type
+OPTIONS = {"size": Int(1), "seed": Int(0), "held_out": Float(above=0, below=1)}
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
          "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
 
@@ -71,9 +72,7 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     OpError
         A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
-    size = Attr("size", Int(1), 28).parse(WHERE, size)
-    seed = Attr("seed", Int(0), 0).parse(WHERE, seed)
-    held_out = Attr("held_out", Float(above=0, below=1), 0.2).parse(WHERE, held_out)
+    size, seed, held_out = parsed(WHERE, OPTIONS, locals()).values()
     splits = _scikit_learn(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.attributes import Attr, Bool, Choice, Int
+from ...core.attributes import Attr, Bool, Choice, Int, parsed
 from ...core.errors import OpError
 from ..base import COLUMNS, SPLITS, DetectionDataset
 from .digits import digits
@@ -31,6 +31,7 @@ MAX_OVERLAP = 0.15         # largest fraction of the smaller of two boxes that t
 MIN_CONTRAST = 0.35        # smallest difference of luma between a digit and its background
 TRIES = 30                 # positions or colours that are tried for a digit
 VISIBLE = 0.5              # opacity above which a box has a pixel
+OPTIONS = {"split": Choice(*SPLITS), "size": Int(48), "count": Int(1), "objects": Int(1), "seed": Int(0)}
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
@@ -60,12 +61,8 @@ class Scenes(DetectionDataset):
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
                  style: Style):
-        split = Attr("split", Choice(*SPLITS), "train").parse(where, split)
-        self._size = Attr("size", Int(48), 160).parse(where, size)
-        self._count = Attr("count", Int(1), 1).parse(where, count)
-        self._objects = Attr("objects", Int(1), 4).parse(where, objects)
-        self._style = style
-        self._key = [Attr("seed", Int(0), 0).parse(where, seed), SPLITS.index(split)]
+        split, self._size, self._count, self._objects, seed = parsed(where, OPTIONS, locals()).values()
+        self._style, self._key = style, [seed, SPLITS.index(split)]
         super().__init__(where, classes)
 
     def __len__(self):

@@ -25,12 +25,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...core import native
-from ...core.attributes import Attr, Bool, Float
+from ...core.attributes import Attr, Bool, Float, parsed
 from ...core.errors import OpError
 
 Size = tuple[int, int]   # width and height, or left and top
 GREY = 0.5   # the canvas around the image is as grey as Darknet's letterbox
 MIN_SIDE = 0.01   # smallest width and height of a box, as a fraction of the canvas's
+OPTIONS = {"jitter": Float(low=0, below=1), **dict.fromkeys(("flip", "hue", "visible"), Float(low=0, below=1 + 1e-9)),
+           **dict.fromkeys(("saturation", "exposure"), Float(low=1))}
+OF_CROP = {"resize": Float(above=0), **dict.fromkeys(("letter_box", "mosaic_bound", "mosaic"), Bool())}
 MOSAIC_SHARE = 0.5       # so many pictures are mosaics, if there are any
 CUTS = (0.2, 0.8)        # range of the point where the four images of a mosaic meet, as a fraction of the canvas
 CORNERS = ((True, True), (False, True), (True, False), (False, False))   # whether a mosaic's part is left, and on top
@@ -58,21 +61,14 @@ class Augment:
 
     def __init__(self, jitter: float = 0.2, scale: tuple[float, float] = (0.8, 1.25), flip: float = 0.5,
                  hue: float = 0.1, saturation: float = 1.5, exposure: float = 1.5, visible: float = 0.4):
-        where = "data.Augment"
-        fraction = Float(low=0, below=1 + 1e-9)
-        factor = Float(low=1)
-        self.jitter = Attr("jitter", Float(low=0, below=1), 0.2).parse(where, jitter)
-        self.flip = Attr("flip", fraction, 0.5).parse(where, flip)
-        self.hue = Attr("hue", fraction, 0.1).parse(where, hue)
-        self.saturation = Attr("saturation", factor, 1.5).parse(where, saturation)
-        self.exposure = Attr("exposure", factor, 1.5).parse(where, exposure)
-        self.visible = Attr("visible", fraction, 0.4).parse(where, visible)
+        (self.jitter, self.flip, self.hue, self.visible, self.saturation,
+         self.exposure) = parsed("data.Augment", OPTIONS, locals()).values()
         try:
             low, high = (Float(above=0).parse(value) for value in scale)
         except (TypeError, ValueError):
             low, high = 1, 0
         if low > high:
-            raise OpError(where, f"scale is {scale!r}; expected two numbers above 0, the smaller first",
+            raise OpError("data.Augment", f"scale is {scale!r}; expected two numbers above 0, the smaller first",
                           "Pass another scale")
         self.scale = low, high
 
@@ -163,12 +159,8 @@ class Crop(Augment):
                  mosaic_bound: bool = False, flip: float = 0.5, hue: float = 0.1, saturation: float = 1.5,
                  exposure: float = 1.5):
         super().__init__(jitter, (1, 1), flip, hue, saturation, exposure, visible=0)
-        where = "data.Crop"
-        self.resize = Attr("resize", Float(above=0), 1.0).parse(where, resize)
-        self.letter_box = Attr("letter_box", Bool(), False).parse(where, letter_box)
-        self.mosaic_bound = Attr("mosaic_bound", Bool(), False).parse(where, mosaic_bound)
-        is_mosaic = Attr("mosaic", Bool(), False).parse(where, mosaic)
-        self.mosaic_share = MOSAIC_SHARE if is_mosaic else 0.0
+        self.resize, self.letter_box, self.mosaic_bound, mosaic = parsed("data.Crop", OF_CROP, locals()).values()
+        self.mosaic_share = MOSAIC_SHARE if mosaic else 0.0
 
     def mosaic_of(self, items: Sequence[tuple[np.ndarray, np.ndarray]], size: Size,
                   rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
