@@ -3,8 +3,7 @@
 :class:`Run` counts, averages, shows, updates, saves, resumes, and stops at Ctrl-C. Around it:
 
 - :mod:`~gluonops.train.workers`: devices, workers of a job, the batches of an epoch
-- :mod:`~gluonops.train.recipe`: what follows from the number of images
-- :mod:`~gluonops.train.darknet_recipe`: what follows from a Darknet cfg
+- :mod:`~gluonops.train.recipe`: what follows from the number of images, and from a Darknet cfg
 - :mod:`~gluonops.train.optimizers`: learning rates and optimizers by name
 - :mod:`~gluonops.train.parameters`, :mod:`~gluonops.train.precision`: frozen layers, averages of parameters,
   accumulation and clipping of gradients, 16 bits
@@ -13,7 +12,7 @@
 - :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`: what a
   run has reached
 - :mod:`~gluonops.train.exporting`: nets on their way out, and back, and how a user runs them
-- :mod:`~gluonops.train.fitting`, :mod:`~gluonops.train.graphs`: a short loop for small data; exported nets to cut
+- :mod:`~gluonops.train.fitting`: a short loop for small data
 - :mod:`~gluonops.train.options`, :mod:`~gluonops.train.interrupting`: a script's command line, errors and Ctrl-C
 
 What cannot be done, such as an argument out of range or a file that cannot be written, is an OpError that says why.
@@ -24,11 +23,9 @@ tqdm, matplotlib, gluoncv, pycocotools and tensorboardX are imported by the func
 import types
 
 from .checkpoint import *
-from .darknet_recipe import *
 from .exporting import *
 from .files import *
 from .fitting import *
-from .graphs import *
 from .images import *
 from .interrupting import *
 from .metrics import *

@@ -22,10 +22,9 @@ from ..data.base import class_names
 from ..data.transforms.augment import place
 from ..loss import SoftmaxCELoss
 from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
-from .darknet_recipe import FIRST_LAYERS
 from .images import classification_batch
 from .optimizers import make_trainer, schedule
-from .recipe import OBJECT_BATCH, fitted_batch_norm, is_small
+from .recipe import FIRST_LAYERS, OBJECT_BATCH, fitted_batch_norm, is_small
 from .run import Run
 from .workers import updates_per_epoch
 
