@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from gluonops.data.datasets.shapes import OUTLINES, regular_polygon
+from gluonops.data.datasets.scenes import OUTLINES, regular_polygon
 
 __all__ = ["NAMED", "UNSEEN", "Polygon", "Waves", "random_outline"]
 

@@ -26,8 +26,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from gluonops import data, train
-from gluonops.data.datasets.scenes import _background, _blend, _draw_line
-from gluonops.data.datasets.shapes import paint_outline
+from gluonops.data.datasets.scenes import _background, _blend, _draw_line, paint_outline
 from gluonops.data.transforms.augment import distort, place
 from gluonops.train.pretraining import fit
 from mxnet import gluon

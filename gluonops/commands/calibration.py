@@ -1,13 +1,12 @@
 """Images of a folder as a net wants them, to calibrate it."""
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import OpError
-from ..data.images import EXTENSIONS, progress, read_image
+from ..data.images import image_files, progress, read_image
 from ..export import Preprocessing
 
 WHERE = "export"
@@ -29,7 +28,7 @@ def images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | 
                       "gluonops.export.quantize with arrays")
     prepare = Preprocessing.from_metadata(preprocessing)
     size = _input_size(shape, prepare)
-    paths = _paths(folder)
+    paths = image_files(folder)
     chosen = np.linspace(0, len(paths) - 1, min(MOST, len(paths))).round().astype(int)
     return np.stack([prepare(read_image(paths[i], WHERE), size) for i in progress(chosen, "images")])
 
@@ -41,14 +40,3 @@ def _input_size(shape, prepare):
         raise OpError(WHERE, f"the input has shape {shape}; expected four dimensions, {prepare.layout}, with "
                       f"{prepare.channels} channels", "Call gluonops.export.quantize with arrays")
     return shape[prepare.layout.index("W")], shape[prepare.layout.index("H")]
-
-
-def _paths(folder):
-    found = []
-    for place, folders, files in os.walk(folder):
-        folders.sort()
-        found += [os.path.join(place, file) for file in sorted(files) if file.lower().endswith(EXTENSIONS)]
-    if not found:
-        raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)})",
-                      "Pass a folder with a few dozen like those the net will see")
-    return found

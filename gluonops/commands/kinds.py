@@ -3,34 +3,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from typing import Any
 
-
-def _kind(parse: Callable[[str], Any], is_right: Callable[[Any], bool], expected: str) -> Callable[[str], Any]:
-    """A type for argparse, which refuses what cannot be parsed, or is not right."""
-    def parsed(text):
-        try:
-            value = parse(text)
-            if is_right(value):
-                return value
-        except ValueError:
-            pass
-        raise argparse.ArgumentTypeError(f"got {text!r}; expected {expected}")
-
-    return parsed
+from ..runtime.near import kind
 
 
 def _integers(text):
     return tuple(int(part) for part in text.strip("()").split(",") if part.strip())
 
 
-sizes = _kind(_integers, lambda shape: min(shape, default=0) >= 1, "sizes of at least 1, such as 1,3,416,416")
-json_object = _kind(json.loads, lambda value: isinstance(value, dict),
+sizes = kind(_integers, lambda shape: min(shape, default=0) >= 1, "sizes of at least 1, such as 1,3,416,416")
+json_object = kind(json.loads, lambda value: isinstance(value, dict),
                     "a JSON object, such as '{\"range\": [0, 255]}'")
-seconds = _kind(float, lambda duration: 0 < duration < float("inf"), "seconds, more than 0")
+seconds = kind(float, lambda duration: 0 < duration < float("inf"), "seconds, more than 0")
 # An image after --json would be replaced.
-json_file = _kind(str, lambda name: name == "-" or name.endswith(".json"), "- or a file that ends in .json")
+json_file = kind(str, lambda name: name == "-" or name.endswith(".json"), "- or a file that ends in .json")
 
 
 def named_sizes(text: str) -> tuple[str | None, tuple[int, ...]]:

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 
 from .. import data
+from ..train.exporting import program
 from ..train.interrupting import take_option
-from ..train.usage import program
 
 SCRIPTS = {"detection": "finetune_detector", "classification": "finetune_classifier"}
 TASKS = {"detect": "detection", "classify": "classification"}

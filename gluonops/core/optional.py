@@ -11,11 +11,12 @@ from ..runtime.mxnet_wheel import installed
 from .errors import OpError
 
 
-def require(module: str, where: str) -> types.ModuleType:
-    """Import a module of a package that the extra ``detection`` installs.
+def require(module: str, where: str, install: str = "Run: pip install 'gluonops[detection]'") -> types.ModuleType:
+    """Import a module of an optional package.
 
-    ``module``: its full name, such as ``gluoncv.data``. An OpError if the package is not installed, lacks a package
-    that it needs itself, or fails when it is imported.
+    ``module``: its full name, such as ``gluoncv.data``. ``install``: how to install the package; by default by the
+    extra that most of them are in. An OpError if it is not installed, lacks a package that it needs itself, or fails
+    when it is imported.
     """
     package = module.partition(".")[0]
     try:
@@ -23,13 +24,12 @@ def require(module: str, where: str) -> types.ModuleType:
             warnings.simplefilter("ignore")   # gluoncv uses distutils
             return importlib.import_module(module)
     except Exception as error:   # gluoncv raises RuntimeError for versions it does not support
-        reason, remedy = _explained(package, error)
+        reason, remedy = _explained(package, error, install)
         raise OpError(where, f"{package} cannot be imported ({reason})", remedy) from error
 
 
-def _explained(package: str, error: Exception) -> tuple[str, str]:
+def _explained(package: str, error: Exception, install: str) -> tuple[str, str]:
     """(reason, remedy) of an import that failed."""
-    install = "Run: pip install 'gluonops[detection]'"
     missing = _missing_requirements(package)
     if missing:
         # gluoncv swallows the error that names them, and says that MXNet and torch are missing.

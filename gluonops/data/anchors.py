@@ -4,7 +4,7 @@ Source: Redmon and Farhadi, "YOLO9000: Better, Faster, Stronger" (2016), section
 """
 import numpy as np
 
-from ..core.attributes import Attr, Int
+from ..core.attributes import Attr, Int, parsed
 from ..core.errors import OpError
 from .base import DetectionDataset, about_image
 from .images import progress
@@ -101,9 +101,7 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
         Mean over the boxes of the IoU with the best centre.
     """
     where = "data.kmeans"
-    k = Attr("k", Int(1), 5).parse(where, k)
-    restarts = Attr("restarts", Int(1), 10).parse(where, restarts)
-    seed = Attr("seed", Int(0), 0).parse(where, seed)
+    k, restarts, seed = parsed(where, {"k": Int(1), "restarts": Int(1), "seed": Int(0)}, locals()).values()
     if seed >= 2**32:
         raise OpError(where, f"seed is {seed}; expected an integer below {2**32}", "Pass another seed")
     sizes = np.asarray(sizes, "float64")

@@ -2,13 +2,13 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional, Union
 
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError
+from ..core.errors import OpError, naming
 from ..core.files import read_lines
 from .images import image_size, read_image
 
@@ -20,17 +20,26 @@ SPLITS = ("train", "val")
 PLACES = {"train": ("train",), "val": ("val", "valid", "test")}   # what the list or folder of a split may be called
 
 
-class LabelledImages(gluon.data.Dataset):
-    """Images in files, and what data sets of both kinds share. A subclass has ``classes``, and items with labels.
+class Described:
+    """A data set that is printed as its sizes and classes."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} images, {len(self.classes)} classes: {listed(self.classes)})"
+
+
+class LabelledImages(Described, gluon.data.Dataset):
+    """Images in files, and what data sets of both kinds share. A subclass has items, with labels.
 
     The arguments are those of :class:`DetectionDataset`.
     """
 
-    def __init__(self, where: str, paths: Sequence[str] = (), expected_sizes: Optional[Sequence[tuple]] = None):
-        self.where, self._paths, self._expected_sizes = where, paths, expected_sizes
+    def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (), labels: Sequence = (),
+                 expected_sizes: Optional[Sequence[tuple]] = None):
+        self.where, self.classes, self._paths, self._labels = where, tuple(classes), paths, labels
+        self._expected_sizes = expected_sizes
 
-    def __repr__(self) -> str:
-        return described(self)
+    def __len__(self) -> int:
+        return len(self._labels)
 
     def image(self, index: int) -> np.ndarray:
         """The image without its label, uint8 (height, width, 3)."""
@@ -46,7 +55,7 @@ class LabelledImages(gluon.data.Dataset):
 
     def name(self, index: int) -> str:
         """The name of the image in errors."""
-        return self._paths[index]
+        return self._paths[index] if self._paths else f"image {index}"
 
     def _check_size(self, index, size):
         if self._expected_sizes is None:
@@ -83,14 +92,6 @@ class DetectionDataset(LabelledImages):
     classes : tuple of str
         Names of the classes.
     """
-
-    def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (),
-                 labels: Sequence[np.ndarray] = (), expected_sizes: Optional[Sequence[tuple]] = None):
-        super().__init__(where, paths, expected_sizes)
-        self.classes, self._labels = tuple(classes), labels
-
-    def __len__(self) -> int:
-        return len(self._labels)
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         label = self.label(index)
@@ -140,21 +141,13 @@ class FractionDataset(DetectionDataset):
 class ClassificationDataset(LabelledImages):
     """Images with one class each, with the items of :func:`gluonops.data.classification`; ``labels`` are class ids."""
 
-    def __init__(self, where: str, classes: Sequence[str], labels: Sequence[int], paths: Sequence[str] = ()):
-        super().__init__(where, paths)
-        self.classes, self.labels = tuple(classes), np.asarray(labels, "int32")
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
-        return self.image(index), int(self.labels[index])
+        return self.image(index), int(self._labels[index])
 
-
-def described(dataset: gluon.data.Dataset) -> str:
-    """What a data set is printed as."""
-    return (f"{type(dataset).__name__}({len(dataset)} images, {len(dataset.classes)} classes: "
-            f"{listed(dataset.classes)})")
+    @property
+    def labels(self) -> np.ndarray:
+        """The class id of each image, int32 (N,)."""
+        return np.asarray(self._labels, "int32")
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:
@@ -162,17 +155,12 @@ def listed(names: Sequence[str], most: int = NAMED) -> str:
     return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
 
 
-@contextlib.contextmanager
-def about_image(dataset: gluon.data.Dataset, index: int) -> Iterator[None]:
+def about_image(dataset: gluon.data.Dataset, index: int) -> contextlib.AbstractContextManager:
     """Add the name of the image to every OpError in the ``with`` block."""
     try:
-        yield
-    except OpError as error:
-        try:
-            name = dataset.name(index)
-        except AttributeError:   # gluoncv's data sets and data sets in memory have no names
-            name = f"image {index}"
-        raise error.about(name) from error
+        return naming(dataset.name(index))
+    except AttributeError:   # gluoncv's data sets and data sets in memory have no names
+        return naming(f"image {index}")
 
 
 def class_words(words: Sequence[str], where: str) -> tuple[str, ...]:

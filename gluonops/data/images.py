@@ -15,10 +15,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..core import files
+from ..core.attributes import Attr, Int
 from ..core.errors import OpError
 from ..core.optional import require
 from ..core.progress import over
-from .limits import check_size
 
 CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
@@ -33,6 +33,23 @@ CHUNK, CHECKSUM = struct.Struct(">I4s"), struct.Struct(">I")
 PNG_HEADER = struct.Struct(">IIBB")   # width, height, bits per channel, kind of colour
 PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}   # the kind of colour in the header -> channels
 ONCE = (b"IHDR", b"PLTE")   # chunks of which there is at most one
+# How much memory one file of a data set may take when it is unpacked or decoded.
+LIMIT = "GLUONOPS_MAX_DECODED_MIB"
+DEFAULT_LIMIT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuses one as well
+MIB = 1 << 20
+
+
+def max_bytes() -> int:
+    """The limit in bytes: ``GLUONOPS_MAX_DECODED_MIB``, or 512 MiB. An OpError if that is not a positive integer."""
+    return Attr(LIMIT, Int(1), DEFAULT_LIMIT).parse("data", os.environ.get(LIMIT, DEFAULT_LIMIT)) * MIB
+
+
+def check_size(where: str, name: str, size: int) -> None:
+    """Raise an OpError if the file ``name`` would take more memory than the limit: so many bytes."""
+    limit = max_bytes()
+    if size > limit:
+        raise OpError(where, f"{name} takes {size / MIB:,.0f} MiB of memory or more; the limit is {limit // MIB:,} MiB",
+                      f"Replace it by a smaller one, or set {LIMIT} if you trust the file")
 
 
 def progress(items: Sequence, what: str) -> Iterable:

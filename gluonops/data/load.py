@@ -6,6 +6,7 @@ from typing import Callable, Optional, Union
 
 from mxnet import gluon
 
+from ..core.attributes import Attr, Choice
 from ..core.errors import OpError
 from . import formats
 from .base import SPLITS, DetectionDataset
@@ -127,8 +128,7 @@ def _load(task: str, name: str, root: Optional[Path], split: str, options: dict)
     if entry is None:
         raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
                       "Choose one of them")
-    if split not in SPLITS:
-        raise OpError(where, f"split is {split!r}; expected 'train' or 'val'", "Pass another split")
+    Attr("split", Choice(*SPLITS), None).parse(where, split)
     if not entry.rooted and root is not None:
         raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
                       "Leave root out, or choose another data set")

@@ -1,11 +1,14 @@
-"""The name that a mistyped one is like. It uses nothing of gluonops, as all that the command imports at its start."""
+"""What all command lines have: kinds of values, and the name that a mistyped one is like.
+
+It uses nothing of gluonops, as all that the command imports at its start.
+"""
 from __future__ import annotations
 
 import argparse
 import difflib
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 def perhaps(name: str, known: Iterable[str]) -> str:
@@ -13,6 +16,22 @@ def perhaps(name: str, known: Iterable[str]) -> str:
     for meant in difflib.get_close_matches(name, list(known), 1):
         return f"Perhaps you mean {meant!r}"
     return ""
+
+
+def kind(parse: Callable[[str], typing.Any], is_right: Callable[[typing.Any], bool],
+         expected: str) -> Callable[[str], typing.Any]:
+    """A type for argparse, which refuses what cannot be parsed, or is not right."""
+    def parsed(text):
+        try:
+            value = parse(text)
+            if is_right(value):
+                return value
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"got {text!r}; expected {expected}")
+
+    parsed.__doc__ = f"A type for argparse: {expected}."
+    return parsed
 
 
 class Parser(argparse.ArgumentParser):

@@ -19,17 +19,16 @@ from mxnet import gluon
 
 from ..core.errors import OpError
 from ..core.params import load_arrays
-from .averaging import ParameterAverage
 from .files import save_tensors
 from .interrupting import CHECKPOINTS
+from .parameters import ParameterAverage
 
 __all__ = ["find_checkpoint", "net_tensors", "read_checkpoint", "read_parameters", "restore_checkpoint", "restore_net",
            "save_checkpoint"]
 
-FORMAT = 2                  # 2 has averages of parameters and the loss scale as well
-READABLE = (1, 2)
+FORMAT = 2
 STATE_TENSOR = "standing"   # holds the state of training as JSON
-CHECKSUM = "checksum"       # it covers all other tensors; older files have none
+CHECKSUM = "checksum"       # it covers all other tensors
 WHERE = "train.checkpoint"
 
 
@@ -68,7 +67,7 @@ def next_order(path: pathlib.Path) -> int:
 
 
 def _order(path):
-    """0 without a file, and for one of an older version."""
+    """0 without a file, and for one that no run has written."""
     return read_checkpoint(path)[1].get("order", 0) if path.exists() else 0
 
 
@@ -126,16 +125,14 @@ def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, mx.nd.NDArray], 
     """
     remedy = "Name a file such as out/last.checkpoint; a .params file is what --pretrained takes"
     tensors = load_arrays(WHERE, path, remedy)
-    if CHECKSUM in tensors and tensors.pop(CHECKSUM).asnumpy().tolist() != [_checksum(tensors)]:
+    if not {CHECKSUM, STATE_TENSOR} <= tensors.keys():
+        raise OpError(WHERE, f"{path} is not a checkpoint of gluonops", remedy)
+    if tensors.pop(CHECKSUM).asnumpy().tolist() != [_checksum(tensors)]:
         raise OpError(WHERE, f"{path} is damaged: its values do not fit its checksum",
                       "Copy it again, or continue from another checkpoint")
-    try:
-        train_state = json.loads(tensors.pop(STATE_TENSOR).asnumpy().tobytes().decode())
-        version = train_state["format"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise OpError(WHERE, f"{path} is not a checkpoint of gluonops", remedy) from error
-    if version not in READABLE:
-        raise OpError(WHERE, f"{path} has format {version}; expected {' or '.join(map(str, READABLE))}",
+    train_state = json.loads(tensors.pop(STATE_TENSOR).asnumpy().tobytes())
+    if train_state["format"] != FORMAT:
+        raise OpError(WHERE, f"{path} has format {train_state['format']}; expected {FORMAT}",
                       "Continue it with the version of gluonops that wrote it")
     return tensors, train_state
 

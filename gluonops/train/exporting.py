@@ -1,21 +1,34 @@
-"""Export a net and check the files: run them with Module, and in a process without gluonops."""
+"""Nets on their way out and back: exported and checked, how a user runs them, loaded to be evaluated or cut.
+
+A cut graph gets a new head for ``Module.fit``.
+"""
 from __future__ import annotations
 
 import collections
+import json
 import os
 import pathlib
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 
 import mxnet as mx
 import numpy as np
 
 from .. import export
 from ..core.errors import OpError
+from ..core.optional import require
+from ..core.params import as_numpy
+from ..darknet import read_training
+from ..export.files import load as load_files
 from ..runtime import numpy_view
+from .files import write
 
-__all__ = ["DETECTIONS", "OUTPUTS", "Comparison", "export_and_check"]
+__all__ = ["Comparison", "DETECTIONS", "OUTPUTS", "cut_symbol", "export_and_check", "fits", "how_to_run",
+           "keep_statistics", "load_module", "load_net", "save_example"]
 
 WHERE = "train.export_and_check"
 REMEDY = "Do not use it, and please report this; best.params is sound"
@@ -32,6 +45,23 @@ results = results if isinstance(results, (list, tuple)) else [results]
 numpy.savez(outputs, *(array.asnumpy() for array in results))
 assert "gluonops" not in sys.modules
 """
+SNIPPETS = {
+    "detect": """\
+import gluonops as gops
+detector = gops.export.load({prefix})
+detector.draw({image}).save("found.png")
+for found in detector.detect({image}):
+    print(found.name, round(found.score, 2), found.box)
+""",
+    "classify": """\
+import gluonops as gops
+classifier = gops.export.load({prefix})
+classifier.draw({image}).save("classes.png")
+for guess in classifier.classify({image}, top=3):
+    print(guess.name, round(guess.score, 2))
+"""}
+PICTURES = {"detect": "found.png", "classify": "classes.png"}
+Arrays = Mapping[str, mx.nd.NDArray]
 
 
 def _outputs(results, expected):
@@ -147,3 +177,149 @@ def _fresh_process(prefix, images):
             raise RuntimeError(done.stderr.strip() or f"it ended with status {done.returncode}")
         with np.load(result) as outputs:
             return [outputs[f"arr_{i}"] for i in range(len(outputs.files))]
+
+
+def load_net(path: str | os.PathLike, weights: str | os.PathLike | None = None,
+             names: str | Sequence[str] | None = None, threshold: float = 0.01,
+             device: mx.Context | None = None) -> export.LoadedDetector | export.LoadedClassifier:
+    """Load a net from exported files, or from a Darknet cfg and its weights, as :func:`gluonops.export.load` does.
+
+    An OpError if a file cannot be read, or a detector takes other images than letterboxed RGB from 0 to 1, which
+    :func:`evaluate_detector` prepares.
+
+    Parameters
+    ----------
+    path, weights, names, device
+        As :func:`gluonops.export.load` takes them. A detector gets letterboxed images, also if its cfg is for
+        AlexeyAB's Darknet, which stretches them.
+    threshold : float, default 0.01
+        Least probability of a detection. An exported detector has its own threshold, so that this does not change it.
+    """
+    path = os.fspath(path)
+    options = {}
+    if path.endswith(".cfg") and read_training(path).task == "detection":
+        options = {"threshold": threshold, "resize": "letterbox"}
+    net = export.load(path, weights, names, device=device, **options)
+    expected = export.Preprocessing()
+    if isinstance(net, export.LoadedDetector) and net.preprocessing != expected:
+        raise OpError("train.load_net", f"{path} takes images prepared as {net.preprocessing.as_dict()}; expected "
+                      f"{expected.as_dict()}", "Run it with gluonops.export.load")
+    return net
+
+
+def how_to_run(command: str, prefix: str | os.PathLike, image: str | os.PathLike) -> str:
+    """A command and five lines of Python that run an exported net on a picture.
+
+    Parameters
+    ----------
+    command : {"detect", "classify"}
+    prefix : str or os.PathLike
+        Path of the exported files, without ``-symbol.json``.
+    image : str or os.PathLike
+        A picture: see :func:`save_example`.
+    """
+    prefix, image = os.fspath(prefix), os.fspath(image)
+    quoted = {"prefix": json.dumps(prefix), "image": json.dumps(image)}
+    words = shlex.join([*program(), command, prefix, image, "-o", PICTURES[command]])
+    return (f"Run the net on a picture, such as {image}:\n\n{words}\n\nThe same in Python:\n\n"
+            + SNIPPETS[command].format(**quoted))
+
+
+def save_example(image: np.ndarray | mx.nd.NDArray, folder: str | os.PathLike) -> pathlib.Path:
+    """Write an image as ``example.png``, to try the net on it.
+
+    Parameters
+    ----------
+    image : numpy.ndarray or NDArray
+        uint8: (H, W, 3) in RGB, (H, W, 1) or (H, W) in grey.
+    folder : str or os.PathLike
+
+    Returns
+    -------
+    pathlib.Path
+        Of the picture.
+    """
+    path = pathlib.Path(folder) / "example.png"
+    pixels = as_numpy(image)
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[..., 0]
+    picture = require("PIL.Image", "train.save_example").fromarray(pixels)
+    write(path, lambda name: picture.save(name, format="png"), "train.save_example")
+    return path
+
+
+def program() -> list[str]:
+    """How this user starts the command ``gluonops``: its folder is not on the PATH of every shell."""
+    if shutil.which("gluonops"):
+        return ["gluonops"]
+    python = os.path.relpath(sys.executable)
+    return [sys.executable if python.startswith(os.pardir) else python, "-m", "gluonops"]
+
+
+def load_module(prefix: str | os.PathLike, epoch: int = 0) -> tuple[mx.sym.Symbol, Arrays, Arrays]:
+    """(symbol, arguments, auxiliary states) of an exported net.
+
+    Parameters
+    ----------
+    prefix : str or os.PathLike
+        Path of the files, without ``-symbol.json``.
+    epoch : int, default 0
+        Number of the file with the parameters.
+
+    Raises
+    ------
+    OpError
+        A file is missing or damaged.
+    """
+    graph, values, _ = load_files("train.load_module", os.fspath(prefix), epoch)
+    symbol = graph.symbol()
+    arguments, states = ({name: values[name] for name in names if name in values}
+                         for names in (symbol.list_arguments(), symbol.list_auxiliary_states()))
+    return symbol, arguments, states
+
+
+def cut_symbol(symbol: mx.sym.Symbol, layer: str | None = None) -> mx.sym.Symbol:
+    """The graph up to an inner output.
+
+    Parameters
+    ----------
+    symbol : mxnet.sym.Symbol
+    layer : str, optional
+        Name of the output; by default the input of the last fully connected layer.
+
+    Raises
+    ------
+    OpError
+        There is no such output, or no fully connected layer.
+    """
+    where, internals = "train.cut_symbol", symbol.get_internals()
+    if layer is None:
+        dense = [node for node in json.loads(symbol.tojson())["nodes"] if node["op"] == "FullyConnected"]
+        if not dense:
+            raise OpError(where, "the net has no fully connected layer to replace", "Choose where to cut it")
+        return internals[f"{dense[-1]['name']}_output"].get_children()[0]
+    inner = [name for name in internals.list_outputs() if name not in symbol.list_inputs()]
+    if layer not in inner:
+        raise OpError(where, f"the net has no output {layer}; expected one of {', '.join(inner)}", "Choose one")
+    return internals[layer]
+
+
+def keep_statistics(symbol: mx.sym.Symbol) -> mx.sym.Symbol:
+    """The graph with batch norms that use and keep their running statistics.
+
+    What is frozen must not change, and Module's ``fixed_param_names`` says nothing of running statistics.
+    """
+    graph = json.loads(symbol.tojson())
+    for node in graph["nodes"]:
+        if node["op"] == "BatchNorm":
+            node.setdefault("attrs", {})["use_global_stats"] = "True"
+    return mx.sym.load_json(json.dumps(graph))
+
+
+def fits(symbol: mx.sym.Symbol, shape: tuple[int, ...], parameters: Arrays) -> bool:
+    """Whether parameters have the shapes that an input ``data`` of this shape needs."""
+    known = {name: value.shape for name, value in parameters.items() if name in symbol.list_arguments()}
+    try:
+        return bool(symbol.infer_shape(data=shape, **known)[1])
+    except mx.MXNetError:
+        return False

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 import mxnet as mx
 
 from ..core.errors import OpError
-from .devices import Workers
 from .progress import say
+from .workers import Workers
 
 __all__ = ["command_to_resume", "run_script"]
 

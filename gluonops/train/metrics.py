@@ -9,7 +9,8 @@ import mxnet as mx
 import numpy as np
 
 from ..core.optional import require
-from ..data import coco_average_precision, unletterbox_boxes
+from ..data import coco_average_precision
+from ..export import Preprocessing
 
 __all__ = ["DetectionMetrics", "Verification", "accuracy", "class_spread", "confusion_matrix", "detections",
            "evaluate_detector", "total", "verification"]
@@ -235,15 +236,12 @@ def detections(detector: Callable, loader: Iterable, size: tuple[int, int], devi
     found, label : numpy.ndarray
         As :meth:`DetectionMetrics.update` takes them.
     """
+    preprocessing = Preprocessing(resize="stretch" if stretched else "letterbox")
     for images, _, labels, shapes in loader:
         outputs = [array.asnumpy() for array in detector(images.as_in_context(device))]
         for ids, scores, boxes, label, shape in zip(*outputs, labels.asnumpy(), shapes.asnumpy()):
             is_real = ids[:, 0] >= 0
-            boxes = boxes[is_real]
-            if stretched:
-                boxes = boxes * np.tile(shape / np.array(size), 2)
-            else:
-                boxes = unletterbox_boxes(boxes, tuple(shape), size)
+            boxes = preprocessing.boxes_of_image(boxes[is_real], tuple(shape), size)
             yield np.column_stack([ids[is_real], scores[is_real], boxes]), label[label[:, 4] >= 0]
 
 

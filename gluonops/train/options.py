@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import sys
@@ -14,13 +13,12 @@ from ..core.errors import OpError
 from ..core.optional import require
 from ..data import format_names, recognize
 from ..data.base import class_words
-from ..runtime.near import Parser
-from .devices import KVSTORES
+from ..runtime.near import Parser, kind
 from .interrupting import take_option
-from .optimizers import OPTIMIZERS
+from .optimizers import OPTIMIZERS, SCHEDULES, Schedule, schedule
 from .precision import DTYPES
 from .recipe import LEAST_UPDATES, SMALL
-from .schedules import SCHEDULES, Schedule, schedule
+from .workers import KVSTORES
 
 __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative", "positive", "reproducible",
            "run_arguments", "schedule_of"]
@@ -33,26 +31,18 @@ NOT_IN_CONFIG = ("config", "debug", "out", "resume")   # options that --config d
 WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "pretrained", "save_every", "tensorboard", "threads")
 
 
-def _checked(kind: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
-    def parse(text):
-        try:
-            number = kind(text)
-        except ValueError:
-            number = math.nan
-        if not low <= number <= high:   # nor is nan
-            raise argparse.ArgumentTypeError(f"got {text}; expected {expected}")
-        return number
-
-    parse.__doc__ = f"A type for argparse: {expected}."
-    return parse
+def _number(parse: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
+    number_of = kind(parse, lambda number: low <= number <= high, expected)   # NaN is not
+    number_of.__module__ = __name__   # where the reference lists it
+    return number_of
 
 
-positive = _checked(int, 1, 2**31 - 1, "a whole number from 1")
-natural = _checked(int, 0, 2**31 - 1, "a whole number from 0")
-freeze_epochs = _checked(int, -1, 2**31 - 1, "a whole number from 0, or -1")
-seed = _checked(int, 0, 2**32 - 1, "a whole number from 0 to 4294967295")
-non_negative = _checked(float, 0, 1e38, "a number from 0")   # float32 holds it
-fraction = _checked(float, 0, 1, "a number from 0 to 1")
+positive = _number(int, 1, 2**31 - 1, "a whole number from 1")
+natural = _number(int, 0, 2**31 - 1, "a whole number from 0")
+freeze_epochs = _number(int, -1, 2**31 - 1, "a whole number from 0, or -1")
+seed = _number(int, 0, 2**32 - 1, "a whole number from 0 to 4294967295")
+non_negative = _number(float, 0, 1e38, "a number from 0")   # float32 holds it
+fraction = _number(float, 0, 1, "a number from 0 to 1")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

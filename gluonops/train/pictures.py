@@ -12,7 +12,7 @@ from mxnet import gluon
 
 from ..core.optional import require
 from ..core.params import as_numpy
-from ..data import letterbox, unletterbox_boxes
+from ..export import LoadedDetector
 from .files import write
 
 if TYPE_CHECKING:   # matplotlib is optional
@@ -166,6 +166,7 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
     count : int, default 12
         Number of images, from the first one on.
     """
+    loaded = LoadedDetector(detector, dataset.classes, size, device=device)
     count = min(count, len(dataset))
     columns = min(4, count)
     rows = math.ceil(count / columns)
@@ -174,27 +175,22 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
     for index, axes in enumerate(np.ravel(figure.subplots(rows, columns))):
         axes.axis("off")
         if index < count:
-            _draw_image(axes, detector, dataset, index, size, device)
+            _draw_image(axes, loaded, *dataset[index])
     figure.draw_without_rendering()   # the layout gives each image its place
     for axes in figure.axes:
         _separate_labels(axes)
     save_figure(figure, path)
 
 
-def _draw_image(axes, detector, dataset, index, size, device):
+def _draw_image(axes, detector, image, label):
     plot_bbox = require("gluoncv.utils.viz", "train.draw_detections").plot_bbox
-    image, label = dataset[index]
-    image = as_numpy(image)
-    data = mx.nd.array(letterbox(image, *size)[None], ctx=device)
-    ids, scores, boxes = (array.asnumpy()[0] for array in detector(data))
-    is_real = (ids[:, 0] >= 0) & ~np.isnan(boxes).any(1)
-    # Within the image: a side is the exponential of an output, and infinite in a net that is far off.
-    boxes = np.clip(unletterbox_boxes(boxes[is_real], image.shape[1::-1], size), 0, [*image.shape[1::-1]] * 2)
+    rows = [(*found.box, found.score, found.class_id) for found in detector.detect(image, 0)]
+    boxes, scores, class_ids = np.split(np.reshape(rows, (-1, 6)), (4, 5), axis=1)
     for left, top, right, bottom in label[:, :4]:
         axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], "w--", linewidth=1.2)
-    plot_bbox(image, boxes, scores[is_real, 0], ids[is_real, 0], thresh=0, class_names=dataset.classes, ax=axes,
-              linewidth=1.5, fontsize=8)
-    axes.set_title(f"{len(label)} to find, {is_real.sum()} found", fontsize=9)
+    plot_bbox(as_numpy(image), boxes, scores, class_ids, thresh=0, class_names=detector.classes, ax=axes, linewidth=1.5,
+              fontsize=8)
+    axes.set_title(f"{len(label)} to find, {len(rows)} found", fontsize=9)
 
 
 def _separate_labels(axes):

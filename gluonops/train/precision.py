@@ -23,6 +23,7 @@ from mxnet.contrib import amp
 from mxnet.contrib.amp.amp import bfloat16
 from mxnet.contrib.amp.loss_scaler import LossScaler
 
+from ..core.attributes import Attr, Choice
 from ..core.backend import backend
 from ..core.errors import OpError
 
@@ -47,8 +48,7 @@ def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
         float16 without a GPU; bfloat16 on a GPU, or on a CPU without instructions for it.
     """
     where = "train.check_dtype"
-    if dtype not in DTYPES:
-        raise OpError(where, f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}", "Choose one of them")
+    Attr("dtype", Choice(*DTYPES), None).parse(where, dtype)
     kinds = {device.device_type for device in devices}
     if dtype == "float16" and kinds != {"gpu"}:
         raise OpError(where, "float16 needs GPUs: MXNet 1.9.1 has no float16 matrix product on the CPU",
@@ -152,8 +152,5 @@ def _lowered(block, dtype):
 
 
 def _cpu_has_bfloat16():
-    try:
-        flags = CPU_INFO.read_text()
-    except OSError:   # not Linux
-        return False
+    flags = CPU_INFO.read_text() if CPU_INFO.exists() else ""   # other systems have no such file
     return any(flag in flags for flag in BFLOAT16_FLAGS)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError
+from ..core.optional import require
 from ..core.progress import COLUMNS
 from ..version import __version__
 from .files import write
@@ -113,12 +113,8 @@ class EventWriter:
     """
 
     def __init__(self, folder: str | os.PathLike):
-        try:
-            import tensorboardX
-        except ImportError as error:
-            raise OpError("train.EventWriter", f"tensorboardX cannot be imported ({error})",
-                          "Run: pip install tensorboardX; or leave tensorboard out") from error
-        self._make = tensorboardX.SummaryWriter
+        self._make = require("tensorboardX", "train.EventWriter",
+                             "Run: pip install tensorboardX; or leave tensorboard out").SummaryWriter
         self._folder = os.fspath(folder)
 
     def write(self, row: Mapping[str, object]) -> None:

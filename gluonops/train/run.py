@@ -19,16 +19,13 @@ from mxnet import gluon
 from ..core.errors import OpError
 from ..data import Batches
 from . import checkpoint as checkpoints
-from . import freezing
-from .averaging import ParameterAverage
-from .devices import Workers, share_parameters
+from . import parameters
 from .files import lock_folder, make_folder, save_tensors
-from .gradients import Updates
 from .interrupting import Stopping
-from .plan import plan, updates_per_epoch
 from .precision import MixedPrecision
 from .progress import Bar, say
 from .reports import EpochTable, EventWriter, ExpectedTime, duration, write_history
+from .workers import Workers, plan, share_parameters, updates_per_epoch
 
 __all__ = ["Run"]
 
@@ -130,8 +127,8 @@ class Run:
         self.epoch_count, self.batch_size, self.seed = epochs, batch_size, seed
         self.blocks = {"net": net, **(blocks or {})}
         self.workers = workers or Workers(devices=len(trainer._contexts))
-        self.accumulate, self.save_every = accumulate, save_every
-        self.average = ParameterAverage(net, average) if average else None
+        self.accumulate, self.clip, self.save_every = accumulate, clip, save_every
+        self.average = parameters.ParameterAverage(net, average) if average else None
         self.precision = MixedPrecision(dtype, trainer)
         self.out = make_folder(out, WHERE)
         self.path, self.best_path = self.out / f"{name}.checkpoint", self.out / BEST
@@ -147,10 +144,15 @@ class Run:
         self.history, self.sums, self.measured, self.counted = [], {}, 0, 0
         self._unread = collections.deque()
         self._stopping, self._table, self._expected = Stopping(self.workers), EpochTable(epochs, shown), None
-        parts = [part for block in self.blocks.values() for part in freezing.blocks_of(block)]
+        parts = [part for block in self.blocks.values() for part in parameters.blocks_of(block)]
         self._is_random = any(isinstance(part, gluon.nn.Dropout) for part in parts)
         self._events = EventWriter(self.out) if tensorboard and self.workers.rank == 0 else None
-        self._updates = Updates(trainer, self.workers, batch_size, accumulate, clip, self.precision)
+        self._waiting = 0   # images whose gradients are not used yet
+        if clip and self.workers.update_on_servers:
+            raise OpError(WHERE, "clip needs the sum of all gradients, which dist_async never has",
+                          "Leave clip out, or choose dist_sync")
+        if accumulate > 1:
+            parameters.accumulate_gradients(trainer._params)
 
     @property
     def best(self) -> float:
@@ -281,8 +283,8 @@ class Run:
 
     def freeze(self, block: gluon.Block, frozen: bool) -> None:
         """Freeze a part of the net or release it, and let the net be traced again. See :func:`freeze`."""
-        if freezing.freeze(block, frozen, "add" if self.accumulate > 1 else "write"):
-            freezing.clear_graphs(self.net)
+        if parameters.freeze(block, frozen, "add" if self.accumulate > 1 else "write"):
+            parameters.clear_graphs(self.net)
             self.precision.reset()
 
     def backward(self, losses: Sequence[mx.nd.NDArray]) -> None:
@@ -302,12 +304,12 @@ class Run:
         indices, images = self._plan[self.batch]
         self._unread.append((len(indices), images, parts))
         self.batch, self.seen = self.batch + 1, self.seen + images
-        self._updates.waiting += images
+        self._waiting += images
         if self._expected:
             self._expected.after_a_batch((self.epoch_count - self.epoch) * len(self._plan) - self.batch)
         if self.batch % self.accumulate and self.batch < len(self._plan):
             return
-        self._updates.make()
+        self._update()
         if self.average is not None:
             self.average.update()
         if after:
@@ -318,6 +320,21 @@ class Run:
         if self.batch < len(self._plan) and (self._stopping.agreed or is_due):
             self.save()
             self._stopping.leave(self.path)
+
+    def _update(self):
+        """Update the parameters."""
+        if self.workers.update_on_servers:
+            # A server updates for one worker at a time, and keeps the first divisor that it is told.
+            self.trainer.step(self.batch_size * self.accumulate)
+        elif self.clip:
+            self.trainer.allreduce_grads()
+            parameters.clip_gradients(self.trainer._params, self.clip * self._waiting * self.precision.loss_scale)
+            self.trainer.update(self._waiting)
+        else:
+            self.trainer.step(self._waiting)
+        self._waiting = 0
+        if self.accumulate > 1:
+            parameters.zero_gradients(self.trainer._params)
 
     def averaged(self) -> contextlib.AbstractContextManager:
         """The net has its averaged parameters within the ``with`` block, if the run has an average."""

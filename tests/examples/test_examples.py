@@ -87,7 +87,7 @@ def test_help(script, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("options, code, text", [
-    (("--epochs", "0"), 2, "argument --epochs: got 0; expected a whole number from 1"),
+    (("--epochs", "0"), 2, "argument --epochs: got '0'; expected a whole number from 1"),
     (("--data-dir", "nowhere"), 1, "gluonops.data.digits: the folder nowhere does not exist. Put MNIST's files there")])
 def test_bad_options(options, code, text, tmp_path):
     _, err = run(tmp_path, "drop_in.py", *options, fails=code)

@@ -23,9 +23,9 @@ import fuzz_known
 HERE = pathlib.Path(__file__).resolve().parent
 PROBES = ("values", "inference", "hostile")   # of an operator
 OF_FILES = "damaged"
-FILES = ("symbol_json", "note_json", "onnx", "params", "digest", "pretrained", "checkpoint", "old_checkpoint",
-         "library", "cfg", "weights", "voc_xml", "voc_list", "jpeg", "coco_json", "yolo_label", "yolo_list", "names",
-         "png", "rec", "rec_index", "rec_jpeg", "idx", "idx_gz", "bmp", "config_json", "config_yaml")
+FILES = ("symbol_json", "note_json", "onnx", "params", "digest", "pretrained", "checkpoint", "library",
+         "cfg", "weights", "voc_xml", "voc_list", "jpeg", "coco_json", "yolo_label", "yolo_list", "names", "png", "rec",
+         "rec_index", "rec_jpeg", "idx", "idx_gz", "bmp", "config_json", "config_yaml")
 EXAMPLES = 25   # cases of one operator and probe before it is another's turn
 DEATHS = 3      # of one operator and probe, after which it is left alone: every one costs a new process
 

@@ -163,12 +163,6 @@ def _checkpoint(folder):
     return folder / "run" / "last.checkpoint"
 
 
-@kind("old_checkpoint", lambda path: toy_run.make(path.parent / "again").resume(path))
-def _old_checkpoint(folder):
-    """Of format 1, which had no checksum."""
-    return shutil.copy(ROOT / "tests" / "golden" / "checkpoints" / "format1.checkpoint", folder / "old.checkpoint")
-
-
 @kind("library", lambda path: stamp.damage(path))
 def _library(folder):
     path = folder / "libgluonops.so"

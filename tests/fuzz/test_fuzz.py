@@ -56,7 +56,6 @@ def test_every_kind_of_file_can_be_read():
 
 # What was found: an edit of the valid file, and what the refusal has to say.
 FOUND = [
-    ("old_checkpoint", [["set", 24102, "7f"]], "does not say where the run stood: it lacks batch"),
     ("config_json", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
     ("config_yaml", [["set", 0, "ff"]], "cannot be read: 'utf-8' codec"),
     ("config_yaml", [["line", 0, b"-9: 3".hex()]], "is not a mapping of options"),

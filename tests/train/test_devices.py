@@ -25,5 +25,5 @@ def test_workers(monkeypatch):
     monkeypatch.delenv("DMLC_ROLE", raising=False)
     with pytest.raises(gops.OpError, match="dist_sync, and the process was started without a parameter server"):
         train.join_workers("dist_sync")
-    with pytest.raises(gops.OpError, match="kvstore is 'nccl'; expected one of device, local"):
+    with pytest.raises(gops.OpError, match="kvstore is 'nccl'; expected 'device', 'local'"):
         train.join_workers("nccl")

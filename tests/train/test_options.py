@@ -40,7 +40,7 @@ def test_values_are_refused(options, capsys, words):
     option, *_, value = words.split()
     with pytest.raises(SystemExit, match="2"):
         options.parse(words.split())
-    assert re.search(rf"argument {option}(/--\w+)*: got {value}; expected ", capsys.readouterr().err)
+    assert re.search(rf"argument {option}(/--\w+)*: got '{value}'; expected ", capsys.readouterr().err)
 
 
 ARGS = ["--root", "somewhere", "--count", "3", "4", "--lr-steps", "0.5", "0.75", "--freeze", "-1", "--average", "0.99",
@@ -118,7 +118,7 @@ def test_a_config_is_checked_like_the_command_line(options, tmp_path, capsys):
     (tmp_path / "c.json").write_text('{"epochs": 0}')
     with pytest.raises(SystemExit, match="2"):
         options.parse(["--config", str(tmp_path / "c.json")])
-    assert "argument --epochs: got 0; expected a whole number from 1" in capsys.readouterr().err
+    assert "argument --epochs: got '0'; expected a whole number from 1" in capsys.readouterr().err
 
 
 def test_arguments_of_a_run(options):
@@ -151,5 +151,5 @@ def test_types():
     for kind, good, bad in ((train.positive, "1", "0"), (train.natural, "0", "-1"), (train.fraction, "0.5", "2"),
                             (train.non_negative, "1e3", "x")):
         assert kind(good) == float(good)
-        with pytest.raises(argparse.ArgumentTypeError, match=f"got {bad}; expected"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"got '{bad}'; expected"):
             kind(bad)

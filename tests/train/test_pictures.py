@@ -84,7 +84,7 @@ def test_boxes_that_overflow_are_drawn(tmp_path):
 
 def test_labels_of_boxes_are_in_the_image_and_cover_no_other(monkeypatch):
     """Boxes at the edges, and two in one place."""
-    boxes = np.array([[0, 0, 20, 20], [60, 0, 63, 9], [5, 30, 20, 50], [6, 31, 30, 60]])
+    boxes = np.array([[0, 0, 20, 40], [60, 0, 63, 40], [5, 30, 20, 50], [6, 31, 30, 60]])
 
     def detector(images):
         return [mx.nd.array(array[None]) for array in (np.zeros((4, 1)), np.ones((4, 1)), boxes)]

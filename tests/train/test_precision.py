@@ -101,7 +101,7 @@ def test_scaled_losses(tmp_path):
 
 @pytest.mark.parametrize("dtype, device, text", [
     ("float16", mx.cpu(), "float16 needs GPUs"), ("bfloat16", mx.gpu(), "bfloat16 needs a CPU"),
-    ("float64", mx.cpu(), "dtype is 'float64'; expected one of float32, bfloat16, float16"),
+    ("float64", mx.cpu(), "dtype is 'float64'; expected 'float32', 'bfloat16' or 'float16'"),
     ("bfloat16", mx.cpu(), "this CPU has no instructions for bfloat16")])
 def test_refused(monkeypatch, tmp_path, dtype, device, text):
     monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "none")

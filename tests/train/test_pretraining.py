@@ -1,7 +1,5 @@
 """The pretraining of a detector's backbone: what it learns from, that it learns, and that it can be stopped."""
 import os
-import pathlib
-import shutil
 import signal
 
 import gluonops as gops
@@ -136,13 +134,3 @@ def test_a_run_of_another_folder_stands_above_what_is_there(tmp_path):
     make(tmp_path / "here").resume(stop(tmp_path / "there", "last"))
     touch(pretraining)
     assert train.find_checkpoint(tmp_path / "here", "auto") == tmp_path / "here" / "last.checkpoint"
-
-
-def test_checkpoints_without_an_order(tmp_path):
-    """Of an older version: the pretraining is over. A new one in the folder stands above them."""
-    golden = pathlib.Path(__file__).parents[1] / "golden" / "checkpoints" / "format1.checkpoint"
-    for name in ("last", "pretraining"):
-        shutil.copy(golden, tmp_path / f"{name}.checkpoint")
-    assert train.find_checkpoint(tmp_path, "auto") == tmp_path / "last.checkpoint"
-    stop(tmp_path, "pretraining")
-    assert train.find_checkpoint(tmp_path, "auto") is None

@@ -48,7 +48,7 @@ def test_small_data_sets_make_enough_updates(task, images):
 
 
 def momenta(net):
-    return {block._kwargs["momentum"] for block in train.freezing.blocks_of(net)
+    return {block._kwargs["momentum"] for block in train.parameters.blocks_of(net)
             if isinstance(block, mx.gluon.nn.BatchNorm)}
 
 

@@ -1,6 +1,5 @@
 """Runs: stopped and resumed to the same numbers, averages, accumulation, clipping, devices, and what is refused."""
 import itertools
-import json
 import os
 import resource
 import signal
@@ -13,7 +12,19 @@ import numpy as np
 import pytest
 from gluonops import train
 from mxnet import autograd, gluon
-from toy_run import OPTIONS, Rows, assert_same_run, content, dense, finish, make, stack, stopped
+from toy_run import (
+    OPTIONS,
+    Rows,
+    assert_same_run,
+    change_checkpoint,
+    content,
+    dense,
+    encoded,
+    finish,
+    make,
+    stack,
+    stopped,
+)
 
 
 def end(out):
@@ -133,30 +144,15 @@ def test_resume_after_a_kill(tmp_path):
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
 
 
-def test_checkpoints_of_format_1_continue(tmp_path):
-    """To the numbers that the version which wrote them ended with."""
-    golden = os.path.join(os.path.dirname(__file__), "..", "golden", "checkpoints")
-    run = make(tmp_path, net=dense(seed=9))
-    assert run.resume(os.path.join(golden, "format1.checkpoint"))
-    assert (run.epoch, run.batch, run.seen) == (1, 3, 32)
-    finish(run)
-    for name, value in content(os.path.join(golden, "format1_end.checkpoint")).items():
-        np.testing.assert_allclose(end(tmp_path)[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
-    assert [row["score"] for row in run.history] == [0, 1] and (tmp_path / "best.params").exists()
-
-
 @pytest.mark.parametrize("change, text", [
     (lambda tensors: tensors.pop("state:net.bias:0"), r"lacks state:net.bias:0, .*; expected \(2,\)"),
     (lambda tensors: tensors.update({"state:net.bias:0": mx.nd.zeros(3)}), r"has the shape \(3,\) for state:net.bias"),
 ])
 def test_the_optimizer_s_states_are_checked(tmp_path, change, text):
-    """In a checkpoint of format 1, which has no checksum."""
-    golden = os.path.join(os.path.dirname(__file__), "..", "golden", "checkpoints")
-    tensors = mx.nd.load(os.path.join(golden, "format1.checkpoint"))
-    change(tensors)
-    mx.nd.save(str(tmp_path / "changed.checkpoint"), tensors)
-    with pytest.raises(gops.OpError, match=rf"changed\.checkpoint: the checkpoint {text}"):
-        make(tmp_path / "run").resume(tmp_path / "changed.checkpoint")
+    finish(make(tmp_path / "run"))
+    change_checkpoint(tmp_path / "run" / "last.checkpoint", change)
+    with pytest.raises(gops.OpError, match=rf"last\.checkpoint: the checkpoint {text}"):
+        make(tmp_path / "run").resume()
 
 
 def test_resuming_into_another_folder(tmp_path):
@@ -225,14 +221,13 @@ def test_another_optimizer_is_refused(tmp_path):
     (lambda state: state.pop("options"), "options"), (lambda state: state.update(options=[]), "options"),
     (lambda state: state.update(history="none"), "history"), (lambda state: state.update(epoch="1"), "epoch")])
 def test_a_train_state_that_lacks_something(tmp_path, change, name):
-    """In a checkpoint without a checksum, as of format 1."""
-    path = os.path.join(os.path.dirname(__file__), "..", "golden", "checkpoints", "format1.checkpoint")
-    tensors, state = train.read_checkpoint(path)
+    """In a checkpoint that another program has written."""
+    finish(make(tmp_path / "run"))
+    _, state = train.read_checkpoint(tmp_path / "run" / "last.checkpoint")
     change(state)
-    tensors["standing"] = mx.nd.array(np.frombuffer(json.dumps(state).encode(), "uint8"), dtype="uint8")
-    mx.nd.save(str(tmp_path / "changed.checkpoint"), tensors)
-    with pytest.raises(gops.OpError, match=f"changed.checkpoint does not say where the run stood: it lacks {name}"):
-        make(tmp_path / "run").resume(tmp_path / "changed.checkpoint")
+    change_checkpoint(tmp_path / "run" / "last.checkpoint", lambda tensors: tensors.update(standing=encoded(state)))
+    with pytest.raises(gops.OpError, match=f"last.checkpoint does not say where the run stood: it lacks {name}"):
+        make(tmp_path / "run").resume()
 
 
 def test_of_equal_epochs_the_later_is_kept(tmp_path):

@@ -1,4 +1,5 @@
 """A run on a dense layer: the smallest one that has everything, for the tests of gluonops.train."""
+import json
 import os
 import signal
 
@@ -7,6 +8,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import train
+from gluonops.train import checkpoint
 from mxnet import autograd, gluon
 
 IMAGES = np.random.RandomState(0).standard_normal((20, 3)).astype("float32")
@@ -78,6 +80,20 @@ def content(path):
     for name in ("standing", "checksum"):   # they differ in paths and times
         tensors.pop(name, None)
     return {name: value.asnumpy() for name, value in tensors.items()}
+
+
+def change_checkpoint(path, change):
+    """Let a function change the tensors of a checkpoint, and the checksum fit them."""
+    tensors = mx.nd.load(str(path))
+    del tensors["checksum"]
+    change(tensors)
+    tensors["checksum"] = mx.nd.array([checkpoint._checksum(tensors)], dtype="int64")
+    mx.nd.save(str(path), tensors)
+
+
+def encoded(state):
+    """A state of training as it is in a checkpoint."""
+    return mx.nd.array(np.frombuffer(json.dumps(state).encode(), "uint8"), dtype="uint8")
 
 
 def assert_same_run(one, other):

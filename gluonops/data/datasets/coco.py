@@ -3,14 +3,21 @@
 ``root`` has ``annotations/<list>.json`` and the images. ``train`` is the list instances_train2017 (or
 instances_train, or train). ``val`` is instances_val2017 (or instances_val, or val). The path of an image in ``root`` is
 the end of its ``coco_url``, or its ``file_name`` in the folder of the list (train2017), in ``images``, or in ``root``.
+pycocotools computes COCO's average precision, for a data set in any format.
 """
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import warnings
+from collections.abc import Sequence
+
+import numpy as np
 
 from ...core.errors import OpError
+from ...core.optional import require
 from ..base import SPLITS, Classes, DetectionDataset, class_names, listed
 from ..images import progress
 
@@ -21,6 +28,7 @@ MAX_NUMBER = 2**53   # largest magnitude of a number: float64 represents all int
 SHOWN = 60   # characters of a wrong value in an error
 SHOWN_IDS = 5   # of annotations in a warning
 TOLERANCE = 1   # pixels by which a box may exceed its image because of rounding; the box is then clipped
+STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
 FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
           "categories": {"id": int, "name": str},
           "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
@@ -188,3 +196,60 @@ def _check_annotation(path, item, images, categories):
     crowd = item.get("iscrowd", 0)
     if item["area"] < 0 or crowd not in (0, 1):
         raise _bad(path, place, f"area is {item['area']!r}, iscrowd {crowd!r}", "a number from 0, and 0 or 1")
+
+
+def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np.ndarray],
+                           classes: Sequence[str]) -> dict[str, float]:
+    """Average precision as COCO's server computes it: a mean over 101 recalls, the classes, and IoUs from 0.5 to 0.95.
+
+    Parameters
+    ----------
+    detections : sequence of numpy.ndarray
+        One array (detections, 6) per image: class id, score, xmin, ymin, xmax, ymax in pixels of the image.
+    labels : sequence of numpy.ndarray
+        One array (objects, 6) per image, as :meth:`gluonops.data.DetectionDataset.label` returns it. A difficult
+        object is ignored like a crowd in COCO: it is neither a hit nor a miss.
+    classes : sequence of str
+
+    Returns
+    -------
+    dict of str to float
+        ``AP``, and ``AP50`` and ``AP75`` for a single IoU. Values are from 0 to 1, or NaN if every object is ignored.
+
+    Raises
+    ------
+    OpError
+        The numbers of detections and labels differ, or pycocotools is not installed.
+    """
+    where = "data.coco_average_precision"
+    if len(detections) != len(labels):
+        raise OpError(where, f"there are detections of {len(detections)} images and labels of {len(labels)}",
+                      "Pass an array for every image, empty if nothing is detected")
+    coco = require("pycocotools.coco", where).COCO()
+    evaluation = require("pycocotools.cocoeval", where).COCOeval
+    annotations = [_entry(image, row[4], row[:4], iscrowd=int(row[5]))
+                   for image, label in enumerate(labels) for row in np.asarray(label)]
+    results = [_entry(image, row[0], row[2:6], score=float(row[1]))
+               for image, rows in enumerate(detections) for row in np.asarray(rows)]
+    if all(annotation["iscrowd"] for annotation in annotations):
+        return dict.fromkeys(STATISTICS, float("nan"))
+    if not results:
+        return dict.fromkeys(STATISTICS, 0.0)
+
+    for number, annotation in enumerate(annotations, 1):   # pycocotools uses id 0 for no match
+        annotation["id"] = number
+    coco.dataset = {"images": [{"id": image} for image in range(len(labels))], "annotations": annotations,
+                    "categories": [{"id": number, "name": name} for number, name in enumerate(classes)]}
+    with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints its progress
+        coco.createIndex()
+        evaluator = evaluation(coco, coco.loadRes(results), "bbox")
+        evaluator.evaluate()
+        evaluator.accumulate()
+        evaluator.summarize()
+    return {name: float(value) for name, value in zip(STATISTICS, evaluator.stats)}
+
+
+def _entry(image: int, class_id: float, box: np.ndarray, **others: float) -> dict:
+    left, top, right, bottom = map(float, box)
+    return {"image_id": image, "category_id": int(class_id), "bbox": [left, top, right - left, bottom - top],
+            "area": (right - left) * (bottom - top), **others}

@@ -20,13 +20,15 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from ...core.attributes import Attr, Float, Int
+from ...core.attributes import Float, Int, parsed
 from ...core.errors import OpError
+from ...core.optional import require
 from ..base import SPLITS, ClassificationDataset
-from ..limits import check_size, max_bytes
+from ..images import check_size, max_bytes
 
 WHERE = "data.digits"
 UINT8 = 8   # code of the type
+OPTIONS = {"size": Int(1), "seed": Int(0), "held_out": Float(above=0, below=1)}
 MNIST = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
          "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
 
@@ -70,9 +72,7 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     OpError
         A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
-    size = Attr("size", Int(1), 28).parse(WHERE, size)
-    seed = Attr("seed", Int(0), 0).parse(WHERE, seed)
-    held_out = Attr("held_out", Float(above=0, below=1), 0.2).parse(WHERE, held_out)
+    size, seed, held_out = parsed(WHERE, OPTIONS, locals()).values()
     splits = _scikit_learn(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)
@@ -86,7 +86,7 @@ class DigitImages(ClassificationDataset):
 
     def __init__(self, root: str | None = None, split: str = "train", **options):
         images, labels = digits(root, **options)[SPLITS.index(split)]
-        super().__init__(WHERE, [str(digit) for digit in range(10)], labels)
+        super().__init__(WHERE, map(str, range(10)), labels=labels)
         self._images = (images.transpose(0, 2, 3, 1) * 255 + 0.5).astype("uint8")
 
     def image(self, index: int) -> np.ndarray:
@@ -96,10 +96,6 @@ class DigitImages(ClassificationDataset):
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the image."""
         return self._images.shape[2:0:-1]
-
-    def name(self, index: int) -> str:
-        """The name of the image in errors."""
-        return f"image {index}"
 
 
 def _checked(classes):
@@ -127,13 +123,8 @@ def _prepare(images, labels, white, chosen, size):
 
 def _scikit_learn(seed, held_out):
     """(images, labels, white value) of the training digits, then of the held-out digits."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise OpError(WHERE, "scikit-learn, which has the digits, is not installed",
-                      "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's "
-                      "files") from error
-    source = load_digits()
+    remedy = "Run: pip install 'gluonops[examples]'; or pass data_dir, a folder with MNIST's files"
+    source = require("sklearn.datasets", WHERE, remedy).load_digits()
     rng = np.random.RandomState(seed)
     is_held_out = np.zeros(len(source.target), bool)
     for label in range(10):

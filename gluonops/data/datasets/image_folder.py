@@ -10,7 +10,7 @@ import os
 from ...core.errors import OpError
 from ..base import PLACES, Classes, ClassificationDataset, class_names
 from ..images import EXTENSIONS
-from .data_file import is_data_file, read_data_file
+from .darknet import is_data_file, read_data_file
 
 WHERE = "data.folder"
 
@@ -34,7 +34,7 @@ class ImageFolder(ClassificationDataset):
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         read = _listed if is_data_file(root) else _in_folders
         names, paths, class_ids = read(root, split, classes)
-        super().__init__(WHERE, names, class_ids, paths)
+        super().__init__(WHERE, names, paths, class_ids)
 
 
 def _in_folders(root, split, classes):

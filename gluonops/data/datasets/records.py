@@ -94,7 +94,7 @@ class ClassificationRecords(Records, ClassificationDataset):
                 raise OpError(WHERE, f"{self.name(place)}: the label is {label.tolist()}; expected the number of a "
                               "class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self.packed]
-        ClassificationDataset.__init__(self, WHERE, _names(classes, labels, self), labels)
+        ClassificationDataset.__init__(self, WHERE, _names(classes, labels, self), labels=labels)
 
 
 def _find(root, split, where):

@@ -1,23 +1,27 @@
-"""Scenes with digits, for detection. They are composed from scikit-learn's digits when they are read.
+"""Scenes with digits or coloured shapes, for detection. They are painted when they are read, and need no files.
 
 A scene consists of
 
 - a background: one colour, a gradient, stripes or blotches,
-- clutter: lines, and fragments of digits, which are not objects,
-- one to four digits of different size, slant, width and colour. They are lighter than the background, and may overlap,
+- clutter: lines, and fragments of digits or spots smaller than any shape, which are not objects,
+- one to four objects of different size, slant or angle, width and colour. They may overlap,
 - thin lines on top of them, and noise.
 
 Scenes for training use only the training digits of :func:`gluonops.data.digits`. Scenes for validation use only the
 held-out digits. The same holds for the fragments.
+
+The outline of a shape is a function of the angle: the distance of the edge from the centre. So every shape without
+hidden corners is one line of arithmetic, :data:`OUTLINES`.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ...core.attributes import Attr, Bool, Choice, Int
+from ...core.attributes import Attr, Bool, Choice, Int, parsed
+from ...core.errors import OpError
 from ..base import COLUMNS, SPLITS, DetectionDataset
 from .digits import digits
 
@@ -27,6 +31,7 @@ MAX_OVERLAP = 0.15         # largest fraction of the smaller of two boxes that t
 MIN_CONTRAST = 0.35        # smallest difference of luma between a digit and its background
 TRIES = 30                 # positions or colours that are tried for a digit
 VISIBLE = 0.5              # opacity above which a box has a pixel
+OPTIONS = {"split": Choice(*SPLITS), "size": Int(48), "count": Int(1), "objects": Int(1), "seed": Int(0)}
 LUMA = np.array([0.299, 0.587, 0.114], "float32")
 
 
@@ -39,6 +44,10 @@ class Style(NamedTuple):
 
 EASY = Style(heights=(0.32, 0.56), brightest=0.6, darker_objects=False)
 HARD = Style(heights=(0.24, 0.5), brightest=1.0, darker_objects=True)
+OF_SHAPES = Style(heights=(0.18, 0.45), brightest=1.0, darker_objects=True)
+SPOT = (0.02, 0.06)       # range of the radius of a spot, as a fraction of the scene's size
+STRETCH = (0.85, 1.15)    # range of a shape's width relative to its height
+Outline = Callable[[np.ndarray], np.ndarray]   # angles to distances of the edge, of which the largest is about 1
 
 
 class Scenes(DetectionDataset):
@@ -52,12 +61,8 @@ class Scenes(DetectionDataset):
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
                  style: Style):
-        split = Attr("split", Choice(*SPLITS), "train").parse(where, split)
-        self._size = Attr("size", Int(48), 160).parse(where, size)
-        self._count = Attr("count", Int(1), 1).parse(where, count)
-        self._objects = Attr("objects", Int(1), 4).parse(where, objects)
-        self._style = style
-        self._key = [Attr("seed", Int(0), 0).parse(where, seed), SPLITS.index(split)]
+        split, self._size, self._count, self._objects, seed = parsed(where, OPTIONS, locals()).values()
+        self._style, self._key = style, [seed, SPLITS.index(split)]
         super().__init__(where, classes)
 
     def __len__(self):
@@ -299,3 +304,80 @@ def _blend(image, left, top, mask, colour):
     """Paint a colour into the image, with the opacity ``mask``."""
     part = image[top:top + mask.shape[0], left:left + mask.shape[1]]
     part += mask[..., None] * (np.float32(colour) - part)
+
+
+def regular_polygon(corners: int) -> Outline:
+    """The outline of a regular polygon with a circumscribed circle of radius 1."""
+    def radius(angle):
+        within = np.mod(angle, 2 * np.pi / corners) - np.pi / corners
+        return np.cos(np.pi / corners) / np.cos(within)
+
+    return radius
+
+
+def _star(angle):
+    """Five points; the inner corners are at 0.45 of the outer ones."""
+    share = np.abs(np.mod(angle, 2 * np.pi / 5) / (np.pi / 5) - 1)   # 1 at a point, 0 between two
+    inner, width = 0.45, np.pi / 5
+    # The straight line from an inner corner, at the angle 0, to a point, at the angle ``width``.
+    along = share * width
+    return inner * np.sin(width) / (np.sin(width - along) + inner * np.sin(along))
+
+
+OUTLINES: dict[str, Outline] = {
+    "circle": np.ones_like, "square": regular_polygon(4), "triangle": regular_polygon(3), "star": _star}
+
+
+def paint_outline(outline: Outline, radius: float, angle: float = 0, stretch: float = 1) -> np.ndarray:
+    """The opacity of a filled outline, float32 (height, width), cropped to what is visible.
+
+    ``radius``: pixels of the distance 1. ``angle``: rotation in radians. ``stretch``: factor of the width, after it.
+    """
+    side = int(np.ceil(radius * max(1, stretch))) + 1
+    y, x = np.mgrid[-side:side + 1, -side:side + 1].astype("float32")
+    x = x / np.float32(stretch)
+    distance = np.hypot(x, y)
+    edge = outline(np.arctan2(y, x) + angle) * radius
+    return cropped(np.clip(edge - distance + 0.5, 0, 1).astype("float32"))   # an edge of one pixel is soft
+
+
+class ShapeScenes(Scenes):
+    """Scenes with coloured shapes. The module describes them, and :class:`gluonops.data.DetectionDataset` the items.
+
+    What a scene depends on, and the other parameters: see :class:`gluonops.data.DigitScenes`.
+
+    Parameters
+    ----------
+    split : {"train", "val"}, default "train"
+        The split. The two have no scene in common.
+    classes : sequence of str, optional
+        Which shapes: of ``circle``, ``square``, ``triangle`` and ``star``. By default all of them.
+    """
+
+    def __init__(self, split: str = "train", size: int = 240, count: int = 60, objects: int = 3, seed: int = 0,
+                 classes: Sequence[str] = tuple(OUTLINES)):
+        where = "data.ShapeScenes"
+        unknown = [name for name in classes if name not in OUTLINES]
+        if unknown or not len(classes):
+            raise OpError(where, f"classes are {tuple(classes)}; expected some of {', '.join(OUTLINES)}",
+                          "Pass such names")
+        super().__init__(where, classes, split, size, count, objects, seed, OF_SHAPES)
+
+    def _object(self, rng):
+        class_id = rng.randint(len(self.classes))
+        radius = self._size * rng.uniform(*self._style.heights) / 2
+        angle, stretch = rng.uniform(0, 2 * np.pi), rng.uniform(*STRETCH)
+        return class_id, paint_outline(OUTLINES[self.classes[class_id]], radius, angle, stretch)
+
+    def _draw_clutter(self, rng, image):
+        """A spot, smaller than any shape."""
+        heights, phases = rng.uniform(-0.3, 0.3, 3), rng.uniform(0, 2 * np.pi, 3)
+
+        def wavy_circle(angle):
+            waves = (height * np.cos((k + 2) * angle + phase) for k, (height, phase) in enumerate(zip(heights, phases)))
+            return (1 + sum(waves)) / 1.9
+
+        mask = paint_outline(wavy_circle, max(1.5, self._size * rng.uniform(*SPOT)))
+        top = rng.randint(0, image.shape[0] - mask.shape[0] + 1)
+        left = rng.randint(0, image.shape[1] - mask.shape[1] + 1)
+        _blend(image, left, top, mask * rng.uniform(0.5, 1), rng.rand(3))

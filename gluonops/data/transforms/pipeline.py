@@ -23,7 +23,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ...core.attributes import Attr, Int
+from ...core.attributes import Attr, Int, parsed
 from ...core.errors import OpError
 from ...core.params import as_numpy
 from ..base import COLUMNS, about_image
@@ -168,8 +168,7 @@ class Batches:
                  first: int = 0, every: int = 10):
         where = "data.Batches"
         self._batches, self.epoch, self.first = batches, epoch, first
-        self._seed = Attr("seed", Int(0), 0).parse(where, seed)
-        self._every = Attr("every", Int(1), 10).parse(where, every)
+        self._seed, self._every = parsed(where, {"seed": Int(0), "every": Int(1)}, locals()).values()
         self._sizes = None if sizes is None else _input_sizes(where, sizes)
 
     def __len__(self):

@@ -3,7 +3,7 @@ import gluonops as gops
 import numpy as np
 import pytest
 from gluonops.data import ShapeScenes
-from gluonops.data.datasets.shapes import OUTLINES, paint_outline
+from gluonops.data.datasets.scenes import OUTLINES, paint_outline
 
 
 def test_items():

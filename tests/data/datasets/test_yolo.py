@@ -70,7 +70,8 @@ class TestYolo:
         refused("1.txt cannot be read: No such file or directory. Add or replace it; an image "
                 "without objects has an empty label file", "yolo", tmp_path)
         (tmp_path / "train.txt").write_text("images/0.png\nimages/9.png\n")
-        refused(f"train.txt, line 2: there is no {tmp_path / 'images' / '9.png'}", "yolo", tmp_path)
+        refused(f"train.txt, line 2: there is no image images/9.png in {tmp_path} or {tmp_path.parent}", "yolo",
+                tmp_path)
         (tmp_path / "val.txt").write_text("\n")
         refused("val.txt is empty", "yolo", tmp_path, "val")
         (tmp_path / "val.txt").unlink()

@@ -3,7 +3,7 @@ import gluonops as gops
 import numpy as np
 import pytest
 from gluonops.data import Augmented, Crop, Turn
-from gluonops.data.transforms.cropping import turned
+from gluonops.data.transforms.augment import turned
 
 PLAIN = {"hue": 0, "saturation": 1, "exposure": 1}
 RED, GREEN = (255, 0, 0), (0, 255, 0)

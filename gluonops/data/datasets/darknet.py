@@ -6,25 +6,33 @@ x and y are the centre of the box. All four are fractions of the image's width a
 or to its parent folder. Or it has the folders ``images/train`` and ``images/val``, or ``train/images`` and
 ``val/images``. The path of a label is that of its image with the ending ``.txt``, and with the folder ``labels``
 instead of ``images`` (or ``JPEGImages``). The names of the classes are in ``*.names`` or classes.txt. Instead of a
-folder there may be one of Darknet's ``.data`` files, which names the lists and the classes: see
-:mod:`gluonops.data.datasets.data_file`.
+folder there may be one of Darknet's ``.data`` files.
+
+Those have lines ``key = value`` that name the lists of images, the classes and the folder for weights. Paths count from
+the current folder, as in Darknet, or else from the file's own folder or the one above it. ``#`` and ``;`` begin a
+comment at the beginning of a line. Source: ``read_data_cfg`` in ``src/option_list.c`` of pjreddie/darknet, commit
+f6afaabc.
 """
 from __future__ import annotations
 
 import math
 import os
 import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from ...core.errors import OpError
+from ...core.attributes import Attr, Int
+from ...core.errors import OpError, naming
 from ...core.files import read_lines
 from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
-from .data_file import is_data_file, lines_of, read_data_file
 
-WHERE = "data.yolo"
+WHERE, OF_DATA_FILE = "data.yolo", "data.read_data_file"
 FIELDS = 5
+ENDING = ".data"
+NAMES = ("names", "labels")   # detectors name their classes by the first, classifiers by the second
 
 
 class Yolo(FractionDataset):
@@ -102,7 +110,7 @@ def _images(root, split):
     for name in PLACES[split]:
         path = os.path.join(root, f"{name}.txt")
         if os.path.isfile(path):
-            return _listed(root, path)
+            return listed_images(path, (root, os.path.dirname(root)), WHERE, "Pass another root")
     folders = [os.path.join(root, *parts) for name in PLACES[split] for parts in (("images", name), (name, "images"))]
     for folder in folders:
         if os.path.isdir(folder):
@@ -114,24 +122,6 @@ def _images(root, split):
             return paths
     raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in PLACES[split])}, and no folder "
                   f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Create one of them")
-
-
-def _listed(root, path):
-    """The paths of the images in a list."""
-    images = []
-    for number, line in lines_of(path, WHERE, "Pass another root"):
-        candidates = [os.path.normpath(os.path.join(folder, line)) for folder in (root, os.path.dirname(root))]
-        existing = [candidate for candidate in candidates if os.path.isfile(candidate)]
-        if not existing:
-            raise OpError(WHERE, f"{path}, line {number}: there is no {' and no '.join(dict.fromkeys(candidates))}",
-                          "Correct the line, or add the image")
-        if not line.lower().endswith(EXTENSIONS):
-            raise OpError(WHERE, f"{path}, line {number}: {line} is not an image ({', '.join(EXTENSIONS)})",
-                          "Correct the line, or convert the image")
-        images.append(existing[0])
-    if not images:
-        raise OpError(WHERE, f"{path} is empty; expected an image's path per line", "Pass another root")
-    return images
 
 
 def _warn_of_unused_labels(images, root):
@@ -158,3 +148,134 @@ def _label_path(image, root):
     if image_folders:
         parts[image_folders[-1]] = "labels"
     return os.path.join(prefix + os.sep.join(parts), f"{os.path.splitext(name)[0]}.txt")
+
+
+class DataFile(NamedTuple):
+    """What a ``.data`` file says.
+
+    Attributes
+    ----------
+    path : str
+    classes : tuple of str
+        Names of the classes.
+    train, valid : str or None
+        The lists of the images to train on and of those held out; None: not given.
+    backup : str or None
+        The folder for weights, as it is written.
+    """
+    path: str
+    classes: tuple[str, ...]
+    train: str | None
+    valid: str | None
+    backup: str | None
+
+    def images(self, split: str) -> list[str]:
+        """The paths of the images of a split, "train" or "val".
+
+        An OpError if the file names no list, the list cannot be read, or one of its images does not exist.
+        """
+        key = "train" if split == "train" else "valid"
+        file = getattr(self, key)
+        if file is None:
+            raise OpError(OF_DATA_FILE, f"{self.path} has no {key}; expected a list of images",
+                          f"Add a line {key} = FILE")
+        return listed_images(file, _folders(file), OF_DATA_FILE, "Add images, each in a line of text")
+
+
+def is_data_file(path: str | os.PathLike) -> bool:
+    """Whether the name of a file ends in ``.data``."""
+    return os.fspath(path).endswith(ENDING)
+
+
+def read_data_file(path: str | os.PathLike) -> DataFile:
+    """Read a ``.data`` file, and the names of its classes.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Raises
+    ------
+    OpError
+        A file cannot be read, a line is no option, or there are fewer names than ``classes``. The message has the file
+        and the line.
+    """
+    path = os.fspath(path)
+    options = {}
+    for number, line in lines_of(path, OF_DATA_FILE, "Pass the path of a text file"):
+        if line[0] in "#;":
+            continue
+        key, equals, value = (part.strip() for part in line.partition("="))
+        if not (key and equals and value):
+            raise _error(OF_DATA_FILE, path, number, f"{line!r}; expected key = value", "Correct the line")
+        options.setdefault(key, (value, number))
+    names = _names(path, options)
+    lists = (_find(path, *options[key]) if key in options else None for key in ("train", "valid"))
+    return DataFile(path, names, *lists, options.get("backup", [None])[0])
+
+
+def _names(path: str, options: dict) -> tuple[str, ...]:
+    """The names of the classes, as many as ``classes`` says."""
+    key = next((key for key in NAMES if key in options), None)
+    if key is None:
+        raise OpError(OF_DATA_FILE, f"{path} has no names; expected a file with the names of the classes",
+                      "Add a line names = FILE")
+    value, number = options[key]
+    names = class_names(_find(path, value, number), OF_DATA_FILE)
+    written, number = options.get("classes", (str(len(names)), 0))
+    with naming(f"{path}, line {number}"):
+        count = Attr("classes", Int(1), None).parse(OF_DATA_FILE, written)
+    if count > len(names):
+        raise _error(OF_DATA_FILE, path, number, f"classes is {count}, and {value} has {len(names)} names",
+                     "Correct classes, or add names")
+    return names[:count]   # Darknet reads no more of them
+
+
+def _find(path: str, value: str, number: int) -> str:
+    """The file that a line of a ``.data`` file names."""
+    found = _candidate(value, _folders(path))
+    if found is None:
+        raise _error(OF_DATA_FILE, path, number, f"there is no file {value}", "Correct the line, or add the file")
+    return found
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that the paths in a file count from: the current one, the file's own, and the one above it."""
+    own = os.path.dirname(path)
+    return [os.curdir, own, os.path.join(own, os.pardir)]
+
+
+def _candidate(written: str, folders: Sequence[str]) -> str | None:
+    """The first existing file that a path names, counted from one of the folders; None: there is none."""
+    places = (os.path.normpath(os.path.join(folder, written)) for folder in folders)
+    return next(filter(os.path.isfile, places), None)
+
+
+def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) -> list[str]:
+    """The images that a list names, each in a line, by paths that count from one of the folders.
+
+    An OpError if the list cannot be read or is empty, which has the remedy, or one of its images does not exist.
+    """
+    images = []
+    for number, line in lines_of(path, where, remedy):
+        found = _candidate(line, folders)
+        if found is None:
+            raise _error(where, path, number, f"there is no image {line} in {' or '.join(folders)}",
+                         "Correct the line, or add the image")
+        if not line.lower().endswith(EXTENSIONS):
+            raise _error(where, path, number, f"{line} is not an image ({', '.join(EXTENSIONS)})",
+                         "Correct the line, or convert the image")
+        images.append(found)
+    if not images:
+        raise OpError(where, f"{path} is empty; expected an image's path per line", remedy)
+    return images
+
+
+def lines_of(path: str, where: str, remedy: str) -> list[tuple[int, str]]:
+    """(number, line) of the lines of a file that are not empty, without blanks around them."""
+    lines = read_lines(where, path, remedy)
+    return [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _error(where: str, path: str, number: int, what: str, remedy: str) -> OpError:
+    return OpError(where, f"{path}, line {number}: {what}", remedy)
