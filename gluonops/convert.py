@@ -162,13 +162,12 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
     names = {_full_name(weight): weight for weight in ours}
     if {(_full_name(weight), weight.shape) for weight in theirs} == {(name, names[name].shape) for name in names}:
         return [(weight, names[_full_name(weight)]) for weight in theirs]
-    pairs, left = [], ([], [])
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
     if [*map(_signature, layers[0])] == [*map(_signature, layers[1])]:
-        for their, our in zip(*layers):
-            _match([("", their)], [("", our)], pairs, left)
-        return pairs
-    _match([("", _tree(theirs))], [("", _tree(ours))], pairs, left)
+        return [pair for their, our in zip(*layers) for pair in _matched([("", their)], [("", our)])]
+    pairs = [*_matched([("", _tree(theirs))], [("", _tree(ours))])]
+    matched = {their for their, _ in pairs}, {our for _, our in pairs}
+    left = [[weight for weight in weights if weight not in found] for weights, found in zip((theirs, ours), matched)]
     if any(left):
         raise _differ(*left)
     _check_order(sorted(pairs, key=lambda pair: theirs.index(pair[0])), ours)
@@ -203,8 +202,8 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
                               "another order", "Give the layers of the net the names of those in state_dict")
 
 
-def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]], left: tuple[Named, Named]) -> None:
-    """Match trees with equal signatures, those of the same name first. What has no counterpart is appended to ``left``.
+def _matched(theirs: Named, ours: Named) -> Iterator[tuple[Weight, Weight]]:
+    """Match trees with equal signatures, those of the same name first. Some may be without a counterpart.
 
     A name that is a number counts the layers of a Sequential, activations included, and says nothing. Equal trees are
     told apart by what is in front of them, and else by their order. The largest trees without a counterpart are
@@ -215,15 +214,12 @@ def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]], left:
         theirs, ours = _take_alike(theirs, ours, key, alike)
     for their, our in alike:
         if isinstance(their, Weight) and isinstance(our, Weight):
-            pairs.append((their, our))
+            yield their, our
         else:
-            _match(_children(their), _children(our), pairs, left)
+            yield from _matched(_children(their), _children(our))
     blocks = [len(_signature(tree)) for _, tree in theirs + ours if not _is_layer(tree)]
     if blocks:
-        _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs, left)
-    else:
-        left[0].extend(theirs)
-        left[1].extend(ours)
+        yield from _matched(*[_parts(trees, max(blocks)) for trees in (theirs, ours)])
 
 
 def _name_key(trees: Named, place: int) -> tuple | None:
@@ -275,9 +271,8 @@ def _parts(trees: Named, size: int) -> Named:
     return parts
 
 
-def _differ(theirs: Named, ours: Named) -> OpError:
-    def listed(trees: Named) -> str:
-        weights = [weight for _, tree in trees for weight in _weights(tree)]
+def _differ(theirs: list[Weight], ours: list[Weight]) -> OpError:
+    def listed(weights: list[Weight]) -> str:
         more = f" and {len(weights) - MOST_NAMES} more" if len(weights) > MOST_NAMES else ""
         return ", ".join(f"{weight.name} {weight.shape}" for weight in weights[:MOST_NAMES]) + more or "nothing"
 

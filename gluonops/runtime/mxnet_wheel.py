@@ -102,6 +102,12 @@ def installed(distribution: str) -> importlib.metadata.Distribution | None:
         return None
 
 
+def requirements(distribution: str) -> list[str]:
+    """What an installed distribution says that it needs; empty if it is not installed."""
+    found = installed(distribution)
+    return found and found.requires or []
+
+
 def is_current(distribution: str) -> bool:
     """Whether the installed MXNet has what this version of gluonops adds."""
     found = installed(distribution)
