@@ -1,9 +1,8 @@
 """Fills Gluon nets with weights of PyTorch. :func:`gluonops.export.torch` goes the other way."""
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Union
 
 import mxnet as mx
@@ -147,8 +146,8 @@ def _weights(tree: Tree) -> Iterator[Weight]:
 
 def _signature(tree: Tree) -> tuple:
     """Equal for trees whose weights can be matched. The name of a parameter that is no layer's does not count."""
-    known = [weight.role if weight.role in ROLES or weight.role[-1].isdigit() else "" for weight in _weights(tree)]
-    return tuple(sorted(zip(known, (weight.shape for weight in _weights(tree)))))
+    return tuple(sorted((weight.role if weight.role in ROLES or weight.role[-1].isdigit() else "", weight.shape)
+                        for weight in _weights(tree)))
 
 
 Named = list[tuple[str, Tree]]
@@ -210,8 +209,8 @@ def _matched(theirs: Named, ours: Named) -> Iterator[tuple[Weight, Weight]]:
     replaced by their parts.
     """
     alike = []
-    for key in (_name_key, *(functools.partial(_place_key, before) for before in (2, 1, 0))):
-        theirs, ours = _take_alike(theirs, ours, key, alike)
+    for before in (None, 2, 1, 0):
+        theirs, ours = _take_alike(theirs, ours, before, alike)
     for their, our in alike:
         if isinstance(their, Weight) and isinstance(our, Weight):
             yield their, our
@@ -222,25 +221,24 @@ def _matched(theirs: Named, ours: Named) -> Iterator[tuple[Weight, Weight]]:
         yield from _matched(*[_parts(trees, max(blocks)) for trees in (theirs, ours)])
 
 
-def _name_key(trees: Named, place: int) -> tuple | None:
-    name, tree = trees[place]
-    return None if name.isdigit() else (name, _signature(tree))
+def _keys(trees: Named, before: int | None) -> list[tuple | None]:
+    """The signature of each tree with its name, or with those of so many in front of it. None is like no other."""
+    signatures = [_signature(tree) for _, tree in trees]
+    if before is None:
+        return [None if name.isdigit() else (name, signature) for (name, _), signature in zip(trees, signatures)]
+    return [tuple(signatures[max(0, place - before):place + 1]) for place in range(len(trees))]
 
 
-def _place_key(before: int, trees: Named, place: int) -> tuple:
-    """The signatures of a tree, and of some in front of it."""
-    return tuple(_signature(tree) for _, tree in trees[max(0, place - before):place + 1])
-
-
-def _take_alike(theirs: Named, ours: Named, key: Callable, alike: list[tuple[Tree, Tree]]) -> tuple[Named, Named]:
-    """Append the pairs of trees with the same key, in order. Returns the others. A key may be None, like no other."""
+def _take_alike(theirs: Named, ours: Named, before: int | None,
+                alike: list[tuple[Tree, Tree]]) -> tuple[Named, Named]:
+    """Append the pairs of trees with the same key of :func:`_keys`, in order. Returns the others."""
     waiting = {}
-    for place, tree in enumerate(ours):
-        waiting.setdefault(key(ours, place), []).append(tree)
+    for key, tree in zip(_keys(ours, before), ours):
+        waiting.setdefault(key, []).append(tree)
     waiting.pop(None, None)
     rest, taken = [], set()
-    for place, (name, tree) in enumerate(theirs):
-        found = waiting.get(key(theirs, place))
+    for key, (name, tree) in zip(_keys(theirs, before), theirs):
+        found = waiting.get(key)
         if found:
             other = found.pop(0)[1]
             alike.append((tree, other))
