@@ -249,7 +249,7 @@ import gluonops as gops   # first: it makes mxnet importable
 import cuda_emulator, mxnet as mx, pytest
 from mxnet import autograd
 from gluonops.core import native
-assert native.load(), native.reason()
+assert native.loaded(), native.reason()
 cuda_emulator.cache = pathlib.Path("cuda_cache")
 cuda_emulator.cache.mkdir()
 for backend in ("custom", "native", "builtin", "cuda"):

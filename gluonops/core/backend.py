@@ -25,10 +25,8 @@ _ABSENT = -1   # stands for None in gluon's format of the arguments
 class _Scopes(threading.local):
     """What a thread is inside of."""
 
-    def __init__(self):
-        super().__init__()
-        self.backends = []   # those of its ``with`` blocks, the innermost last
-        self.block = None    # the HybridBlock that is being traced
+    backends = ()   # those of its ``with`` blocks, the innermost last
+    block = None    # the HybridBlock that is being traced
 
 
 _scopes = _Scopes()
@@ -63,11 +61,11 @@ class backend:   # pylint: disable=invalid-name
     def __enter__(self) -> backend:
         global _default
         _default = self._previous
-        _scopes.backends.append(self._name)
+        _scopes.backends += (self._name,)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _scopes.backends.pop()
+        _scopes.backends = _scopes.backends[:-1]
 
 
 def current_backend() -> str:
