@@ -28,13 +28,14 @@ __all__ = ["OpError", "__version__", "backend", "convert", "current_backend", "d
 # Imported when they are used first: a program that only runs a net does not need them.
 _LAZY = ("convert", "darknet", "data", "export", "files", "models", "train")
 
+_refuse = _importing.refuser(__name__, () if _importing.is_imported() else __all__)
 if _importing.is_imported():
     from .core import errors, native, tuning
     from .core.backend import backend, current_backend, retrace_on_change
 
     errors.install()
     retrace_on_change()
-    native.load()
+    native.loaded()   # the first question loads the library
     tuning.tune_at_import()
 
     if importlib.util.find_spec(f"{__name__}.models") is None:
@@ -45,7 +46,6 @@ if _importing.is_imported():
     from .core.native import library_path as native_library_path
     from .core.tuning import tune_memory, tune_threads
 else:
-    _refuse = _importing.refuser(__name__, __all__)
     __all__, _LAZY = ["OpError", "__version__", "doctor", "export", "files"], ("export", "files")
 if typing.TYPE_CHECKING:
     from . import convert, darknet, data, export, files, models, train
@@ -54,9 +54,7 @@ if typing.TYPE_CHECKING:
 def __getattr__(name: str):
     if name in _LAZY:
         return importlib.import_module(f"{__name__}.{name}")
-    if not _importing.is_imported():
-        _refuse(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _refuse(name)
 
 
 def __dir__():

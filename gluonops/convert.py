@@ -1,9 +1,8 @@
 """Fills Gluon nets with weights of PyTorch. :func:`gluonops.export.torch` goes the other way."""
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Union
 
 import mxnet as mx
@@ -147,8 +146,8 @@ def _weights(tree: Tree) -> Iterator[Weight]:
 
 def _signature(tree: Tree) -> tuple:
     """Equal for trees whose weights can be matched. The name of a parameter that is no layer's does not count."""
-    known = [weight.role if weight.role in ROLES or weight.role[-1].isdigit() else "" for weight in _weights(tree)]
-    return tuple(sorted(zip(known, (weight.shape for weight in _weights(tree)))))
+    return tuple(sorted((weight.role if weight.role in ROLES or weight.role[-1].isdigit() else "", weight.shape)
+                        for weight in _weights(tree)))
 
 
 Named = list[tuple[str, Tree]]
@@ -162,13 +161,12 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
     names = {_full_name(weight): weight for weight in ours}
     if {(_full_name(weight), weight.shape) for weight in theirs} == {(name, names[name].shape) for name in names}:
         return [(weight, names[_full_name(weight)]) for weight in theirs]
-    pairs, left = [], ([], [])
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
     if [*map(_signature, layers[0])] == [*map(_signature, layers[1])]:
-        for their, our in zip(*layers):
-            _match([("", their)], [("", our)], pairs, left)
-        return pairs
-    _match([("", _tree(theirs))], [("", _tree(ours))], pairs, left)
+        return [pair for their, our in zip(*layers) for pair in _matched([("", their)], [("", our)])]
+    pairs = [*_matched([("", _tree(theirs))], [("", _tree(ours))])]
+    matched = {their for their, _ in pairs}, {our for _, our in pairs}
+    left = [[weight for weight in weights if weight not in found] for weights, found in zip((theirs, ours), matched)]
     if any(left):
         raise _differ(*left)
     _check_order(sorted(pairs, key=lambda pair: theirs.index(pair[0])), ours)
@@ -203,48 +201,44 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
                               "another order", "Give the layers of the net the names of those in state_dict")
 
 
-def _match(theirs: Named, ours: Named, pairs: list[tuple[Weight, Weight]], left: tuple[Named, Named]) -> None:
-    """Match trees with equal signatures, those of the same name first. What has no counterpart is appended to ``left``.
+def _matched(theirs: Named, ours: Named) -> Iterator[tuple[Weight, Weight]]:
+    """Match trees with equal signatures, those of the same name first. Some may be without a counterpart.
 
     A name that is a number counts the layers of a Sequential, activations included, and says nothing. Equal trees are
     told apart by what is in front of them, and else by their order. The largest trees without a counterpart are
     replaced by their parts.
     """
     alike = []
-    for key in (_name_key, *(functools.partial(_place_key, before) for before in (2, 1, 0))):
-        theirs, ours = _take_alike(theirs, ours, key, alike)
+    for before in (None, 2, 1, 0):
+        theirs, ours = _take_alike(theirs, ours, before, alike)
     for their, our in alike:
         if isinstance(their, Weight) and isinstance(our, Weight):
-            pairs.append((their, our))
+            yield their, our
         else:
-            _match(_children(their), _children(our), pairs, left)
+            yield from _matched(_children(their), _children(our))
     blocks = [len(_signature(tree)) for _, tree in theirs + ours if not _is_layer(tree)]
     if blocks:
-        _match(*[_parts(trees, max(blocks)) for trees in (theirs, ours)], pairs, left)
-    else:
-        left[0].extend(theirs)
-        left[1].extend(ours)
+        yield from _matched(*[_parts(trees, max(blocks)) for trees in (theirs, ours)])
 
 
-def _name_key(trees: Named, place: int) -> tuple | None:
-    name, tree = trees[place]
-    return None if name.isdigit() else (name, _signature(tree))
+def _keys(trees: Named, before: int | None) -> list[tuple | None]:
+    """The signature of each tree with its name, or with those of so many in front of it. None is like no other."""
+    signatures = [_signature(tree) for _, tree in trees]
+    if before is None:
+        return [None if name.isdigit() else (name, signature) for (name, _), signature in zip(trees, signatures)]
+    return [tuple(signatures[max(0, place - before):place + 1]) for place in range(len(trees))]
 
 
-def _place_key(before: int, trees: Named, place: int) -> tuple:
-    """The signatures of a tree, and of some in front of it."""
-    return tuple(_signature(tree) for _, tree in trees[max(0, place - before):place + 1])
-
-
-def _take_alike(theirs: Named, ours: Named, key: Callable, alike: list[tuple[Tree, Tree]]) -> tuple[Named, Named]:
-    """Append the pairs of trees with the same key, in order. Returns the others. A key may be None, like no other."""
+def _take_alike(theirs: Named, ours: Named, before: int | None,
+                alike: list[tuple[Tree, Tree]]) -> tuple[Named, Named]:
+    """Append the pairs of trees with the same key of :func:`_keys`, in order. Returns the others."""
     waiting = {}
-    for place, tree in enumerate(ours):
-        waiting.setdefault(key(ours, place), []).append(tree)
+    for key, tree in zip(_keys(ours, before), ours):
+        waiting.setdefault(key, []).append(tree)
     waiting.pop(None, None)
     rest, taken = [], set()
-    for place, (name, tree) in enumerate(theirs):
-        found = waiting.get(key(theirs, place))
+    for key, (name, tree) in zip(_keys(theirs, before), theirs):
+        found = waiting.get(key)
         if found:
             other = found.pop(0)[1]
             alike.append((tree, other))
@@ -275,9 +269,8 @@ def _parts(trees: Named, size: int) -> Named:
     return parts
 
 
-def _differ(theirs: Named, ours: Named) -> OpError:
-    def listed(trees: Named) -> str:
-        weights = [weight for _, tree in trees for weight in _weights(tree)]
+def _differ(theirs: list[Weight], ours: list[Weight]) -> OpError:
+    def listed(weights: list[Weight]) -> str:
         more = f" and {len(weights) - MOST_NAMES} more" if len(weights) > MOST_NAMES else ""
         return ", ".join(f"{weight.name} {weight.shape}" for weight in weights[:MOST_NAMES]) + more or "nothing"
 

@@ -9,12 +9,12 @@ import subprocess
 import sys
 
 import pytest
-from gluonops.core import registry
 from test_packaging import ROOT, copy_of_repository
+from test_tree import FILES as OF_OPERATOR
 
 NAME = "edge_sum"
 FOLDER, TESTS = pathlib.Path("gluonops", "ops", NAME), pathlib.Path("tests", "ops", NAME)
-FILES = {*(FOLDER / file for file in registry.FILES), TESTS / "oracle.py", TESTS / f"test_{NAME}.py"}
+FILES = {*(FOLDER / file for file in OF_OPERATOR), TESTS / "oracle.py", TESTS / f"test_{NAME}.py"}
 EDITED = {pathlib.Path("gluonops", "nn", "__init__.py"), pathlib.Path("CHANGELOG.md")}
 TO_FILL = re.compile(r"fill in|not written yet")
 
@@ -230,7 +230,7 @@ def test_an_attribute_is_added_in_one_place(copy):
     """It works in every backend: the reference, the graph of MXNet's own, the C++ library and the CUDA kernels."""
     tool, folder = load_tool(copy), copy / "gluonops" / "ops" / NAME
     assert new_op(copy, NAME).returncode == 0
-    for file in registry.FILES:
+    for file in OF_OPERATOR:
         text = filled(tool, copy / "gluonops" / "ops" / tool.TEMPLATE / file)
         for old, new in GAIN.get(file, []):
             assert old in text, (file, old)
@@ -249,7 +249,7 @@ import gluonops as gops   # first: it makes mxnet importable
 import cuda_emulator, mxnet as mx, pytest
 from mxnet import autograd
 from gluonops.core import native
-assert native.load(), native.reason()
+assert native.loaded(), native.reason()
 cuda_emulator.cache = pathlib.Path("cuda_cache")
 cuda_emulator.cache.mkdir()
 for backend in ("custom", "native", "builtin", "cuda"):

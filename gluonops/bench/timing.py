@@ -17,45 +17,41 @@ now = time.perf_counter
 
 
 class MXNet:
-    """Times ``function`` on NDArrays, inside ``scope``: a step ends when the engine has finished all its work."""
+    """Times ``function`` on NDArrays: a step ends when the engine has finished all its work."""
 
-    def __init__(self, function: Callable, inputs: list[mx.nd.NDArray], scope: Callable = contextlib.nullcontext):
-        self.function, self.inputs, self.scope = function, inputs, scope
-        with scope():
-            output = function(*inputs)
-            self.head = head(output.shape, mx.nd.array).as_in_context(output.context).astype(output.dtype)
+    def __init__(self, function: Callable, inputs: list[mx.nd.NDArray]):
+        self.function, self.inputs = function, inputs
+        output = function(*inputs)
+        self.head = head(output.shape, mx.nd.array).as_in_context(output.context).astype(output.dtype)
 
     def forward(self) -> dict[str, float]:
         """Seconds of a call that is not recorded, including freeing its output, as in a user's loop."""
-        with self.scope():
-            start = now()
-            output = self.function(*self.inputs)
-            output.wait_to_read()
-            del output
-            mx.nd.waitall()
-            return {"forward": now() - start}
+        start = now()
+        output = self.function(*self.inputs)
+        output.wait_to_read()
+        del output
+        mx.nd.waitall()
+        return {"forward": now() - start}
 
     def train(self) -> dict[str, float]:
         """Seconds of backward, and of a recorded forward and backward."""
-        with self.scope():
-            start = now()
-            with autograd.record():
-                output = self.function(*self.inputs)
-            output.wait_to_read()
-            middle = now()
-            output.backward(self.head)
-            del output
-            mx.nd.waitall()
-            end = now()
-            return {"backward": end - middle, "both": end - start}
+        start = now()
+        with autograd.record():
+            output = self.function(*self.inputs)
+        output.wait_to_read()
+        middle = now()
+        output.backward(self.head)
+        del output
+        mx.nd.waitall()
+        end = now()
+        return {"backward": end - middle, "both": end - start}
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
         """(output, gradient of the data) in NumPy."""
-        with self.scope():
-            with autograd.record():
-                output = self.function(*self.inputs)
-            output.backward(self.head)
-            return output.asnumpy(), self.inputs[0].grad.asnumpy()
+        with autograd.record():
+            output = self.function(*self.inputs)
+        output.backward(self.head)
+        return output.asnumpy(), self.inputs[0].grad.asnumpy()
 
 
 def head(shape: tuple[int, ...], convert: Callable) -> Any:

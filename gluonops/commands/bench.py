@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import json
 import pathlib
@@ -55,17 +54,14 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
     """
     inputs = _inputs(case, dtype, context)
     shape = inputs[0].shape
-    function = getattr(ops, case.op)
-    runs = {OURS: (_first(function, case.attrs), functools.partial(backend, current_backend())),
-            "builtin": (_first(function, case.attrs), functools.partial(backend, "builtin"))}
-    for peer, peer_run in peers(case.op, shape, **case.attrs).items():
-        runs[peer] = functools.partial(peer_run, mx.nd), contextlib.nullcontext
-    runs["identity"] = lambda data, *_: mx.nd.identity(data), contextlib.nullcontext
+    ours = _first(getattr(ops, case.op), case.attrs)
+    others = {peer: functools.partial(run, mx.nd) for peer, run in peers(case.op, shape, **case.attrs).items()}
+    runs = {OURS: ours, "builtin": _in_builtin(ours), **others, "identity": lambda data, *_: mx.nd.identity(data)}
 
     runners, wrong = {}, {}
-    for peer, (peer_run, scope) in runs.items():
+    for peer, peer_run in runs.items():
         try:
-            runners[peer] = timing.MXNet(peer_run, inputs, scope)
+            runners[peer] = timing.MXNet(peer_run, inputs)
         except mx.MXNetError as error:   # SoftmaxOutput takes labels of the data's type only
             if peer in (OURS, "builtin"):
                 raise
@@ -74,11 +70,9 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
 
     target = mx.nd.empty(shape, context, dtype)
     runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(target), inputs)
-    steps = [step for peer, runner in runners.items()
-             for step in (((peer, "forward"), runner.forward), ((peer, "both"), runner.train))
-             if step[0] != ("copyto", "both")]
-    measured = timing.interleaved(steps, SAMPLES, seconds)
-    times = {key: timing.summary(values) for (key, part), values in measured.items() if part == key[1]}
+    steps = [(peer, step) for peer, runner in runners.items() for step in (runner.forward, runner.train)]
+    measured = timing.interleaved(steps[:-1], SAMPLES, seconds)   # copyto has no gradient
+    times = {key: timing.summary(values) for key, values in measured.items() if key[1] in PASSES}
     timing.give_back()
 
     rows = [{"peer": peer, "pass": part, "ms": ms, "low": low, "high": high, "samples": count,
@@ -105,11 +99,19 @@ def _first(function, attrs):
     return called
 
 
+def _in_builtin(function):
+    """The same function in the builtin backend."""
+    def called(*inputs):
+        with backend("builtin"):
+            return function(*inputs)
+    return called
+
+
 def _differences(runners, inputs, tolerance):
     """Peer -> how its result differs from the builtin backend's in float32, or float64 for float64 data."""
     inputs = [array.astype("float32") if array.dtype == np.float16 else array for array in inputs]
     inputs[0].attach_grad()
-    reference = timing.MXNet(runners["builtin"].function, inputs, runners["builtin"].scope).results()
+    reference = timing.MXNet(runners["builtin"].function, inputs).results()
     differences = {}
     for peer, runner in runners.items():
         if peer == "identity":

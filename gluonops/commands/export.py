@@ -11,11 +11,15 @@ import tempfile
 import warnings
 from typing import Any
 
+import numpy as np
+
 from .. import export
 from ..core.errors import OpError
 from ..core.files import check_target, make_folder, replace
 from ..export.files import shapes_of_inputs
 from .net_arguments import QUANTIZE_OPTIONS
+
+MOST_IMAGES = 128   # for calibration, evenly spaced over the folder: more hardly change the ranges
 
 
 def run(args: argparse.Namespace) -> None:
@@ -76,11 +80,9 @@ def _beside(stack, path):
 
 def _quantize(args):
     """Write the net in 8 bits, calibrated with the images of a folder. Return what ``export.quantize`` returns."""
-    from . import calibration  # here: it needs MXNet
-
     model = export.ExportedModel.from_files(args.source, args.epoch)
     preprocessing = model.metadata.get("preprocessing") if args.preprocessing is None else args.preprocessing
-    data = calibration.images(args.calibrate, _image_shape(model, args.data_shape), preprocessing)
+    data = calibration_images(args.calibrate, _image_shape(model, args.data_shape), preprocessing)
     given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
     return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=args.opset,
@@ -95,6 +97,34 @@ def _image_shape(model, data_shape):
         raise OpError("export", f"the net has {len(images)} inputs; expected one, of images",
                       "Call gluonops.export.quantize with arrays")
     return images[0]
+
+
+def calibration_images(folder: str, shape: tuple[int, ...], preprocessing: dict[str, Any] | None) -> np.ndarray:
+    """The images of a folder and its subfolders, as a net's input of a shape: float32, at most 128 of them.
+
+    ``preprocessing``: what the net notes, or the user says: values of :class:`gluonops.export.Preprocessing`. Raises
+    OpError: there is no image, or the net does not say how images become its input.
+    """
+    from ..data.images import image_files, progress, read_image  # here: it needs MXNet
+
+    if preprocessing is None:
+        raise OpError("export", "the file does not say how images are prepared for the net",
+                      "Pass it, such as --preprocessing '{\"colours\": \"RGB\", \"range\": [0, 1]}'; or call "
+                      "gluonops.export.quantize with arrays")
+    prepare = export.Preprocessing.from_metadata(preprocessing)
+    size = _image_size(shape, prepare)
+    paths = image_files(folder)
+    chosen = np.linspace(0, len(paths) - 1, min(MOST_IMAGES, len(paths))).round().astype(int)
+    return np.stack([prepare(read_image(paths[i], "export"), size) for i in progress(chosen, "images")])
+
+
+def _image_size(shape, prepare):
+    """(width, height) of the input."""
+    is_image = len(shape) == 4 and shape[prepare.layout.index("C")] == prepare.channels
+    if not is_image:
+        raise OpError("export", f"the input has shape {shape}; expected four dimensions, {prepare.layout}, with "
+                      f"{prepare.channels} channels", "Call gluonops.export.quantize with arrays")
+    return shape[prepare.layout.index("W")], shape[prepare.layout.index("H")]
 
 
 def _plain(result: export.Quantized | None) -> dict[str, Any]:

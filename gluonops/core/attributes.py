@@ -15,6 +15,8 @@ from .errors import OpError, quoted
 class Beyond64Bits(ValueError):
     """An integer that C++ and CUDA cannot take."""
 
+    expected = "an integer from -2**63 to 2**63 - 1"
+
 
 class Kind:
     """What values an attribute takes. ``parse`` accepts a Python value, or the string that a graph has for it.
@@ -218,13 +220,10 @@ class Attr:
         """Return the typed value, or raise an OpError that says what is allowed."""
         try:
             return self.kind.parse(value)
-        except Beyond64Bits as error:
-            raise self._refusal(where, value, "an integer from -2**63 to 2**63 - 1") from error
         except (ValueError, TypeError, OverflowError, SyntaxError, MemoryError, RecursionError) as error:
-            raise self._refusal(where, value, self.kind.expected) from error
-
-    def _refusal(self, where: str, value: typing.Any, expected: str) -> OpError:
-        return OpError(where, f"{self.name} is {quoted(value)}; expected {expected}", f"Pass another {self.name}")
+            expected = getattr(error, "expected", self.kind.expected)
+            what = f"{self.name} is {quoted(value)}; expected {expected}"
+            raise OpError(where, what, f"Pass another {self.name}") from error
 
 
 def parsed(where: str, kinds: typing.Mapping[str, Kind], given: typing.Mapping[str, typing.Any]) -> dict:

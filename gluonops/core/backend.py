@@ -9,11 +9,9 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
 
 import mxnet as mx
 from mxnet.gluon import HybridBlock
-from mxnet.gluon.block import _regroup
 
 from . import native
 from .errors import OpError
@@ -27,10 +25,8 @@ _ABSENT = -1   # stands for None in gluon's format of the arguments
 class _Scopes(threading.local):
     """What a thread is inside of."""
 
-    def __init__(self):
-        super().__init__()
-        self.backends = []   # those of its ``with`` blocks, the innermost last
-        self.block = None    # the HybridBlock that is being traced
+    backends = ()   # those of its ``with`` blocks, the innermost last
+    block = None    # the HybridBlock that is being traced
 
 
 _scopes = _Scopes()
@@ -65,11 +61,11 @@ class backend:   # pylint: disable=invalid-name
     def __enter__(self) -> backend:
         global _default
         _default = self._previous
-        _scopes.backends.append(self._name)
+        _scopes.backends += (self._name,)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _scopes.backends.pop()
+        _scopes.backends = _scopes.backends[:-1]
 
 
 def current_backend() -> str:
@@ -161,17 +157,10 @@ def _is_stale(block: HybridBlock) -> bool:
 
 def _inputs(block: HybridBlock) -> list:
     """The arguments that a net was traced with, as variables."""
-    variables = list(block._cached_graph[0])
-    for place, kind in enumerate(_leaves(block._in_format)):
-        if kind == _ABSENT:
-            variables.insert(place, None)
-    return _regroup(variables, block._in_format)
+    variables = iter(block._cached_graph[0])
 
+    def grouped(formats: list) -> list:
+        return [grouped(item) if isinstance(item, list) else None if item == _ABSENT else next(variables)
+                for item in formats]
 
-def _leaves(formats: list) -> Iterator[int]:
-    """Gluon's format of the arguments, one number per argument."""
-    for item in formats:
-        if isinstance(item, (list, tuple)):
-            yield from _leaves(item)
-        else:
-            yield item
+    return grouped(block._in_format)

@@ -136,16 +136,13 @@ _REMEDIES = {"mxnet.numpy.ndarray": "Convert it with .as_nd_ndarray()",
              "sparse NDArray": "Convert it with .tostype('default')"}
 
 
+# The kinds of arrays. The first that fits a value is its kind.
+_KINDS = {(mx.np.ndarray, mx.sym.np._Symbol): "mxnet.numpy.ndarray", mx.nd.sparse.BaseSparseNDArray: "sparse NDArray",
+          mx.nd.NDArray: "NDArray", mx.sym.Symbol: "Symbol"}
+
+
 def _kind(value: object) -> str:
     """What a value is, for the text of an error."""
-    if isinstance(value, (mx.np.ndarray, mx.sym.np._Symbol)):
-        return "mxnet.numpy.ndarray"
-    if isinstance(value, mx.nd.sparse.BaseSparseNDArray):
-        return "sparse NDArray"
-    if isinstance(value, mx.nd.NDArray):
-        return "NDArray"
-    if isinstance(value, mx.sym.Symbol):
-        return "Symbol"
-    if type(value).__module__ == "builtins":
-        return type(value).__name__
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    own = type(value)
+    name = own.__name__ if own.__module__ == "builtins" else f"{own.__module__}.{own.__qualname__}"
+    return next((words for kind, words in _KINDS.items() if isinstance(value, kind)), name)

@@ -1,4 +1,4 @@
-"""Finds the C++ library, checks its version and loads it once. If that fails, :func:`reason` says why."""
+"""Finds the C++ library, checks its version and loads it at the first use. If that fails, :func:`reason` says why."""
 from __future__ import annotations
 
 import ctypes
@@ -33,9 +33,6 @@ FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
 
-_state = {"path": None, "reason": "it has not been loaded yet"}
-
-
 def library_path() -> str:
     """Where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
 
@@ -46,7 +43,7 @@ def library_path() -> str:
 
 def loaded() -> bool:
     """Whether MXNet has the operators ``gluonops_<op>``."""
-    return _state["path"] is not None
+    return reason() is None
 
 
 def has(op: Op) -> bool:
@@ -56,7 +53,7 @@ def has(op: Op) -> bool:
 
 def function(name: str) -> Callable:
     """A function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
-    return getattr(_opened(_state["path"]), name)
+    return getattr(_library()[0], name)
 
 
 @functools.cache
@@ -153,24 +150,24 @@ def operator_name(name: str) -> str:
 
 def reason() -> str | None:
     """Why the library is not loaded, and what to do about it; None if it is loaded."""
-    return None if loaded() else _state["reason"]
+    return _library()[1]
 
 
 @functools.cache
-def load() -> bool:
-    """Load the library into MXNet, once per process, without output. If it fails, :func:`reason` says why.
+def _library() -> tuple[ctypes.CDLL | None, str | None]:
+    """The library, loaded into MXNet once per process and without output; or None, and the reason.
 
-    ``GLUONOPS_NATIVE=0`` switches it off. Returns whether it is loaded.
+    ``GLUONOPS_NATIVE=0`` switches it off.
     """
     path = library_path()
-    _state["reason"] = mismatch_reason(path)
-    if _state["reason"] is None:
-        try:
-            _register(path)
-            _state["path"] = path
-        except mx.MXNetError as error:
-            _state["reason"] = f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
-    return loaded()
+    mismatch = mismatch_reason(path)
+    if mismatch:
+        return None, mismatch
+    try:
+        _register(path)
+    except mx.MXNetError as error:
+        return None, f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
+    return _opened(path), None
 
 
 def _register(path: str) -> None:

@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import re
 import types
 import warnings
 
-from ..runtime.mxnet_wheel import installed
+from ..runtime.mxnet_wheel import installed, requirements
 from .errors import OpError
 
 
@@ -41,10 +40,6 @@ def _explained(package: str, error: Exception, install: str) -> tuple[str, str]:
 
 def _missing_requirements(package: str) -> list[str]:
     """The distributions that an installed one needs and that are not installed."""
-    try:
-        requirements = importlib.metadata.requires(package) or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-    always = [requirement for requirement in requirements if ";" not in requirement]   # else an extra's or a platform's
-    names = [re.match(r"[\w.-]+", requirement).group() for requirement in always]
+    always = [text for text in requirements(package) if ";" not in text]   # else an extra's or a platform's
+    names = [re.match(r"[\w.-]+", text).group() for text in always]
     return [name for name in names if installed(name) is None]

@@ -45,6 +45,7 @@ class Entry(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype
     place: int
+    storage: int
 
 
 def as_numpy(array: Array) -> np.ndarray:
@@ -102,12 +103,13 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
     check_name(where, path)
     try:
         with opened(where, path, remedy) as file:
-            found, sparse = _entries(_Reader(file))
+            found = _entries(_Reader(file))
     except _Damaged as error:
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
+    sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
+              for number, entry in enumerate(found) if entry.storage != DENSE]
     if sparse:
-        kinds = ", ".join(f"{name} ({storage})" for name, storage in sparse.items())
-        raise OpError(where, f"{path} has the sparse arrays {kinds}; expected dense ones",
+        raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
                       "Save NDArray.tostype('default') of each")
     return found
 
@@ -193,17 +195,13 @@ def check_written(path: str) -> None:
             raise OSError(f"the file is incomplete ({error})") from error
 
 
-def _entries(reader: _Reader) -> tuple[list[Entry], dict[str, str]]:
-    """The arrays, and the storage of the sparse ones by name."""
+def _entries(reader: _Reader) -> list[Entry]:
     if reader.length < 24 or reader.number("Q") != LIST_MARK:
         raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
     reader.skip(8)   # reserved
     count = reader.number("Q")
-    arrays, storages = [], []
-    for index in range(count):   # each has bytes of its own, so a count that is too high meets the end of the file
-        array, storage = _array(reader, index)
-        arrays.append(array)
-        storages.append(storage)
+    # Each has bytes of its own, so a count that is too high meets the end of the file.
+    arrays = [_array(reader, index) for index in range(count)]
     names = _names(reader)
     if names and len(names) != count:
         raise _Damaged(f"it has {count} arrays and {len(names)} names")
@@ -211,14 +209,11 @@ def _entries(reader: _Reader) -> tuple[list[Entry], dict[str, str]]:
         raise _Damaged("two arrays have the same name")
     if reader.place != reader.length:
         raise _Damaged(f"byte {reader.place}: the arrays end here; the file has {reader.length} bytes")
-    names = names or [None] * count
-    sparse = {str(index if name is None else name): STORAGES[storage][0]
-              for index, (name, storage) in enumerate(zip(names, storages)) if storage != DENSE}
-    return [array._replace(name=name) for array, name in zip(arrays, names)], sparse
+    return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
 
 
-def _array(reader: _Reader, index: int) -> tuple[Entry, int]:
-    """An array, without its name, and its storage."""
+def _array(reader: _Reader, index: int) -> Entry:
+    """An array, without its name."""
     start, mark = reader.place, reader.number("I")
     storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
     if storage not in STORAGES:
@@ -237,7 +232,7 @@ def _array(reader: _Reader, index: int) -> tuple[Entry, int]:
         sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
     place = reader.place
     reader.skip(sum(sizes))
-    return Entry(None, shape, dtype, place), storage
+    return Entry(None, shape, dtype, place, storage)
 
 
 def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:

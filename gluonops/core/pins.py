@@ -16,7 +16,7 @@ from types import ModuleType
 import mxnet as mx
 
 from .contract import Op
-from .shapes import At, Group, Named, Sized, count
+from .shapes import Group, Named, Sized, count
 
 Array = typing.Union[mx.nd.NDArray, mx.sym.Symbol]
 
@@ -62,7 +62,7 @@ def _with_fixed_sizes(value: mx.sym.Symbol, pattern: tuple, values: dict) -> mx.
 
 def _axes(pattern: tuple, values: dict) -> dict[str, int]:
     """The axis of each named dimension that no group is in front of, or that an attribute places."""
-    axes = {term.name: values[term.axis] for term in pattern if isinstance(term, At)}
+    axes = {term.name: values[term.axis] for term in pattern if isinstance(term, Named) and term.axis}
     in_front = itertools.takewhile(lambda term: not isinstance(term, Group), pattern)
     axes.update((term.name, place) for place, term in enumerate(in_front) if isinstance(term, Named))
     return axes

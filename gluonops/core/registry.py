@@ -6,13 +6,11 @@ import importlib
 import importlib.util
 import pathlib
 import types
-from collections.abc import Collection
 
 from ..runtime.near import perhaps
 from .contract import Op
 from .errors import OpError
 
-FILES = ("__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py")
 _ops = {}
 
 
@@ -29,19 +27,10 @@ def folders(root: pathlib.Path) -> list[pathlib.Path]:
     return sorted(path for path in pathlib.Path(root).iterdir() if path.is_dir() and not path.name.startswith("_"))
 
 
-def check_folder(folder: pathlib.Path, unsupported: Collection[str] = ()) -> None:
-    """Raise an OpError naming the files that an operator's folder lacks."""
-    missing = [name for name in FILES if name not in unsupported and not (folder / name).is_file()]
-    if missing:
-        raise OpError(f"ops.{folder.name}", f"the folder lacks {', '.join(missing)}; expected {', '.join(FILES)}",
-                      "Add the file, or name it in contract.py under unsupported, with a reason")
-
-
 def register(folder: pathlib.Path) -> Entry:
     """Import the contract and the reference of an operator and register it."""
     package = f"gluonops.ops.{folder.name}"
     op = importlib.import_module(f"{package}.contract").OP
-    check_folder(folder, op.unsupported)
     if op.name != folder.name:
         raise OpError(f"ops.{folder.name}", f"the contract is named {op.name!r}; expected {folder.name!r}",
                       "Name folder and contract alike")

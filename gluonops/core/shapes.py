@@ -46,19 +46,16 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
-class At:
-    """``classes@axis``: a dimension at the position in an attribute."""
-    name: str
-    axis: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Named:
-    """``height / stride``: a dimension and the expressions that multiply and divide it (None: by 1)."""
+    """``height / stride``: a dimension and the expressions that multiply and divide it (None: by 1).
+
+    ``axis`` is the attribute that says where it is: ``classes@axis``.
+    """
     name: str
     text: str
     mul: Expression | None = None
     div: Expression | None = None
+    axis: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +64,7 @@ class Sized:
     size: Expression
 
 
-Term = Union[Group, At, Named, Sized]
+Term = Union[Group, Named, Sized]
 
 
 def parse_pattern(text: str, attributes: list) -> tuple:
@@ -87,7 +84,7 @@ def _term(text: str, attributes: list) -> Term:
     if at:
         if axis.strip() not in attributes:
             raise ValueError(f"{text!r}: {axis.strip()!r} is not an attribute")
-        return At(name.strip(), axis.strip())
+        return Named(name.strip(), name.strip(), axis=axis.strip())
     return _dimension(text, attributes)
 
 
@@ -140,7 +137,7 @@ class Shapes:
     def _check(self) -> None:
         groups = [term.name for term in self.first if isinstance(term, Group)]
         kinds = [type(term) for term in self.first]
-        is_valid = kinds == [Group, At, Group] if At in kinds else len(groups) <= 1
+        is_valid = kinds == [Group, Named, Group] if self.axis else len(groups) <= 1
         if not is_valid:
             raise ValueError(f"{self.first}: the first pattern has one group, or is `one..., name@axis, other...`")
         for tensor, pattern in self.patterns.items():
@@ -152,6 +149,11 @@ class Shapes:
     def first(self) -> tuple:
         """The pattern of the first input."""
         return next(iter(self.patterns.values()))
+
+    @property
+    def axis(self) -> str | None:
+        """The attribute that places a dimension of the first pattern, if there is one."""
+        return next((term.axis for term in self.first if isinstance(term, Named) and term.axis), None)
 
     def expand(self, where: str, values: dict, ndim: int) -> tuple:
         """The arguments ``patterns`` and ``whole`` of :func:`gluonops.core.dims.solve`.
@@ -170,9 +172,8 @@ class Shapes:
     def groups(self, where: str, values: dict, ndim: int) -> dict[str, tuple]:
         """Group -> its dimensions. Arguments as of :meth:`expand`."""
         groups = [term for term in self.first if isinstance(term, Group)]
-        at = [term for term in self.first if isinstance(term, At)]
-        if at:
-            axis = normalized_axis(where, values[at[0].axis], ndim, next(iter(self.patterns)))
+        if self.axis:
+            axis = normalized_axis(where, values[self.axis], ndim, next(iter(self.patterns)))
             places = [range(axis), range(axis + 1, ndim)]
         elif groups:
             begin = self.first.index(groups[0])
@@ -198,8 +199,6 @@ def _expand(where: str, term: Term, groups: dict[str, tuple], values: dict, coun
             axis = normalized_axis(where, values[term.axis], len(dims))
             counts = tuple(counts if i == axis else 1 for i in range(len(dims)))
         return _repeated(dims, term.counts, counts)
-    if isinstance(term, At):
-        return (Dim(term.name),)
     if isinstance(term, Named):
         mul, div = (_checked(where, factor, counted, 1) if factor else 1 for factor in (term.mul, term.div))
         return (Dim(term.name, term.text, mul, div, term.div.text if term.div else ""),)
@@ -238,7 +237,6 @@ def normalized_axis(where: str, axis: int, ndim: int, what: str = "data") -> int
 
 def bare_name(term: Term) -> str | None:
     """What a size is called: a dimension that is not multiplied, or a group."""
-    if isinstance(term, Group):
-        return term.name if term.counts is None else None
-    is_bare = isinstance(term, At) or isinstance(term, Named) and term.mul is None and term.div is None
+    is_bare = (isinstance(term, Group) and term.counts is None
+               or isinstance(term, Named) and term.mul is None and term.div is None)
     return term.name if is_bare else None

@@ -3,9 +3,8 @@
 It needs NumPy alone, on any system. A net is named by its path without ``-symbol.json``, by one of its two files, or by
 a folder or an archive that has it.
 """
-from .check import check
 from .convert import convert
-from .describe import describe
+from .describe import check, describe
 from .read import read, records, write
 
 __all__ = ["check", "convert", "describe", "read", "records", "write"]

@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import pathlib
-import shutil
 import tempfile
 import urllib.parse
 from collections.abc import Callable
@@ -109,14 +108,12 @@ def _write_folder(target: str, fill: Callable[[str], None]) -> None:
     """Make a folder, completely or not at all."""
     if os.path.lexists(target):
         raise OpError(WHERE, f"{target} exists; expected the name of a new folder", "Choose another name")
-    beside = os.path.dirname(os.path.abspath(target))
+    parent, name = os.path.split(os.path.abspath(target))
     try:
-        folder = tempfile.mkdtemp(dir=beside, prefix=f".{os.path.basename(target)}.")
-        try:
+        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}.") as beside:
+            folder = os.path.join(beside, name)
+            os.mkdir(folder)
             fill(folder)
-            os.chmod(folder, 0o755)
             os.rename(folder, target)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise OpError(WHERE, f"cannot write the folder {target}: {error.strerror}", "Choose another name") from error

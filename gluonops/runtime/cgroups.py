@@ -1,9 +1,10 @@
 """The limits that Linux's control groups set to this process. A container is such a group."""
 from __future__ import annotations
 
+import contextlib
 import math
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 Read = Callable[[pathlib.Path], float]
 
@@ -26,19 +27,15 @@ def lowest(root: pathlib.Path, controller: str, version_1: Read, version_2: Read
     return min(limits)
 
 
-def _limits(mount: pathlib.Path, path: str, read: Read) -> list[float]:
+def _limits(mount: pathlib.Path, path: str, read: Read) -> Iterator[float]:
     """The limits of a group and of all above it. In a container the path may be one that only the host has."""
     folder = mount / path.lstrip("/")
-    return [_limit(group, read) for group in (folder, *folder.parents) if group == mount or mount in group.parents]
-
-
-def _limit(group: pathlib.Path, read: Read) -> float:
-    """The limit of one group; infinity where its files hold no such number, as in an emulated system."""
-    try:
-        limit = read(group)
-    except (ValueError, ArithmeticError):
-        return math.inf
-    return limit if limit >= 0 else math.inf
+    for group in (folder, *folder.parents):
+        if group == mount or mount in group.parents:
+            # Its files hold no such number in an emulated system.
+            with contextlib.suppress(ValueError, ArithmeticError):
+                limit = read(group)
+                yield limit if limit >= 0 else math.inf
 
 
 def text(path: pathlib.Path) -> str | None:

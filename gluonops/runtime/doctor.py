@@ -84,11 +84,8 @@ def _version(name: str) -> str | None:
 
 def _example_packages() -> dict[str, str | None]:
     """Installed version, or None, of each requirement that gluonops declares for its examples."""
-    try:
-        requirements = importlib.metadata.requires("gluonops") or []
-    except importlib.metadata.PackageNotFoundError:
-        return {}
-    wanted = [r.split(";")[0].strip() for r in requirements if re.search(r"extra == ['\"]examples['\"]", r)]
+    texts = mxnet_wheel.requirements("gluonops")
+    wanted = [text.split(";")[0].strip() for text in texts if re.search(r"extra == ['\"]examples['\"]", text)]
     return {requirement: _version(re.match(r"[\w.-]+", requirement).group()) for requirement in wanted}
 
 

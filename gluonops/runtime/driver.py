@@ -38,23 +38,15 @@ def make_current(index: int) -> None:
     fails with a better error.
     """
     with contextlib.suppress(OSError, AttributeError):
-        if _loaded():
-            _loaded().call("cuCtxSetCurrent", ctypes.c_void_p(_primary_context(index)))
-
-
-@functools.cache
-def _loaded() -> _Cuda | None:
-    try:
-        return _Cuda()
-    except OSError:
-        return None
+        _Cuda().call("cuCtxSetCurrent", ctypes.c_void_p(_primary_context(index)))
 
 
 @functools.cache
 def _primary_context(index: int) -> int:
     """The address of a GPU's primary context, retained until the process ends."""
-    _loaded().call("cuInit", 0)
-    return _loaded().number("cuDevicePrimaryCtxRetain", _loaded().number("cuDeviceGet", index), kind=ctypes.c_void_p)
+    cuda = _Cuda()
+    cuda.call("cuInit", 0)
+    return cuda.number("cuDevicePrimaryCtxRetain", cuda.number("cuDeviceGet", index), kind=ctypes.c_void_p)
 
 
 @functools.cache

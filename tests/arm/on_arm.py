@@ -77,7 +77,7 @@ def main():
     start = time.perf_counter()
     rng = np.random.RandomState(0)
     mx.random.seed(0)
-    assert native.load(), native.reason()
+    assert native.loaded(), native.reason()
     check_linear_algebra(rng)
     compared = check_operators(rng)
     with tempfile.TemporaryDirectory() as folder:

@@ -183,15 +183,6 @@ def test_private_attributes_of_mxnet_are_let_through():
         op.parse({"strid": 2})
 
 
-def test_a_folder_without_a_file_is_refused(tmp_path):
-    (tmp_path / "thing").mkdir()
-    for file in registry.FILES[:-1]:
-        (tmp_path / "thing" / file).touch()
-    with pytest.raises(gops.OpError, match="gluonops.ops.thing: the folder lacks block.py"):
-        registry.check_folder(tmp_path / "thing")
-    registry.check_folder(tmp_path / "thing", unsupported=("block.py",))
-
-
 def test_an_operator_is_registered_once():
     with pytest.raises(gops.OpError, match="the operator is registered twice"):
         registry.register(registry.get("abs").folder)

@@ -244,7 +244,7 @@ class _CallsOursProp(mx.operator.CustomOpProp):
         return _CallsOurs()
 
 
-@pytest.mark.skipif(not native.load(), reason="needs the native library")
+@pytest.mark.skipif(not native.loaded(), reason="needs the native library")
 def test_an_error_of_the_library_inside_a_users_custom_op_does_not_hang(monkeypatch):
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
     with pytest.raises(gops.OpError, match=r"label\[0\] is 99"):

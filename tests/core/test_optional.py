@@ -1,5 +1,4 @@
 """Packages that are imported on first use, and errors that name the cause."""
-import importlib.metadata
 import pathlib
 import re
 import sys
@@ -44,7 +43,7 @@ def test_a_package_that_fails(package):
 def test_a_package_that_lacks_another(package, monkeypatch):
     """As gluoncv, which then says that MXNet and torch are missing."""
     name = package("lacking", "raise ImportError('Unable to import modules due to missing `mxnet` & `torch`')")
-    monkeypatch.setattr(importlib.metadata, "requires", lambda name: [
+    monkeypatch.setattr(optional, "requirements", lambda name: [
         "numpy>=1.0", "no-such-distribution (>=2)", "sphinx-thing; extra == 'docs'"])
     assert "(it needs no-such-distribution, which is not installed). Run: pip install" in refusal(name)
 

@@ -431,10 +431,10 @@ def test_options_that_do_not_fit(options, message, photos, capsys):
 
 
 def test_images_are_preprocessed_as_noted(photos):
-    from gluonops.commands import calibration
+    from gluonops.commands.export import calibration_images
     from gluonops.data.images import read_image
     noted = {"resize": "stretch", "colours": "BGR", "range": [0, 255], "mean": [1, 2, 3], "std": [4, 5, 6]}
-    found = calibration.images(".", (1, 3, 12, 20), noted)
+    found = calibration_images(".", (1, 3, 12, 20), noted)
     assert found.shape == (6, 3, 12, 20) and found.dtype == np.float32
     pixels = read_image("4.png", "test").astype(np.float64).transpose(2, 0, 1)[::-1]
     expected = (pixels - np.reshape([1, 2, 3], (3, 1, 1))) / np.reshape([4, 5, 6], (3, 1, 1))
@@ -442,7 +442,7 @@ def test_images_are_preprocessed_as_noted(photos):
     for wrong, message in ((None, "does not say how images are prepared for the net"),
                            ({"resize": "squash"}, "has resize 'squash'; expected letterbox, stretch or crop")):
         with pytest.raises(gops.OpError, match=message):
-            calibration.images(".", (1, 3, 12, 20), wrong)
+            calibration_images(".", (1, 3, 12, 20), wrong)
     pathlib.Path("none").mkdir()
     with pytest.raises(gops.OpError, match="none has no images"):
-        calibration.images("none", (1, 3, 12, 20), noted)
+        calibration_images("none", (1, 3, 12, 20), noted)

@@ -5,4 +5,4 @@ from gluonops.legacy import notice
 
 @pytest.fixture(autouse=True)
 def warned(monkeypatch):
-    monkeypatch.setattr(notice, "_given", {"NumpyOp", "NDArrayOp", "Rtc"})
+    monkeypatch.setattr(notice, "_warn", lambda *given: None)

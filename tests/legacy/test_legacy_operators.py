@@ -1,7 +1,9 @@
 """NumpyOp and NDArrayOp in every way a node can run, on classes written as tutorials before MXNet 1.0 had them."""
 import copy
+import functools
 import gc
 import pickle
+import warnings
 import weakref
 
 import gluonops as gops
@@ -318,7 +320,7 @@ def test_onnx_refuses_it_by_its_class(tmp_path):
 
 
 def test_warns_once_and_says_what_to_use(monkeypatch):
-    monkeypatch.setattr(notice, "_given", set())
+    monkeypatch.setattr(notice, "_warn", functools.cache(warnings.warn))
     with pytest.warns(DeprecationWarning, match="gluonops.legacy.NumpyOp is for code .* use an operator") as caught:
         NumpyTile(2)
         NumpyTile(3)
@@ -330,7 +332,7 @@ def test_warns_once_and_says_what_to_use(monkeypatch):
 
 @pytest.mark.parametrize("name", ["NumpyOp", "NDArrayOp"])
 def test_a_class_of_mxnets_own_base_is_told_which_to_derive_from(name, monkeypatch):
-    monkeypatch.setattr(notice, "_given", set())
+    monkeypatch.setattr(notice, "_warn", functools.cache(warnings.warn))
     old = type("Old", (getattr(mx.operator, name),), {})
     with pytest.warns(UserWarning) as caught:
         old()

@@ -7,7 +7,7 @@ from op_suite import suite_of
 
 def require_library():
     """Load the library. If it is missing though there is a compiler, the test fails."""
-    if native.load():
+    if native.loaded():
         return
     try:
         build.find_compiler()

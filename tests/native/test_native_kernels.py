@@ -299,5 +299,5 @@ def test_thread_sanitizer():
 
 
 if __name__ == "__main__":
-    assert native.load(), native.reason()
+    assert native.loaded(), native.reason()
     print(digest())

@@ -21,7 +21,7 @@ def python(code, **env):
 
 def test_loads_once_and_silently():
     require_library()
-    code = ("import gluonops\nfrom gluonops.core import native\nassert native.load() and native.load()\n"
+    code = ("import gluonops\nfrom gluonops.core import native\nassert native.loaded()\n"
             "assert native.loaded() and native.reason() is None")
     assert python(code) == ("", "")
 
@@ -47,7 +47,7 @@ for package in packages:
 def test_says_its_instruction_set():
     require_library()
     assert native.target() in ("base", "avx2", "avx512")
-    code = "from gluonops.core import native; native.load(); print(native.target())"
+    code = "from gluonops.core import native; native.loaded(); print(native.target())"
     out, _ = python(code, GLUONOPS_NATIVE_TARGET="base")
     assert out.strip() == "base"
 
@@ -91,7 +91,7 @@ def test_refuses_a_library_for_other_versions(monkeypatch):
 
 
 def test_can_be_switched_off():
-    code = ("import gluonops\nfrom gluonops.core import native\nassert not native.load()\nprint(native.reason())")
+    code = ("import gluonops\nfrom gluonops.core import native\nassert not native.loaded()\nprint(native.reason())")
     assert python(code, GLUONOPS_NATIVE="0")[0].strip() == "GLUONOPS_NATIVE=0 switches it off"
 
 

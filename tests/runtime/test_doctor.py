@@ -90,7 +90,7 @@ def test_what_is_supported(monkeypatch):
 
 
 def test_missing_packages_are_named(monkeypatch):
-    monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: [
+    monkeypatch.setattr(doctor.mxnet_wheel, "requirements", lambda name: [
         "numpy<2,>=1.21", 'gone-away>=2; extra == "examples"', 'pytest>=7.4; extra == "test"'])
     found = doctor.examine()
     assert found["packages"] == {"gone-away>=2": None} and found["ok"]

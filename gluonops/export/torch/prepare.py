@@ -206,7 +206,7 @@ def _source(entry: Entry, shape: dict[Entry, tuple[int, ...]]) -> Entry:
 def join_counters(graph: Graph) -> None:
     """Make one node of each counter of images, which reads how many it adds and its state, in place.
 
-    It is the step of an optimizer with the gradient ``(Dropout(1) != 1) * -images``; see :mod:`gluonops.core.counter`.
+    It is the step of an optimizer with the gradient ``(Dropout(1) != 1) * -images``; see ``CountingLoss``.
     """
     for node in graph.nodes():
         if node.op == "sgd_mom_update" and (node.source(1).op, node.source(2).op) == ("broadcast_mul", VARIABLE):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...core.contract import Op
 from ...core.expressions import Expression
-from ...core.shapes import At, Group, Shapes, Sized, Term, bare_name
+from ...core.shapes import Group, Named, Shapes, Sized, Term, bare_name
 from .expressions import SizeTranslator, Translator
 from .text import function, indented, itemized, listed, quoted
 
@@ -53,9 +53,8 @@ class Patterns:
         """The variables that hold the dimensions of the groups, from the first pattern."""
         first, tensor = rule.first, self.op.inputs[0].name
         groups = [term for term in first if isinstance(term, Group)]
-        at = [term.axis for term in first if isinstance(term, At)]
-        if at:
-            axis, = at
+        axis = rule.axis
+        if axis:
             normalized = f"normalized_axis(NAME, attrs.{axis}, {tensor}_ndim, {quoted(tensor)})"
             return [f"const int64_t {axis} = {normalized};",
                     self._group_dims(groups[0], "0", axis),
@@ -117,10 +116,10 @@ def _size_at(terms: tuple[Term, ...], place: int) -> str:
     """The member of an input that is the size of a term."""
     term, behind = terms[place], len(terms) - 1 - place
     groups = [i for i, other in enumerate(terms) if isinstance(other, Group)]
-    if isinstance(term, At):
+    if isinstance(term, Named) and term.axis:
         return f"along(attrs.{term.axis})"
     if len(groups) == 2:
-        axis = f"inputs[0].axis(attrs.{next(term.axis for term in terms if isinstance(term, At))})"
+        axis = f"inputs[0].axis(attrs.{next(term.axis for term in terms if isinstance(term, Named) and term.axis)})"
         return f"product(0, {axis})" if place == groups[0] else f"product({axis} + 1, inputs[0].ndim())"
     if isinstance(term, Group):
         return f"product({place}, inputs[0].ndim() - {behind})"

@@ -1,12 +1,14 @@
 """What the losses of YOLO's maps share that are blocks: their parts, and the number of images that they have seen."""
 from __future__ import annotations
 
-from mxnet import nd
+from mxnet import autograd, nd
+from mxnet._ctypes.symbol import _symbol_creator
 from mxnet.gluon.loss import Loss
 
-from ...core import counter, labels
+from ...core import labels
 from ...core.block import OperatorPage
-from ...core.emitter import Array
+from ...core.emitter import Array, full_name
+from ...core.native import operator_handle
 from ..region_loss.contract import OP
 from .loss import PARTS
 
@@ -69,7 +71,8 @@ class CountingLoss(LossWithParts):
         super().__init__(**kwargs)
         self._rows = OP.parse({"anchors": (1, 1), "classes": classes})
         self._devices = None   # number of devices that the graph was built for
-        self.seen = counter.parameter(self, "seen")
+        self.seen = self.params.get("seen", shape=(1,), dtype="float64", init="zeros",   # float32 stops at 2**24
+                                    grad_req="null", differentiable=False)
 
     def set_seen(self, images: int) -> None:
         """Set the number of images seen in training."""
@@ -79,17 +82,35 @@ class CountingLoss(LossWithParts):
         """Do nothing: the loss has the dtype of `pred`, and `seen` stays float64."""
 
     def forward(self, pred: Array, truth: Array) -> Array:
-        if self._devices != counter.devices(self.seen):   # the graph contains the number of devices
+        if self._devices != self._count_devices():   # the graph contains the number of devices
             self._clear_cached_op()
         labels.check_call(self, OP, self._rows, {"truth": truth})
         loss, parts, seen = super().forward(pred, truth)
         self._keep(parts)
         if isinstance(seen, nd.NDArray):
-            counter.settle(self.seen, seen)
+            # A graph hybridized with static_shape does not tell the engine that it writes a state, so readers would not
+            # wait for it. This write tells it.
+            with autograd.pause():
+                seen.copyto(self.seen.data(seen.context))
         return loss
 
+    def _count_devices(self) -> int:
+        """MXNet saves the mean over the devices, so each device adds its own count times this number."""
+        return len(self.seen.list_ctx()) if self.seen._data else 1
+
     def _count(self, F, pred: Array, seen: Array) -> Array:
-        """The number of images seen with those of this batch."""
-        self._devices = counter.devices(self.seen)
-        images = F.cast(F.slice_axis(F.shape_array(pred), axis=0, begin=0, end=1), dtype="float64")
-        return counter.advance(F, seen, images * self._devices)
+        """The number of images seen, to which training adds those of this batch. It has no gradient.
+
+        In the graph ``seen`` is an auxiliary state. MXNet has no operator that adds to a state, except for its
+        optimizers: ``sgd_mom_update`` sets the state to momentum * state - gradient.
+        """
+        self._devices = self._count_devices()
+        images = F.cast(F.slice_axis(F.shape_array(pred), axis=0, begin=0, end=1), dtype="float64") * self._devices
+        # Only Dropout tells a graph whether it trains: in training it makes a one 2 or 0, otherwise it leaves it 1.
+        training = F.Dropout(F.ones_like(seen), p=0.5) != 1
+        inputs = [F.zeros_like(seen), F.broadcast_mul(training, -images), seen]
+        if F is nd:
+            return F.BlockGrad(F.sgd_mom_update(*inputs, lr=1, momentum=1))
+        # The operator's Python function fails for Symbols: it passes the inputs by names that MXNet does not know.
+        handle, name = operator_handle("sgd_mom_update"), full_name(None, "count")
+        return F.BlockGrad(_symbol_creator(handle, inputs, None, ["lr", "momentum"], [1, 1], name, False))
