@@ -80,14 +80,8 @@ def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarr
     """Compute outputs of nodes that depend on no input. ``values``: those of the variables that they depend on."""
     if not outputs:
         return []
-    symbol = Graph(outputs, attrs).symbol()
-    names = symbol.list_inputs()
-    if not names:   # a CachedOp fails without inputs
-        return [result.asnumpy() for result in symbol.bind(mx.cpu(), {}).forward()]
-    results = mx.nd.CachedOp(symbol)(*[values[name] for name in names])
-    if not isinstance(results, list):
-        results = [results]
-    return [result.asnumpy() for result in results]
+    executor = Graph(outputs, attrs).symbol().bind(mx.cpu(), values, aux_states=values)
+    return [result.asnumpy() for result in executor.forward()]
 
 
 def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:

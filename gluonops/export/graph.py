@@ -5,7 +5,7 @@ It is read from JSON and written as JSON, so it may have operators that this pro
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ..core.contract import PREFIX
@@ -160,6 +160,16 @@ class Graph:
         for node, _ in self.heads:
             readers[node].append(None)
         return readers
+
+    def row(self, node: Node, operators: Collection[str]) -> list[Node]:
+        """A node, and those of some operators behind it: each reads the one before alone, and is its only reader."""
+        readers, row = self.readers(), [node]
+        while len(readers[row[-1]]) == 1:
+            following, = readers[row[-1]]
+            if following is None or following.op not in operators or len(following.inputs) > 1:
+                break
+            row.append(following)
+        return row
 
     def replace(self, replacements: dict) -> None:
         """Let all readers of an output read the one that replaces it, in place. Chains are followed."""
