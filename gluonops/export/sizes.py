@@ -69,37 +69,20 @@ def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]
 
 def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
     """Why variables cannot have these shapes; None if they can."""
-    if not importing.is_imported():
-        return _misfit(rules.infer_shapes, graph, shapes)
-    symbol = graph.symbol()
     try:
-        arguments, _, states = symbol.infer_shape_partial(**shapes)
-    except OpError:
-        raise
-    except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
-        return last_line(error)
-    names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    for name, shape in zip(names, arguments + states):   # MXNet silently overwrites shapes of a batch norm's parameters
-        if name in shapes and tuple(shape) != shapes[name]:
-            return f"{name} is {shapes[name]}; expected {tuple(shape)}"
+        found = _Outputs(graph).partial(rules.infer_shapes, "infer_shape_partial", shapes)
+    except rules.Misfit as misfit:
+        return str(misfit)
+    for (node, _), shape in found.items():   # MXNet silently overwrites shapes of a batch norm's parameters
+        if node.is_variable and node.name in shapes and tuple(shape) != shapes[node.name]:
+            return f"{node.name} is {shapes[node.name]}; expected {tuple(shape)}"
     return None
 
 
 def type_mismatch(graph: Graph, dtypes: dict) -> str | None:
     """Why variables cannot have these types; None if they can."""
-    if not importing.is_imported():
-        return _misfit(rules.infer_types, graph, dtypes)
     try:
-        graph.symbol().infer_type_partial(**dtypes)
-    except mx.MXNetError as error:
-        return last_line(error)
-    return None
-
-
-def _misfit(infer: Callable, graph: Graph, known: dict) -> str | None:
-    """Why the rules cannot infer what follows; None if they can."""
-    try:
-        infer(graph, known)
+        _Outputs(graph).partial(rules.infer_types, "infer_type_partial", dtypes)
     except rules.Misfit as misfit:
         return str(misfit)
     return None
@@ -225,11 +208,17 @@ class _Outputs:
         found = self.by_mxnet("infer_type_partial", types)
         return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
 
+    def partial(self, rule: Callable, method: str, known: dict) -> dict[Entry, Any]:
+        """What follows of the shapes or types: by MXNet, or by the rules where that is not installed."""
+        return self.by_mxnet(method, known) if importing.is_imported() else rule(self._graph, known)
+
     def by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
         """The shapes or types of every output, as far as a method of a Symbol, which prints nothing, can tell them."""
         try:
             _, inferred, _ = getattr(self._symbol, method)(**known)
-        except mx.MXNetError as error:
+        except OpError:
+            raise
+        except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
             names = re.sub(r"#(\d+)", lambda match: self._nodes[int(match.group(1))].name, last_line(error))
             raise rules.Misfit(names) from error
         return dict(zip(self._entries, inferred))

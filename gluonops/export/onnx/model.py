@@ -112,7 +112,6 @@ class Model:
         self._producer = {}    # name of a tensor -> its node
         self._constants = {}   # key -> name, array
         self._names = set()
-        self._renamed = {}     # tensor -> the output whose name it has
         self._batch_of = batch_of
         self._batch = None     # the tensor with the batch size
 
@@ -211,7 +210,7 @@ class Model:
 
         from ...version import __version__
         self.source = "outputs"
-        results = [self._named(tensor, name) for tensor, name, _, _ in outputs]
+        results = self._named([(tensor, name) for tensor, name, _, _ in outputs])
         nodes = self._needed_nodes(results)
         read = {tensor for node in nodes for tensor in node.input}.union(results)
         input_infos = [_info(name, shape, dtype) for name, shape, dtype in inputs]
@@ -238,20 +237,20 @@ class Model:
                 needed |= set(node.input)
         return nodes[::-1]
 
-    def _named(self, tensor: str, name: str) -> str:
-        """Give a tensor an output's name: rename it, or copy it if it cannot be renamed."""
-        name = self.take(name)
-        tensor = self._renamed.get(tensor, tensor)
-        if tensor not in self._producer:   # an input, a constant, or another output already
-            self.add("Identity", Tensor(self, tensor, np.float32))
-            self._nodes[-1].output[0] = name
-            return name
-        del self._producer[tensor]
-        self._renamed[tensor] = name
+    def _named(self, outputs: list[tuple[str, str]]) -> list[str]:
+        """Give tensors the names of outputs: rename them, or copy what cannot be renamed. Returns the names."""
+        renamed, results = {}, []
+        for tensor, name in outputs:
+            results.append(self.take(name))
+            if tensor in self._producer and tensor not in renamed:
+                renamed[tensor] = results[-1]
+            else:   # an input, a constant, or another output already
+                self.add("Identity", Tensor(self, tensor, np.float32))
+                self._nodes[-1].output[0] = results[-1]
         for node in self._nodes:
             for tensors in (node.input, node.output):
-                tensors[:] = [name if each == tensor else each for each in tensors]
-        return name
+                tensors[:] = [renamed.get(each, each) for each in tensors]
+        return results
 
 
 def onnx_type(dtype: Any) -> int:
