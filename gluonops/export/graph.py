@@ -60,6 +60,13 @@ class Node:
         """The node that an input reads."""
         return self.inputs[position][0]
 
+    def origin(self, passing: Collection[str]) -> Node:
+        """The node whose output this one has, where operators ``passing`` pass on what they read."""
+        node = self
+        while node.op in passing:
+            node = node.source()
+        return node
+
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean attribute. MXNet writes None for an attribute that has its default."""
         text = self.attrs.get(name, "None")
@@ -263,9 +270,7 @@ def version_text(number: int) -> str:
 
 def ends_in_softmax(graph: Graph) -> bool:
     """Whether the output is a softmax, also if it is divided by its sum or copied."""
-    node = graph.heads[0][0]
-    while node.op in AFTER_SOFTMAX:
-        node = node.source()
+    node = graph.heads[0][0].origin(AFTER_SOFTMAX)
     return (our_name(node) if is_ours(node) else node.op) in SOFTMAXES
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import mxnet as mx
 
-from ..core.errors import OpError
+from ..core.errors import OpError, shortened
 from ..core.files import check_target, replace
 from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
@@ -26,6 +26,7 @@ FOLLOWERS = ("Activation", "BatchNorm", "BlockGrad", "Dropout", "LeakyReLU", "_c
 WITH_WEIGHTS = ("Convolution", "Deconvolution", "FullyConnected", "Embedding")
 SYMBOLS = {"_mul_scalar": "\u00d7 {}", "_plus_scalar": "+ {}", "_minus_scalar": "\u2212 {}", "_div_scalar": "\u00f7 {}",
            "_rminus_scalar": "{} \u2212", "_rdiv_scalar": "{} \u00f7", "_power_scalar": "^ {}"}
+MOST_TEXT = 44   # characters of attributes in a line
 COPIES = ("_copy", "BlockGrad")   # they get no line in a shared box
 # The attributes in an operator's line.
 SHOWN = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyReLU": ("act_type", "slope"),
@@ -140,10 +141,10 @@ def layers(graph: Graph) -> dict[Node, Layer]:
         if is_ours(node):
             attributes = ", ".join(f"{key}={value}" for key, value in node.options().items())
             found[node] = Layer(node.name, our_name(node), attributes)
-        elif node.inserted_as == "name":
-            ends_of.setdefault(node.attrs.get(LAYER, node.name), []).append(node)
+        elif LAYER in node.attrs:
+            ends_of.setdefault(node.attrs[LAYER], []).append(node)
     for name, ends in ends_of.items():
-        operator, _, attributes = ends[0].attrs.get(OPERATOR, "layer").partition(" ")
+        operator, _, attributes = ends[0].attrs[OPERATOR].partition(" ")
         found.update(dict.fromkeys(_inside(graph, name, ends), Layer(name, operator, attributes)))
     return found
 
@@ -193,7 +194,8 @@ def _content(nodes: list[Node], layer_of: dict[Node, Layer]) -> tuple[str, list[
     lines = [_label(node) for node in nodes if node not in layer_of and node.op not in COPIES]
     if first in layer_of:
         layer = layer_of[first]
-        return "ours", [f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip(), *lines], layer.name
+        title = f"gluonops {layer.operator}  {shortened(layer.attributes, MOST_TEXT)}".rstrip()
+        return "ours", [title, *lines], layer.name
     kind = "weights" if first.op in WITH_WEIGHTS else "custom" if first.op == "Custom" else "other"
     return kind, lines or [_label(first)], first.name
 
@@ -218,7 +220,7 @@ def _label(node: Node) -> str:
     detail = ", ".join(f"{key} {node.attrs[key]}" for key in keys if key in node.attrs)
     if len(keys) == 1:
         detail = node.attrs.get(keys[0], "")
-    return f"{name}  {_short(detail)}".rstrip()
+    return f"{name}  {shortened(detail, MOST_TEXT)}".rstrip()
 
 
 def _window(node: Node) -> str:
@@ -236,7 +238,3 @@ def _window(node: Node) -> str:
     if attrs.get("num_group", "1") != "1":
         parts.append(f"in {attrs['num_group']} groups")
     return " ".join(parts)
-
-
-def _short(text: str, length: int = 44) -> str:
-    return text if len(text) <= length else text[:length - 1] + "\u2026"

@@ -1,5 +1,4 @@
 """gops.export.picture: what it draws, where, and what it refuses."""
-import json
 import re
 import sys
 
@@ -76,19 +75,6 @@ def test_a_layer_is_one_box(backend):
         for source, _ in node.inputs:
             inside = found.get(source)
             assert inside is None or found.get(node) is inside or source.name.startswith(inside.name)
-
-
-def test_a_layer_of_a_file_without_marks(tmp_path):
-    """Older files do not say which operator the nodes are."""
-    gops.export.symbol(net(), tmp_path / "net", SHAPE)
-    path = tmp_path / "net-symbol.json"
-    content = json.loads(path.read_text())
-    for node in content["nodes"]:
-        for mark in ("__gluonops_layer__", "__gluonops_operator__"):
-            node.get("attrs", {}).pop(mark, None)
-    path.write_text(json.dumps(content))
-    gops.export.picture(tmp_path / "net", tmp_path / "net.svg")
-    assert "gluonops layer" in texts(tmp_path / "net.svg")
 
 
 def test_names_that_look_like_formulas(tmp_path):

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..values import shapes_of_recurrent
-from .model import Call, Tensor
-from .registry import converts
+from .model import Call, Tensor, converts
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 # The position in MXNet's order of each of ONNX's gates: i o f c of i f c o, and z r h of r z h.
