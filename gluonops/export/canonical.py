@@ -1,11 +1,16 @@
 """Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy
+
+if TYPE_CHECKING:
+    from .model import ExportedModel
 
 INPUT_MARKS = ("guard", "copy")
 OUTPUT_MARKS = ("head", "copy")
@@ -13,9 +18,30 @@ OUTPUT_MARKS = ("head", "copy")
 INNER_NAMES = ("_native", "_custom")
 
 
+def canonicalize(model: ExportedModel) -> ExportedModel:
+    """Make each operator of gluonops a single ``Custom`` node under its own name.
+
+    The nodes that the emitter inserted around it are removed; the emitter has marked them.
+
+    Parameters
+    ----------
+    model : ExportedModel
+
+    Raises
+    ------
+    OpError
+        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
+        file.
+    """
+    model = model.copy()
+    canonicalize_graph(model.graph)
+    return model
+
+
 def canonicalize_graph(graph: Graph) -> None:
-    """What :func:`gluonops.export.passes.canonicalize` does, in place."""
-    wrappers = wrappers_of(graph)
+    """What :func:`canonicalize` does, in place."""
+    # Name -> the inserted node that may bear the name of an operator.
+    wrappers = {node.name: node for node in graph.nodes() if node.inserted_as in OUTPUT_MARKS}
     wrapped = {}   # output of a wrapper -> that of its operator
     for node in graph.nodes():
         if not is_ours(node):
@@ -23,8 +49,8 @@ def canonicalize_graph(graph: Graph) -> None:
         op, values = _parsed(graph, node)
         node.attrs = {"op_type": op.graph_name, **op.strings(values), **node.marks()}
         node.op = "Custom"
-        node.inputs = [without_inserted(entry) for entry in node.inputs]
-        wrapper = wrapper_of(node, wrappers)
+        node.inputs = [_without_inserted(entry) for entry in node.inputs]
+        wrapper = _wrapper_of(node, wrappers)
         if wrapper is not None:
             node.name = wrapper.name
             wrapped[wrapper, 0] = node, 0
@@ -45,7 +71,7 @@ def _parsed(graph: Graph, node: Node) -> tuple[Op, tuple]:
                       remedy(graph)) from error
 
 
-def without_inserted(entry: Entry) -> Entry:
+def _without_inserted(entry: Entry) -> Entry:
     """The output that an operator's input reads, in front of a guard or copy that the emitter inserted.
 
     A copy may be several nodes. The names of the inner ones begin with the name of the outer one.
@@ -59,12 +85,7 @@ def without_inserted(entry: Entry) -> Entry:
     return entry
 
 
-def wrappers_of(graph: Graph) -> dict[str, Node]:
-    """Name -> the inserted node that may bear the name of an operator."""
-    return {node.name: node for node in graph.nodes() if node.inserted_as in OUTPUT_MARKS}
-
-
-def wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
+def _wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
     """The inserted node behind an operator that has the operator's name; None if the operator has the name itself."""
     for suffix in INNER_NAMES:
         if node.name.endswith(suffix):

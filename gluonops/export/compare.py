@@ -12,7 +12,7 @@ from ..core.errors import OpError
 from . import passes
 from .constants import is_random
 from .model import ExportedModel
-from .onnx.registry import opset_of
+from .onnx.model import opset_of
 from .onnx.write import serialized
 from .quantization.layers import steady
 from .quantization.running import Runner

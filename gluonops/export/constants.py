@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import OpError
 from ..runtime import importing
-from .graph import VARIABLE, Entry, Graph, Node
+from .graph import Entry, Graph, Node
 from .rules import MOVES, Call, arange_values
 from .sizes import Arrays, Sizes
 
@@ -80,14 +80,8 @@ def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarr
     """Compute outputs of nodes that depend on no input. ``values``: those of the variables that they depend on."""
     if not outputs:
         return []
-    symbol = Graph(outputs, attrs).symbol()
-    names = symbol.list_inputs()
-    if not names:   # a CachedOp fails without inputs
-        return [result.asnumpy() for result in symbol.bind(mx.cpu(), {}).forward()]
-    results = mx.nd.CachedOp(symbol)(*[values[name] for name in names])
-    if not isinstance(results, list):
-        results = [results]
-    return [result.asnumpy() for result in results]
+    executor = Graph(outputs, attrs).symbol().bind(mx.cpu(), values, aux_states=values)
+    return [result.asnumpy() for result in executor.forward()]
 
 
 def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:
@@ -96,7 +90,6 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
     In the graph a node that reads only the shape of a tensor then reads a placeholder of that shape.
     """
     constant = set()
-    placeholders = {}
     for node in graph.nodes():
         if node.is_variable:
             if node.name in values:
@@ -105,15 +98,14 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
             constant.add(node)
             for position in _shape_inputs(node):
                 entry = node.inputs[position]
-                variable = Node(VARIABLE, f"shape of {len(placeholders)}")
-                placeholders[variable.name] = mx.nd.zeros(sizes.shape[entry], dtype=sizes.dtype[entry])
-                node.inputs[position] = variable, 0
+                attrs = {"shape": str(sizes.shape[entry]), "dtype": sizes.dtype[entry].name}
+                node.inputs[position] = Node("_zeros", "placeholder", attrs), 0
     outputs = {head for head in graph.heads if head[0] in constant}
     for node in graph.nodes():
         if node not in constant:
             outputs.update(entry for entry in node.inputs if entry[0] in constant)
     outputs = sorted(outputs, key=lambda entry: (entry[0].name, entry[1]))
-    return constant, dict(zip(outputs, evaluate(outputs, {**values, **placeholders}, graph.attrs)))
+    return constant, dict(zip(outputs, evaluate(outputs, values, graph.attrs)))
 
 
 def is_random(node: Node) -> bool:

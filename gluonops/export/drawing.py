@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import matplotlib
-from grandalf.graphs import Edge, Graph, Vertex, graph_core
+from grandalf.graphs import Edge, Graph, Vertex
 from grandalf.layouts import SugiyamaLayout, VertexViewer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,20 +26,11 @@ DPI = 144
 MOST_PIXELS = 24000      # the longer side has no more
 
 
-class Item:
-    """A box, or a way point of an edge, which has no size. ``x`` is the centre and ``y`` the top, in points."""
-
-    def __init__(self, width: float = 0.0, height: float = 0.0):
-        self.width = width
-        self.height = height
-        self.x = 0.0
-        self.y = 0.0
-
-
-class Box(Item):
+class Box(VertexViewer):
     """A box: lines of text, a caption in small letters below them, and a shape beside the edges that leave it.
 
-    ``kind``: decides the colours; see ``COLOURS``. Caption and shape may be empty.
+    ``kind``: decides the colours; see ``COLOURS``. Caption and shape may be empty. grandalf knows the size as ``w`` and
+    ``h``. In ``xy`` :func:`arrange` leaves the centre and the top, in points.
     """
 
     def __init__(self, kind: str, text: list[str], caption: str, shape: str = ""):
@@ -61,16 +52,15 @@ def _width(line: str, font: FontProperties) -> float:
     return width
 
 
-def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item]]:
-    """Set the place of every item.
+def arrange(boxes: list[VertexViewer], edges: list[tuple]) -> list[list[VertexViewer]]:
+    """Set the place of every box.
 
     ``edges``: (source, reader) of each edge, without cycles. Returns the route of every edge, in the order of
-    ``edges``: the source, a way point in each layer between, the reader.
+    ``edges``: the source, a way point in each layer between, which has no size, and the reader.
     """
-    vertices = {item: Vertex(item) for item in items}
-    for item, vertex in vertices.items():
-        vertex.view = VertexViewer(item.width, item.height)
-        vertex.view.item = item
+    vertices = {box: Vertex() for box in boxes}
+    for box, vertex in vertices.items():
+        vertex.view = box
     drawn = [Edge(vertices[source], vertices[reader]) for source, reader in edges]
 
     routes = {}
@@ -81,38 +71,26 @@ def arrange(items: list[Item], edges: list[tuple[Item, Item]]) -> list[list[Item
         layout.dw = layout.dh = 0.0   # sizes of the way points
         layout.init_all()
         layout.draw()
-        routes.update(_routes(layout, component))
+        for edge in component.sE:
+            path = layout.ctrls.get(edge)   # rank -> vertex; None if there is no way point
+            routes[edge] = [vertex.view for vertex in ([path[rank] for rank in sorted(path)] if path else edge.v)]
         left = _place(layout, left)
     return [routes[edge] for edge in drawn]
 
 
-def _routes(layout: SugiyamaLayout, component: graph_core) -> dict[Edge, list[Item]]:
-    """The route of every edge. grandalf's way points become items."""
-    points = {}
-    for vertex in layout.grx:
-        if not hasattr(vertex.view, "item"):
-            vertex.view.item = Item()
-    for edge in component.sE:
-        path = layout.ctrls.get(edge)
-        vertices = [path[rank] for rank in sorted(path)] if path else edge.v
-        points[edge] = [vertex.view.item for vertex in vertices]
-    return points
-
-
 def _place(layout: SugiyamaLayout, left: float) -> float:
-    """Copy grandalf's places to the items, the leftmost at ``left``. Returns the left edge of the next component."""
+    """Make tops of grandalf's centres, the leftmost box at ``left``. Returns the left edge of the next component."""
     views = [vertex.view for vertex in layout.grx]
     shift = left - min(view.xy[0] - view.w / 2 for view in views)
     for layer in layout.layers:
         top = min(vertex.view.xy[1] - vertex.view.h / 2 for vertex in layer)
-        for vertex in layer:
-            view = vertex.view
-            view.item.x = view.xy[0] + shift
-            view.item.y = view.xy[1] - view.h / 2 if view.item.height else top
-    return max(view.xy[0] + view.w / 2 for view in views) + shift + GAP
+        for view in (vertex.view for vertex in layer):
+            x, y = view.xy
+            view.xy = x + shift, y - view.h / 2 if view.h else top
+    return max(view.xy[0] + view.w / 2 for view in views) + GAP
 
 
-def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> None:
+def draw(boxes: list[Box], routes: list[list[VertexViewer]], path: str, ending: str) -> None:
     """Write a picture. :func:`arrange` has set the places of the boxes, and made the routes."""
     with matplotlib.rc_context({"svg.fonttype": "none", "font.family": FONT}):
         left, right, bottom = _extent(boxes, routes)
@@ -124,34 +102,37 @@ def draw(boxes: list[Box], routes: list[list[Item]], path: str, ending: str) -> 
 
         for route in routes:
             axes.add_patch(PathPatch(_curve(route), fill=False, edgecolor=EDGE, linewidth=1.0, zorder=1))
-            axes.plot([route[-1].x], [route[-1].y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1,
+            x, y = route[-1].xy
+            axes.plot([x], [y - 2.6], marker="v", markersize=4, color=EDGE, zorder=1,
                       markeredgewidth=0)   # the arrowhead
         sources = {route[0] for route in routes}
         for box in boxes:
             _draw_box(axes, box)
             if box.shape and box in sources:   # beside the edges that leave the box
-                axes.text(box.x + 5, box.y + box.height + 9, box.shape, ha="left", va="center", fontsize=SMALL,
+                x, y = box.xy
+                axes.text(x + 5, y + box.h + 9, box.shape, ha="left", va="center", fontsize=SMALL,
                           color=SHAPE, zorder=4,
                           bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
         figure.savefig(path, format=ending, dpi=min(DPI, MOST_PIXELS / max(size)))
 
 
-def _extent(boxes: list[Box], routes: list[list[Item]]) -> tuple[float, float, float]:
+def _extent(boxes: list[Box], routes: list[list[VertexViewer]]) -> tuple[float, float, float]:
     """The left, right and lower edge of the picture."""
     items = [item for route in routes for item in route] + boxes
-    left = min(item.x - item.width / 2 for item in items)
-    right = max(item.x + item.width / 2 for item in items)
-    shapes = max(box.x + 4 + len(box.shape) * SHAPE_CHARACTER for box in boxes)
-    bottom = max(item.y + item.height for item in items)
+    left = min(item.xy[0] - item.w / 2 for item in items)
+    right = max(item.xy[0] + item.w / 2 for item in items)
+    shapes = max(box.xy[0] + 4 + len(box.shape) * SHAPE_CHARACTER for box in boxes)
+    bottom = max(item.xy[1] + item.h for item in items)
     return left - MARGIN, max(right, shapes) + MARGIN, bottom + MARGIN
 
 
-def _curve(route: list[Item]) -> Path:
+def _curve(route: list[VertexViewer]) -> Path:
     """A curve from the bottom of the first box, through the way points, to the top of the last box."""
-    points = [(route[0].x, route[0].y + route[0].height)]
-    for point, following in zip(route[1:-1], route[2:]):
-        points += [(point.x, point.y), (point.x, following.y - 30)]
-    points.append((route[-1].x, route[-1].y - 3))
+    (first, top), *between, (last, end) = (item.xy for item in route)
+    points = [(first, top + route[0].h)]
+    for (x, y), following in zip(between, route[2:]):
+        points += [(x, y), (x, following.xy[1] - 30)]
+    points.append((last, end - 3))
 
     vertices, codes = [points[0]], [Path.MOVETO]
     for (x0, y0), (x1, y1) in zip(points, points[1:]):
@@ -163,15 +144,16 @@ def _curve(route: list[Item]) -> Path:
 
 def _draw_box(axes: Axes, box: Box) -> None:
     face, edge = COLOURS[box.kind]
-    corner = box.x - box.width / 2 + 3, box.y + 3
+    x, y = box.xy
+    corner = x - box.w / 2 + 3, y + 3
     line_width = 1.6 if box.kind in ("ours", "custom") else 0.9
     axes.add_patch(FancyBboxPatch(
-        corner, box.width - 6, box.height - 6, zorder=2, facecolor=face, edgecolor=edge, linewidth=line_width,
+        corner, box.w - 6, box.h - 6, zorder=2, facecolor=face, edgecolor=edge, linewidth=line_width,
         boxstyle="round,pad=3,rounding_size=4"))
     lines = [(text, SIZE, TEXT) for text in box.text]
     if box.caption:
         lines.append((box.caption, SMALL, CAPTION))
     for number, (text, size, colour) in enumerate(lines):
         bold = number == 0 and box.kind == "ours"
-        axes.text(box.x, box.y + PADDING - 2 + LINE * (number + 0.5), text, ha="center", va="center", fontsize=size,
+        axes.text(x, y + PADDING - 2 + LINE * (number + 0.5), text, ha="center", va="center", fontsize=size,
                   color=colour, zorder=3, fontweight="bold" if bold else "normal", parse_math=False)

@@ -8,7 +8,7 @@ from ..core.backend import backend
 from ..core.contract import Op
 from .constants import parameter_only
 from .graph import Graph
-from .onnx.registry import CONVERTERS
+from .onnx.model import CONVERTERS
 from .passes.inference import loss_names
 
 

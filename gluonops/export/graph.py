@@ -5,7 +5,7 @@ It is read from JSON and written as JSON, so it may have operators that this pro
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ..core.contract import PREFIX
@@ -59,6 +59,13 @@ class Node:
     def source(self, position: int = 0) -> Node:
         """The node that an input reads."""
         return self.inputs[position][0]
+
+    def origin(self, passing: Collection[str]) -> Node:
+        """The node whose output this one has, where operators ``passing`` pass on what they read."""
+        node = self
+        while node.op in passing:
+            node = node.source()
+        return node
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean attribute. MXNet writes None for an attribute that has its default."""
@@ -161,6 +168,16 @@ class Graph:
             readers[node].append(None)
         return readers
 
+    def row(self, node: Node, operators: Collection[str]) -> list[Node]:
+        """A node, and those of some operators behind it: each reads the one before alone, and is its only reader."""
+        readers, row = self.readers(), [node]
+        while len(readers[row[-1]]) == 1:
+            following, = readers[row[-1]]
+            if following is None or following.op not in operators or len(following.inputs) > 1:
+                break
+            row.append(following)
+        return row
+
     def replace(self, replacements: dict) -> None:
         """Let all readers of an output read the one that replaces it, in place. Chains are followed."""
         def replaced(entry: Entry) -> Entry:
@@ -253,9 +270,7 @@ def version_text(number: int) -> str:
 
 def ends_in_softmax(graph: Graph) -> bool:
     """Whether the output is a softmax, also if it is divided by its sum or copied."""
-    node = graph.heads[0][0]
-    while node.op in AFTER_SOFTMAX:
-        node = node.source()
+    node = graph.heads[0][0].origin(AFTER_SOFTMAX)
     return (our_name(node) if is_ours(node) else node.op) in SOFTMAXES
 
 

@@ -1,6 +1,7 @@
 """Draws a net: a box for each layer, shapes on the edges, operators of gluonops marked."""
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import re
@@ -8,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import mxnet as mx
 
-from ..core.errors import OpError
+from ..core.errors import OpError, shortened
 from ..core.files import check_target, replace
 from .constants import parameter_only
-from .graph import Graph, Node
-from .layers import Layer, layers
+from .graph import Graph, Node, is_ours, our_name
 from .model import ExportedModel
 from .sizes import Arrays, DataShape, Sizes
 
@@ -26,12 +26,24 @@ FOLLOWERS = ("Activation", "BatchNorm", "BlockGrad", "Dropout", "LeakyReLU", "_c
 WITH_WEIGHTS = ("Convolution", "Deconvolution", "FullyConnected", "Embedding")
 SYMBOLS = {"_mul_scalar": "\u00d7 {}", "_plus_scalar": "+ {}", "_minus_scalar": "\u2212 {}", "_div_scalar": "\u00f7 {}",
            "_rminus_scalar": "{} \u2212", "_rdiv_scalar": "{} \u00f7", "_power_scalar": "^ {}"}
+MOST_TEXT = 44   # characters of attributes in a line
 COPIES = ("_copy", "BlockGrad")   # they get no line in a shared box
 # The attributes in an operator's line.
 SHOWN = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyReLU": ("act_type", "slope"),
          "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
          "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
          "tile": ("reps",), "clip": ("a_min", "a_max")}
+LAYER = "__gluonops_layer__"         # a layer's name, on the nodes that end its builtin form
+OPERATOR = "__gluonops_operator__"   # its operator and attributes, on the same nodes
+
+
+@dataclasses.dataclass(eq=False)
+class Layer:
+    """A layer of gluonops: its name, its operator without ``gluonops_``, and the attributes as text."""
+
+    name: str
+    operator: str
+    attributes: str
 
 
 def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
@@ -107,7 +119,7 @@ def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[B
     members = {}
     for node, owner in owners.items():
         members.setdefault(owner, []).append(node)
-    box_of = {owner: Box(*_content(nodes, layer_of.get(owner)), _shape_text(nodes[-1], sizes))
+    box_of = {owner: Box(*_content(nodes, layer_of), _shape_text(nodes[-1], sizes))
               for owner, nodes in members.items()}
 
     boxes = list(box_of.values())
@@ -117,6 +129,35 @@ def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[B
             boxes.append(Box("end", ["output"], name))
             edges.append((box_of[owners[node]], boxes[-1]))
     return boxes, edges
+
+
+def layers(graph: Graph) -> dict[Node, Layer]:
+    """Node -> the layer of gluonops that it is, or a part of, in a canonical graph. Other nodes are missing.
+
+    What is outside a layer reads only the layer's last nodes.
+    """
+    found, ends_of = {}, {}   # ends_of: name of a builtin layer -> the nodes that bear the names of its outputs
+    for node in graph.nodes():
+        if is_ours(node):
+            attributes = ", ".join(f"{key}={value}" for key, value in node.options().items())
+            found[node] = Layer(node.name, our_name(node), attributes)
+        elif LAYER in node.attrs:
+            ends_of.setdefault(node.attrs[LAYER], []).append(node)
+    for name, ends in ends_of.items():
+        operator, _, attributes = ends[0].attrs[OPERATOR].partition(" ")
+        found.update(dict.fromkeys(_inside(graph, name, ends), Layer(name, operator, attributes)))
+    return found
+
+
+def _inside(graph: Graph, name: str, ends: list[Node]) -> set[Node]:
+    """The nodes of a builtin form: those with a name from the layer's counter that only the layer reads."""
+    members, readers = set(ends), graph.readers()
+    counted = re.compile(re.escape(name) + r"_[a-z_]+[0-9]+")
+    for node in reversed(graph.nodes()):
+        named = counted.fullmatch(node.name) and not node.is_variable and not node.inserted_as
+        if named and readers[node] and members.issuperset(readers[node]):
+            members.add(node)
+    return members
 
 
 def _owners(graph: Graph, values: Arrays, layer_of: dict[Node, Layer]) -> dict[Node, Node]:
@@ -145,14 +186,16 @@ def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
     return sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]))
 
 
-def _content(nodes: list[Node], layer: Layer | None) -> tuple[str, list[str], str]:
+def _content(nodes: list[Node], layer_of: dict[Node, Layer]) -> tuple[str, list[str], str]:
     """The kind, the lines and the caption of a box of nodes in a row. The first one, or its layer, names it."""
-    first, hidden = nodes[0], layer.nodes if layer else ()
+    first = nodes[0]
     if first.is_variable:
         return "end", ["input"], first.name
-    lines = [_label(node) for node in nodes if node not in hidden and node.op not in COPIES]
-    if layer is not None:
-        return "ours", [f"gluonops {layer.operator}  {_short(layer.attributes)}".rstrip(), *lines], layer.name
+    lines = [_label(node) for node in nodes if node not in layer_of and node.op not in COPIES]
+    if first in layer_of:
+        layer = layer_of[first]
+        title = f"gluonops {layer.operator}  {shortened(layer.attributes, MOST_TEXT)}".rstrip()
+        return "ours", [title, *lines], layer.name
     kind = "weights" if first.op in WITH_WEIGHTS else "custom" if first.op == "Custom" else "other"
     return kind, lines or [_label(first)], first.name
 
@@ -177,7 +220,7 @@ def _label(node: Node) -> str:
     detail = ", ".join(f"{key} {node.attrs[key]}" for key in keys if key in node.attrs)
     if len(keys) == 1:
         detail = node.attrs.get(keys[0], "")
-    return f"{name}  {_short(detail)}".rstrip()
+    return f"{name}  {shortened(detail, MOST_TEXT)}".rstrip()
 
 
 def _window(node: Node) -> str:
@@ -195,7 +238,3 @@ def _window(node: Node) -> str:
     if attrs.get("num_group", "1") != "1":
         parts.append(f"in {attrs['num_group']} groups")
     return " ".join(parts)
-
-
-def _short(text: str, length: int = 44) -> str:
-    return text if len(text) <= length else text[:length - 1] + "\u2026"

@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib.util
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 import mxnet as mx
 import numpy as np
@@ -16,8 +15,8 @@ from ..core.files import check_target
 from . import passes
 from .locate import paths_of
 from .model import ExportedModel
+from .onnx.model import opset_of
 from .onnx.quantize import Quantization
-from .onnx.registry import opset_of
 from .onnx.write import check_onnx, save, serialized
 from .quantization.batches import as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
@@ -32,6 +31,7 @@ STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # that the error of each layer is measured on
 Predict = Callable[[Any], Union[np.ndarray, list]]
 Run = Callable[[Batch], list[np.ndarray]]
+Net = Union[ExportedModel, bytes]   # for MXNet, or the content of an ONNX file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,69 +171,51 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     layers = _choose(model, errors_of_layers(measured, ranges, able, tried), set(keep), layer_limit)
     quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
 
-    targets = {}
-    if prefix is not None:
-        targets[MXNET] = _for_mxnet(os.fspath(prefix), model, measured, quantization, storage)
-    if onnx is not None:
-        targets[ONNX] = _for_onnx(os.fspath(onnx), model, measured, quantization, opset)
-    runnable = {name: target for name, target in targets.items() if target.is_runnable}
-    errors = {name: relative_error([*map(target.measured(), held)], expected) for name, target in runnable.items()}
+    targets = {name: os.fspath(path) for name, path in ((MXNET, prefix), (ONNX, onnx)) if path is not None}
+    made, compared = _made(model, measured, quantization, opset, targets)
+    runnable = [name for name in targets if name == MXNET or importlib.util.find_spec("onnxruntime")]
+    errors = {name: relative_error([*map(_runner(compared[name]), held)], expected) for name in runnable}
     scores = {}
     if score is not None:
-        runners = {"float": Runner.of(model), **{name: target.runner() for name, target in runnable.items()}}
-        scores = {name: float(score(_predict(runner, model))) for name, runner in runners.items()}
+        nets = {"float": model, **{name: made[name] for name in runnable}}
+        scores = {name: float(score(_predict(_runner(net), model))) for name, net in nets.items()}
     _check(errors, scores, limit, layers)
-    paths = [path for target in targets.values() for path in target.write()]
+    paths = [file for name, path in targets.items() for file in _write(made[name], path, quantization.layers, storage)]
     return Quantized(tuple(paths), method, layers, errors, scores)
 
 
-class _Target(NamedTuple):
-    """A net in 8 bits.
-
-    - ``runner``: makes a function from a batch to the net's outputs.
-    - ``measured``: makes the same for the outputs that are compared.
-    - ``write``: writes the files, and returns their paths.
-    """
-
-    runner: Callable[[], Run]
-    measured: Callable[[], Run]
-    write: Callable[[], tuple[str, ...]]
-    is_runnable: bool = True
-
-
-def _for_mxnet(prefix: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
-              storage: str) -> _Target:
-    """The net for MXNet's oneDNN operators.
+def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantization, opset: int | None,
+          names: Iterable[str]) -> tuple[dict[str, Net], dict[str, Net]]:
+    """The net in 8 bits for MXNet's oneDNN operators, for ONNX, or both; and the same for what is compared.
 
     ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
     """
-    made = passes.quantize(model, quantization.ranges, quantization.layers)
-    made.metadata["quantized"] = sorted(quantization.layers)
-    compared = made if measured is model else passes.quantize(measured, quantization.ranges, quantization.layers)
-    if storage == "float32":
-        made.parameters = {name: value.astype("float32") for name, value in made.parameters.items()}
-    return _Target(functools.partial(Runner.of, made), functools.partial(Runner.of, compared),
-                  functools.partial(made.save, prefix))
+    def make(name: str, net: ExportedModel) -> Net:
+        if name == MXNET:
+            return passes.quantize(net, quantization.ranges, quantization.layers)
+        return b"".join(serialized(net, True, opset_of(model.graph, opset), {}, quantization))
+
+    made = {name: make(name, model) for name in names}
+    return made, made if measured is model else {name: make(name, measured) for name in names}
 
 
-def _for_onnx(path: str, model: ExportedModel, measured: ExportedModel, quantization: Quantization,
-             opset: int | None) -> _Target:
-    """The net for ONNX. See :func:`_for_mxnet`."""
-    opset = opset_of(model.graph, opset)
-    content = b"".join(serialized(model, True, opset, {}, quantization))
-    compared = content if measured is model else b"".join(serialized(measured, True, opset, {}, quantization))
-
-    def write() -> tuple[str, ...]:
-        save(path, [content])
-        return path,
-
-    return _Target(functools.partial(_in_onnxruntime, content), functools.partial(_in_onnxruntime, compared), write,
-                  is_runnable=importlib.util.find_spec("onnxruntime") is not None)
-
-
-def _in_onnxruntime(content: bytes) -> Run:
-    opened = session(content, WHERE)
+def _runner(net: Net) -> Run:
+    """A function from a batch to the outputs of a net."""
+    if isinstance(net, ExportedModel):
+        return Runner.of(net)
+    opened = session(net, WHERE)
     return lambda batch: opened.run(None, {name: value.asnumpy() for name, value in batch.items()})
+
+
+def _write(net: Net, path: str, layers: Iterable[str], storage: str) -> tuple[str, ...]:
+    """Write the files of a net in 8 bits. Returns their paths."""
+    if not isinstance(net, ExportedModel):
+        save(path, [net])
+        return path,
+    net.metadata["quantized"] = sorted(layers)
+    if storage == "float32":
+        net.parameters = {name: value.astype("float32") for name, value in net.parameters.items()}
+    return net.save(path)
 
 
 def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, Union
 
@@ -69,40 +67,28 @@ def input_shapes(where: str, data_shape: DataShape) -> dict[str, tuple[int, ...]
 
 def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
     """Why variables cannot have these shapes; None if they can."""
-    if not importing.is_imported():
-        return _misfit(rules.infer_shapes, graph, shapes)
-    symbol = graph.symbol()
     try:
-        arguments, _, states = symbol.infer_shape_partial(**shapes)
-    except OpError:
-        raise
-    except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
-        return last_line(error)
-    names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    for name, shape in zip(names, arguments + states):   # MXNet silently overwrites shapes of a batch norm's parameters
-        if name in shapes and tuple(shape) != shapes[name]:
-            return f"{name} is {shapes[name]}; expected {tuple(shape)}"
+        found = _partial(rules.infer_shapes, "infer_shape_partial", graph, shapes)
+    except rules.Misfit as misfit:
+        return str(misfit)
+    for (node, _), shape in found.items():   # MXNet silently overwrites shapes of a batch norm's parameters
+        if node.is_variable and node.name in shapes and tuple(shape) != shapes[node.name]:
+            return f"{node.name} is {shapes[node.name]}; expected {tuple(shape)}"
     return None
 
 
 def type_mismatch(graph: Graph, dtypes: dict) -> str | None:
     """Why variables cannot have these types; None if they can."""
-    if not importing.is_imported():
-        return _misfit(rules.infer_types, graph, dtypes)
     try:
-        graph.symbol().infer_type_partial(**dtypes)
-    except mx.MXNetError as error:
-        return last_line(error)
-    return None
-
-
-def _misfit(infer: Callable, graph: Graph, known: dict) -> str | None:
-    """Why the rules cannot infer what follows; None if they can."""
-    try:
-        infer(graph, known)
+        _partial(rules.infer_types, "infer_type_partial", graph, dtypes)
     except rules.Misfit as misfit:
         return str(misfit)
     return None
+
+
+def _partial(rule: Callable, method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
+    """What follows of the shapes or types: by MXNet, or by the rules where that is not installed."""
+    return by_mxnet(method, graph, known) if importing.is_imported() else rule(graph, known)
 
 
 def refused(where: str, shapes: Shapes, reason: str | Exception) -> OpError:
@@ -126,15 +112,14 @@ class Sizes:
 
     def __init__(self, graph: Graph, shapes: Shapes, values: Arrays, dtype: str, dynamic_batch: bool,
                  where: str = "export.onnx"):
-        outputs = _Outputs(graph)
         known = {name: value.shape for name, value in values.items()}
         types = {name: value.dtype for name, value in values.items()}
         types.update(dict.fromkeys(shapes, np.dtype(dtype)))
         try:
-            self.shape = outputs.infer_shape({**known, **shapes})
+            self.shape = _infer_shapes(graph, {**known, **shapes})
             if dynamic_batch:
-                self.shape = _with_open_batch(outputs, known, shapes)
-            self.dtype = outputs.infer_type(types, self.shape)
+                self.shape = _with_open_batch(graph, known, shapes)
+            self.dtype = _infer_types(graph, types, self.shape)
         except rules.Misfit as misfit:
             raise refused(where, shapes, misfit) from misfit
 
@@ -142,7 +127,7 @@ class Sizes:
 def fits(graph: Graph, shapes: Shapes) -> bool:
     """Whether a graph takes inputs and parameters of these shapes."""
     try:
-        _Outputs(graph).infer_shape(shapes)
+        _infer_shapes(graph, shapes)
     except rules.Misfit:
         return False
     return True
@@ -153,20 +138,15 @@ def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
 
     ``shapes``: those of variables, also of other ones than the graph's.
     """
-    shapes, found = _of_variables(graph, shapes), {}
     with contextlib.suppress(rules.Misfit):
-        found = _known(rules.infer_shapes(graph, shapes))
-    wanted = [*graph.heads, *((node, 0) for node in graph.nodes() if node.is_variable)]
-    if importing.is_imported() and not found.keys() >= set(wanted):
-        with contextlib.suppress(rules.Misfit):
-            found = _known(_Outputs(graph).by_mxnet("infer_shape_partial", shapes))
-    return found
+        return _inferred(graph, _of_variables(graph, shapes))
+    return {}
 
 
 def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtype]:
     """The types of outputs, as far as they follow; none if the graph does not take the types. See above."""
     with contextlib.suppress(rules.Misfit):
-        return _Outputs(graph).infer_type(_of_variables(graph, types))
+        return _infer_types(graph, _of_variables(graph, types))
     return {}
 
 
@@ -176,93 +156,82 @@ def _of_variables(graph: Graph, known: dict) -> dict:
     return {name: value for name, value in known.items() if name in names}
 
 
+def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
+    """The shapes of outputs, from those of all variables. A Misfit if they do not fit, or one does not follow."""
+    found = _inferred(graph, shapes)
+    for node in graph.nodes():
+        if (node, 0) not in found:
+            raise rules.Misfit(f"MXNet cannot tell that of {node.name!r}" if importing.is_imported() else
+                               f"that of {node.name!r} does not follow")
+        # MXNet does not compare these, and reads what is behind the data.
+        shape, first = found[node, 0], found.get(node.inputs[0], ()) if node.inputs else ()
+        if node.op == "Reshape" and math.prod(shape) != math.prod(first):
+            raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
+        if node.op == "where" and first not in (shape, shape[:1]):
+            raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
+    return found
+
+
+def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
+    """The shapes that follow: by the rules if all do, else by MXNet. A Misfit if they do not fit."""
+    found = {}
+    try:
+        found = _known(rules.infer_shapes(graph, shapes))
+    except rules.Misfit:
+        if not importing.is_imported():
+            raise
+    if importing.is_imported() and not found.keys() >= set(_entries(graph)):
+        found = _known(by_mxnet("infer_shape_partial", graph, shapes))
+    return found
+
+
 def _known(shapes: dict) -> dict[Entry, tuple[int, ...]]:
     return {entry: tuple(shape) for entry, shape in shapes.items() if shape and 0 not in shape}
 
 
-def _complete(shapes: dict, complaint: str) -> dict[Entry, tuple[int, ...]]:
-    """The shapes. A Misfit if one is not known."""
-    for (node, _), shape in shapes.items():
-        if not shape or 0 in shape:
-            raise rules.Misfit(complaint.format(node.name))
-    return shapes
+def _entries(graph: Graph) -> list[Entry]:
+    """The first output of each node, and all others that are read."""
+    nodes = graph.nodes()
+    read = [entry for node in nodes for entry in node.inputs]
+    return list(dict.fromkeys([*((node, 0) for node in nodes), *read, *graph.heads]))
 
 
-class _Outputs:
-    """Every output of a graph, to infer all shapes and types at once: by the rules if they do, else by MXNet.
+def _infer_types(graph: Graph, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
+    """The types of outputs, from those of all variables, as far as MXNet can tell them. A Misfit if they do not fit."""
+    try:
+        return rules.infer_types(graph, types, entries)
+    except rules.Misfit:
+        if not importing.is_imported():
+            raise
+    found = by_mxnet("infer_type_partial", graph, types)
+    return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
 
-    MXNet tells the outputs apart by the names of their nodes. So its symbol is made from a copy of the graph in which
-    each operator has a unique name, ``#<position>``. A Misfit if the shapes or types do not fit.
+
+def by_mxnet(method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
+    """The shapes or types of all first outputs and of those that are read, as far as a method of a Symbol tells them.
+
+    The method is one that prints nothing. A Misfit if what is known does not fit.
     """
-
-    def __init__(self, graph: Graph):
-        self._graph = graph
-        self._nodes = graph.nodes()
-
-    def infer_shape(self, shapes: dict) -> dict[Entry, tuple[int, ...]]:
-        """The shape of every output, from the shapes of all variables. A Misfit if one does not follow from them."""
-        try:
-            return _complete(rules.infer_shapes(self._graph, shapes), "that of {!r} does not follow")
-        except rules.Misfit:
-            if not importing.is_imported():
-                raise
-        found = _complete(self.by_mxnet("infer_shape_partial", shapes), "MXNet cannot tell that of {!r}")
-        for node in self._nodes:   # MXNet does not compare these, and reads what is behind the data
-            shape, first = found[node, 0], found[node.inputs[0]] if node.inputs else ()
-            if node.op == "Reshape" and math.prod(shape) != math.prod(first):
-                raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
-            if node.op == "where" and first not in (shape, shape[:1]):
-                raise rules.Misfit(f"{node.name!r} makes {shape} where a condition of {first} holds")
-        return found
-
-    def infer_type(self, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:
-        """The types of outputs, from the types of all variables, as far as MXNet can tell them."""
-        try:
-            return rules.infer_types(self._graph, types, entries)
-        except rules.Misfit:
-            if not importing.is_imported():
-                raise
-        found = self.by_mxnet("infer_type_partial", types)
-        return {entry: np.dtype(dtype) for entry, dtype in found.items() if dtype is not None}
-
-    def by_mxnet(self, method: str, known: dict) -> dict[Entry, Any]:
-        """The shapes or types of every output, as far as a method of a Symbol, which prints nothing, can tell them."""
-        try:
-            _, inferred, _ = getattr(self._symbol, method)(**known)
-        except mx.MXNetError as error:
-            names = re.sub(r"#(\d+)", lambda match: self._nodes[int(match.group(1))].name, last_line(error))
-            raise rules.Misfit(names) from error
-        return dict(zip(self._entries, inferred))
-
-    @functools.cached_property
-    def _symbol(self) -> mx.sym.Symbol:
-        graph = self._graph.copy()
-        for number, node in enumerate(graph.nodes()):
-            if not node.is_variable:
-                node.name = f"#{number}"
-        return graph.symbol().get_internals()
-
-    @functools.cached_property
-    def _entries(self) -> list[Entry]:
-        """The outputs in the symbol's order: ``#3_output``, or ``#3_output0`` and the next ones of several."""
-        nodes = {node.name if node.is_variable else f"#{number}": node for number, node in enumerate(self._nodes)}
-        entries = []
-        for output in self._symbol.list_outputs():
-            node = nodes.get(output) or nodes[output.split("_")[0]]
-            is_next = bool(entries) and entries[-1][0] is node
-            entries.append((node, entries[-1][1] + 1 if is_next else 0))
-        return entries
+    entries = _entries(graph)
+    symbol = Graph(entries, graph.attrs).symbol()
+    try:
+        _, inferred, _ = getattr(symbol, method)(**known)
+    except OpError:
+        raise
+    except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more
+        raise rules.Misfit(last_line(error)) from error
+    return dict(zip(entries, inferred))
 
 
-def _with_open_batch(outputs: _Outputs, known: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
+def _with_open_batch(graph: Graph, known: Shapes, shapes: Shapes) -> dict[Entry, tuple[Size, ...]]:
     """The shape of every output as a function of the batch size, the first size of every input."""
     inputs = [{name: (batch, *shape[1:]) for name, shape in shapes.items()} for batch in BATCHES]
     try:
-        inferred = [outputs.infer_shape({**known, **of_batch}) for of_batch in inputs]
+        inferred = [_infer_shapes(graph, {**known, **of_batch}) for of_batch in inputs]
     except rules.Misfit as misfit:
         raise _depends_on_batch(misfit) from misfit
     found = {}
-    for entry in inferred[0]:
+    for entry in _entries(graph):
         tried = [shapes_of[entry] for shapes_of in inferred]
         if len({len(shape) for shape in tried}) > 1:
             raise _depends_on_batch(f"the dimensions of {entry[0].name!r} depend on it")

@@ -6,7 +6,7 @@ from typing import Any
 
 import mxnet as mx
 
-from ..core.backend import backend as _backend
+from ..core.backend import available
 from ..core.errors import OpError
 from ..core.files import check_target
 from . import passes
@@ -82,7 +82,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     check_epoch(where, epoch)
     metadata = plain_metadata(where, metadata)
     check_target(where, *paths_of(prefix, epoch))
-    _check_backend(backend)
+    available(backend)   # an OpError if it is not
     wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
     if wanted and training:
         raise OpError(where, f"{wanted[0]} is for inference only, and this export is for training",
@@ -136,7 +136,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     source = os.fspath(source)
     prefix = os.fspath(prefix)
     check_target(where, prefix + "-symbol.json")
-    _check_backend(backend)
+    available(backend)   # an OpError if it is not
     wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
     if data_shape is None:
         model = ExportedModel.from_files(source, epoch, where)
@@ -153,11 +153,6 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
         raise OpError(where, f"{split(source)[0]}-symbol.json {reason} for training, and {wanted[0]} is for inference "
                       "only", "Drop the losses as well: inference=True, or --inference")
     return _finish(model, backend, wanted, inference).save(prefix, model.epoch)
-
-
-def _check_backend(backend: str) -> None:
-    with _backend(backend):
-        pass
 
 
 def _wanted(**for_inference: bool) -> list[str]:

@@ -19,14 +19,14 @@ from ..core.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of
-from .sizes import Arrays, DataShape, Shapes, input_shapes, last_line, mismatch_reason, type_mismatch, type_name
+from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
 
 HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
 def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
-          head: str | None = None) -> tuple[Graph, Arrays, Shapes, dict[str, Any]]:
+          head: str | None = None) -> tuple[Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
     """The canonical graph of a net, its parameters and states, the shapes of its inputs, and the metadata.
 
     See :meth:`gluonops.export.ExportedModel.from_net`.
@@ -44,9 +44,9 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     values = {parameter.name: parameter._reduce() for parameter in net.collect_params().values()
               if parameter.name in names}
     graph = _described(outputs, values)
-    known_shapes = {**{name: value.shape for name, value in values.items()}, **shapes}
-    known_types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)}
-    reason = mismatch_reason(graph, known_shapes) or type_mismatch(graph, known_types)
+    all_shapes = {**{name: value.shape for name, value in values.items()}, **shapes}
+    all_types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)}
+    reason = mismatch_reason(graph, all_shapes) or type_mismatch(graph, all_types)
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
@@ -76,7 +76,7 @@ def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None
 def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str) -> None:
     """Initialize the parameters of unknown shape, from the shapes of the inputs.
 
-    MXNet infers the shapes. If it leaves some unknown, the net is run once.
+    If some do not follow, the net is run once.
     """
     parameters = list(net.collect_params().values())
     missing = [parameter.name for parameter in parameters if parameter._data is None and not parameter._deferred_init]
@@ -86,11 +86,14 @@ def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes
     deferred = [parameter for parameter in parameters if parameter._deferred_init]
     if not deferred:
         return
-    inferred = _inferred_shapes(where, net, shapes)
+    graph = Graph.of(mx.sym.Group(_outputs(where, net, shapes)))
+    reason = mismatch_reason(graph, shapes)
+    if reason:
+        raise _refusal(where, net, shapes, reason)
+    inferred = {node.name: shape for (node, _), shape in known_shapes(graph, shapes).items() if node.is_variable}
     for parameter in deferred:
-        shape = inferred.get(parameter.name)
-        if shape and 0 not in shape:
-            parameter.shape = shape
+        if parameter.name in inferred:
+            parameter.shape = inferred[parameter.name]
             parameter._finish_deferred_init()
             parameter._var = None   # the old variable has the unknown shape
     unknown = [parameter for parameter in deferred if parameter._deferred_init]
@@ -99,17 +102,7 @@ def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes
         _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
 
 
-def _inferred_shapes(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> Shapes:
-    """The shapes of all variables, as far as they follow from those of the inputs."""
-    graph = mx.sym.Group(_outputs(where, net, shapes))
-    try:
-        arguments, _, states = graph.infer_shape_partial(**shapes)
-    except mx.MXNetError as error:
-        raise _refusal(where, net, shapes, last_line(error)) from error
-    return dict(zip(graph.list_arguments() + graph.list_auxiliary_states(), arguments + states))
-
-
-def _described(outputs: list[mx.sym.Symbol], values: Arrays) -> Graph:
+def _described(outputs: list[mx.sym.Symbol], values: dict[str, mx.nd.NDArray]) -> Graph:
     """The graph of the outputs, with the present shapes and types of the parameters in their variables.
 
     Gluon makes the variable of a parameter once. It lacks a shape that a run has completed, and the type of a later

@@ -6,6 +6,8 @@ from typing import Any
 
 from .graph import Node
 
+GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}   # of a recurrent layer
+
 
 class NodeValues:
     """A node with its attributes as values. ``shapes``: those of its inputs."""
@@ -99,3 +101,15 @@ class NodeValues:
         is_topk = self.node.op == "topk"
         kind = {"argsort": "indices", "sort": "value"}.get(self.node.op) or self.text("ret_typ", "indices")
         return kind, self.flag("is_ascend", not is_topk), int(self.value("k", 1)) if is_topk else 0
+
+
+def shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
+    """The matrices and biases in the vector of a recurrent layer, in their order. ``width``: of the data."""
+    size, ends = int(node.attrs["state_size"]), ("l", "r") if node.flag("bidirectional") else ("l",)
+    rows = GATES[node.attrs["mode"]] * size
+    cells = [f"{end}{layer}" for layer in range(int(node.attrs["num_layers"])) for end in ends]
+    matrices = {}
+    for place, cell in enumerate(cells):
+        matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
+        matrices[f"{cell}_h2h_weight"] = rows, size
+    return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}

@@ -14,7 +14,7 @@ import pytest
 from gluonops.commands import cli, table
 from gluonops.core import native, registry, tuning
 from gluonops.core.contract import FAMILIES
-from gluonops.export.onnx.registry import CONVERTERS
+from gluonops.export.onnx.model import CONVERTERS
 from gluonops.runtime import threads
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..rules import names_of
-from .model import Call, Tensor
-from .registry import converts
+from .model import Call, Tensor, converts
 
 UNARY = {"abs": "Abs", "arccos": "Acos", "arccosh": "Acosh", "arcsin": "Asin", "arcsinh": "Asinh", "arctan": "Atan",
          "arctanh": "Atanh", "ceil": "Ceil", "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor",

@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..constants import is_random
-from .model import Call, Tensor, onnx_type
-from .registry import CONVERTERS, converts
+from .model import CONVERTERS, Call, Tensor, converts, onnx_type
 
 
 @converts("_copy", "BlockGrad", "make_loss", "MakeLoss", "Dropout", "_NoGradient", "_identity_with_attr_like_rhs")

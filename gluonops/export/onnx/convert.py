@@ -17,9 +17,8 @@ from ..model import ExportedModel
 from ..sizes import Sizes
 from . import arithmetic, arrays, boxes, detection, layers, sequences  # noqa: F401  (each fills the table)
 from .loops import unroll, without_branches
-from .model import Call, Model, Tensor, refusal
+from .model import CONVERTERS, Call, Model, Tensor, operator, refusal
 from .quantize import Quantization, Quantizer
-from .registry import CONVERTERS, operator
 
 if TYPE_CHECKING:
     import onnx

@@ -8,8 +8,7 @@ import mxnet as mx
 import numpy as np
 
 from .boxes import LOWEST, best, chosen_first, gathered, of_classes, unsuppressed
-from .model import Call, Tensor
-from .registry import converts
+from .model import Call, Tensor, converts
 
 
 @converts("_contrib_MultiBoxPrior")

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .model import Call, Tensor
-from .registry import CONVERTERS, converts
+from .model import CONVERTERS, Call, Tensor, converts
 from .sequences import within
 
 ACTIVATIONS = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}

@@ -1,19 +1,28 @@
-"""Builds an ONNX model: adds nodes, names tensors, and leaves out nodes that nothing reads."""
+"""What converters are made of: the ONNX model that they build, the node that they convert, and their table.
+
+The converter of an operator is a function ``convert(call)``. It adds ONNX nodes for the node that the :class:`Call`
+describes, and returns the tensors of its outputs. Operators of gluonops have one where ONNX has the operator itself;
+the others are lowered to MXNet's before.
+"""
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...core.contract import PREFIX
 from ...core.errors import OpError
-from ..graph import Node
+from ..graph import Graph, Node, is_ours, our_name
 from ..sizes import Batch, Size, SizedNode, Sizes
 
 if TYPE_CHECKING:
     import onnx
 
+DEFAULT_OPSET = 17
+CONVERTERS = {}   # operator -> function
+OPSETS = {}       # operator -> the first version of ONNX's operators that has what it needs, if not all have
 SMALL = 64   # constants of up to so many elements are compared, and stand in the model itself
 FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no bound
 # The types of results, where they are not those of the first input.
@@ -112,7 +121,6 @@ class Model:
         self._producer = {}    # name of a tensor -> its node
         self._constants = {}   # key -> name, array
         self._names = set()
-        self._renamed = {}     # tensor -> the output whose name it has
         self._batch_of = batch_of
         self._batch = None     # the tensor with the batch size
 
@@ -211,7 +219,7 @@ class Model:
 
         from ...version import __version__
         self.source = "outputs"
-        results = [self._named(tensor, name) for tensor, name, _, _ in outputs]
+        results = self._named([(tensor, name) for tensor, name, _, _ in outputs])
         nodes = self._needed_nodes(results)
         read = {tensor for node in nodes for tensor in node.input}.union(results)
         input_infos = [_info(name, shape, dtype) for name, shape, dtype in inputs]
@@ -238,20 +246,20 @@ class Model:
                 needed |= set(node.input)
         return nodes[::-1]
 
-    def _named(self, tensor: str, name: str) -> str:
-        """Give a tensor an output's name: rename it, or copy it if it cannot be renamed."""
-        name = self.take(name)
-        tensor = self._renamed.get(tensor, tensor)
-        if tensor not in self._producer:   # an input, a constant, or another output already
-            self.add("Identity", Tensor(self, tensor, np.float32))
-            self._nodes[-1].output[0] = name
-            return name
-        del self._producer[tensor]
-        self._renamed[tensor] = name
+    def _named(self, outputs: list[tuple[str, str]]) -> list[str]:
+        """Give tensors the names of outputs: rename them, or copy what cannot be renamed. Returns the names."""
+        renamed, results = {}, []
+        for tensor, name in outputs:
+            results.append(self.take(name))
+            if tensor in self._producer and tensor not in renamed:
+                renamed[tensor] = results[-1]
+            else:   # an input, a constant, or another output already
+                self.add("Identity", Tensor(self, tensor, np.float32))
+                self._nodes[-1].output[0] = results[-1]
         for node in self._nodes:
             for tensors in (node.input, node.output):
-                tensors[:] = [name if each == tensor else each for each in tensors]
-        return name
+                tensors[:] = [renamed.get(each, each) for each in tensors]
+        return results
 
 
 def onnx_type(dtype: Any) -> int:
@@ -287,3 +295,40 @@ class Call(SizedNode):
     def refuse(self, what: str) -> OpError:
         """An OpError; see :func:`refusal`."""
         return refusal(self.node, what)
+
+
+def converts(*names: str, opset: int | None = None) -> Callable:
+    """Enter the decorated function for these operators. It returns a tensor, or a list of tensors.
+
+    ``opset``: the first version of ONNX's operators that has what they need.
+    """
+    def enter(function: Callable) -> Callable:
+        CONVERTERS.update(dict.fromkeys(names, function))
+        if opset is not None:
+            OPSETS.update(dict.fromkeys(names, opset))
+        return function
+    return enter
+
+
+def operator(node: Node) -> str:
+    """The name of a node's operator in the table."""
+    return PREFIX + our_name(node) if is_ours(node) else node.op
+
+
+def opset_of(graph: Graph, opset: int | None) -> int:
+    """The version of ONNX's operators to write: the given one, or else the default, or what the graph needs.
+
+    An OpError if a node needs a newer one than the given one.
+    """
+    needs = {node: OPSETS[node.op] for node in graph.nodes() if node.op in OPSETS}
+    first = max([DEFAULT_OPSET, *needs.values()])
+    for node, needed in needs.items():
+        if opset is not None and opset < needed:
+            raise OpError("export.onnx", f"the node {node.name!r} is the operator {node.op}, which ONNX has from opset "
+                          f"{needed} on; opset is {opset}", f"Leave opset out, or pass {first}")
+    return first if opset is None else opset
+
+
+def whole(opset: int) -> list[str]:
+    """The operators of gluonops that ONNX has itself in a version."""
+    return [name[len(PREFIX):] for name in CONVERTERS if name.startswith(PREFIX) and OPSETS.get(name, 0) <= opset]

@@ -18,9 +18,8 @@ from ..model import ExportedModel
 from ..sizes import DataShape
 from ..warning import ExportWarning, warn_of_losses
 from .convert import convert
-from .model import onnx_type
+from .model import onnx_type, opset_of, whole
 from .quantize import Quantization
-from .registry import opset_of, whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from ..graph import SOFTMAXES, Entry, Graph, Node
+from ..graph import SOFTMAXES, Entry, Graph
 from ..model import ExportedModel
 from ..sizes import known_shapes
 
@@ -24,12 +24,13 @@ def detections(model: ExportedModel) -> ExportedModel:
         For inference. The shape of its input is known.
     """
     shapes = [shape for shape in model.inputs.values() if len(shape) == 4]
-    found = next((node for node in map(_origin, model.graph.heads) if node.op == DETECTION), None)
-    if not shapes or (found is None and not any(node.op == PRIOR for node in model.graph.nodes())):
-        return model
     model = model.copy()
     graph = model.graph
-    entry = _added(model) if found is None else (next(node for node in graph.nodes() if node.name == found.name), 0)
+    origins = [node.origin(PASSES_ON) for node, _ in graph.heads]
+    found = next((node for node in origins if node.op == DETECTION), None)
+    if not shapes or (found is None and not any(node.op == PRIOR for node in graph.nodes())):
+        return model
+    entry = (found, 0) if found else _added(model)
     if entry is None:
         return model
     height, width = shapes[0][2:]
@@ -39,13 +40,6 @@ def detections(model: ExportedModel) -> ExportedModel:
     scores, = _shapes(model, [entry[0].inputs[0]])
     model.metadata = {"classes": scores[1] - 1, **model.metadata}
     return model
-
-
-def _origin(head: Entry) -> Node:
-    node, _ = head
-    while node.op in PASSES_ON:
-        node = node.source()
-    return node
 
 
 def _added(model: ExportedModel) -> Entry | None:
@@ -63,7 +57,7 @@ def _added(model: ExportedModel) -> Entry | None:
     rows = mx.sym.var("scores")
     if heads[scores[0]][1] == count:
         rows = mx.sym.transpose(rows, axes=(0, 2, 1))
-    if _origin(scores[0]).op not in SOFTMAXES:
+    if scores[0][0].origin(PASSES_ON).op not in SOFTMAXES:
         rows = mx.sym.softmax(rows, axis=1)
     rows = mx.sym.contrib.MultiBoxDetection(rows, mx.sym.flatten(mx.sym.var("offsets")), mx.sym.var("anchors"))
     made, = model.graph.splice(rows, {"scores": scores[0], "offsets": offsets[0], "anchors": anchors[0]})

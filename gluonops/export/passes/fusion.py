@@ -64,7 +64,7 @@ def _unfuse_sums(graph: Graph) -> None:
     readers = _readers(graph)
     for add in graph.nodes():
         if add.op == SUM:
-            left, right = (_computed(source) for source, _ in add.inputs)
+            left, right = (source.origin(IDENTITIES) for source, _ in add.inputs)
             is_doubled = left is right and _is_fused_with_a_sum(left)
             if is_doubled or _is_overlooked(add, left, right, readers) or _is_overlooked(add, right, left, readers):
                 unfuse(add)
@@ -80,7 +80,7 @@ def _copy_outputs(graph: Graph) -> None:
     """Put a copy behind every output in the middle of a convolution's chain: MXNet overlooks outputs too."""
     readers = _readers(graph)
     for node, index in list(graph.heads):
-        computed = _computed(node)
+        computed = node.origin(IDENTITIES)
         if not _is_fused_with_a_sum(computed) and computed.op != SUM:
             continue
         if any(reader.op in BEHIND_CONVOLUTION for reader in readers[computed]):
@@ -95,7 +95,7 @@ def _unfuse_dense_layers(graph: Graph) -> None:
     MXNet stops to look for readers of a dense layer when it has found an activation.
     """
     readers = _readers(graph)
-    outputs = [_computed(node) for node, _ in graph.heads]
+    outputs = [node.origin(IDENTITIES) for node, _ in graph.heads]
     for dense in graph.nodes():
         if dense.op != "FullyConnected" or len(readers[dense]) + outputs.count(dense) < 2:
             continue
@@ -129,15 +129,8 @@ def _readers(graph: Graph) -> dict[Node, list[Node]]:
     readers = {node: [] for node in graph.nodes()}
     for node in readers:
         for source, _ in node.inputs:
-            readers[_computed(source)].append(node)
+            readers[source.origin(IDENTITIES)].append(node)
     return readers
-
-
-def _computed(node: Node) -> Node:
-    """The node whose result a node has once MXNet has taken the identities out."""
-    while node.op in IDENTITIES:
-        node = node.source()
-    return node
 
 
 def _is_overlooked(add: Node, operand: Node, other: Node, readers: dict[Node, list[Node]]) -> bool:
@@ -152,7 +145,7 @@ def _is_overlooked(add: Node, operand: Node, other: Node, readers: dict[Node, li
 def _is_fused_with_a_sum(node: Node) -> bool:
     """Whether a node is a convolution, or the batch norm of one."""
     if node.op == "BatchNorm":
-        node = _computed(node.source())
+        node = node.source().origin(IDENTITIES)
     return node.op == "Convolution"
 
 

@@ -18,7 +18,6 @@ MXNet 1.9.1 computes some operators wrongly in 8 bits, or the process ends. They
 """
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 import mxnet as mx
@@ -178,11 +177,11 @@ def _mixed_sums(graph, inputs):
 
 def _as_mxnet_quantizes(symbol, ranges, layers):
     fused = symbol.get_backend_symbol(BACKEND)
-    nodes = json.loads(fused.tojson())["nodes"]
-    inner = {node["name"]: _inner_names(node) for node in nodes if "subgraphs" in node}
+    nodes = Graph.of(fused).nodes()
+    inner = {node.name: _inner_names(node) for node in nodes if node.subgraphs}
     integers = {f"{name}{INTEGERS}" for name in layers}
     excluded = [name for name, (names, _) in inner.items() if not integers.intersection(names)]
-    excluded += [node["name"] for node in nodes if _is_float_pooling(node)]
+    excluded += [node.name for node in nodes if _is_float_pooling(node)]
     quantized, tensors = quantization._quantize_symbol(
         fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=list(IN_FLOAT), offline_params=[],
         quantized_dtype="auto", quantize_mode="smart", quantize_granularity="channel-wise")
@@ -193,14 +192,12 @@ def _as_mxnet_quantizes(symbol, ranges, layers):
 
 def _is_float_pooling(node):
     """Whether a node is a pooling that oneDNN does not compute in 8 bits."""
-    if node["op"] != "Pooling":
-        return False
-    kind = node["attrs"].get("pool_type", "max")
-    return kind != "max" and (kind != "avg" or node["attrs"].get("pooling_convention", "valid") != "valid")
+    kind = node.attrs.get("pool_type", "max")
+    is_valid = node.attrs.get("pooling_convention", "valid") == "valid"
+    return node.op == "Pooling" and kind != "max" and not (kind == "avg" and is_valid)
 
 
 def _inner_names(node):
     """The names of the nodes that were fused into one, and of the last of them."""
-    subgraph, = node["subgraphs"]
-    names = [inner["name"] for inner in subgraph["nodes"]]
-    return names, names[subgraph["heads"][0][0]]
+    subgraph, = node.subgraphs
+    return [inner.name for inner in subgraph.nodes()], subgraph.heads[0][0].name

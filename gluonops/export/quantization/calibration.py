@@ -47,10 +47,9 @@ class Statistics:
         """Run a model of MXNet's operators on batches, twice. An OpError if a tensor is not finite."""
         if not batches:
             raise OpError("export.quantize", "there is no data to calibrate with", "Pass a batch or more")
-        tensors = _tensors(model)
-        extremes = _extremes(model, tensors, batches)
+        extremes = _extremes(model, batches)
         histograms = {name: np.zeros(BINS) for name in extremes}
-        for name, values in _run_all(model, tensors, batches):
+        for name, values in _values(model, batches):
             histograms[name] += magnitude_histogram(values, max(map(abs, extremes[name])))
         return cls(extremes, histograms)
 
@@ -70,15 +69,11 @@ def check_method(method: str, percentile: float) -> None:
                       "Pass for instance 99.99")
 
 
-def _tensors(model):
-    """Name -> symbol of every tensor that depends on an input."""
-    symbol = model.graph.symbol()
+def _values(model, batches):
+    """(name, values) of every tensor that depends on an input and is float32, in every batch."""
     fixed = {node.name for node in parameter_only(model.graph, model.parameters)}
-    return {tensor.list_outputs()[0]: tensor for tensor in symbol.get_internals() if tensor.name not in fixed}
-
-
-def _run_all(model, tensors, batches):
-    """(name, values) of every tensor in every batch, if it is float32."""
+    internals = model.graph.symbol().get_internals()
+    tensors = {tensor.list_outputs()[0]: tensor for tensor in internals if tensor.name not in fixed}
     run = Runner(mx.sym.Group(list(tensors.values())), model.parameters)
     for batch in batches:
         for name, values in zip(tensors, run(batch)):
@@ -86,9 +81,9 @@ def _run_all(model, tensors, batches):
                 yield name, values
 
 
-def _extremes(model, tensors, batches):
+def _extremes(model, batches):
     extremes = {}
-    for name, values in _run_all(model, tensors, batches):
+    for name, values in _values(model, batches):
         low, high = float(values.min()), float(values.max())
         if not (np.isfinite(low) and np.isfinite(high)):
             raise OpError("export.quantize", f"the tensor {name!r} is not finite on the calibration data",

@@ -84,8 +84,4 @@ def per_channel(scale: np.ndarray, ndim: int) -> np.ndarray:
 
 def last_activation(graph: Graph, layer: Node) -> Node:
     """The activation that oneDNN computes along with a layer; the layer itself where there is none."""
-    following = graph.readers()[layer]
-    if len(following) == 1 and following[0] is not None:
-        if following[0].op in ACTIVATIONS and len(following[0].inputs) == 1:
-            return following[0]
-    return layer
+    return graph.row(layer, ACTIVATIONS)[:2][-1]

@@ -6,8 +6,7 @@ or a list of those of several. Outputs that nothing reads, such as the mask of a
 """
 from . import arrays, layers  # they fill the table
 from .arrays import MOVES, arange_values, names_of, sizes_of_reshape
-from .call import RULES, Call, Misfit
-from .infer import attributes_of, infer_shapes, infer_types
+from .infer import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
 
 __all__ = ["MOVES", "RULES", "Call", "Misfit", "arange_values", "arrays", "attributes_of", "infer_shapes",
            "infer_types", "layers", "names_of", "sizes_of_reshape"]

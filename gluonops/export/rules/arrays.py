@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..values import NodeValues
-from .call import OPEN, RULES, Call, Misfit, Shape, shape_of
+from .infer import OPEN, RULES, Call, Misfit, Shape, shape_of
 
 FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argsort", "cbrt", "ceil",
          "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",

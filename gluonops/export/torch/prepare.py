@@ -12,6 +12,7 @@ from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
 from ..sizes import Sizes
+from ..values import shapes_of_recurrent
 from ..warning import warn_of_losses
 from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
@@ -20,7 +21,6 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
-GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}   # of a recurrent layer
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -105,7 +105,7 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
         packed = node.source(1)
         vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
         marks = {name: value for name, value in packed.attrs.items() if name in ("__lr_mult__", "__wd_mult__")}
-        for name, sizes in _shapes_of_recurrent(node, shape[node.inputs[0]][2]).items():
+        for name, sizes in shapes_of_recurrent(node, shape[node.inputs[0]][2]).items():
             variable = Node(VARIABLE, f"{packed.name}_{name}", dict(marks))
             count = math.prod(sizes)
             model.parameters[variable.name], vector = vector[:count].reshape(sizes), vector[count:]
@@ -113,18 +113,6 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
         attrs = {"dim": "0", "num_args": str(len(parts))}
         unpacked[packed, 0] = Node("_rnn_param_concat", f"{packed.name}_packed", attrs, parts), 0
     model.graph.replace(unpacked)
-
-
-def _shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
-    """The matrices and biases in the vector of a recurrent layer, in their order. ``width``: of the data."""
-    size, ends = int(node.attrs["state_size"]), ("l", "r") if node.flag("bidirectional") else ("l",)
-    rows = GATES[node.attrs["mode"]] * size
-    cells = [f"{end}{layer}" for layer in range(int(node.attrs["num_layers"])) for end in ends]
-    matrices = {}
-    for place, cell in enumerate(cells):
-        matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
-        matrices[f"{cell}_h2h_weight"] = rows, size
-    return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}
 
 
 def copy_outputs(graph: Graph) -> None:

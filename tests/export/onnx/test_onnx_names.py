@@ -8,7 +8,7 @@ import numpy as np
 import onnx_oracle
 import pytest
 from gluonops.core import native
-from gluonops.export.onnx.registry import CONVERTERS
+from gluonops.export.onnx.model import CONVERTERS
 from mxnet.gluon import nn
 
 LOSS_HEADS = {"LogisticRegressionOutput", "SoftmaxOutput"}   # they become what they predict

@@ -5,7 +5,7 @@ import pytest
 from gluonops.core import native
 from gluonops.export import ExportedModel, passes
 from gluonops.export.graph import Graph
-from gluonops.export.onnx.registry import CONVERTERS
+from gluonops.export.onnx.model import CONVERTERS
 
 
 def emitted(backend, build):
