@@ -122,11 +122,10 @@ __device__ void scale_rows(const Args &args)
         const A by_root = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
         if (block.is_first(part))
             store(args.rstd, r + block.own, by_root, args.rstd_request);
-        const Product<A> x_hat = {by_root};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (part.length > x.length())
                 x.read(args.data, rows, part, i, 0);
-            x.apply(x_hat);
+            x.apply([&](A x) { return x * by_root; });
             block.multiply(x, args.scale + i);
             x.write(args.output, rows, part, i, args.output_request);
         }

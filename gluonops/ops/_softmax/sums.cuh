@@ -19,7 +19,7 @@ struct Exponential {
     __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
         : max(max), factor(smaller(scale * ExponentialOf<T>::unit(), -lowest<A>())),
           log_sum(log_sum * ExponentialOf<T>::unit()) {}
-    __device__ A operator()(A x, int = 0) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
+    __device__ A operator()(A x) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
 };
 
 // What a number is reduced over: neighbouring lanes of a warp, all of whose lanes do the same.
@@ -63,9 +63,7 @@ __device__ void reduce_sums(Sums &sums)
 template <typename A>
 struct PlainSum {
     enum { NUMBERS = 1 };
-    A sum;
-
-    __device__ PlainSum() : sum(0) {}
+    A sum = 0;
 
     __device__ void add(const PlainSum &other) { sum += other.sum; }
     __device__ void reduce(const OverLanes &over) { sum = over(sum, Sum()); }
