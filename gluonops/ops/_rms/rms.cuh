@@ -230,10 +230,11 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
 // The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename Args>
-__device__ void scale_rows_backward(const Args &args, typename ScaleSums<typename Args::Data>::Groups &groups)
+__device__ void scale_rows_backward(const Args &args)
 {
     typedef typename Args::Data T;
     typedef typename Args::A A;
+    __shared__ typename ScaleSums<T>::Groups groups;
     if (args.step == args.SCALE) {
         combine_scale_sums(args.sums, args.scale_grad, args.scale_grad_request, args.channels);
         return;
