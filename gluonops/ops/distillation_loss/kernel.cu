@@ -51,12 +51,12 @@ struct PairSums {
         differences += other.differences;
     }
 
-    __device__ void reduce(const OverLanes &over)
+    __device__ void reduce(int lanes)
     {
-        raise_maxima(over(student.max, Largest()), over(teacher.max, Largest()));
-        student.exponentials = over(student.exponentials, Sum());
-        teacher.exponentials = over(teacher.exponentials, Sum());
-        differences = over(differences, Sum());
+        raise_maxima(reduce_warp(student.max, Largest(), lanes), reduce_warp(teacher.max, Largest(), lanes));
+        student.exponentials = reduce_warp(student.exponentials, Sum(), lanes);
+        teacher.exponentials = reduce_warp(teacher.exponentials, Sum(), lanes);
+        differences = reduce_warp(differences, Sum(), lanes);
     }
 
     __device__ A &number(int i)

@@ -34,10 +34,6 @@ struct Focal {
     A positives, negatives;   // their weights
     Easing easing;
 
-    // Without weights alpha is negative.
-    __device__ Focal(double alpha, const Easing &easing)
-        : positives(alpha < 0 ? A(1) : A(alpha)), negatives(alpha < 0 ? A(1) : A(1 - alpha)), easing(easing) {}
-
     __device__ A weight(A y) const { return fma(positives, y, negatives * (1 - y)); }
 
     __device__ A value(A x, A y, int64_t) const
@@ -60,7 +56,9 @@ struct Focal {
 template <typename T, typename Easing>
 __device__ Focal<T, Easing> focal(const SigmoidFocalLossArgs<T> &args, const Easing &easing)
 {
-    return Focal<T, Easing>(args.alpha, easing);
+    typedef typename Accumulator<T>::type A;
+    const bool has_weights = args.alpha >= 0;   // it is negative instead of None
+    return {has_weights ? A(args.alpha) : A(1), has_weights ? A(1 - args.alpha) : A(1), easing};
 }
 
 template <typename T>

@@ -99,12 +99,12 @@ struct TargetSums : SoftmaxSums<T> {
         weighted_logits += other.weighted_logits;
     }
 
-    __device__ void reduce(const OverLanes &over)
+    __device__ void reduce(int lanes)
     {
-        raise_max(over(this->max, Largest()));
-        this->exponentials = over(this->exponentials, Sum());
-        target = over(target, Sum());
-        weighted_logits = over(weighted_logits, Sum());
+        raise_max(reduce_warp(this->max, Largest(), lanes));
+        this->exponentials = reduce_warp(this->exponentials, Sum(), lanes);
+        target = reduce_warp(target, Sum(), lanes);
+        weighted_logits = reduce_warp(weighted_logits, Sum(), lanes);
     }
 
     __device__ A &number(int i)
