@@ -39,22 +39,18 @@ __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
 
 // (output - onehot) * scale
 template <typename T, typename L>
-struct SoftmaxOutputGradient : ClassPass<SoftmaxOutputArgs<T, L> > {
+struct SoftmaxOutputGradient : ClassPass<SoftmaxOutputArgs<T, L>> {
     typedef typename Accumulator<T>::type A;
     struct Row { A factor; };
     A scale;
 
     __device__ SoftmaxOutputGradient(const SoftmaxOutputArgs<T, L> &args, A scale)
-        : ClassPass<SoftmaxOutputArgs<T, L> >(args), scale(scale) {}
+        : ClassPass<SoftmaxOutputArgs<T, L>>(args), scale(scale) {}
 
-    __device__ Row row(int64_t, int64_t, int64_t) const
-    {
-        const Row row = {scale};
-        return row;
-    }
+    __device__ Row row(int64_t, int64_t, int64_t) const { return {scale}; }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         return at.label.subtract_from(at.inputs[0], A(1)) * at.row.factor;
     }
