@@ -215,6 +215,8 @@ def values(draw, name):
     shape = draw(shapes(name, attrs, empty=draw(st.integers(0, 9)) == 9))
     if "truth" in contracts.input_names(name):
         assume(math.prod(shape[0]) * shape[1][1] <= PAIRS)
+        # Rounding decides whether a box of 1e-12 of the image overlaps at all: with an IoU of 1e-25, or of 0.
+        assume(all(attrs.get(attr, 1) >= 1e-3 for attr in ("thresh", "ignore_thresh", "truth_thresh")))
     has_labels = bool(contracts.classes(name, contracts.parse(name, attrs), shape))
     return Values(name, attrs, shape, draw(st.sampled_from(contracts.dtypes(name, "T")[::-1])),
                   draw(st.sampled_from(contracts.dtypes(name, "L") or ("float32",))),

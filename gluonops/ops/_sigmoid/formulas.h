@@ -79,15 +79,15 @@ struct SigmoidFocal {
         return ignored.unless_ignored(weight(y) * easing(error) * loss, y);
     }
 
-    // The derivative of the error by x is (1 - 2 y) p (1 - p). It is divided by the error in a way that has no 0 / 0.
+    // The derivative of the error by x is (1 - 2 y) p (1 - p). It is divided by the error in a way that has no 0 / 0: a
+    // label of 0 or 1 takes nothing of p or 1 - p. What is nearly 0 must stay so, because the loss may be 1e300.
     template <typename V>
     GLUONOPS_INLINE V slope(V x, V y) const
     {
         const SigmoidOf<V> sigmoid(x);
         const V loss = y * sigmoid.softplus_of_minus + (1 - y) * sigmoid.softplus_of_plus;
         const V error = y * sigmoid.minus + (1 - y) * sigmoid.plus;
-        const V least = every<V>(1e-37), plus = sigmoid.plus > least ? sigmoid.plus : least;
-        const V minus = sigmoid.minus > least ? sigmoid.minus : least;
+        const V one = every<V>(1), plus = y == 0 ? one : sigmoid.plus, minus = y == 1 ? one : sigmoid.minus;
         const V by_error = (1 - 2 * y) / (y / plus + (1 - y) / minus);
         const V by_loss = (1 - y) * sigmoid.plus - y * sigmoid.minus;
         const V slope = weight(y) * easing(error) * (by_loss + every<V>(gamma) * by_error * loss);

@@ -21,9 +21,9 @@ struct Functions<float> {
     // 2^power, times what the rounding of `power` has lost: 1 - lost.
     __device__ static float exp_minus(float x)
     {
-        const float power = x * -1.4426950408889634f, value = power_of_two(power);
+        const float power = larger(x * -1.4426950408889634f, -200.f), value = power_of_two(power);
         const float lost = fma(power, 1.4286068e-06f, fma(power, 0.693145751953125f, x));
-        return fma(-value, smaller(lost, 1.f), value);   // NaN where x is infinite and the value 0
+        return fma(-value, lost, value);   // NaN where x is infinite and the value 0
     }
 
     // With a step of Newton's method.

@@ -66,8 +66,8 @@ def _giou(F, attrs, head, last, matches):
     by_x, by_y, by_w, by_h = giou.gradient()
     _, _, w, h = head.box
     values = giou.value(), F.broadcast_div(by_x, head.width), F.broadcast_div(by_y, head.height), by_w * w, by_h * h
-    scale = matches.has_cell * attrs.coord_scale
-    loss, *derivatives = [scale * yolo.by_anchor(F, value) for value in values]
+    values = [yolo.by_anchor(F, value) * attrs.coord_scale for value in values]
+    loss, *derivatives = [F.where(matches.has_cell, value, F.zeros_like(value)) for value in values]
     return loss, derivatives
 
 

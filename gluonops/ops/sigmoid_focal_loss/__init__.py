@@ -21,8 +21,8 @@ Lin, Goyal, Girshick, He, Dollar, "Focal Loss for Dense Object Detection" (2017)
 
 Notes
 -----
-Logarithms and errors are computed from the logits without a difference: loss and gradient are finite for every finite
-logit, and keep their digits near 0. With an infinite logit the loss may be NaN.
+Logarithms and errors are computed from the logits without a difference: loss and gradient keep their digits near 0,
+and are finite until logit times head gradient comes near the largest number. Beyond that they may be NaN.
 
 Work: forward reads logits and labels and writes the loss. Backward reads them and the head gradient, and writes the
 gradient. No probabilities are stored.

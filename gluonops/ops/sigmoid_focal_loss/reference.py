@@ -2,7 +2,7 @@
 from ...core.emitter import Array
 from .._sigmoid.reference import softplus, without_ignored
 
-LEAST = 1e-7   # divisors, and what has a power below 1, are no smaller; float16 holds it
+LEAST = 1e-7   # what has a power below 1 is no smaller; float16 holds it
 
 
 def forward(F, attrs, data: Array, label: Array) -> Array:
@@ -29,8 +29,9 @@ def backward(nd, attrs, shapes, output_grad, data, label) -> dict:
     error = q * label + p * (1 - label)
     slope = (1 - label) * p - label * q
     if attrs.gamma:
-        # The derivative of the error is (1 - 2 label) p q. It is divided by the error without 0 / 0.
-        by_error = (1 - 2 * label) / (label / nd.maximum(p, LEAST) + (1 - label) / nd.maximum(q, LEAST))
+        # The derivative of the error is (1 - 2 label) p q. It is divided by the error without 0 / 0: where the label
+        # is 0 or 1, it takes nothing of p or q. What is nearly 0 must stay so, because the loss may be large.
+        by_error = (1 - 2 * label) / (label / nd.maximum(p, label == 0) + (1 - label) / nd.maximum(q, label == 1))
         slope = error ** attrs.gamma * (slope + attrs.gamma * by_error * loss)
     grad = output_grad * _weighted(attrs, slope, label)
     return {"data": grad if counts is None else nd.where(counts, grad, nd.zeros_like(grad))}

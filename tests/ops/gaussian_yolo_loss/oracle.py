@@ -3,9 +3,7 @@
 Source: AlexeyAB/darknet ``src/gaussian_yolo_layer.c``, commit 59596d78.
 """
 import numpy as np
-from ops.iou_loss.oracle import loss as overlap_loss
 
-from .._boxes.oracle import corners
 from .._region.oracle import iou, sigmoid
 from ..yolo_loss import oracle as yolo
 from ..yolo_loss.oracle import PARTS
@@ -140,8 +138,7 @@ class Image(yolo.Image):
         attrs, nll = self.attrs, self.nll(place, row, self.out[:, :4], self.deviation)
         if attrs.box_loss == "nll":
             return attrs.iou_normalizer * nll
-        box, truth = (corners(np.array(found), "center") for found in (self.predicted(place), row[:4]))
-        return attrs.iou_normalizer * overlap_loss(attrs.box_loss, box, truth) + attrs.uc_normalizer * nll
+        return attrs.iou_normalizer * self.overlap_loss(place, row) + attrs.uc_normalizer * nll
 
     @property
     def parts(self):

@@ -22,8 +22,8 @@ def forward(attrs, data, truth):
     return {"output": loss(attrs.kind, corners(data, attrs.format), corners(truth, attrs.format))}
 
 
-def loss(kind, a, b, alpha=None):
-    """The loss of corners. Alpha, the weight of CIoU's last term, follows from the boxes if it is None."""
+def loss(kind, a, b, alpha=None, v=None):
+    """The loss of corners. CIoU's last term v and its weight alpha follow from the boxes where they are None."""
     shared, _ = intersection(a, b)
     union = area(a) + area(b) - shared
     iou = shared / (union + EPS)
@@ -37,7 +37,8 @@ def loss(kind, a, b, alpha=None):
     penalty = (distance ** 2).sum(-1) / ((sides ** 2).sum(-1) + EPS)
     if kind == "diou":
         return 1 - iou + penalty
-    alpha, v = (weight_of(a, b) if alpha is None else alpha), aspect_term(a, b)
+    v = aspect_term(a, b) if v is None else v
+    alpha = v / (1 - iou + v + EPS) if alpha is None else alpha
     return 1 - iou + penalty + alpha * v
 
 
@@ -55,10 +56,8 @@ def aspect_term(a, b):
 
 def weight_of(a, b):
     """Alpha of Zheng et al., equation 11, with torchvision's eps."""
-    shared, _ = intersection(a, b)
-    iou = shared / (area(a) + area(b) - shared + EPS)
     v = aspect_term(a, b)
-    return v / (1 - iou + v + EPS)
+    return v / (loss("iou", a, b) + v + EPS)
 
 
 def backward(attrs, head, data, truth):

@@ -71,6 +71,11 @@ class TestPlaces:
         assert not parts[0, [0, 1, 3, 5, 6, 7, 8]].any() and parts[0, 2] == loss[0] > 0
         np.testing.assert_allclose(loss, expected(truth)[0], rtol=1e-5)
 
+    def test_a_box_without_a_truth_may_be_infinite(self, backend):
+        data = np.zeros((1, 16, 1, 1))
+        data[0, 10:12] = 1e3   # w and h of the anchor that is not matched
+        assert all(np.isfinite(found).all() for found in run([[BOX]], backend, data=data, box_loss="giou"))
+
     def test_no_room_for_truths(self, backend):
         with mx.util.np_shape(True):
             loss, parts, _ = run(np.zeros((2, 0, 5)), backend)

@@ -3,7 +3,7 @@
 Source: pjreddie/darknet ``src/yolo_layer.c``, commit f6afaabc; AlexeyAB/darknet ``src/yolo_layer.c`` and ``src/box.c``.
 """
 import numpy as np
-from ops.iou_loss.oracle import loss as overlap_loss
+from ops.iou_loss import oracle as iou_loss
 
 from .._boxes.oracle import corners
 from .._region.oracle import iou, sigmoid, split
@@ -168,13 +168,18 @@ class Image:
         a, j, i = place
         attrs, scale = self.attrs, self.attrs.scale_x_y
         if attrs.box_loss != "mse":
-            box, truth = (corners(np.array(found), "center") for found in (self.predicted(place), row[:4]))
-            return attrs.iou_normalizer * overlap_loss(attrs.box_loss, box, truth)
+            return attrs.iou_normalizer * self.overlap_loss(place, row)
         x, y, w, h = self.box_targets(place, row)
         centers = [scale * entropy(attrs, numbers[a, c, j, i], (target + (scale - 1) / 2) / scale)
                    for c, target in enumerate((x, y))]
         errors = numbers[a, 2:4, j, i] - (w, h)
         return attrs.iou_normalizer * (2 - row[2] * row[3]) * (sum(centers) + (errors ** 2).sum() / 2)
+
+    def overlap_loss(self, place, row):
+        pair = np.array([self.predicted(place), row[:4]])
+        # The aspect is that of boxes around 0: rounding leaves corners that are far away no size.
+        v = iou_loss.aspect_term(*corners(pair * (0, 0, 1, 1), "center"))
+        return iou_loss.loss(self.attrs.box_loss, *corners(pair, "center"), v=v)
 
     def terms(self, numbers):
         coordinates = sum(self.box_term(place, row, numbers) / self.divisors.get(place, 1)
