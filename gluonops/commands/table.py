@@ -59,26 +59,19 @@ def _layer(entry: registry.Entry) -> str:
 
 def _backends(op: Op) -> str:
     """``custom with CUDA, native, builtin``, and the reason if a kernel is missing."""
-    names = ["custom with CUDA", "native", "builtin"]
-    reasons = []
-    if "kernel.cu" in op.unsupported:
-        names[0] = "custom"
-        reasons.append(f"no CUDA kernel: {op.unsupported['kernel.cu']}")
-    if "kernel.cc" in op.unsupported:
-        names.remove("native")
-        reasons.append(f"no native kernel: {op.unsupported['kernel.cc']}")
-    return "; ".join([", ".join(names), *reasons])
+    custom = "custom" if "kernel.cu" in op.unsupported else "custom with CUDA"
+    native = [] if "kernel.cc" in op.unsupported else ["native"]
+    reasons = [f"no {kind} kernel: {op.unsupported[file]}"
+               for file, kind in (("kernel.cu", "CUDA"), ("kernel.cc", "native")) if file in op.unsupported]
+    return "; ".join([", ".join([custom, *native, "builtin"]), *reasons])
 
 
 def _dtypes(op: Op) -> str:
     """``data: float16/32/64; label: ...``: the dtypes of the inputs. Inputs with one type variable are together."""
     type_vars = op.type_vars(op.parse({}))
-    texts = []
-    for variable, dtypes in op.types.items():
-        inputs = [arg.name for arg in op.inputs if type_vars[arg.name] == variable]
-        if inputs:
-            texts.append(f"{', '.join(inputs)}: {short(dtypes)}")
-    return "; ".join(texts)
+    inputs = {variable: ", ".join(arg.name for arg in op.inputs if type_vars[arg.name] == variable)
+              for variable in op.types}
+    return "; ".join(f"{names}: {short(op.types[variable])}" for variable, names in inputs.items() if names)
 
 
 def short(dtypes: tuple) -> str:

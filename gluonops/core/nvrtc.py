@@ -20,7 +20,7 @@ LIBRARY = "libnvrtc.so.11.2"   # the name of every 11.x since 11.2
 
 _FUNCTION = re.compile(r"ptxas info\s+: Function properties for (\S+)\n"
                        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
-                       r"ptxas info\s+: Used (\d+) registers(.*)")
+                       r"ptxas info\s+: Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 _NO_FAULT = re.compile(r"(ptxas info\s+:|ptxas\s+\.\s|\s+\d+ bytes stack frame,).*"   # the report of resources
                        r"|.*\.minnctapersm will be ignored")   # Turing has room for fewer threads than the others
 
@@ -116,17 +116,9 @@ def usages(log: str, names: dict[str, str]) -> tuple[Usage, ...]:
 
     ``names`` maps the functions in the log to the kernels' names; other functions are left out.
     """
-    kernels = []
-    for function, stack, stores, loads, registers, rest in _FUNCTION.findall(log):
-        if function not in names:
-            continue
-        shared = re.search(r"(\d+) bytes smem", rest)
-        kernels.append(Usage(
-            kernel=names[function],
-            registers=int(registers),
-            shared=int(shared[1]) if shared else 0,
-            stack=int(stack),
-            spilled=int(stores) + int(loads)))
+    kernels = [Usage(kernel=names[function], registers=int(registers), shared=int(shared or 0), stack=int(stack),
+                     spilled=int(stores) + int(loads))
+               for function, stack, stores, loads, registers, shared in _FUNCTION.findall(log) if function in names]
     return tuple(sorted(kernels, key=lambda usage: usage.kernel))
 
 

@@ -98,8 +98,7 @@ def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
 
 def type_combinations(op: Op) -> list[dict[str, str]]:
     """Every assignment of dtypes to the type variables that the contract allows."""
-    supported = [[dtype for dtype in dtypes if dtype in C_TYPES] for dtypes in op.types.values()]
-    return [dict(zip(op.types, dtypes)) for dtypes in itertools.product(*supported)]
+    return [dict(zip(op.types, dtypes)) for dtypes in itertools.product(*op.types.values())]
 
 
 @contextlib.contextmanager
