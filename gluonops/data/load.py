@@ -33,7 +33,7 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
         - ``yolo``: a folder in the layout of Darknet, with a text file per image.
         - ``rec``: MXNet's RecordIO.
 
-        The modules ``voc``, ``coco``, ``yolo`` and ``records`` of :mod:`gluonops.data.datasets` describe the folders.
+        The modules ``voc``, ``coco``, ``darknet`` and ``records`` of :mod:`gluonops.data.datasets` describe them.
     root : str or os.PathLike
         Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
     split : {"train", "val"}, default "train"

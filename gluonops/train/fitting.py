@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 from mxnet import autograd, gluon
 
+from ..core.progress import Bar
 from ..data import Split
 from ..loss import SoftmaxCELoss
-from .progress import Bar
 
 __all__ = ["fit_classifier", "predict_logits", "split_batches"]
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 import mxnet as mx
 
 from ..core.errors import OpError
-from .progress import say
+from ..core.progress import say
 from .workers import Workers
 
 __all__ = ["command_to_resume", "run_script"]

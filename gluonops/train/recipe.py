@@ -30,7 +30,6 @@ from .. import data
 from ..core.errors import OpError
 from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
-from ..data.anchors import box_sizes
 from .images import classification_batch
 from .metrics import accuracy, evaluate_detector
 from .optimizers import Schedule, darknet_schedule
@@ -196,7 +195,7 @@ def hint_for_classifier(labels: np.ndarray, logits: np.ndarray, updates: int, is
         return None
     share = np.bincount(labels.astype(int)).max() / len(labels)
     limit = share + 2 * math.sqrt(share * (1 - share) / len(labels))
-    score = float((logits.argmax(1) == labels).mean())
+    score = accuracy(logits, labels)
     if score > limit:
         return None
     return f"Hint: {score:.4f} is chance, so the net has not learned. {_remedies(updates, is_pretrained)}"
@@ -259,8 +258,7 @@ def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed
     if head.kind == "detection":
         return None
     stride = load(cfg)._detections[-1].stride if head.kind == "region" else 1
-    anchors, _ = data.kmeans(box_sizes(dataset, size) / stride, head.integer("num", 1, 1), seed)
-    return anchors.tolist()
+    return data.anchors_of(dataset, head.integer("num", 1, 1), size, stride, seed)[0].tolist()
 
 
 def shorten_cfg(cfg: str | os.PathLike, images: int, batches: int | None, epochs: int | None,

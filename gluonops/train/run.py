@@ -17,13 +17,13 @@ import numpy as np
 from mxnet import gluon
 
 from ..core.errors import OpError
+from ..core.progress import Bar, say
 from ..data import Batches
 from . import checkpoint as checkpoints
 from . import parameters
 from .files import lock_folder, make_folder, save_tensors
 from .interrupting import Stopping
 from .precision import MixedPrecision
-from .progress import Bar, say
 from .reports import EpochTable, EventWriter, ExpectedTime, duration, write_history
 from .workers import Workers, plan, share_parameters, updates_per_epoch
 

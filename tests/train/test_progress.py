@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from gluonops.train import progress
-from gluonops.train.progress import Bar
+from gluonops.core import progress
 
 VALUES = {"epoch": 12, "coordinates": "5.968", "objectness": "0.335", "no_objectness": "0.760", "classes": "6.491"}
 
@@ -22,7 +21,7 @@ def test_on_a_terminal(columns, shown, monkeypatch):
     """As many values as there is room for; never wider than the window, nor than 100 columns."""
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with Bar(80000, 0, "training", "image", True) as bar:
+    with progress.Bar(80000, 0, "training", "image", True) as bar:
         for _ in range(5):
             bar.advance(16000, VALUES)
         progress.say("Epoch 1 is done.")
@@ -36,7 +35,7 @@ def test_in_a_log(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     now = iter([0, 10, 31, 31, 40, 50])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    with Bar(4, 1, "training", "image", True) as bar:
+    with progress.Bar(4, 1, "training", "image", True) as bar:
         bar.advance(1, VALUES)
         bar.advance(1, VALUES)
         bar.advance(1, VALUES)
@@ -53,7 +52,7 @@ def test_outside_of_a_notebook():
 def test_a_silent_worker(monkeypatch):
     for stream in (io.StringIO(), Terminal()):
         monkeypatch.setattr(sys, "stderr", stream)
-        with Bar(4, 0, "training", "image", False) as bar:
+        with progress.Bar(4, 0, "training", "image", False) as bar:
             bar.advance(4, VALUES)
         assert stream.getvalue() == ""
 
@@ -62,9 +61,8 @@ def test_in_a_terminal_of_no_columns_and_rows():
     """As those of some containers and editors. It gets bars of 80 columns, of a run and of a command."""
     code = """
 from gluonops.core import progress
-from gluonops.train.progress import Bar
 list(progress.over(range(3), "reading", "layer"))
-with Bar(3, 0, "training", "image", True) as bar:
+with progress.Bar(3, 0, "training", "image", True) as bar:
     bar.advance(3, {"epoch": 1})
 """
     ours, theirs = os.openpty()   # a new one has neither

@@ -122,17 +122,7 @@ def unletterbox_boxes(boxes: npt.ArrayLike, image_size: tuple[int, int], size: t
     return _moved("data.unletterbox_boxes", boxes, lambda corners: (corners - offset) / scale)
 
 
-class _ToSize:
-    """What transforms to a fixed width and height share."""
-
-    def __init__(self, width: int, height: int):
-        self._size = _checked(f"data.{type(self).__name__}", width, height)
-
-    def __call__(self, image):
-        return self._fit(image, *self._size)
-
-
-class Resize(_ToSize):
+class Resize:
     """:func:`gluonops.data.resize` as a transform, for ``dataset.transform_first``.
 
     Parameters
@@ -142,8 +132,14 @@ class Resize(_ToSize):
 
     _fit = staticmethod(resize)
 
+    def __init__(self, width: int, height: int):
+        self._size = _checked(f"data.{type(self).__name__}", width, height)
 
-class Letterbox(_ToSize):
+    def __call__(self, image):
+        return self._fit(image, *self._size)
+
+
+class Letterbox(Resize):
     """:func:`gluonops.data.letterbox` as a transform, for ``dataset.transform_first``.
 
     Parameters
