@@ -18,6 +18,7 @@ from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
 from gluonops.darknet.heads import yolo_block
 from gluonops.darknet.pooling import Upsample
+from gluonops.data.base import listed
 from mxnet.gluon import HybridBlock
 
 from .darknet19 import DarknetModel, class_names, stack
@@ -289,11 +290,8 @@ def _class_id(where, which, classes, key):
         return classes.index(key)
     if isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(classes):
         return key
-    shown = ", ".join(classes[:8])
-    if len(classes) > 8:
-        shown += ", ..."
     raise OpError(where, f"reuse_weights names {key!r}, which is none of the {len(classes)} {which} classes",
-                  f"The {which} classes are {shown}")
+                  f"The {which} classes are {listed(classes, 8)}")
 
 
 def _copy(source: mx.gluon.Parameter, target: mx.gluon.Parameter, anchors: int, kept: list[tuple[int, int]]) -> None:

@@ -105,7 +105,7 @@ class Builder:
         """Set what the net returns: the maps of all detecting layers if it ends in one, else the last output."""
         if self.dialect == "alexeyab":
             for block in self.binary_outputs.values():
-                block.remove_activation()
+                block.activates = False
         last = self._last()
         detecting = [number for number, layer in enumerate(self.layers) if layer.head is not None]
         returned = detecting if last in detecting else [last]
@@ -209,9 +209,7 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
         line and the section. The weights are of another network; the message names the layer and the counts.
     """
     net_section, *sections = read_cfg(cfg)
-    if dialect is None:
-        dialect = dialect_of([net_section, *sections])
-    DIALECT.parse("darknet.load", dialect)
+    dialect = DIALECT.parse("darknet.load", dialect or dialect_of([net_section, *sections]))
     if epsilon is None:
         epsilon = EPSILON[dialect]
     net = _empty_net(net_section, cfg)

@@ -28,15 +28,15 @@ class _Targets(NamedTuple):
 
 
 class _Options(NamedTuple):
-    object_scale: float = 1.0     # weight of the objectness of responsible boxes
-    noobject_scale: float = 1.0   # the same of all others
-    class_scale: float = 1.0      # weight of the classes
-    coord_scale: float = 1.0      # weight of the boxes' numbers
-    sqrt: bool = False            # the net returns roots of widths and heights
-    rescore: bool = False         # the objectness target of a responsible box is its IoU, as a constant, instead of 1
-    softmax: bool = False         # the classes have a softmax, and their loss is the cross-entropy
-    forced: bool = False          # the first box is responsible for a tenth of the image and more, the second for less
-    random: bool = False          # the responsible box is drawn while fewer than 64000 images are seen
+    object_scale: float     # weight of the objectness of responsible boxes
+    noobject_scale: float   # the same of all others
+    class_scale: float      # weight of the classes
+    coord_scale: float      # weight of the boxes' numbers
+    sqrt: bool              # the net returns roots of widths and heights
+    rescore: bool           # the objectness target of a responsible box is its IoU, as a constant, instead of 1
+    softmax: bool           # the classes have a softmax, and their loss is the cross-entropy
+    forced: bool            # the first box is responsible for a tenth of the image and more, the second for less
+    random: bool            # the responsible box is drawn while fewer than 64000 images are seen
 
 
 class CellLoss(CountingLoss):

@@ -14,6 +14,7 @@ from .blocks import add_constants, layer
 from .cell_loss import CellLoss
 from .class_losses import ClassLoss, SquareLoss, TreeRegionLoss, tree_class_loss
 
+WHERE = "darknet.loss"
 LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
           "softmax of a tree": tree_class_loss, "cost": SquareLoss}
 OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
@@ -91,8 +92,8 @@ class NetLoss(Block):
     def report(self) -> dict:
         """The averages of the parts of a detecting net's loss; see :meth:`gluonops.loss.YOLOLoss.report`."""
         if not getattr(self.loss, "parts", None):
-            raise _error("there are no parts; expected the loss of a detecting net that has been called",
-                         "Call the loss first")
+            raise OpError(WHERE, "there are no parts; expected the loss of a detecting net that has been called",
+                          "Call the loss first")
         return self.loss.report()
 
 
@@ -100,20 +101,16 @@ def _loss_of(parts: Sequence[HeadLoss]) -> Block:
     """The loss of a net's heads."""
     first = parts[0]
     if any(part.weight <= 0 for part in parts):
-        raise _error(f"the weight of the loss is {first.weight}; expected a number above 0",
-                     "Remove noloss, or correct scale or delta_normalizer")
+        raise OpError(WHERE, f"the weight of the loss is {first.weight}; expected a number above 0",
+                      "Remove noloss, or correct scale or delta_normalizer")
     common = [(part.kind, part.weight, part.options.get("classes"), part.class_map) for part in parts]
     if len(set(common)) > 1:
         kinds, weights, classes, _ = zip(*common)
-        raise _error(f"the heads have the kinds {kinds}, the weights {weights}, the classes {classes}, and perhaps "
-                     "other maps; expected the same for all heads", "Change the cfg")
+        raise OpError(WHERE, f"the heads have the kinds {kinds}, the weights {weights}, the classes {classes}, and "
+                      "perhaps other maps; expected the same for all heads", "Change the cfg")
     if first.kind in OF_ALL_HEADS:
         of_heads = {name: [part.options[name] for part in parts] for name in first.options}
         return OF_ALL_HEADS[first.kind](**{**of_heads, "classes": first.options["classes"]})
     if len(parts) > 1:
-        raise _error(f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
+        raise OpError(WHERE, f"the net has {len(parts)} heads of the kind {first.kind}; expected one", "Change the cfg")
     return LOSSES[first.kind](**first.options)
-
-
-def _error(what: str, remedy: str) -> OpError:
-    return OpError("darknet.loss", what, remedy)

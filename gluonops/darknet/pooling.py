@@ -185,7 +185,11 @@ def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
     size, strides, padding = _window(section)
     blur = BLURS[section.text("antialiasing", "0", sorted(BLURS))]
     if section.flag("maxpool_depth"):
-        return _depth_pool(section, shape, prefix)
+        channels = section.integer("out_channels", 1, 1)
+        if shape[0] % channels:
+            raise section.error(f"{shape[0]} channels do not divide into out_channels={channels}",
+                                "Correct out_channels", "out_channels")
+        return Layer(DepthPool(channels, prefix=prefix), (channels, *shape[1:]))
 
     steps = (1, 1) if blur else strides
     sides = windows(shape[1:], size, steps, padding)
@@ -198,14 +202,6 @@ def maxpool(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
     with block.name_scope():
         block.add(MaxPool(size, steps, padding, any_size=is_small), Blur(shape[0], blur, strides))
     return Layer(block, (shape[0], *blurred(sides, blur, strides)))
-
-
-def _depth_pool(section: Section, shape: Shape, prefix: str) -> Layer:
-    channels = section.integer("out_channels", 1, 1)
-    if shape[0] % channels:
-        raise section.error(f"{shape[0]} channels do not divide into out_channels={channels}", "Correct out_channels",
-                            "out_channels")
-    return Layer(DepthPool(channels, prefix=prefix), (channels, *shape[1:]))
 
 
 @kind("local_avgpool", "local_avg")

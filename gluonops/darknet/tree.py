@@ -12,6 +12,7 @@ import os
 
 import numpy as np
 
+from ..core.attributes import Int
 from ..core.emitter import Array
 from ..core.errors import OpError, quoted
 from ..core.files import read_lines
@@ -79,8 +80,13 @@ def read_tree(path: str | os.PathLike) -> Tree:
         if not words:
             raise OpError(WHERE, f"{name}, line {number} is empty; expected a name and the number of its parent",
                           "Remove the line")
+        count = len(parents)
+        parent = _class(words[1], -1, count) if len(words) > 1 else -1   # as Darknet takes it
+        if parent is None:
+            raise OpError(WHERE, f"{name}, line {number}: the parent is {words[1]!r}; expected -1 or the number of an "
+                          f"earlier class, up to {count - 1}", "Correct the line")
         names.append(words[0])
-        parents.append(_parent(name, number, words, len(parents)))
+        parents.append(parent)
     if not names:
         raise OpError(WHERE, f"{name} has no class; expected a line for each", "Pass the path of a tree")
     return Tree(names, parents)
@@ -94,28 +100,23 @@ def read_map(path: str | os.PathLike, classes: int) -> tuple[int, ...]:
     name = os.path.basename(os.fspath(path))
     numbers = []
     for line, word in enumerate(read_lines(WHERE, path, "Pass the path of a map", "the map"), 1):
-        is_short = len(word) < 20   # Python does not read thousands of digits
-        if not (word.strip().isdecimal() and is_short and int(word) < classes):
+        number = _class(word, 0, classes)
+        if number is None:
             raise OpError("darknet.load", f"{name}, line {line} is {quoted(word)}; expected a class, 0 to "
                           f"{classes - 1}", "Correct the line")
-        numbers.append(int(word))
+        numbers.append(number)
     if not numbers:
         raise OpError("darknet.load", f"{name} has no class; expected a line for each", "Pass the path of a map")
     return tuple(numbers)
 
 
-def _parent(file: str, line: int, words: list[str], count: int) -> int:
-    """The number of the parent of class ``count``. Without one, Darknet takes -1."""
-    if len(words) == 1:
-        return -1
+def _class(text: str, low: int, end: int) -> int | None:
+    """The number in a text, from ``low`` to below ``end``; None for any other text."""
     try:
-        parent = int(words[1])
+        number = Int(low).parse(text)
     except ValueError:
-        parent = count
-    if not -1 <= parent < count:
-        raise OpError(WHERE, f"{file}, line {line}: the parent is {words[1]!r}; expected -1 or the number of an "
-                      f"earlier class, up to {count - 1}", "Correct the line")
-    return parent
+        return None
+    return number if number < end else None
 
 
 class TreeSoftmax(Float32Block):

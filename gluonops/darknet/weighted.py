@@ -128,11 +128,7 @@ class Convolution(Weighted):
             self.norm = _norm(channels, epsilon) if batch_norm else None
             self.activation = activation_block(activation)
             self.blur = Blur(channels, blur, stride) if blur else None
-        self._activates = True
-
-    def remove_activation(self) -> None:
-        """Leave the activation out from now on."""
-        self._activates = False
+        self.activates = True   # the builder takes the activations of layers with the option bin_output away
 
     def file_parameters(self) -> list[mx.gluon.Parameter]:
         if self.norm is None:
@@ -140,7 +136,7 @@ class Convolution(Weighted):
         return [self.norm.beta, self.norm.gamma, self.norm.running_mean, self.norm.running_var, self.conv.weight]
 
     def hybrid_forward(self, F, data: Array) -> Array:
-        activation = self.activation if self._activates else None
+        activation = self.activation if self.activates else None
         for step in (self.conv, self.norm, activation, self.blur):
             data = data if step is None else step(data)
         return data

@@ -100,8 +100,10 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
                     parameter.initialize(initial, ctx=ctx)
         for block in (progress or iter)(blocks):
             for parameter in block.file_parameters():
-                values = _read(file, parameter, header.transposed and parameter is block.matrix())
-                parameter.set_data(mx.nd.array(values, dtype="float32"))
+                transposed = header.transposed and parameter is block.matrix()
+                shape = parameter.shape[::-1] if transposed else parameter.shape
+                values = np.fromfile(file, FLOAT, math.prod(shape)).reshape(shape)
+                parameter.set_data(mx.nd.array(values.T if transposed else values, dtype="float32"))
     net.darknet_header = header
     return header
 
@@ -177,14 +179,6 @@ def _weighted(where: str, net: mx.gluon.Block, layers: int | None = None) -> lis
         raise OpError(where, f"{type(net).__name__} has {what}; a Darknet file holds the parameters of "
                       "gluonops.darknet.Convolution blocks only", "Use net.save_parameters and net.load_parameters")
     return blocks
-
-
-def _read(file: BinaryIO, parameter: mx.gluon.Parameter, transposed: bool) -> np.ndarray:
-    """The next numbers of a file, in the shape of a parameter."""
-    values = np.fromfile(file, FLOAT, math.prod(parameter.shape))
-    if transposed:
-        return values.reshape(parameter.shape[::-1]).T
-    return values.reshape(parameter.shape)
 
 
 def _pack_header(where: str, header: Header) -> bytes:
