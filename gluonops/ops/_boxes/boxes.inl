@@ -36,7 +36,10 @@ GLUONOPS_INLINE A iou_of(const Box<A> &a, const Box<A> &b)
 template <typename A> struct Side { A center, size, low, high; };
 
 template <typename A>
-GLUONOPS_INLINE Side<A> side_of_center(A center, A size) { return {center, size, center - size / 2, center + size / 2}; }
+GLUONOPS_INLINE Side<A> side_of_center(A center, A size)
+{
+    return {center, size, center - size / 2, center + size / 2};
+}
 
 template <typename A>
 GLUONOPS_INLINE Side<A> side_of_corners(A low, A high) { return {(low + high) / 2, high - low, low, high}; }
