@@ -123,15 +123,9 @@ __device__ inline int64_t opaque(int64_t x)
 // The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
 // multiples of it in front of a loop, and has no registers left for them.
 template <typename T>
-__device__ const T *behind(const T *address, int64_t bytes)
-{
-    return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + opaque(bytes));
-}
-
-template <typename T>
 __device__ T *behind(T *address, int64_t bytes)
 {
-    return reinterpret_cast<T *>(reinterpret_cast<char *>(address) + opaque(bytes));
+    return reinterpret_cast<T *>(const_cast<char *>(reinterpret_cast<const char *>(address)) + opaque(bytes));
 }
 
 // The quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70 instructions.
@@ -145,8 +139,8 @@ __device__ inline int64_t quotient(int64_t a, int64_t b)
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 
-// Calls visit(pack, i) for each group of `size` elements, which begins at element i: for packs of 16 bytes, if they may
-// be moved as such, and for the rest by single elements. The pack is empty; it says how many elements the group has.
+// Calls visit(pack, i) for groups of neighbours among `size` elements; i is the first one of a group. Groups are packs of
+// 16 bytes, if tensors can be moved in such, and the other elements one by one. `pack` is empty, but of the group's size.
 template <typename T, typename Visit>
 __device__ void for_packs(int64_t size, bool in_packs, const Visit &visit)
 {
@@ -181,6 +175,9 @@ __device__ void map_elements(T *to, int request, int64_t size, const Formula &fo
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
 
+// The number of a thread in its block.
+__device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
+
 // Reductions: every thread gets the same result, from the same order of operations every time.
 struct Sum { template <typename A> __device__ A operator()(A a, A b) const { return a + b; } };
 struct Max { template <typename A> __device__ A operator()(A a, A b) const { return a > b ? a : b; } };
@@ -202,7 +199,7 @@ __device__ A reduce_lanes(A value, Combine combine, int lanes)
 {
     if (lanes == 32)
         return reduce_warp(value, combine);
-    const int lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32;
+    const int lane = thread_number() % 32;
     const unsigned mask = (0xffffffffu >> (32 - lanes)) << (lane & ~(lanes - 1));
     for (int step = lanes / 2; step > 0; step /= 2)
         value = combine(value, __shfl_xor_sync(mask, value, step));
@@ -213,7 +210,7 @@ template <typename A, typename Combine>
 __device__ A reduce_block(A value, Combine combine)
 {
     __shared__ A partial[32];
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
+    const int thread = thread_number(), warps = blockDim.x * blockDim.y / 32;
     value = reduce_warp(value, combine);
     __syncthreads();   // the reduction before this one may still be reading
     if (thread % 32 == 0)
@@ -252,13 +249,3 @@ __device__ N sum_before(N own, N &of_all)
     }
     return before;
 }
-
-// One row of an (outer, length, inner) tensor: every inner-th element from start. This thread's elements are
-//     for (int64_t i = row.first; i < row.end; i += row.step)
-struct Row {
-    int64_t start, end, first, step;
-
-    __device__ Row(int64_t index, int64_t length, int64_t inner)
-        : start(index / inner * length * inner + index % inner), end(start + length * inner),
-          first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
-};

@@ -8,8 +8,6 @@
 
 enum { THREADS = 256 };
 
-__device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
-
 // The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
 // both are powers of two. Every thread of the block calls it.
 template <typename A>

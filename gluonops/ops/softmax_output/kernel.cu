@@ -10,7 +10,7 @@ template <typename T, typename L>
 __device__ void count_valid(const SoftmaxOutputArgs<T, L> &args)
 {
     const int64_t rows = args.batch * args.inner, threads = blockDim.x * blockDim.y;
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const int thread = thread_number();
     for (int part = blockIdx.y * gridDim.x + blockIdx.x; part < LABEL_COUNTS; part += gridDim.x * gridDim.y) {
         int64_t count = 0;
         for (int64_t row = part * threads + thread; row < rows; row += LABEL_COUNTS * threads)
@@ -32,7 +32,7 @@ __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
     if (!args.ignore_label.given)
         return double(args.batch * args.inner);
     double count = 0;
-    for (int part = threadIdx.y * blockDim.x + threadIdx.x; part < LABEL_COUNTS; part += blockDim.x * blockDim.y)
+    for (int part = thread_number(); part < LABEL_COUNTS; part += blockDim.x * blockDim.y)
         count += args.label_counts[part];
     return reduce_block(count, Sum());
 }

@@ -77,7 +77,7 @@ __device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A of_threads[THREADS][SIZE];
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const int thread = thread_number();
     const int64_t groups = args.elements / SIZE, run = args.run, step = gridDim.y * blockDim.y;
     const bool side_by_side = args.outermost == 0;   // the copies of a run, which are found faster then
 
@@ -119,7 +119,7 @@ __device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
 template <typename T>
 __device__ void combine(const TileArgs<T> &args)
 {
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const int thread = thread_number();
     const int64_t blocks = int64_t(gridDim.x) * gridDim.y;
     for (int64_t i = int64_t(blockIdx.y) * gridDim.x + blockIdx.x; i < args.elements; i += blocks) {
         double sum = 0;
