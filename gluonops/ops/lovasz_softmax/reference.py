@@ -2,6 +2,8 @@
 
 A selection is a sample, or the whole batch. Tensors have the shape (selections, classes, places) here.
 """
+import math
+
 from ...core.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, numbers_along, row_weights
 from .._order.reference import descending, take
@@ -93,7 +95,9 @@ def _shares(F, attrs, zero: Array, is_class: Array, is_ignored: Array) -> Array:
     """The weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
     places = is_class if attrs.present_only else 1 - is_ignored
     counts = F.sum(places, axis=2) > 0
-    weights = numbers_along(F, zero, attrs.class_weight or (1.0,), 1)
+    given = attrs.class_weight or (1.0,)
+    unit = 2.0 ** (math.frexp(max(given))[1] - 1)   # only ratios count: the largest is 1 to 2, and float16 holds it
+    weights = numbers_along(F, zero, [weight / unit for weight in given], 1)
     weights = F.where(counts, weights, zero)
     total = F.sum(weights, axis=1, keepdims=True)
     return F.broadcast_div(weights, F.where(total > 0, total, F.ones_like(total)))

@@ -27,9 +27,10 @@ class TestLovaszSoftmax(OpSuite):
         Row("two_places", ([[[LOG_3, 0], [0, 0]]], [[0, 1]]), {}, [(0.25 * 0.5 + 0.5 * 0.5 + 0.5) / 2], [0],
             ([[[0, 0], [0, 0]]], None)),
         # One place: class 0 has the error 1/2, worth 1, and the gradient -1 by its probability. Absent classes add
-        # their largest error.
+        # their largest error. Weights count by their ratios, although float32 does not hold the sum of these.
         Row("one_place", ([[[0.0], [0]]], [[0]]), {}, [0.5], [8], ([[[-2], [2]]], None)),
-        Row("absent", ([[[0.0], [0]]], [[0]]), {"present_only": False}, [0.5], [8], ([[[-2], [2]]], None)),
+        Row("absent", ([[[0.0], [0]]], [[0]]), {"present_only": False, "class_weight": (3e38,)}, [0.5], [8],
+            ([[[-2], [2]]], None)),
         Row("none", ([[[0.0], [0]]], [[9]]), {"ignore_label": 9}, [0], [8], ([[[0], [0]]], None)),
         # Both samples have the loss of the batch, so the head gradients add up.
         Row("batch", ([[[0.0], [0]], [[0], [0]]], [[0], [9]]), {"ignore_label": 9}, [0.5, 0.5], [8, 4],
