@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import itertools
 import os
@@ -42,10 +43,9 @@ OPTIONS = ("--std=c++14", "-default-device", *os.environ.get("GLUONOPS_NVRTC_OPT
 
 # CustomOps run in threads of MXNet's. Neither the caches here nor MXNet's tables of modules are thread-safe.
 lock = threading.Lock()
-# (op, dtypes of the inputs, context) without a kernel -> why, and when it is tried again, by time.monotonic.
-_failed = {}
+_failed = {}   # (op, dtypes of the inputs, context) whose kernels cannot be compiled or launched -> _Failure
 
-PAUSE = 30.0   # seconds until a kernel that could not be launched is tried again
+SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 64.0   # seconds until a kernel that could not be launched is tried again
 DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndarray._DTYPE_MX_TO_NP.items()
                if dtype is not None}
 
@@ -236,6 +236,14 @@ def _types(op: Op, attrs: tuple, dtypes: tuple[str, ...]) -> tuple[tuple[str, st
     return tuple(types)
 
 
+@dataclasses.dataclass
+class _Failure:
+    """Why there is no kernel, and when it is tried again. Seconds of ``time.monotonic``."""
+    reason: Exception
+    until: float
+    pause: float
+
+
 def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node, read: list[mx.nd.NDArray],
            targets: list[mx.nd.NDArray]) -> bool:
     """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
@@ -250,21 +258,28 @@ def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node
         return False
     key = (op.name, node.dtypes, node.context)
     with lock:
-        is_new = key not in _failed
-        if is_new or time.monotonic() >= _failed[key][1]:
+        before = _failed.get(key)
+        if before is None or time.monotonic() >= before.until:
             try:   # a kernel is compiled at its first use, and loaded at its first launch
                 _pass(op, direction, attrs, requests, node)(read, targets)
                 _failed.pop(key, None)
                 return True
-            except (OpError, mx.MXNetError) as error:   # an OpError is the compiler's
-                pause = float("inf") if isinstance(error, OpError) else PAUSE
-                _failed[key] = error, time.monotonic() + pause
-        reason, _ = _failed[key]
+            except (OpError, mx.MXNetError) as error:
+                _failed[key] = _failure(error, before)
+        reason = _failed[key].reason
     _check_mxnet_computes(op, node, reason)
-    if is_new:
+    if before is None:
         warnings.warn(f"gluonops.{op.name}: {_no_kernel(node)}, computing with mx.nd instead: {reason}", RuntimeWarning,
                       stacklevel=2)
     return False
+
+
+def _failure(error: Exception, before: _Failure | None) -> _Failure:
+    """An error, to be remembered for ever if it is the compiler's, else for twice as long as the one before."""
+    pause = min(2 * before.pause, LONGEST_PAUSE) if before else SHORTEST_PAUSE
+    if isinstance(error, OpError):
+        pause = float("inf")
+    return _Failure(error, time.monotonic() + pause, pause)
 
 
 def _no_kernel(node: Node) -> str:

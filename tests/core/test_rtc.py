@@ -313,19 +313,19 @@ class TestFallback:
 
 
     def test_a_kernel_that_could_not_be_loaded_is_tried_again(self, launches, monkeypatch):
-        """After a pause; with one warning."""
+        """After pauses of 1, 2, 4 ... seconds; with one warning."""
         clock = [0.0]
         monkeypatch.setattr(rtc.time, "monotonic", lambda: clock[0])
         monkeypatch.setattr(Recorder, "unloadable", (0,))
         with warned() as caught:
-            for now in (0, 0.9, 1, 1.9):   # fails, is not tried, fails, is not tried
-                clock[0] = now * rtc.PAUSE
+            for now in (0.0, 0.9, 1.0, 2.9):   # fails, is not tried, fails, is not tried
+                clock[0] = now
                 run_abs()
             assert not launches
             monkeypatch.setattr(Recorder, "unloadable", ())
             run_abs()
-            assert not launches, "it is tried again after the second pause"
-            clock[0] = 2 * rtc.PAUSE
+            assert not launches, "it is tried again at 3.0"
+            clock[0] = 3.0
             run_abs()
         assert len(launches) == 1 and len(caught) == 1 and not rtc._failed
 
