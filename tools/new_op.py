@@ -134,8 +134,7 @@ KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backwa
 #include "../../native/kernel.h"
 #include "../../native/mxnet/refusal.h"
 
-namespace gluonops {{
-namespace GLUONOPS_TARGET {{
+namespace gluonops::GLUONOPS_TARGET {{
 namespace {{
 
 template <typename T>
@@ -165,8 +164,7 @@ void backward(const {block}Args<T> &args)
 }}
 
 }}  // namespace
-}}  // namespace GLUONOPS_TARGET
-}}  // namespace gluonops
+}}  // namespace gluonops::GLUONOPS_TARGET
 """
 
 
