@@ -124,8 +124,7 @@ KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backwa
 #include "../../native/kernel.h"
 #include "../../native/mxnet/refusal.h"
 
-namespace gluonops {{
-namespace GLUONOPS_TARGET {{
+namespace gluonops::GLUONOPS_TARGET {{
 namespace {{
 
 template <typename T>
@@ -155,8 +154,7 @@ void backward(const {block}Args<T> &args)
 }}
 
 }}  // namespace
-}}  // namespace GLUONOPS_TARGET
-}}  // namespace gluonops
+}}  // namespace gluonops::GLUONOPS_TARGET
 """
 
 

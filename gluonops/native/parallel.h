@@ -5,10 +5,10 @@
 #include <stdint.h>
 
 #include "pool.h"
+#include "simd/vectors.h"
 #include "target.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // Whoever is free takes the next chunk. So a thread that another process interrupts holds up one chunk, not its share.
 const int64_t CHUNKS_PER_THREAD = 4;
@@ -34,5 +34,26 @@ inline void parallel_for(int64_t items, int64_t bytes, const Body &body)
     run_loop(loop, threads);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+// Calls body(item) for every item, which may write with streaming stores.
+template <typename Body>
+inline void parallel_for_each(int64_t items, int64_t bytes, const Body &body)
+{
+    parallel_for(items, bytes, [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item)
+            body(item);
+        store_fence();
+    });
+}
+
+// Calls body(begin, items) for ranges that begin at multiples of `unit`.
+template <typename Body>
+inline void parallel_units(int64_t items, int64_t unit, int64_t bytes, const Body &body)
+{
+    parallel_for((items + unit - 1) / unit, unit * bytes, [=](int64_t first, int64_t last) {
+        const int64_t begin = first * unit, end = last * unit < items ? last * unit : items;
+        body(begin, end - begin);
+        store_fence();
+    });
+}
+
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -110,11 +110,9 @@ bool read(void *array, PartialShape *shape, int *type)
 
 View view(void *array, const PartialShape &shape, int type)
 {
-    View result;
-    check(get_data(array, &result.data));
-    result.type = type;
-    result.sizes = &shape.sizes;
-    return result;
+    void *data = nullptr;
+    check(get_data(array, &data));
+    return {data, type, &shape.sizes};
 }
 
 // New NDArrays, which are destroyed again unless they are given away.

@@ -28,13 +28,8 @@ typedef Attributes::Strings Strings;
 inline std::vector<View> views(const std::vector<MXTensor> &arrays)
 {
     std::vector<View> result;
-    for (const MXTensor &array : arrays) {
-        View view;
-        view.data = array.data_ptr;
-        view.type = array.dtype;
-        view.sizes = &array.shape;
-        result.push_back(view);
-    }
+    for (const MXTensor &array : arrays)
+        result.push_back({array.data_ptr, array.dtype, &array.shape});
     return result;
 }
 
@@ -264,29 +259,21 @@ class Registered {
                    std::to_string(expected), "Correct the graph");
     }
 
-    MXReturnValue forward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
+    // `pass` is forward or backward.
+    template <auto pass>
+    MXReturnValue compute_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
                                      std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
     {
-        return guarded(op.name, [&] { run_forward(parse(strings).get(), views(*inputs), views(*outputs)); });
+        return guarded(op.name, [&] { (this->*pass)(parse(strings).get(), views(*inputs), views(*outputs)); });
     }
 
-    MXReturnValue backward_of_strings(const Strings &strings, std::vector<MXTensor> *inputs,
-                                      std::vector<MXTensor> *outputs, const mxnet::ext::OpResource &)
+    template <auto pass>
+    void compute(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
-        return guarded(op.name, [&] { run_backward(parse(strings).get(), views(*inputs), views(*outputs)); });
+        reported(op.name, [&] { (this->*pass)(parse(texts), inputs, outputs); });
     }
 
-    void forward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
-    {
-        reported(op.name, [&] { run_forward(parse(texts), inputs, outputs); });
-    }
-
-    void backward(const Texts &texts, const std::vector<View> &inputs, const std::vector<View> &outputs)
-    {
-        reported(op.name, [&] { run_backward(parse(texts), inputs, outputs); });
-    }
-
-    void run_forward(const void *attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    void forward(const void *attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
         check_count("inputs", inputs.size(), op.inputs);
         verify(attrs, inputs, 0, outputs);
@@ -298,7 +285,7 @@ class Registered {
     }
 
     // MXNet hands over the head gradients, the inputs and the outputs, and wants the gradient of every input.
-    void run_backward(const void *attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
+    void backward(const void *attrs, const std::vector<View> &inputs, const std::vector<View> &outputs)
     {
         check_count("inputs of the gradient", inputs.size(), op.inputs + 2 * op.outputs);
         verify(attrs, inputs, op.outputs, {});
@@ -341,16 +328,17 @@ struct Of<Op, function> {
     static Result call(Args... args) { return (registered<Op>().*function)(args...); }
 };
 
-#define GLUONOPS_REGISTER_OP(graph_name, Op)                                                     \
-    REGISTER_OP(graph_name)                                                                      \
-        .setParseAttrs(Of<Op, &Registered::parse_attributes>::call)                              \
-        .setInferType(Of<Op, &Registered::infer_type_of_strings>::call)                          \
-        .setInferShape(Of<Op, &Registered::infer_shape_of_strings>::call)                        \
-        .setForward(Of<Op, &Registered::forward_of_strings>::call, "cpu")                        \
-        .setBackward(Of<Op, &Registered::backward_of_strings>::call, "cpu");                     \
-    const Registration registration_of_##graph_name(                                             \
-        #graph_name, Op::INPUTS, Op::OUTPUTS, Of<Op, &Registered::infer_shape>::call,            \
-        Of<Op, &Registered::infer_type>::call, Of<Op, &Registered::forward>::call,               \
-        Of<Op, &Registered::backward>::call);
+#define GLUONOPS_REGISTER_OP(graph_name, Op)                                                       \
+    REGISTER_OP(graph_name)                                                                        \
+        .setParseAttrs(Of<Op, &Registered::parse_attributes>::call)                                \
+        .setInferType(Of<Op, &Registered::infer_type_of_strings>::call)                            \
+        .setInferShape(Of<Op, &Registered::infer_shape_of_strings>::call)                          \
+        .setForward(Of<Op, &Registered::compute_of_strings<&Registered::forward>>::call, "cpu")    \
+        .setBackward(Of<Op, &Registered::compute_of_strings<&Registered::backward>>::call, "cpu"); \
+    const Registration registration_of_##graph_name(                                               \
+        #graph_name, Op::INPUTS, Op::OUTPUTS, Of<Op, &Registered::infer_shape>::call,              \
+        Of<Op, &Registered::infer_type>::call,                                                     \
+        Of<Op, &Registered::compute<&Registered::forward>>::call,                                  \
+        Of<Op, &Registered::compute<&Registered::backward>>::call);
 
 }  // namespace gluonops

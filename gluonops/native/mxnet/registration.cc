@@ -20,7 +20,6 @@
 
 #include "functions.h"
 #include "../kernel.h"
-#include "../patches/mxnet_batch_norm.h"
 #include "../target.h"
 #include "symbols.h"
 
@@ -81,12 +80,6 @@ void restore_zeros(PartialShapes *shapes)
             size = size < 0 ? 0 : size;
 }
 
-void restore_scalars(PartialShapes *shapes)
-{
-    for (PartialShape &shape : *shapes)
-        shape.has_ndim = true;
-}
-
 Texts texts_of(const nnvm::NodeAttrs &attrs)
 {
     Texts texts;
@@ -101,7 +94,8 @@ bool infer_shape(const Registration &operation, const nnvm::NodeAttrs &attrs, mx
 {
     PartialShapes known_inputs = read(*inputs), known_outputs = read(*outputs);
     if (attrs.name.empty()) {
-        restore_scalars(&known_inputs);
+        for (PartialShape &shape : known_inputs)
+            shape.has_ndim = true;
         restore_zeros(&known_inputs);
         restore_zeros(&known_outputs);
     }
@@ -143,11 +137,7 @@ class Views {
     {
         for (const mxnet::TBlob &blob : blobs) {
             shapes_.emplace_back(blob.shape_.begin(), blob.shape_.end());
-            View view;
-            view.data = blob.dptr_;
-            view.type = blob.type_flag_;
-            view.sizes = &shapes_.back();
-            all.push_back(view);
+            all.push_back({blob.dptr_, blob.type_flag_, &shapes_.back()});
         }
     }
     Views(const Views &) = delete;
@@ -186,8 +176,10 @@ void add(const View &target, const void *values)
 }
 
 // Kernels overwrite. So an output that is added to, or that nobody wants, is written to memory of its own.
-void compute(Registration::Compute kernel, const nnvm::NodeAttrs &attrs, const std::vector<mxnet::TBlob> &inputs,
-             const std::vector<mxnet::OpReqType> &requests, const std::vector<mxnet::TBlob> &outputs)
+template <Registration::Compute Registration::*kernel>
+void compute(const Registration &operation, const nnvm::NodeAttrs &attrs, const mxnet::OpContext &,
+             const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
+             const std::vector<mxnet::TBlob> &outputs)
 {
     const Views given(inputs), wanted(outputs);
     std::vector<View> written = wanted.all;
@@ -195,24 +187,10 @@ void compute(Registration::Compute kernel, const nnvm::NodeAttrs &attrs, const s
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo || requests[i] == mxnet::kNullOp)
             written[i].data = memory.zeros<char>(written[i].size() * size_of(written[i].type));
-    kernel(texts_of(attrs), given.all, written);
+    (operation.*kernel)(texts_of(attrs), given.all, written);
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo)
             add(wanted.all[i], written[i].data);
-}
-
-void forward(const Registration &operation, const nnvm::NodeAttrs &attrs, const mxnet::OpContext &,
-             const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
-             const std::vector<mxnet::TBlob> &outputs)
-{
-    compute(operation.forward, attrs, inputs, requests, outputs);
-}
-
-void backward(const Registration &operation, const nnvm::NodeAttrs &attrs, const mxnet::OpContext &,
-              const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
-              const std::vector<mxnet::TBlob> &outputs)
-{
-    compute(operation.backward, attrs, inputs, requests, outputs);
 }
 
 typedef std::function<void(dmlc::any *)> Updater;
@@ -287,10 +265,10 @@ void set_counts(nnvm::Op *op, unsigned inputs, unsigned outputs)
     op->get_num_outputs = nullptr;
 }
 
-template <auto function>
+template <Registration::Compute Registration::*kernel>
 void set_compute(nnvm::Op *op, const Registration &operation)
 {
-    op->set_attr<mxnet::FCompute>("FCompute<cpu>", Wrapped<function>::of(operation), PRIORITY);
+    op->set_attr<mxnet::FCompute>("FCompute<cpu>", Wrapped<compute<kernel>>::of(operation), PRIORITY);
     op->set_attr<mxnet::FInferStorageType>("FInferStorageType", Wrapped<infer_storage>::of(operation), PRIORITY);
     op->set_attr<mxnet::FResourceRequest>("FResourceRequest", Wrapped<request_nothing>::of(operation), PRIORITY);
 }
@@ -305,13 +283,13 @@ void install()
             continue;
         set_counts(&op, each->inputs, each->outputs);
         op.set_attr<nnvm::FInferType>("FInferType", Wrapped<infer_type>::of(*each), PRIORITY);
-        set_compute<forward>(&op, *each);
+        set_compute<&Registration::forward>(&op, *each);
         // MXNet must not merge two equal loss heads, whose gradients add up whatever the head gradient is.
         op.set_attr<mxnet::THasDeterministicOutput>("THasDeterministicOutput", false, PRIORITY);
 
         nnvm::Op &gradient = *find_op(std::string("_backward_") + each->graph_name);
         set_counts(&gradient, each->inputs + 2 * each->outputs, each->inputs);
-        set_compute<backward>(&gradient, *each);
+        set_compute<&Registration::backward>(&gradient, *each);
     }
 }
 

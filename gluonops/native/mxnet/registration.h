@@ -80,6 +80,10 @@ nnvm::Op *find_op(const std::string &name);
 // Finds what gluonops_call() needs of MXNet's library, which dlopen has returned: see direct.cc.
 void find_engine(void *library);
 
+// Lets batch_norm.h compute MXNet's BatchNorm of float32 images on the CPU in training; other calls still go to MXNet.
+// Where the library lacks something, or GLUONOPS_BATCH_NORM is 0, nothing changes: see mxnet_batch_norm.cc.
+void replace_batch_norm(void *library);
+
 // Gives MXNet every operator's functions, once; it has to know the operators by then. Without find_mxnet it does
 // nothing.
 void install_operators();

@@ -71,19 +71,20 @@ GLUONOPS_INLINE void measure(const NormForward &call, const Piece &piece)
     }
 }
 
-// The factors of a plane in the forward pass: output = (data - origin) * slope + shift.
-struct ForwardFactors {
-    float *origin, *slope, *shift;
+// The factors of the planes: forward is (data - origin) * slope + shift, and backward
+// (gradient - shift - (data - origin) * slope) * scale.
+struct Factors {
+    float *origin, *slope, *shift, *scale;
 
-    ForwardFactors(const NormMemory &memory, int64_t planes)
-        : origin(memory.factors), slope(origin + planes), shift(slope + planes) {}
+    Factors(const NormMemory &memory, int64_t planes)
+        : origin(memory.factors), slope(origin + planes), shift(slope + planes), scale(shift + planes) {}
 };
 
 template <typename Order>
 inline void finish(const NormForward &call, const Cut &cut, const NormMemory &memory, int64_t block)
 {
     enum { PLANES = Order::PLANES };
-    const ForwardFactors factors(memory, call.size.planes);
+    const Factors factors(memory, call.size.planes);
     const double count = double(call.size.images * call.size.positions);
     double averages[PLANES] = {}, squares[PLANES] = {};
     for_each_sum(call.size, cut, memory, block, [&](const double *sums, double weight) GLUONOPS_LAMBDA {
@@ -113,7 +114,7 @@ template <typename Order>
 GLUONOPS_INLINE void write_result(const NormForward &call, const NormMemory &memory, const Piece &piece)
 {
     typedef typename Order::Vector Vector;
-    const ForwardFactors factors(memory, call.size.planes);
+    const Factors factors(memory, call.size.planes);
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(factors.origin + plane), slope = Order::of_planes(factors.slope + plane);
     const Vector shift = Order::of_planes(factors.shift + plane);
@@ -138,19 +139,11 @@ GLUONOPS_INLINE void measure(const NormBackward &call, const Piece &piece)
     Order::sum_of_planes(add_four(products), piece.sums + Order::PLANES);
 }
 
-// The factors of a plane in the backward pass: (gradient - shift - (data - origin) * slope) * factor.
-struct BackwardFactors {
-    float *shift, *slope, *factor;
-
-    BackwardFactors(const NormMemory &memory, int64_t planes)
-        : shift(memory.factors), slope(shift + planes), factor(slope + planes) {}
-};
-
 template <typename Order>
 inline void finish(const NormBackward &call, const Cut &cut, const NormMemory &memory, int64_t block)
 {
     enum { PLANES = Order::PLANES };
-    const BackwardFactors factors(memory, call.size.planes);
+    const Factors factors(memory, call.size.planes);
     const double count = double(call.size.images * call.size.positions);
     double slopes[PLANES] = {}, products[PLANES] = {};
     for_each_sum(call.size, cut, memory, block, [&](const double *sums, double) GLUONOPS_LAMBDA {
@@ -166,7 +159,7 @@ inline void finish(const NormBackward &call, const Cut &cut, const NormMemory &m
         call.weight_gradient[plane] = float(products[lane] * deviation);
         factors.shift[plane] = float(slopes[lane] / count);
         factors.slope[plane] = float(products[lane] * deviation * deviation / count);
-        factors.factor[plane] = float(call.weights ? deviation * double(call.weights[plane]) : deviation);
+        factors.scale[plane] = float(call.weights ? deviation * double(call.weights[plane]) : deviation);
     }
 }
 
@@ -174,13 +167,13 @@ template <typename Order>
 GLUONOPS_INLINE void write_result(const NormBackward &call, const NormMemory &memory, const Piece &piece)
 {
     typedef typename Order::Vector Vector;
-    const BackwardFactors factors(memory, call.size.planes);
+    const Factors factors(memory, call.size.planes);
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(call.averages + plane), shift = Order::of_planes(factors.shift + plane);
-    const Vector slope = Order::of_planes(factors.slope + plane), factor = Order::of_planes(factors.factor + plane);
+    const Vector slope = Order::of_planes(factors.slope + plane), scale = Order::of_planes(factors.scale + plane);
     for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
         const Vector gradient = Order::load(call.gradient + at, mask), data = Order::load(call.data + at, mask);
-        Order::store(call.data_gradient + at, (gradient - shift - (data - origin) * slope) * factor, mask);
+        Order::store(call.data_gradient + at, (gradient - shift - (data - origin) * slope) * scale, mask);
     });
 }
 
@@ -190,10 +183,8 @@ void compute(const Pass &call, const NormMemory &memory)
 {
     const Cut cut(call.size);
     for_each_piece(call.size, cut, memory, Pass::READ, false, [&](const Piece &piece) { measure<Order>(call, piece); });
-    parallel_for(cut.blocks, cut.pieces() * SUMS * call.size.lanes * int64_t(sizeof(double)),
-                 [&](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block)
-            finish<Order>(call, cut, memory, block);
+    parallel_for_each(cut.blocks, cut.pieces() * SUMS * call.size.lanes * int64_t(sizeof(double)), [&](int64_t block) {
+        finish<Order>(call, cut, memory, block);
     });
     for_each_piece(call.size, cut, memory, Pass::READ + 1, true, [&](const Piece &piece) {
         write_result<Order>(call, memory, piece);
@@ -215,14 +206,12 @@ inline void to_blocks(const Planes &size, const float *plain, float *blocked)
 {
     const int64_t numbers = size.positions * LANES;   // of a block, which are the same ones in both orders
     const int64_t blocks = size.images * size.planes / LANES;
-    parallel_for(blocks, 2 * numbers * int64_t(sizeof(float)), [&](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block) {
-            const float *const from = plain + block * numbers;
-            float *const to = blocked + block * numbers;
-            for (int64_t position = 0; position < size.positions; ++position)
-                for (int lane = 0; lane < LANES; ++lane)
-                    to[position * LANES + lane] = from[lane * size.positions + position];
-        }
+    parallel_for_each(blocks, 2 * numbers * int64_t(sizeof(float)), [&](int64_t block) {
+        const float *const from = plain + block * numbers;
+        float *const to = blocked + block * numbers;
+        for (int64_t position = 0; position < size.positions; ++position)
+            for (int lane = 0; lane < LANES; ++lane)
+                to[position * LANES + lane] = from[lane * size.positions + position];
     });
 }
 

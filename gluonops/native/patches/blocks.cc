@@ -293,57 +293,41 @@ public:
     explicit Imports(const link_map *library) : base_(library->l_addr)
     {
         for (const ElfW(Dyn) *entry = library->l_ld; entry->d_tag != DT_NULL; ++entry)
-            read(*entry);
+            entries_[entry->d_tag] = entry->d_un.d_val;
     }
 
     // Where the library holds the address of a function that it calls; null if it does not call it, or if the address
     // cannot be replaced.
     void **find(const char *function) const
     {
-        if (is_fixed_ || !calls_ || !symbols_ || !names_)
+        const auto *const calls = reinterpret_cast<const ElfW(Rela) *>(value_of(DT_JMPREL));
+        const auto *const symbols = reinterpret_cast<const ElfW(Sym) *>(value_of(DT_SYMTAB));
+        const char *const names = reinterpret_cast<const char *>(value_of(DT_STRTAB));
+        if (is_fixed() || !calls || !symbols || !names)
             return nullptr;
-        for (size_t i = 0; i < calls_size_ / sizeof(ElfW(Rela)); ++i) {
-            const ElfW(Sym) &symbol = symbols_[ELF64_R_SYM(calls_[i].r_info)];
-            if (!strcmp(names_ + symbol.st_name, function))
-                return reinterpret_cast<void **>(base_ + calls_[i].r_offset);
+        for (size_t i = 0; i < value_of(DT_PLTRELSZ) / sizeof(ElfW(Rela)); ++i) {
+            const ElfW(Sym) &symbol = symbols[ELF64_R_SYM(calls[i].r_info)];
+            if (!strcmp(names + symbol.st_name, function))
+                return reinterpret_cast<void **>(base_ + calls[i].r_offset);
         }
         return nullptr;
     }
 
 private:
-    void read(const ElfW(Dyn) &entry)
+    // Whether the linker made the addresses read-only.
+    bool is_fixed() const
     {
-        switch (entry.d_tag) {
-        case DT_JMPREL:
-            calls_ = reinterpret_cast<const ElfW(Rela) *>(entry.d_un.d_ptr);
-            break;
-        case DT_PLTRELSZ:
-            calls_size_ = entry.d_un.d_val;
-            break;
-        case DT_SYMTAB:
-            symbols_ = reinterpret_cast<const ElfW(Sym) *>(entry.d_un.d_ptr);
-            break;
-        case DT_STRTAB:
-            names_ = reinterpret_cast<const char *>(entry.d_un.d_ptr);
-            break;
-        case DT_BIND_NOW:
-            is_fixed_ = true;
-            break;
-        case DT_FLAGS:
-            is_fixed_ |= (entry.d_un.d_val & DF_BIND_NOW) != 0;
-            break;
-        case DT_FLAGS_1:
-            is_fixed_ |= (entry.d_un.d_val & DF_1_NOW) != 0;
-            break;
-        }
+        return entries_.count(DT_BIND_NOW) || value_of(DT_FLAGS) & DF_BIND_NOW || value_of(DT_FLAGS_1) & DF_1_NOW;
+    }
+
+    ElfW(Addr) value_of(int64_t tag) const
+    {
+        const auto found = entries_.find(tag);
+        return found == entries_.end() ? 0 : found->second;
     }
 
     ElfW(Addr) base_;
-    const ElfW(Rela) *calls_ = nullptr;
-    size_t calls_size_ = 0;
-    const ElfW(Sym) *symbols_ = nullptr;
-    const char *names_ = nullptr;
-    bool is_fixed_ = false;   // the linker made the addresses read-only
+    std::unordered_map<int64_t, ElfW(Addr)> entries_;   // by their tags
 };
 
 // Leads MXNet's calls here. free() comes first: it has to know every block that it may get.

@@ -1,9 +1,12 @@
-// See mxnet_batch_norm.h. Compiled behind direct.cc, whose functions of MXNet it calls: see inside.cc.
+// MXNet's BatchNorm in training, computed by batch_norm.h instead of oneDNN. Compiled behind direct.cc, whose functions
+// of MXNet it calls: see inside.cc.
+//
+// Inside oneDNN's function the threads wait for each other by spinning, for every block of planes. Beside one busy
+// process per core that was more than half of a training step. The threads of pool.h wait for nobody.
 //
 // MXNet exports what gives an NDArray a layout of oneDNN's, but nothing that tells which one an NDArray has. So that is
 // read where MXNet 1.9.1 stores it, after a check with an NDArray whose layout is known.
-#include "mxnet_batch_norm.h"
-
+#include "../mxnet/registration.h"
 #include "../target.h"
 
 #if __has_include(<mkldnn/oneapi/dnnl/dnnl_types.h>)   // MXNet has oneDNN, in the version of 1.9.1
@@ -24,7 +27,6 @@
 #include <vector>
 
 #include "batch_norm.h"
-#include "../mxnet/registration.h"
 #include "../mxnet/symbols.h"
 
 namespace gluonops {

@@ -83,7 +83,7 @@ struct Blocked {
     typedef Vector_ Vector;
     enum { LANES = sizeof(Vector) / sizeof(float), PLANES = LANES, HAS_REST = 0 };
 
-    static GLUONOPS_INLINE Vector load(const float *from, FullMask, float = 0)
+    static GLUONOPS_INLINE Vector load(const float *from, FullMask = {}, float = 0)
     {
         Vector v;
         memcpy(&v, from, sizeof v);
@@ -91,7 +91,7 @@ struct Blocked {
     }
     static GLUONOPS_INLINE void store(float *to, Vector v, FullMask) { memcpy(to, &v, sizeof v); }
 
-    static GLUONOPS_INLINE Vector of_planes(const float *values) { return load(values, FullMask()); }
+    static GLUONOPS_INLINE Vector of_planes(const float *values) { return load(values); }
     static GLUONOPS_INLINE void sum_of_planes(Vector v, double *sums)
     {
         for (int lane = 0; lane < LANES; ++lane)
@@ -157,9 +157,8 @@ inline void for_each_piece(const Planes &size, const Cut &cut, const NormMemory 
 {
     const int64_t items = cut.items();
     const int64_t numbers = size.images * size.planes * size.positions;
-    parallel_for(items, numbers / items * streams * int64_t(sizeof(float)), [&](int64_t begin, int64_t end) {
-        for (int64_t item = begin; item < end; ++item)
-            body(Piece(size, cut, memory, is_last ? items - 1 - item : item));
+    parallel_for_each(items, numbers / items * streams * int64_t(sizeof(float)), [&](int64_t item) {
+        body(Piece(size, cut, memory, is_last ? items - 1 - item : item));
     });
 }
 

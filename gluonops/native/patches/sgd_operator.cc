@@ -27,53 +27,42 @@ struct SgdAttrs {
 };
 
 // As MXNet parses a parameter of its operators: not always the nearest number.
-float parse_number_of_mxnet(const char *name, const std::string &text)
+Parsed parse_number(const std::string &text, float *value)
 {
     char *end = nullptr;
-    const float value = dmlc::ParseFloat<float, true>(text.c_str(), &end);
-    if (end == text.c_str() || *end)
-        refuse(SGD, std::string(name) + " is " + quoted(text) + "; expected a number", std::string("Pass another ") + name);
-    return value;
+    *value = dmlc::ParseFloat<float, true>(text.c_str(), &end);
+    return end == text.c_str() || *end ? WRONG : RIGHT;
 }
 
 // As MXNet parses a tuple of them: each is the nearest number.
-std::vector<float> parse_numbers_of_mxnet(const char *name, const std::string &text)
+Parsed parse_numbers(const std::string &text, std::vector<float> *values)
 {
     std::istringstream stream(text);
     stream.imbue(std::locale::classic());
-    std::vector<float> values;
     char separator;
     float value;
     stream >> separator;
     while (stream >> value) {
-        values.push_back(value);
+        values->push_back(value);
         stream >> separator;
     }
-    if (values.empty())
-        refuse(SGD, std::string(name) + " is " + quoted(text) + "; expected numbers: (0.1, 0.1)",
-               std::string("Pass another ") + name);
-    return values;
+    return values->empty() ? WRONG : RIGHT;
 }
 
 SgdAttrs parse(const Strings &strings)
 {
-    Attributes(SGD, strings, {"lrs", "wds", "rescale_grad", "momentum", "clip_gradient"});
-    const auto text = [&](const char *name) {
-        const auto found = strings.find(name);
-        return found == strings.end() ? std::string() : found->second;
-    };
+    const Attributes given(SGD, strings, {"lrs", "wds", "rescale_grad", "momentum", "clip_gradient"});
+    const char *const expected = "numbers: (0.1, 0.1)";
     SgdAttrs attrs;
-    attrs.rates = parse_numbers_of_mxnet("lrs", text("lrs"));
-    attrs.decays = parse_numbers_of_mxnet("wds", text("wds"));
+    attrs.rates = given.get("lrs", attrs.rates, expected, parse_numbers);
+    attrs.decays = given.get("wds", attrs.decays, expected, parse_numbers);
+    attrs.rescale = given.get("rescale_grad", attrs.rescale, "a number", parse_number);
+    attrs.momentum = given.get("momentum", attrs.momentum, "a number", parse_number);
+    attrs.clip = given.get("clip_gradient", attrs.clip, "a number", parse_number);
+    attrs.has_momentum = strings.count("momentum");
     if (attrs.rates.size() != attrs.decays.size())
         refuse(SGD, "there are " + std::to_string(attrs.decays.size()) + " numbers in wds; expected " +
                std::to_string(attrs.rates.size()) + ", as many as in lrs", "Pass one of each for every parameter");
-    attrs.rescale = parse_number_of_mxnet("rescale_grad", text("rescale_grad"));
-    attrs.has_momentum = strings.count("momentum");
-    if (attrs.has_momentum)
-        attrs.momentum = parse_number_of_mxnet("momentum", text("momentum"));
-    if (strings.count("clip_gradient"))
-        attrs.clip = parse_number_of_mxnet("clip_gradient", text("clip_gradient"));
     return attrs;
 }
 
@@ -139,14 +128,7 @@ void complete(const SgdAttrs &attrs, PartialShapes *inputs, PartialShapes *outpu
 
 void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
 {
-    try {
-        Strings strings;
-        for (const auto &text : texts)
-            strings.emplace(text.first, text.second);
-        complete(parse(strings), inputs, outputs);
-    } catch (const Refusal &refusal) {
-        throw std::runtime_error(refusal.text);
-    }
+    reported(SGD, [&] { complete(parse(Strings(texts.begin(), texts.end())), inputs, outputs); });
 }
 
 // Where install_operators() could not do better.

@@ -9,8 +9,7 @@
 #include "pieces.h"
 #include "rows.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // As many items as fill whole cache lines, at least `items`. Vectors do not cross a line then.
 template <typename T>
@@ -83,7 +82,7 @@ struct ColumnLines {
         if (per_line > 1) {   // a long column is not in the first-level cache: in the order of memory
             each([&](int64_t line, int64_t width) GLUONOPS_LAMBDA {
                 for_each_vector<T>(width, [&](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    store(values + j, combine(load(values + j, FullMask()), term(line, j, mask)), mask);
+                    store(values + j, combine(load(values + j), term(line, j, mask)), mask);
                 });
             });
             return;
@@ -93,12 +92,12 @@ struct ColumnLines {
             enum { VECTORS = decltype(group)::VECTORS };
             typename Simd<T>::Vector reduced[VECTORS];
             for (int v = 0; v < VECTORS; ++v)
-                reduced[v] = load(values + j + v * N, FullMask());
+                reduced[v] = load(values + j + v * N);
             for (int64_t line = 0; line < lines; ++line)
                 for (int v = 0; v < VECTORS; ++v)
                     reduced[v] = combine(reduced[v], term(line, j + v * N, mask));
             for (int v = 0; v < VECTORS; ++v)
-                store(values + j + v * N, reduced[v], FullMask());
+                store(values + j + v * N, reduced[v]);
         });
     }
 
@@ -110,13 +109,13 @@ struct ColumnLines {
         int64_t left = lanes() / 2;
         for (; left >= columns && 2 * left > N; left /= 2)
             for (int64_t j = 0; j < left; j += N)
-                store(values + j, combine(load(values + j, FullMask()), load(values + j + left, FullMask())), FullMask());
+                store(values + j, combine(load(values + j), load(values + j + left)));
         if (left < columns)
             return;
-        auto folded = load(values, FullMask());   // a load from the middle of what was just stored would wait
+        auto folded = load(values);   // a load from the middle of what was just stored would wait
         for (; left >= columns; left /= 2)
             folded = combine(folded, __builtin_shuffle(folded, lane_numbers<T>() + Index(left)));
-        store(values, folded, FullMask());
+        store(values, folded);
     }
 
     // The sum of term(line, j, mask) over each column, in its first lane. `sums` is padded to whole vectors.
@@ -125,7 +124,7 @@ struct ColumnLines {
     {
         const auto add = [](auto a, auto b) GLUONOPS_LAMBDA { return a + b; };
         for_each_vector<T>(lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
-            store(sums + j, broadcast(A(0)), FullMask());
+            store(sums + j, broadcast(A(0)));
         });
         reduce(sums, term, add);
         fold(sums, add);
@@ -311,5 +310,4 @@ inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body 
     });
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,8 +3,7 @@
 
 #include "vectors.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // Of single numbers: the C library's.
 GLUONOPS_INLINE float exponential(float x) { return __builtin_expf(x); }
@@ -203,5 +202,4 @@ GLUONOPS_OUTLINE void logarithms(double *values, int64_t count)
         values[i] = logarithm(values[i]);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -5,8 +5,7 @@
 
 #include "vectors.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // The inner neighbours of one (outer, class) are a piece. How many bytes lie between the pieces of two neighbours along
 // outer, and of two lines.
@@ -167,5 +166,4 @@ inline void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSte
     copy(to, to_step, from, from_step, bytes, outers, lines);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

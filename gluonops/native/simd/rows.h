@@ -8,7 +8,7 @@
 
 #include "../kernel.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
 
 struct RowSizes {
     int64_t outer, length, inner;
@@ -17,8 +17,6 @@ struct RowSizes {
     GLUONOPS_INLINE int64_t elements() const { return outer * length * inner; }
     GLUONOPS_INLINE bool empty() const { return !outer || !length || !inner; }
 };
-
-namespace GLUONOPS_TARGET {
 
 // Whether rows are reduced by vectors that run along them.
 template <typename T>
@@ -38,13 +36,13 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_max(const T *x, int64_t length)
     V max0 = broadcast(low), max1 = max0, max2 = max0, max3 = max0;
     int64_t i = 0;
     for (; i + 4 * N <= length; i += 4 * N) {
-        max0 = maximum(load(x + i, FullMask()), max0);
-        max1 = maximum(load(x + i + N, FullMask()), max1);
-        max2 = maximum(load(x + i + 2 * N, FullMask()), max2);
-        max3 = maximum(load(x + i + 3 * N, FullMask()), max3);
+        max0 = maximum(load(x + i), max0);
+        max1 = maximum(load(x + i + N), max1);
+        max2 = maximum(load(x + i + 2 * N), max2);
+        max3 = maximum(load(x + i + 3 * N), max3);
     }
     for (; i + N <= length; i += N)
-        max0 = maximum(load(x + i, FullMask()), max0);
+        max0 = maximum(load(x + i), max0);
     if (i < length)
         max1 = maximum(load(x + i, PartialMask{length - i}, low), max1);
     return reduce_max(maximum(maximum(max0, max1), maximum(max2, max3)));
@@ -79,12 +77,18 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t length, const Term &ter
 template <typename Body>
 inline void parallel_rows(const RowSizes &sizes, int64_t bytes_per_element, const Body &body)
 {
-    if (!sizes.length)
-        return;
-    parallel_for(sizes.outer, sizes.length * bytes_per_element, [=](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-            body(row);
-        store_fence();
+    if (sizes.length)
+        parallel_for_each(sizes.outer, sizes.length * bytes_per_element, body);
+}
+
+// Calls body(row, first, items) for runs of `run` elements of every row, of which the last one may be shorter.
+template <typename Body>
+inline void parallel_runs(int64_t rows, int64_t length, int64_t run, int64_t bytes_per_element, const Body &body)
+{
+    const int64_t runs = (length + run - 1) / run, longest = length < run ? length : run;
+    parallel_for_each(rows * runs, longest * bytes_per_element, [=](int64_t i) GLUONOPS_LAMBDA {
+        const int64_t first = i % runs * run, left = length - first;
+        body(i / runs, first, left < run ? left : run);
     });
 }
 
@@ -111,14 +115,11 @@ inline void parallel_column_blocks(const RowSizes &sizes, int64_t bytes_per_elem
     const int64_t most_columns = block_columns<T>(sizes);
     const int64_t blocks = (sizes.inner + most_columns - 1) / most_columns;
     const RowSizes s = sizes;
-    parallel_for(s.outer * blocks, most_columns * s.length * bytes_per_element, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t outer = i / blocks, column = i % blocks * most_columns;
-            const int64_t remaining = s.inner - column;
-            body(outer * s.length * s.inner + column, outer * s.inner + column,
-                 remaining < most_columns ? remaining : most_columns);
-        }
-        store_fence();
+    parallel_for_each(s.outer * blocks, most_columns * s.length * bytes_per_element, [=](int64_t i) GLUONOPS_LAMBDA {
+        const int64_t outer = i / blocks, column = i % blocks * most_columns;
+        const int64_t remaining = s.inner - column;
+        body(outer * s.length * s.inner + column, outer * s.inner + column,
+             remaining < most_columns ? remaining : most_columns);
     });
 }
 
@@ -178,5 +179,4 @@ struct Scratch {
     void *allocated;
 };
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -11,8 +11,7 @@
 
 #include "rows.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 const int64_t MAX_SHORT_LENGTH = 128;     // with longer rows little is lost at the end of a row
 const int64_t SHORT_BLOCK_BYTES = 4096;   // of a block's elements, about: all of them stay in the first-level cache
@@ -85,12 +84,12 @@ struct RowsOfLanes {
 
 // A block of rows, as a kernel sees it. An element's number counts from the block's first. What a kernel knows of a
 // row it keeps in an array of ROOM numbers.
-template <typename T, int INNER>
+template <typename T, int INNER_>
 class ShortRows {
   public:
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    enum { N = Simd<T>::LANES, RUNS = N / INNER, ROOM = MAX_SHORT_ROWS + N };
+    enum { INNER = INNER_, N = Simd<T>::LANES, RUNS = N / INNER, ROOM = MAX_SHORT_ROWS + N };
     int64_t first_row, rows, start, elements;   // `start` is the first element's number in the tensor
     A *scratch;                                 // a number for each element
 
@@ -116,7 +115,7 @@ class ShortRows {
         } else {
             A *wide = scratch;
             each([=](int64_t i, auto mask, const auto &) GLUONOPS_LAMBDA {
-                store(wide + i, load(x + i, mask, A(0)), mask);
+                store(wide + i, load(x + i, mask), mask);
             });
             return wide;
         }
@@ -139,8 +138,7 @@ class ShortRows {
             } else if (run <= 2 * N) {
                 reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
                     const A *numbers_of_run = run_at(i);
-                    return combine(load(numbers_of_run, FullMask()),
-                                   load(numbers_of_run + N, PartialMask{run - N}, nothing));
+                    return combine(load(numbers_of_run), load(numbers_of_run + N, PartialMask{run - N}, nothing));
                 }, 0, combine);
             } else {
                 V reduced_runs[RUNS];
@@ -149,7 +147,7 @@ class ShortRows {
                 const V *of_runs = reduced_runs;
                 reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA { return of_runs[i]; }, 0, combine);
             }
-            store(values + row, reduced, FullMask());
+            store(values + row, reduced);
         }
     }
 
@@ -201,10 +199,10 @@ class ShortRows {
     template <typename Combine>
     GLUONOPS_INLINE V reduce_run(const A *numbers, A nothing, const Combine &combine) const
     {
-        V reduced = load(numbers, FullMask());
+        V reduced = load(numbers);
         int64_t i = N;
         for (; i + N <= run; i += N)
-            reduced = combine(reduced, load(numbers + i, FullMask()));
+            reduced = combine(reduced, load(numbers + i));
         return i < run ? combine(reduced, load(numbers + i, PartialMask{run - i}, nothing)) : reduced;
     }
 
@@ -232,16 +230,13 @@ class ShortRows {
     }
 };
 
-// Calls body(block) for every block of rows, on several threads. The kernel reads and writes `tensors` tensors.
-template <typename T, int INNER, typename Body>
-inline void parallel_short_rows(const RowSizes &sizes, int64_t tensors, const Body &body)
+template <typename Block, typename T, typename Body>
+inline void parallel_short_blocks(const RowSizes &sizes, int64_t tensors, const Body &body)
 {
     typedef typename Simd<T>::Scalar A;
-    typedef ShortRows<T, INNER> Block;
-    if (sizes.empty())
-        return;
     const RowSizes s = sizes;
-    const int64_t run = s.length * INNER, group = Block::RUNS;   // runs of whole vectors of rows, and of elements
+    const int64_t run = s.length * Block::INNER;   // elements
+    const int64_t group = Block::RUNS;             // runs of whole vectors of rows
     const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (run * group), most = MAX_SHORT_ROWS / Block::N;
     const int64_t runs = group * (fitting < 1 ? 1 : fitting > most ? most : fitting);
     const int64_t blocks = (s.outer + runs - 1) / runs;
@@ -257,5 +252,16 @@ inline void parallel_short_rows(const RowSizes &sizes, int64_t tensors, const Bo
     });
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+// Calls body(block) for every block of rows, on several threads. The kernel reads and writes `tensors` tensors.
+template <typename T, typename Body>
+inline void parallel_short_rows(const RowSizes &sizes, int64_t tensors, const Body &body)
+{
+    if (sizes.empty())
+        return;
+    if (sizes.inner == 1)
+        parallel_short_blocks<ShortRows<T, 1>, T>(sizes, tensors, body);
+    else
+        parallel_short_blocks<ShortRows<T, 2>, T>(sizes, tensors, body);
+}
+
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -17,8 +17,7 @@
 #include "half.h"
 #include "../target.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 #if defined(__AVX512F__)
 enum { WIDTH = 64 };
@@ -53,7 +52,8 @@ template <> struct Simd<double> {
     enum { LANES = WIDTH / 8 };
 };
 
-// The lanes that a load or a store touches: all of them, which the compiler knows, or the first few.
+// The lanes that a load or a store touches: all of them, which the compiler knows, and is meant where no mask is given;
+// or the first few.
 struct FullMask {};
 struct PartialMask { int64_t lanes; };
 
@@ -67,6 +67,14 @@ template <typename V> GLUONOPS_INLINE V every(double x);
 template <> GLUONOPS_INLINE Floats every<Floats>(double x) { return broadcast(float(x)); }
 template <> GLUONOPS_INLINE Doubles every<Doubles>(double x) { return broadcast(x); }
 
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Indices load_indices(const typename Simd<T>::Index *from)
+{
+    typename Simd<T>::Indices indices;
+    memcpy(&indices, from, WIDTH);
+    return indices;
+}
+
 // 0, 1, 2 and so on.
 template <typename T>
 GLUONOPS_INLINE typename Simd<T>::Indices lane_numbers()
@@ -78,7 +86,7 @@ GLUONOPS_INLINE typename Simd<T>::Indices lane_numbers()
 }
 
 template <typename T>
-GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask)
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask = {})
 {
     typename Simd<T>::Vector v;
     memcpy(&v, from, WIDTH);
@@ -86,59 +94,59 @@ GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask)
 }
 
 template <typename T>
-GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, FullMask) { memcpy(to, &v, WIDTH); }
+GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, FullMask = {}) { memcpy(to, &v, WIDTH); }
 
 #if defined(__AVX512F__)
-GLUONOPS_INLINE Floats load(const Half *from, FullMask)
+GLUONOPS_INLINE Floats load(const Half *from, FullMask = {})
 {
     return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(from))));
 }
-GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask = {})
 {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(to),
                         _mm512_cvtps_ph(__m512(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 #elif defined(__F16C__) && defined(__AVX2__)
-GLUONOPS_INLINE Floats load(const Half *from, FullMask)
+GLUONOPS_INLINE Floats load(const Half *from, FullMask = {})
 {
     return Floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from))));
 }
-GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask = {})
 {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm256_cvtps_ph(__m256(v), _MM_FROUND_TO_NEAREST_INT));
 }
 #elif defined(__aarch64__)
-GLUONOPS_INLINE Floats load(const Half *from, FullMask)
+GLUONOPS_INLINE Floats load(const Half *from, FullMask = {})
 {
     return Floats(vcvt_f32_f16(vld1_f16(reinterpret_cast<const float16_t *>(from))));
 }
-GLUONOPS_INLINE void store(Half *to, Floats v, FullMask)
+GLUONOPS_INLINE void store(Half *to, Floats v, FullMask = {})
 {
     vst1_f16(reinterpret_cast<float16_t *>(to), vcvt_f16_f32(float32x4_t(v)));
 }
 #else
-GLUONOPS_OUTLINE Floats load(const Half *from, FullMask)
+GLUONOPS_OUTLINE Floats load(const Half *from, FullMask = {})
 {
     Floats v;
     for (int lane = 0; lane < WIDTH / 4; ++lane)
         v[lane] = widen(from[lane]);
     return v;
 }
-GLUONOPS_OUTLINE void store(Half *to, Floats v, FullMask)
+GLUONOPS_OUTLINE void store(Half *to, Floats v, FullMask = {})
 {
     for (int lane = 0; lane < WIDTH / 4; ++lane)
         to[lane] = narrow(v[lane]);
 }
 #endif
 
-// The first lanes of a vector; the others are `fill`.
+// The first lanes of a vector; the others are `fill`, or 0.
 template <typename T>
 GLUONOPS_OUTLINE typename Simd<T>::Vector load(const T *from, PartialMask mask, typename Simd<T>::Scalar fill)
 {
     enum { LANES = Simd<T>::LANES };
     T buffer[LANES] = {};
     memcpy(buffer, from, size_t(mask.lanes) * sizeof(T));
-    typename Simd<T>::Vector v = load(buffer, FullMask());
+    typename Simd<T>::Vector v = load(buffer);
     for (int lane = 0; lane < LANES; ++lane)
         v[lane] = lane < mask.lanes ? v[lane] : fill;
     return v;
@@ -148,7 +156,7 @@ template <typename T>
 GLUONOPS_OUTLINE void store(T *to, typename Simd<T>::Vector v, PartialMask mask)
 {
     T buffer[Simd<T>::LANES];
-    store(buffer, v, FullMask());
+    store(buffer, v);
     memcpy(to, buffer, size_t(mask.lanes) * sizeof(T));
 }
 
@@ -192,6 +200,9 @@ GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, FullMask mask, type
     return load(from, mask);
 }
 
+template <typename T>
+GLUONOPS_INLINE typename Simd<T>::Vector load(const T *from, PartialMask mask) { return load(from, mask, 0); }
+
 // A streaming store bypasses the caches, and its address is aligned. It pays for results much larger than the caches:
 // an ordinary store first reads the line that it overwrites. Call store_fence() before another thread reads.
 #if defined(__AVX2__)
@@ -206,7 +217,7 @@ GLUONOPS_INLINE void streaming_store(float *to, Floats v)
 }
 #else
 enum { HAS_STREAMING_STORES = false };
-GLUONOPS_INLINE void streaming_store(float *to, Floats v) { store(to, v, FullMask()); }
+GLUONOPS_INLINE void streaming_store(float *to, Floats v) { store(to, v); }
 #endif
 
 GLUONOPS_INLINE void store_fence()
@@ -292,10 +303,10 @@ GLUONOPS_INLINE void store(float *to, Floats v, bool streaming)
     if (streaming)
         streaming_store(to, v);
     else
-        store(to, v, FullMask());
+        store(to, v);
 }
 template <typename T>
-GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, bool) { store(to, v, FullMask()); }
+GLUONOPS_INLINE void store(T *to, typename Simd<T>::Vector v, bool) { store(to, v); }
 
 // Calls visit(i, mask) for so many numbers, a vector at a time, which begins at number i.
 template <typename T, typename Visit>
@@ -328,5 +339,4 @@ GLUONOPS_INLINE void write_row(T *to, int64_t items, bool streaming, const Compu
         store(to + i, compute(i, PartialMask{items - i}), PartialMask{items - i});
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,8 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 #include "boxes.inl"
 
@@ -34,7 +33,7 @@ GLUONOPS_INLINE BoxRow<typename Simd<T>::Vector> load_boxes(const T *from, Mask 
             numbers[n][lane] = load_scalar(from + 4 * lane + n);
     BoxRow<typename Simd<T>::Vector> row;
     for (int n = 0; n < 4; ++n)
-        row.numbers[n] = load(numbers[n], FullMask());
+        row.numbers[n] = load(numbers[n]);
     return row;
 }
 
@@ -47,5 +46,4 @@ GLUONOPS_INLINE void store_boxes(T *to, const BoxRow<typename Simd<T>::Vector> &
             store_scalar(to + 4 * lane + n, row.numbers[n][lane]);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

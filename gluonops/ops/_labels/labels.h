@@ -3,7 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
 
 const int64_t NO_CLASS = -1, IGNORED = -2;
 
@@ -16,8 +16,6 @@ struct Labels {
 // From the arguments of an operator.
 template <typename Args>
 inline Labels labels_of(const Args &args) { return {args.label, args.ignore_label}; }
-
-namespace GLUONOPS_TARGET {
 
 // The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED. A double holds every class exactly.
 GLUONOPS_INLINE int64_t class_of_value(const Labels &labels, double value, int64_t classes)
@@ -56,5 +54,4 @@ GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows,
         ids[i] = Index(class_of(labels, first_row + i, classes));
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -14,11 +14,9 @@
 
 #include "region.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
 
 const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is neither a box nor padding
-
-namespace GLUONOPS_TARGET {
 
 #include "head.inl"
 
@@ -118,7 +116,7 @@ struct Predictions : CellCoordinates<T>, AnchorSize<typename Simd<T>::Scalar> {
 
     GLUONOPS_INLINE typename Simd<T>::Vector number(int64_t channel) const
     {
-        return load(from + channel * cells, mask, A(0));
+        return load(from + channel * cells, mask);
     }
 };
 
@@ -240,15 +238,13 @@ void head_loss_forward(const Args<T> &args, const Loss &loss)
     typedef HeadImage<T, Args<T>, Loss> Image;
     const MapSizes sizes = map_sizes(args);
     const int64_t batch = sizes.batch, anchors = sizes.anchors, compared = anchors + loss.other_anchors.count / 2;
-    parallel_for(batch, args.truths * 64 * (1 + compared), [&](int64_t begin, int64_t end) {
-        for (int64_t image = begin; image < end; ++image)
-            args.count[image] = Image(args, loss, image).match_truths();
+    parallel_for_each(batch, args.truths * 64 * (1 + compared), [&](int64_t image) {
+        args.count[image] = Image(args, loss, image).match_truths();
     });
     // The work per anchor takes as much time as moving so many bytes.
     const int64_t bytes = sizes.cells() * (8 * args.truths + 4 * sizes.channels + 64);
-    parallel_for(batch * anchors, bytes, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            Image(args, loss, i / anchors).anchor_loss(i % anchors, args.partial + i * PARTS);
+    parallel_for_each(batch * anchors, bytes, [&](int64_t i) {
+        Image(args, loss, i / anchors).anchor_loss(i % anchors, args.partial + i * PARTS);
     });
     for (int64_t image = 0; image < batch; ++image)
         sum_parts(args, anchors, image);
@@ -265,15 +261,12 @@ void head_loss_backward(const Args &args)
     const A *gradients = args.gradient;
     auto *results = args.data_grad;
     const int64_t bytes = cells * int64_t(sizeof(*results) + sizeof(A));
-    parallel_for(sizes.batch * channels, bytes, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const A head = load_scalar(heads + i / channels), *gradient = gradients + i * cells;
-            write_row(results + i * cells, cells, false, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
-                return load(gradient + cell, mask, A(0)) * head;
-            });
-        }
+    parallel_for_each(sizes.batch * channels, bytes, [=](int64_t i) {
+        const A head = load_scalar(heads + i / channels), *gradient = gradients + i * cells;
+        write_row(results + i * cells, cells, false, [=](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+            return load(gradient + cell, mask) * head;
+        });
     });
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

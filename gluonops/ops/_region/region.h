@@ -5,7 +5,7 @@
 #include "../../native/kernel.h"
 #include "../_boxes/boxes.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
 
 struct MapSizes {
     int64_t batch, anchors, classes, channels, height, width;   // channels of an anchor
@@ -13,8 +13,6 @@ struct MapSizes {
 
     GLUONOPS_INLINE int64_t cells() const { return height * width; }
 };
-
-namespace GLUONOPS_TARGET {
 
 template <typename Args>
 MapSizes map_sizes(const Args &args)
@@ -45,5 +43,4 @@ struct CellCoordinates {
     }
 };
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,9 +3,7 @@
 
 #include "loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 #include "yolo.inl"
@@ -71,5 +69,4 @@ void assigned_cell(const Loss &loss, const Prediction &prediction, const Truths<
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -7,12 +7,10 @@
 
 #include "../../native/simd/rows.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
 
 template <template <typename> class Args, typename T>
 GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, args.channels, args.inner}; }
-
-namespace GLUONOPS_TARGET {
 
 template <template <typename> class Args, typename T, typename A>
 GLUONOPS_INLINE A rstd_of(const Args<T> &args, A squares) { return 1 / square_root(squares * args.share + A(args.eps)); }
@@ -25,13 +23,13 @@ inline void rms_rows(const Args<T> &args, bool streaming)
         const int64_t length = args.channels;
         const T *x = args.data + row * length, *scale = args.scale;
         const A squares = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto values = load(x + i, mask, A(0));
+            const auto values = load(x + i, mask);
             return values * values;
         });
         const A by_root = rstd_of(args, squares);
         args.rstd[row] = by_root;
         write_row(args.output + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(x + i, mask, A(0)) * by_root * load(scale + i, mask, A(0));
+            return load(x + i, mask) * by_root * load(scale + i, mask);
         });
     });
 }
@@ -46,8 +44,8 @@ inline void rms_columns(const Args<T> &args, bool streaming)
         for (int64_t c = 0; c < args.channels; ++c) {
             const T *x = args.data + start + c * args.inner;
             for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto values = load(x + j, mask, A(0));
-                store(by_root + j, load(by_root + j, FullMask()) + values * values, FullMask());
+                const auto values = load(x + j, mask);
+                store(by_root + j, load(by_root + j) + values * values);
             });
         }
         for (int64_t j = 0; j < columns; ++j) {
@@ -59,7 +57,7 @@ inline void rms_columns(const Args<T> &args, bool streaming)
             const T *x = args.data + place;
             const A factor = load_scalar(args.scale + c);
             write_row(args.output + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                return load(x + j, mask, A(0)) * load(by_root + j, mask, A(0)) * factor;
+                return load(x + j, mask) * load(by_root + j, mask) * factor;
             });
         }
     });
@@ -77,24 +75,21 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t outer = args.batch, length = args.channels, blocks = args.blocks;
-    parallel_for(blocks, 3 * int64_t(sizeof(T)) * length * (outer / blocks), [=](int64_t begin, int64_t end) {
-        for (int64_t block = begin; block < end; ++block) {
-            A *sums = args.partial + block * length;
-            for (int64_t row = block * outer / blocks; row < (block + 1) * outer / blocks; ++row) {
-                const T *x = args.data + row * length, *head = args.output_grad + row * length, *scale = args.scale;
-                const A by_root = args.rstd[row];
-                const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                    return load(head + i, mask, A(0)) * load(scale + i, mask, A(0)) * load(x + i, mask, A(0));
-                });
-                const A factor = dot * by_root * by_root * args.share;
-                write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                    const auto h = load(head + i, mask, A(0)), values = load(x + i, mask, A(0));
-                    store(sums + i, load(sums + i, mask, A(0)) + h * values * by_root, mask);
-                    return (h * load(scale + i, mask, A(0)) - values * factor) * by_root;
-                });
-            }
+    parallel_for_each(blocks, 3 * int64_t(sizeof(T)) * length * (outer / blocks), [=](int64_t block) {
+        A *sums = args.partial + block * length;
+        for (int64_t row = block * outer / blocks; row < (block + 1) * outer / blocks; ++row) {
+            const T *x = args.data + row * length, *head = args.output_grad + row * length, *scale = args.scale;
+            const A by_root = args.rstd[row];
+            const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                return load(head + i, mask) * load(scale + i, mask) * load(x + i, mask);
+            });
+            const A factor = dot * by_root * by_root * args.share;
+            write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const auto h = load(head + i, mask), values = load(x + i, mask);
+                store(sums + i, load(sums + i, mask) + h * values * by_root, mask);
+                return (h * load(scale + i, mask) - values * factor) * by_root;
+            });
         }
-        store_fence();
     });
 }
 
@@ -115,23 +110,23 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
         V sum = broadcast(A(0));
         V *channel = &sum;
         for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V product = load(x + j, mask, A(0)) * load(head + j, mask, A(0));
-            store(dot + j, load(dot + j, FullMask()) + product * factor, FullMask());
-            *channel += product * load(by_root + j, mask, A(0));
+            const V product = load(x + j, mask) * load(head + j, mask);
+            store(dot + j, load(dot + j) + product * factor);
+            *channel += product * load(by_root + j, mask);
         });
         sums[c] += reduce_sum(sum);
     }
     for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-        const V root = load(by_root + j, mask, A(0));
-        store(dot + j, load(dot + j, FullMask()) * root * root * share, FullMask());
+        const V root = load(by_root + j, mask);
+        store(dot + j, load(dot + j) * root * root * share);
     });
     for (int64_t c = 0; c < args.channels; ++c) {
         const int64_t place = start + c * args.inner;
         const T *x = args.data + place, *head = args.output_grad + place;
         const A factor = load_scalar(args.scale + c);
         write_row(args.data_grad + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V shift = load(x + j, mask, A(0)) * load(dot + j, mask, A(0));
-            return (load(head + j, mask, A(0)) * factor - shift) * load(by_root + j, mask, A(0));
+            const V shift = load(x + j, mask) * load(dot + j, mask);
+            return (load(head + j, mask) * factor - shift) * load(by_root + j, mask);
         });
     }
 }
@@ -141,14 +136,12 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
 {
     const RowSizes sizes = row_sizes(args);
     const int64_t most_columns = block_columns<T>(sizes), of_sample = sizes.length * sizes.inner;
-    parallel_for(sizes.outer, 3 * of_sample * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t sample = begin; sample < end; ++sample)
-            for (int64_t column = 0; column < sizes.inner; column += most_columns) {
-                const int64_t rest = sizes.inner - column, columns = rest < most_columns ? rest : most_columns;
-                rms_block_backward(args, sample * of_sample + column, columns, args.rstd + sample * sizes.inner + column,
-                                   args.partial + sample * sizes.length, streaming);
-            }
-        store_fence();
+    parallel_for_each(sizes.outer, 3 * of_sample * int64_t(sizeof(T)), [=](int64_t sample) {
+        for (int64_t column = 0; column < sizes.inner; column += most_columns) {
+            const int64_t rest = sizes.inner - column, columns = rest < most_columns ? rest : most_columns;
+            rms_block_backward(args, sample * of_sample + column, columns, args.rstd + sample * sizes.inner + column,
+                               args.partial + sample * sizes.length, streaming);
+        }
     });
 }
 
@@ -159,8 +152,8 @@ inline void rms_single_gradient(const Args<T> &args)
     typedef typename Simd<T>::Scalar A;
     const A scale = load_scalar(args.scale), eps = A(args.eps);
     write_row(args.data_grad, row_sizes(args).rows(), false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto by_root = load(args.rstd + i, mask, A(0));
-        return load(args.output_grad + i, mask, A(0)) * scale * (eps * by_root * by_root * by_root);
+        const auto by_root = load(args.rstd + i, mask);
+        return load(args.output_grad + i, mask) * scale * (eps * by_root * by_root * by_root);
     });
 }
 
@@ -172,7 +165,7 @@ inline void rms_scale_gradient(const Args<T> &args)
     write_row(args.scale_grad, args.channels, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         auto sum = broadcast(A(0));
         for (int64_t block = 0; block < args.blocks; ++block)
-            sum += load(args.partial + block * args.channels + i, mask, A(0));
+            sum += load(args.partial + block * args.channels + i, mask);
         return sum;
     });
 }
@@ -189,5 +182,4 @@ inline void rms_backward(const Args<T> &args)
     rms_scale_gradient(args);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,9 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 #include "formulas.h"
 
@@ -20,19 +18,15 @@ const int64_t SIGMOID_LINE = 4096;   // elements, where nothing but the number o
 
 // Writes term(line, first, i, mask) to the i-th element of each line, whose first element is `first` in the tensor.
 template <typename T, typename Term>
-void write_lines(const Lines &given, int64_t tensors, T *result, const Term &term)
+void write_lines(const Lines &lines, int64_t tensors, T *result, const Term &term)
 {
-    const Lines lines = given;
     const bool streaming = streams<T>(lines.size) && lines.length * int64_t(sizeof(T)) >= 512;
-    parallel_for(lines.count(), tensors * lines.length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t line = begin; line < end; ++line) {
-            const int64_t first = line * lines.length, left = lines.size - first;
-            const int64_t items = left < lines.length ? left : lines.length;
-            write_row(result + first, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return term(line, first, i, mask);
-            });
-        }
-        store_fence();
+    parallel_for_each(lines.count(), tensors * lines.length * int64_t(sizeof(T)), [=](int64_t line) GLUONOPS_LAMBDA {
+        const int64_t first = line * lines.length, left = lines.size - first;
+        const int64_t items = left < lines.length ? left : lines.length;
+        write_row(result + first, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return term(line, first, i, mask);
+        });
     });
 }
 
@@ -40,14 +34,13 @@ void write_lines(const Lines &given, int64_t tensors, T *result, const Term &ter
 template <bool BACKWARD, template <typename> class Args, typename T, typename Formula>
 void sigmoid_lines(const Args<T> &args, const Lines &lines, const Formula &formula)
 {
-    typedef typename Simd<T>::Scalar A;
     const T *data = args.data, *label = args.label, *output_grad = args.output_grad;
     T *result = BACKWARD ? args.data_grad : args.output;
     const auto term = [=](int64_t line, int64_t first, int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto x = load(data + first + i, mask, A(0)), y = load(label + first + i, mask, A(0));
+        const auto x = load(data + first + i, mask), y = load(label + first + i, mask);
         const auto value = formula(x, y, line, i, mask);
         if constexpr (BACKWARD) {
-            const auto product = load(output_grad + first + i, mask, A(0)) * value;
+            const auto product = load(output_grad + first + i, mask) * value;
             return value == 0 ? value : product;   // ignored: whatever the head gradient holds
         } else {
             return value;
@@ -56,5 +49,4 @@ void sigmoid_lines(const Args<T> &args, const Lines &lines, const Formula &formu
     write_lines(lines, BACKWARD ? 4 : 3, result, term);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

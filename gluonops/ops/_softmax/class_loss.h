@@ -4,8 +4,7 @@
 
 #include "class_rows.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // -- losses ------------------------------------------------------------------------------------------------------------
 
@@ -23,11 +22,10 @@ GLUONOPS_INLINE void store_loss(const Loss &loss, int64_t row, int64_t class_id,
 }
 
 template <bool WEIGHTED, typename Loss>
-void class_loss_rows(const Loss &given)
+void class_loss_rows(const Loss &loss)
 {
     typedef typename Loss::Type T;
     typedef typename Loss::A A;
-    const Loss loss = given;
     const int64_t length = loss.sizes.length;
     parallel_rows(loss.sizes, loss.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
         const int64_t class_id = class_of_row(loss, row);
@@ -47,13 +45,12 @@ void class_loss_rows(const Loss &given)
 }
 
 template <typename Loss>
-void class_loss_columns(const Loss &given)
+void class_loss_columns(const Loss &loss)
 {
     typedef typename Loss::Type T;
     typedef typename Loss::A A;
     typedef typename Simd<T>::Index Index;
     typedef RowNumbers<T, SoftmaxRow, MAX_BLOCK_COLUMNS> Numbers;
-    const Loss loss = given;
     parallel_columns<false, T>(loss.sizes, loss.tensors(), [=](ColumnBlock<T> &block) {
         Index class_ids[MAX_BLOCK_COLUMNS];
         Numbers numbers;
@@ -79,19 +76,19 @@ void class_loss_columns(const Loss &given)
     }, !loss.weights);   // a class weight is one number for all of a line
 }
 
-template <int INNER, typename Loss>
-void class_loss_short_rows(const Loss &given)
+template <typename Loss>
+void class_loss_short_rows(const Loss &loss)
 {
     typedef typename Loss::Type T;
     typedef typename Loss::A A;
     typedef typename Loss::V V;
     typedef typename Simd<T>::Index Index;
-    typedef ShortRows<T, INNER> Block;
-    const Loss loss = given;
     const int64_t length = loss.sizes.length;
-    parallel_short_rows<T, INNER>(loss.sizes, 1, [=](const Block &block) {
-        Index class_ids[Block::ROOM];
-        alignas(64) A max_buffer[Block::ROOM], log_sum_buffer[Block::ROOM], sum[Block::ROOM] = {};
+    parallel_short_rows<T>(loss.sizes, 1, [=](const auto &block) {
+        typedef std::decay_t<decltype(block)> Block;
+        enum { INNER = Block::INNER, ROOM = Block::ROOM };
+        Index class_ids[ROOM];
+        alignas(64) A max_buffer[ROOM], log_sum_buffer[ROOM], sum[ROOM] = {};
         A *max = max_buffer, *log_sum = log_sum_buffer, *terms = block.scratch;
         const T *logits = loss.inputs[0] + block.start;
         short_row_exponentials(logits, block, A(1), max, log_sum);
@@ -129,12 +126,10 @@ void class_loss(const Loss &loss)
 template <typename Loss>
 void short_class_loss(const Loss &loss)
 {
-    if (!has_short_rows<typename Loss::Type>(loss.sizes))
-        class_loss(loss);
-    else if (loss.sizes.inner == 1)
-        class_loss_short_rows<1>(loss);
+    if (has_short_rows<typename Loss::Type>(loss.sizes))
+        class_loss_short_rows(loss);
     else
-        class_loss_short_rows<2>(loss);
+        class_loss(loss);
 }
 
 // -- gradients ---------------------------------------------------------------------------------------------------------
@@ -168,10 +163,9 @@ void class_gradient_rows(const Pass &given, bool streaming)
 {
     typedef typename Pass::Type T;
     typedef typename Pass::A A;
-    const Pass kept = given;
     const int64_t length = given.sizes.length;
     parallel_rows(given.sizes, given.tensors() * int64_t(sizeof(T)), [=](int64_t row) {
-        const Pass pass = kept;   // the row refers to a copy, which no store can change
+        const Pass pass = given;   // the row refers to a copy, which no store can change
         const int64_t class_id = class_of_row(pass, row);
         if (class_id < 0) {   // whatever the row or the head gradient holds
             const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
@@ -199,9 +193,8 @@ void class_gradient_columns(const Pass &given, bool streaming)
     typedef typename Pass::V V;
     typedef typename Simd<T>::Index Index;
     typedef RowNumbers<T, Pass::template Row, MAX_BLOCK_COLUMNS> Numbers;
-    const Pass kept = given;
     parallel_columns<false, T>(given.sizes, given.tensors(), [=](ColumnBlock<T> &block) {
-        const Pass pass = kept;   // the lines refer to a copy, which no store can change
+        const Pass pass = given;   // the lines refer to a copy, which no store can change
         alignas(64) Index class_id_buffer[MAX_BLOCK_COLUMNS];
         Numbers buffer;
         Index *class_ids = class_id_buffer;
@@ -245,27 +238,25 @@ GLUONOPS_INLINE void places_of_labels(typename Simd<T>::Index *labelled, int64_t
 {
     typedef typename Simd<T>::Index Index;
     for_each_vector<T>(rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
-        typename Simd<T>::Indices class_id;
-        memcpy(&class_id, labelled + j, WIDTH);
-        const auto row = lane_numbers<T>() + Index(j);
+        const auto class_id = load_indices<T>(labelled + j), row = lane_numbers<T>() + Index(j);
         const auto element = (row / INNER * Index(length) + class_id) * INNER + row % INNER;
         const auto place = class_id >= 0 ? element : class_id;
         memcpy(labelled + j, &place, WIDTH);
     });
 }
 
-template <int INNER, typename Pass>
-void class_gradient_short_rows(const Pass &given, bool streaming)
+template <typename Pass>
+void class_gradient_short_rows(const Pass &pass, bool streaming)
 {
     typedef typename Pass::Type T;
     typedef typename Pass::A A;
     typedef typename Pass::V V;
     typedef typename Simd<T>::Index Index;
-    typedef ShortRows<T, INNER> Block;
-    typedef RowNumbers<T, Pass::template Row, Block::ROOM> Numbers;
-    const Pass pass = given;
-    parallel_short_rows<T, INNER>(pass.sizes, pass.tensors(), [=](const Block &block) {
-        Index label_buffer[Block::ROOM] = {};   // which of the block's elements a label names
+    parallel_short_rows<T>(pass.sizes, pass.tensors(), [=](const auto &block) {
+        typedef std::decay_t<decltype(block)> Block;
+        enum { INNER = Block::INNER, ROOM = Block::ROOM };
+        typedef RowNumbers<T, Pass::template Row, ROOM> Numbers;
+        Index label_buffer[ROOM] = {};   // which of the block's elements a label names
         Numbers buffer;
         Index *labelled = label_buffer;
         Numbers *numbers = &buffer;
@@ -323,13 +314,10 @@ void short_class_gradient(const Pass &pass)
 {
     typedef typename Pass::Type T;
     const bool streaming = use_streaming_stores_for_short_rows<T>(pass.sizes, pass.tensors());
-    if (!has_short_rows<T>(pass.sizes))
-        class_gradient(pass);
-    else if (pass.sizes.inner == 1)
-        class_gradient_short_rows<1>(pass, streaming);
+    if (has_short_rows<T>(pass.sizes))
+        class_gradient_short_rows(pass, streaming);
     else
-        class_gradient_short_rows<2>(pass, streaming);
+        class_gradient(pass);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -4,8 +4,7 @@
 
 #include "short_softmax.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // What a pass reads. An operator derives a struct from it. That of a loss, whose first input are logits, has
 //
@@ -142,7 +141,7 @@ GLUONOPS_INLINE auto class_element(const typename Pass::Type *const *inputs, int
     ClassElement<typename Pass::Type, Pass::INPUTS, Row, Place> element;
     for (int k = 0; k < Pass::INPUTS; ++k) {
         const bool is_missing = Pass::VARIES && k > 0 && !inputs[k];
-        element.inputs[k] = is_missing ? typename Pass::V{} : load(inputs[k] + i, mask, typename Pass::A(0));
+        element.inputs[k] = is_missing ? typename Pass::V{} : load(inputs[k] + i, mask);
     }
     element.label = label;
     element.weight = weight;
@@ -171,7 +170,7 @@ struct OneRow {
     {
         V weight = broadcast(A(1));
         if constexpr (WEIGHTED)
-            weight = load(weights + i, mask, A(0));
+            weight = load(weights + i, mask);
         return class_element<Pass>(inputs, i, row, LabelLane<T>{class_id - i}, weight, mask);
     }
 };
@@ -196,22 +195,16 @@ struct OneBlock {
             inputs[k] = pass.inputs[k] ? block.read(pass.inputs[k]) : nullptr;
     }
 
-    GLUONOPS_INLINE Indices classes(int64_t j) const
-    {
-        Indices ids;
-        memcpy(&ids, class_ids + j, WIDTH);
-        return ids;
-    }
+    GLUONOPS_INLINE Indices classes(int64_t j) const { return load_indices<T>(class_ids + j); }
 
     template <typename Numbers, typename Mask>
     GLUONOPS_INLINE auto element(int64_t line, int64_t j, const Numbers *numbers, Mask mask) const
     {
-        const auto row = numbers->vectors([=](const A *values) GLUONOPS_LAMBDA { return load(values + j, FullMask()); });
+        const auto row = numbers->vectors([=](const A *values) GLUONOPS_LAMBDA { return load(values + j); });
         const V weight = broadcast(weights ? weights[line] : A(1));
         const LabelLanes<T> label = {classes(j) == Index(line * per_line)};
         return class_element<Pass>(inputs, line * pitch + j, row, label, weight, mask);
     }
 };
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -4,8 +4,7 @@
 #include "../../native/simd/short_rows.h"
 #include "softmax.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 
 // For a block of short rows: each row's maximum and the sum of exp((x - max) * scale), which is also written to the
 // block's scratch memory.
@@ -24,36 +23,26 @@ GLUONOPS_INLINE void short_row_exponentials(const T *x, const ShortRows<T, INNER
 }
 
 // Softmax of short rows.
-template <int INNER, typename T>
-inline void softmax_short_rows_of(const RowSizes &sizes, const T *data, T *output, double temperature)
+template <typename T>
+inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
 {
     typedef typename Simd<T>::Scalar A;
-    typedef ShortRows<T, INNER> Block;
     const bool streaming = use_streaming_stores_for_short_rows<T>(sizes, 2);
     const A scale = inverse_temperature<A>(temperature);
-    parallel_short_rows<T, INNER>(sizes, 2, [=](const Block &block) {
-        alignas(64) A max_buffer[Block::ROOM], sum_buffer[Block::ROOM];
+    parallel_short_rows<T>(sizes, 2, [=](const auto &block) {
+        enum { ROOM = std::decay_t<decltype(block)>::ROOM };
+        alignas(64) A max_buffer[ROOM], sum_buffer[ROOM];
         A *max = max_buffer, *inverse_sum = sum_buffer;
         const A *exponentials = block.scratch;
         short_row_exponentials(data + block.start, block, scale, max, inverse_sum);
         for_each_vector<T>(block.rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
-            store(inverse_sum + j, A(1) / load(inverse_sum + j, FullMask()), FullMask());
+            store(inverse_sum + j, A(1) / load(inverse_sum + j));
         });
         T *to = output + block.start;
         block.write(to, streaming, [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
-            return load(exponentials + i, mask, A(0)) * lanes.of(inverse_sum);
+            return load(exponentials + i, mask) * lanes.of(inverse_sum);
         });
     });
 }
 
-template <typename T>
-inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, double temperature)
-{
-    if (sizes.inner == 1)
-        softmax_short_rows_of<1>(sizes, data, output, temperature);
-    else
-        softmax_short_rows_of<2>(sizes, data, output, temperature);
-}
-
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -4,13 +4,11 @@
 #include "../../native/simd/columns.h"
 #include "../_labels/labels.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
 
 // The rows of classes, from the arguments of an operator.
 template <typename Args>
 inline RowSizes class_rows(const Args &args) { return {args.batch, args.classes, args.inner}; }
-
-namespace GLUONOPS_TARGET {
 
 // The factor of (x - max). It is finite, so that 0 stays 0 whatever the temperature.
 template <typename A>
@@ -47,7 +45,7 @@ void column_max_and_sum(const T *x, ColumnLines<T> lines, A scale, A *__restrict
     const A low = lowest<A>();
 
     for_each_vector<T>(lines.lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
-        store(max + j, broadcast(low), FullMask());
+        store(max + j, broadcast(low));
     });
     lines.reduce(max, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
         return load(x + line * pitch + j, mask, low);
@@ -56,7 +54,7 @@ void column_max_and_sum(const T *x, ColumnLines<T> lines, A scale, A *__restrict
     lines.spread(max);
 
     lines.sum(sum, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
-        const V shifted = load(x + line * pitch + j, mask, low) - load(max + j, FullMask());
+        const V shifted = load(x + line * pitch + j, mask, low) - load(max + j);
         const V value = exponential(SCALES ? shifted * scale : shifted);
         if (exponentials)
             store(exponentials + line * exponentials_pitch + j, value, mask);
@@ -76,11 +74,11 @@ GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, 
         const A inverse_sum = A(1) / row_exponentials(logits, length, max, scale, exponentials);
         if (exponentials)
             write_row(to, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return load(exponentials + i, mask, A(0)) * inverse_sum;
+                return load(exponentials + i, mask) * inverse_sum;
             });
         else
             write_row(to, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return exponential((load(logits + i, mask, A(0)) - max) * scale) * inverse_sum;
+                return exponential((load(logits + i, mask) - max) * scale) * inverse_sum;
             });
     }
 }
@@ -105,7 +103,7 @@ GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t 
             if (has_next)
                 next_max = maximum(load(next + i, mask, low), next_max);
             if (has_before)
-                store(before + i, load(exponentials_before + i, mask, A(0)) * inverse_sum, mask);
+                store(before + i, load(exponentials_before + i, mask) * inverse_sum, mask);
             return value;
         });
         max = reduce_max(next_max);
@@ -115,7 +113,7 @@ GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t 
         exponentials = free;
     }
     write_row(output + (rows - 1) * length, length, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        return load(exponentials_before + i, mask, A(0)) * inverse_sum;
+        return load(exponentials_before + i, mask) * inverse_sum;
     });
 }
 
@@ -182,7 +180,7 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
 
         A *inverse_sum = sum;
         for_each_vector<T>(block.columns, [=](int64_t j, auto) GLUONOPS_LAMBDA {
-            store(inverse_sum + j, A(1) / load(sum + j, FullMask()), FullMask());
+            store(inverse_sum + j, A(1) / load(sum + j));
         });
         lines.spread(inverse_sum);
         lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
@@ -190,12 +188,12 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
             T *to = probabilities + line * pitch;
             if (exponentials)
                 write_row(to, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    return load(exponentials + line * scratch_pitch + j, mask, A(0)) * load(inverse_sum + j, mask, A(0));
+                    return load(exponentials + line * scratch_pitch + j, mask) * load(inverse_sum + j, mask);
                 });
             else
                 write_row(to, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto shifted = load(from + j, mask, A(0)) - load(max + j, mask, A(0));
-                    return exponential(shifted * scale) * load(inverse_sum + j, mask, A(0));
+                    const auto shifted = load(from + j, mask) - load(max + j, mask);
+                    return exponential(shifted * scale) * load(inverse_sum + j, mask);
                 });
         });
     });
@@ -211,5 +209,4 @@ inline void softmax(const RowSizes &sizes, const T *data, T *output, double temp
         softmax_columns(sizes, data, output, temperature);
 }
 
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -4,35 +4,23 @@
 #include "generated/abs.h"
 #include "../_activation/activation.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // Integers, and forward of float16: one element at a time. The compiler vectorises the loops.
 
-GLUONOPS_INLINE uint8_t magnitude(uint8_t x) { return x; }
 GLUONOPS_INLINE Half magnitude(Half x) { return Half{uint16_t(x.bits & 0x7fffu)}; }
 
 // Negated in unsigned arithmetic, which defines the result for the smallest number: it stays itself.
-GLUONOPS_INLINE int8_t magnitude(int8_t x) { return x < 0 ? int8_t(0u - unsigned(x)) : x; }
-GLUONOPS_INLINE int32_t magnitude(int32_t x) { return x < 0 ? int32_t(0u - uint32_t(x)) : x; }
-GLUONOPS_INLINE int64_t magnitude(int64_t x) { return x < 0 ? int64_t(uint64_t(0) - uint64_t(x)) : x; }
-
-GLUONOPS_INLINE uint8_t signed_grad(uint8_t grad, uint8_t x) { return x ? grad : 0; }
-GLUONOPS_INLINE int8_t signed_grad(int8_t grad, int8_t x) { return int8_t(grad * ((x > 0) - (x < 0))); }
+template <typename T>
+GLUONOPS_INLINE T magnitude(T x) { return x < 0 ? T(0u - std::make_unsigned_t<T>(x)) : x; }
 
 // Multiplied in unsigned arithmetic too.
-GLUONOPS_INLINE int32_t signed_grad(int32_t grad, int32_t x)
+template <typename T>
+GLUONOPS_INLINE T signed_grad(T grad, T x)
 {
-    const uint32_t sign = uint32_t((x > 0) - (x < 0));
-    return int32_t(uint32_t(grad) * sign);
-}
-
-GLUONOPS_INLINE int64_t signed_grad(int64_t grad, int64_t x)
-{
-    const uint64_t sign = uint64_t(int64_t((x > 0) - (x < 0)));
-    return int64_t(uint64_t(grad) * sign);
+    typedef std::make_unsigned_t<T> Unsigned;
+    return T(Unsigned(grad) * Unsigned((x > 0) - (x < 0)));
 }
 
 template <typename T>
@@ -99,5 +87,4 @@ void backward(const AbsArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -4,11 +4,10 @@
 // Backward sums over rhs for every box of lhs, then over lhs for every vector of boxes of rhs; so the result does not
 // depend on the number of threads.
 #include "generated/box_iou.h"
+#include "../../native/simd/rows.h"
 #include "../_boxes/boxes.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 const int64_t PAIR_BYTES = 16;   // moving so many bytes takes as long as the gradient of a pair
@@ -46,21 +45,17 @@ struct Boxes {
     {
         BoxRow<V> boxes;
         for (int n = 0; n < 4; ++n)
-            boxes.numbers[n] = load(planes(set) + n * args.rhs_boxes + first, mask, A(0));
+            boxes.numbers[n] = load(planes(set) + n * args.rhs_boxes + first, mask);
         return sides_of(boxes, CENTER);
     }
 
-    void iou_rows(int64_t begin, int64_t end, bool streaming) const
+    void iou_row(int64_t row, bool streaming) const
     {
-        const int64_t count = args.rhs_boxes;
-        for (int64_t row = begin; row < end; ++row) {
-            const int64_t set = row / args.lhs_boxes;
-            const Sides<V> box = lhs_box(row);
-            write_row(args.output + row * count, count, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return BoxPair<V>(box, rhs_boxes(set, i, mask), Lanes<V>::all(TINY_AREA)).iou;
-            });
-        }
-        store_fence();
+        const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
+        const Sides<V> box = lhs_box(row);
+        write_row(args.output + row * count, count, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return BoxPair<V>(box, rhs_boxes(set, i, mask), Lanes<V>::all(TINY_AREA)).iou;
+        });
     }
 
     // Adds the derivatives of head * IoU by the first box of each pair.
@@ -82,7 +77,7 @@ struct Boxes {
         Box<V> sum = {zero, zero, zero, zero};
         for_each_vector<T>(count, [&](int64_t first, auto mask) GLUONOPS_LAMBDA {
             const BoxPair<V> pair(box, rhs_boxes(set, first, mask), Lanes<V>::all(TINY_AREA));
-            add_gradient(sum, pair, load(heads + first, mask, A(0)));
+            add_gradient(sum, pair, load(heads + first, mask));
         });
         const Box<A> total = {reduce_sum(sum.x), reduce_sum(sum.y), reduce_sum(sum.w), reduce_sum(sum.h)};
         const BoxRow<A> gradient = row_gradient(total, CENTER);
@@ -99,22 +94,10 @@ struct Boxes {
         for (int64_t row = set * args.lhs_boxes; row < (set + 1) * args.lhs_boxes; ++row) {
             const T *heads = args.output_grad + row * args.rhs_boxes;
             const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
-            add_gradient(sum, pair.exchanged(), load(heads + first, mask, A(0)));
+            add_gradient(sum, pair.exchanged(), load(heads + first, mask));
         }
         T *grad = args.rhs_grad + (set * args.rhs_boxes + first) * 4;
         store_boxes(grad, row_gradient(sum, CENTER), mask);
-    }
-
-    void rhs_gradients(int64_t begin, int64_t end, int64_t vectors) const
-    {
-        enum { LANES = Simd<T>::LANES };
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t set = i / vectors, first = i % vectors * LANES, rest = args.rhs_boxes - first;
-            if (rest >= LANES)
-                rhs_gradient(set, first, FullMask());
-            else
-                rhs_gradient(set, first, PartialMask{rest});
-        }
     }
 
     void forward() const
@@ -123,9 +106,7 @@ struct Boxes {
         const int64_t rows = args.sets * args.lhs_boxes, row_bytes = args.rhs_boxes * int64_t(sizeof(T));
         const bool streaming = streams<T>(rows * args.rhs_boxes) && row_bytes >= 512;
         const Boxes boxes = *this;
-        parallel_for(rows, row_bytes, [=](int64_t begin, int64_t end) {
-            boxes.iou_rows(begin, end, streaming);
-        });
+        parallel_for_each(rows, row_bytes, [=](int64_t row) { boxes.iou_row(row, streaming); });
     }
 
     void backward() const
@@ -133,13 +114,12 @@ struct Boxes {
         enum { LANES = Simd<T>::LANES };
         gather_planes();
         const Boxes boxes = *this;
-        parallel_for(args.sets * args.lhs_boxes, args.rhs_boxes * PAIR_BYTES, [=](int64_t begin, int64_t end) {
-            for (int64_t row = begin; row < end; ++row)
-                boxes.lhs_gradient(row);
+        parallel_for_each(args.sets * args.lhs_boxes, args.rhs_boxes * PAIR_BYTES, [=](int64_t row) {
+            boxes.lhs_gradient(row);
         });
-        const int64_t vectors = (args.rhs_boxes + LANES - 1) / LANES;
-        parallel_for(args.sets * vectors, args.lhs_boxes * LANES * PAIR_BYTES, [=](int64_t begin, int64_t end) {
-            boxes.rhs_gradients(begin, end, vectors);
+        parallel_runs(args.sets, args.rhs_boxes, LANES, args.lhs_boxes * PAIR_BYTES,
+                      [=](int64_t set, int64_t first, int64_t count) {
+            for_each_vector<T>(count, [=](int64_t i, auto mask) { boxes.rhs_gradient(set, first + i, mask); });
         });
     }
 };
@@ -163,5 +143,4 @@ void backward(const BoxIouArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

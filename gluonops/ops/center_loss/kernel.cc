@@ -7,12 +7,10 @@
 #include "../../native/simd/rows.h"
 #include "../_labels/labels.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
+namespace {
 
 const int64_t LAST_SAMPLE = -1;
-
-namespace GLUONOPS_TARGET {
-namespace {
 
 // Calls body(sample, valid, x, center) for every sample, on several threads: whether it has a class, its features, and the
 // centre of its class. The kernel reads and writes `rows` rows of features for each sample.
@@ -20,24 +18,20 @@ template <typename T, typename Body>
 void for_each_sample(const CenterLossArgs<T> &args, int64_t rows, const Body &body)
 {
     const Labels labels = {args.label, {}};
-    parallel_for(args.batch, rows * args.features * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t sample = begin; sample < end; ++sample) {
-            const int64_t class_id = class_of(labels, sample, args.classes);
-            const bool valid = class_id != NO_CLASS;
-            body(sample, valid, args.data + sample * args.features,
-                 args.centers + (valid ? class_id : 0) * args.features);
-        }
+    parallel_for_each(args.batch, rows * args.features * int64_t(sizeof(T)), [=](int64_t sample) {
+        const int64_t class_id = class_of(labels, sample, args.classes);
+        const bool valid = class_id != NO_CLASS;
+        body(sample, valid, args.data + sample * args.features, args.centers + (valid ? class_id : 0) * args.features);
     });
 }
 
 template <typename T>
-void forward(const CenterLossArgs<T> &given)
+void forward(const CenterLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const CenterLossArgs<T> args = given;
     for_each_sample(args, 2, [=](int64_t sample, bool valid, const T *x, const T *center) {
         const A squared_distance = row_sum<T>(valid ? args.features : 0, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto difference = load(x + i, mask, A(0)) - load(center + i, mask, A(0));
+            const auto difference = load(x + i, mask) - load(center + i, mask);
             return difference * difference;
         });
         store_scalar(args.output + sample, valid ? squared_distance / 2 : not_a_number<A>());
@@ -45,15 +39,14 @@ void forward(const CenterLossArgs<T> &given)
 }
 
 template <typename T>
-void data_gradient(const CenterLossArgs<T> &given)
+void data_gradient(const CenterLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const CenterLossArgs<T> args = given;
     for_each_sample(args, 3, [=](int64_t sample, bool valid, const T *x, const T *center) {
         const A head = valid ? load_scalar(args.output_grad + sample) : not_a_number<A>();
         T *to = args.data_grad + sample * args.features;
         write_row(to, args.features, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return valid ? head * (load(x + i, mask, A(0)) - load(center + i, mask, A(0))) : broadcast(head);
+            return valid ? head * (load(x + i, mask) - load(center + i, mask)) : broadcast(head);
         });
     });
 }
@@ -75,10 +68,9 @@ void link_samples(const CenterLossArgs<T> &args)
 }
 
 template <typename T>
-void centers_gradient(const CenterLossArgs<T> &given)
+void centers_gradient(const CenterLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const CenterLossArgs<T> args = given;
     const RowSizes centers = {args.classes, args.features, 1};
     const bool streaming = use_streaming_stores<T>(centers);
     link_samples(args);
@@ -93,9 +85,9 @@ void centers_gradient(const CenterLossArgs<T> &given)
         const int64_t *next = args.next;
         write_row(to, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             auto sum = broadcast(A(0));
-            const auto center = load(center_row + i, mask, A(0));
+            const auto center = load(center_row + i, mask);
             for (int64_t sample = first; sample != LAST_SAMPLE; sample = next[sample]) {
-                const auto x = load(data + sample * features + i, mask, A(0));
+                const auto x = load(data + sample * features + i, mask);
                 sum += load_scalar(heads + sample) * (center - x);
             }
             return sum;
@@ -111,5 +103,4 @@ void backward(const CenterLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

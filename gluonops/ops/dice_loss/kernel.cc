@@ -4,9 +4,7 @@
 #include "generated/dice_loss.h"
 #include "../_softmax/softmax.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is for
@@ -40,12 +38,7 @@ struct BlockClasses {
             ids[j] = Index(IGNORED);
     }
 
-    GLUONOPS_INLINE typename Simd<T>::Indices at(int64_t j) const
-    {
-        typename Simd<T>::Indices indices;
-        memcpy(&indices, ids + j, WIDTH);
-        return indices;
-    }
+    GLUONOPS_INLINE typename Simd<T>::Indices at(int64_t j) const { return load_indices<T>(ids + j); }
 };
 
 template <typename T>
@@ -77,9 +70,9 @@ void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64
         for_each_vector<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V zero = broadcast(A(0));
             const auto id = ids->at(j);
-            const V power = scratch ? load(scratch + c * places + j, mask, A(0))
-                                    : exponential(load(logits + c * inner + j, mask, A(0)) - load(max + j, FullMask()));
-            const V p = id == Index(IGNORED) ? zero : power * load(sum + j, FullMask());
+            const V power = scratch ? load(scratch + c * places + j, mask)
+                                    : exponential(load(logits + c * inner + j, mask) - load(max + j));
+            const V p = id == Index(IGNORED) ? zero : power * load(sum + j);
             const V target = id == Index(c) ? zero + 1 : zero;
             *intersection += id == Index(c) ? p : zero;
             *total += (squared ? p * p : p) + target;
@@ -90,10 +83,9 @@ void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64
 }
 
 template <typename T>
-void forward(const DiceLossArgs<T> &given)
+void forward(const DiceLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const DiceLossArgs<T> args = given;
     const int64_t classes = args.classes;
     const double smooth = double(A(args.smooth));
     for_each_block(args, sizeof(T), [=](int64_t block, int64_t sample, int64_t place, int64_t places, A *scratch) {
@@ -134,8 +126,7 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
 
     // The gradient of a probability is by_power times the derivative of its power, and by_target at places of the class.
     const auto probability = [=](int64_t c, int64_t j, auto mask) GLUONOPS_LAMBDA {
-        return exponential(load(logits + c * inner + j, mask, A(0)) - load(max + j, mask, A(0))
-                           - load(log_sum + j, mask, A(0)));
+        return exponential(load(logits + c * inner + j, mask) - load(max + j, mask) - load(log_sum + j, mask));
     };
     const auto gradient = [=](int64_t c, int64_t j, V p) GLUONOPS_LAMBDA {
         const int64_t map = sample * classes + c;
@@ -151,26 +142,24 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
             const V p = probability(c, j, mask);
             if (scratch)
                 store(scratch + c * places + j, p, mask);
-            store(mean + j, load(mean + j, FullMask()) + p * gradient(c, j, p), FullMask());
+            store(mean + j, load(mean + j) + p * gradient(c, j, p));
         });
     for (int64_t c = 0; c < classes; ++c)
         write_row(args.data_grad + start + c * inner, places, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V p = scratch ? load(scratch + c * places + j, mask, A(0)) : probability(c, j, mask);
-            const V by_logit = p * (gradient(c, j, p) - load(mean + j, FullMask()));
+            const V p = scratch ? load(scratch + c * places + j, mask) : probability(c, j, mask);
+            const V by_logit = p * (gradient(c, j, p) - load(mean + j));
             return ids->at(j) == Index(IGNORED) ? broadcast(A(0)) : by_logit;
         });
 }
 
 template <typename T>
-void backward(const DiceLossArgs<T> &given)
+void backward(const DiceLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const DiceLossArgs<T> args = given;
     for_each_block(args, 2 * sizeof(T), [=](int64_t, int64_t sample, int64_t place, int64_t places, A *scratch) {
         write_block(args, sample, place, places, scratch);
     });
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,9 +3,7 @@
 #include "generated/distillation_loss.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // Writes a row's numbers. `differences` is the sum of the differences of the powers, weighted by the teacher's
@@ -24,10 +22,9 @@ GLUONOPS_INLINE void store_row(const DistillationLossArgs<T> &args, int64_t row,
 }
 
 template <typename T>
-void forward_rows(const DistillationLossArgs<T> &given)
+void forward_rows(const DistillationLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const DistillationLossArgs<T> args = given;
     const int64_t classes = args.classes;
     parallel_for(args.batch, 2 * classes * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         const Scratch<A> scratch(classes);
@@ -38,9 +35,9 @@ void forward_rows(const DistillationLossArgs<T> &given)
             const A sum = row_exponentials(student, classes, max, scale);
             const A teacher_sum = row_exponentials(teacher, classes, teacher_max, scale, exponentials);
             const A differences = row_sum<T>(classes, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto power = (load(student + i, mask, A(0)) - max) * scale;
-                const auto teacher_power = (load(teacher + i, mask, A(0)) - teacher_max) * scale;
-                const auto weight = exponentials ? load(exponentials + i, mask, A(0)) : exponential(teacher_power);
+                const auto power = (load(student + i, mask) - max) * scale;
+                const auto teacher_power = (load(teacher + i, mask) - teacher_max) * scale;
+                const auto weight = exponentials ? load(exponentials + i, mask) : exponential(teacher_power);
                 return weight * (teacher_power - power);
             });
             store_row(args, row, max, sum, teacher_max, teacher_sum, differences);
@@ -49,10 +46,9 @@ void forward_rows(const DistillationLossArgs<T> &given)
 }
 
 template <typename T>
-void forward_columns(const DistillationLossArgs<T> &given)
+void forward_columns(const DistillationLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const DistillationLossArgs<T> args = given;
     parallel_columns<false, T>(class_rows(args), 2, [=](ColumnBlock<T> &block) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
         alignas(64) A teacher_max_buffer[MAX_BLOCK_COLUMNS], teacher_sum_buffer[MAX_BLOCK_COLUMNS];
@@ -66,8 +62,8 @@ void forward_columns(const DistillationLossArgs<T> &given)
         column_max_and_sum<true>(teacher, lines, args.scale, teacher_max, teacher_sum);
         lines.sum(differences, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
             const int64_t i = line * lines.pitch + j;
-            const auto shifted = load(student + i, mask, A(0)) - load(max + j, FullMask());
-            const auto target = load(teacher + i, mask, A(0)) - load(teacher_max + j, FullMask());
+            const auto shifted = load(student + i, mask) - load(max + j);
+            const auto target = load(teacher + i, mask) - load(teacher_max + j);
             return exponential(target * args.scale) * (target - shifted) * args.scale;
         });
         for (int64_t j = 0; j < block.columns; ++j)
@@ -119,5 +115,4 @@ void backward(const DistillationLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -2,9 +2,7 @@
 #include "generated/gaussian_yolo_loss.h"
 #include "../_region/yolo.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 #include "../_region/gaussian.inl"
@@ -22,5 +20,4 @@ void backward(const GaussianYoloLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -2,8 +2,7 @@
 #include "generated/gelu.h"
 #include "../_activation/activation.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
@@ -25,5 +24,4 @@ void backward(const GeluArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

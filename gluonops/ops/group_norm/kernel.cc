@@ -4,9 +4,7 @@
 #include "generated/group_norm.h"
 #include "../../native/simd/rows.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
@@ -33,12 +31,12 @@ GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t
     typedef typename Simd<T>::Vector V;
     const int64_t N = Simd<T>::LANES;
     const A first = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        return load(x + i, mask, A(0));
+        return load(x + i, mask);
     }) / A(length);
     V sum0 = broadcast(A(0)), sum1 = sum0, squares0 = sum0, squares1 = sum0;
     int64_t i = 0;
     for (; i + 2 * N <= length; i += 2 * N) {
-        const V a = load(x + i, FullMask()) - first, b = load(x + i + N, FullMask()) - first;
+        const V a = load(x + i) - first, b = load(x + i + N) - first;
         sum0 += a;
         sum1 += b;
         squares0 += a * a;
@@ -56,10 +54,9 @@ GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t
 }
 
 template <typename T>
-void forward(const GroupNormArgs<T> &given)
+void forward(const GroupNormArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const GroupNormArgs<T> args = given;
     const bool streaming = uses_streaming_stores(args);
     parallel_rows(groups_of(args), 2 * sizeof(T), [=](int64_t group) {
         const T *x = args.data + group * args.length;
@@ -73,8 +70,8 @@ void forward(const GroupNormArgs<T> &given)
         T *to = args.output + group * args.length;
         if (args.inner == 1) {   // vectors run along the channels
             write_row(to, args.length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto x_hat = (load(x + i, mask, A(0)) - mean) * rstd;
-                return x_hat * load(gamma + i, mask, A(0)) + load(beta + i, mask, A(0));
+                const auto x_hat = (load(x + i, mask) - mean) * rstd;
+                return x_hat * load(gamma + i, mask) + load(beta + i, mask);
             });
             return;
         }
@@ -82,7 +79,7 @@ void forward(const GroupNormArgs<T> &given)
             const T *from = x + c * args.inner;
             const A factor = rstd * load_scalar(gamma + c), shift = load_scalar(beta + c);
             write_row(to + c * args.inner, args.inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return (load(from + i, mask, A(0)) - mean) * factor + shift;
+                return (load(from + i, mask) - mean) * factor + shift;
             });
         }
     });
@@ -99,11 +96,11 @@ GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t gro
     const A mean = args.mean[group], rstd = args.rstd[group];
     const A share = 1 / A(length);
     const A head_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        return load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
+        return load(head + i, mask) * load(gamma + i, mask);
     });
     const A x_hat_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto x_hat = (load(x + i, mask, A(0)) - mean) * rstd;
-        return load(head + i, mask, A(0)) * load(gamma + i, mask, A(0)) * x_hat;
+        const auto x_hat = (load(x + i, mask) - mean) * rstd;
+        return load(head + i, mask) * load(gamma + i, mask) * x_hat;
     });
     for (int64_t i = 0; i < length; ++i) {
         const A x_hat = (load_scalar(x + i) - mean) * rstd;
@@ -111,8 +108,8 @@ GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t gro
         args.x_hat_sums[group * length + i] = load_scalar(head + i) * x_hat;
     }
     write_row(args.data_grad + group * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto x_hat = (load(x + i, mask, A(0)) - mean) * rstd;
-        const auto by_x_hat = load(head + i, mask, A(0)) * load(gamma + i, mask, A(0));
+        const auto x_hat = (load(x + i, mask) - mean) * rstd;
+        const auto by_x_hat = load(head + i, mask) * load(gamma + i, mask);
         return (by_x_hat - head_mean - x_hat * x_hat_mean) * rstd;
     });
 }
@@ -131,10 +128,10 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_head = head + c * inner;
         const A head_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(channel_head + i, mask, A(0));
+            return load(channel_head + i, mask);
         });
         const A centered_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(channel_head + i, mask, A(0)) * (load(channel + i, mask, A(0)) - mean);
+            return load(channel_head + i, mask) * (load(channel + i, mask) - mean);
         });
         const A x_hat_sum = centered_sum * rstd;
         head_sums[c] = head_sum;
@@ -149,8 +146,8 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
         T *to = args.data_grad + group * args.length + c * inner;
         const A factor = load_scalar(gamma + c);
         write_row(to, inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto x_hat = (load(channel + i, mask, A(0)) - mean) * rstd;
-            return (load(channel_head + i, mask, A(0)) * factor - head_mean - x_hat * x_hat_mean) * rstd;
+            const auto x_hat = (load(channel + i, mask) - mean) * rstd;
+            return (load(channel_head + i, mask) * factor - head_mean - x_hat * x_hat_mean) * rstd;
         });
     }
 }
@@ -188,9 +185,8 @@ void sum_of_samples(const GroupNormArgs<T> &args, const double *sums, T *gradien
 }
 
 template <typename T>
-void backward(const GroupNormArgs<T> &given)
+void backward(const GroupNormArgs<T> &args)
 {
-    const GroupNormArgs<T> args = given;
     const bool streaming = uses_streaming_stores(args);
     parallel_rows(groups_of(args), 3 * sizeof(T), [=](int64_t group) {
         if (args.inner == 1)
@@ -205,5 +201,4 @@ void backward(const GroupNormArgs<T> &given)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,9 +3,7 @@
 #include "generated/iou_loss.h"
 #include "../_boxes/boxes.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
@@ -27,23 +25,20 @@ template <typename T, typename Visit>
 void parallel_boxes(const IouLossArgs<T> &args, const Visit &visit)
 {
     enum { LANES = Simd<T>::LANES };
-    const int64_t count = args.count, vectors = (count + LANES - 1) / LANES;
-    parallel_for(vectors, LANES * BOX_BYTES, [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t first = i * LANES;
-            if (first + LANES <= count)
-                visit(first, FullMask());
-            else
-                visit(first, PartialMask{count - first});
-        }
+    const int64_t count = args.count;
+    parallel_for_each((count + LANES - 1) / LANES, LANES * BOX_BYTES, [=](int64_t i) {
+        const int64_t first = i * LANES, left = count - first;
+        if (left >= LANES)
+            visit(first, FullMask());
+        else
+            visit(first, PartialMask{left});
     });
 }
 
 struct Forward {
     template <int KIND, typename T>
-    static void run(const IouLossArgs<T> &given)
+    static void run(const IouLossArgs<T> &args)
     {
-        const IouLossArgs<T> args = given;
         parallel_boxes(args, [=](int64_t first, auto mask) {
             store(args.output + first, losses_at<KIND>(args, first, mask).loss, mask);
         });
@@ -52,13 +47,11 @@ struct Forward {
 
 struct Backward {
     template <int KIND, typename T>
-    static void run(const IouLossArgs<T> &given)
+    static void run(const IouLossArgs<T> &args)
     {
-        typedef typename Simd<T>::Scalar A;
-        const IouLossArgs<T> args = given;
         const bool is_center = args.format == IouLossFormat::Center;
         parallel_boxes(args, [=](int64_t first, auto mask) {
-            const auto head = load(args.output_grad + first, mask, A(0));
+            const auto head = load(args.output_grad + first, mask);
             auto gradient = row_gradient(losses_at<KIND>(args, first, mask).gradient, is_center);
             for (int n = 0; n < 4; ++n)
                 gradient.numbers[n] *= head;
@@ -91,5 +84,4 @@ void backward(const IouLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -72,26 +72,22 @@ template <typename T>
 using ItemOf = ErrorItem<typename Simd<T>::Scalar>;
 
 template <typename T>
-void read_labels(const LovaszSoftmaxArgs<T> &given)
+void read_labels(const LovaszSoftmaxArgs<T> &args)
 {
-    const LovaszSoftmaxArgs<T> args = given;
-    parallel_for(args.batch, args.inner * 16, [=](int64_t begin, int64_t end) {
-        for (int64_t sample = begin; sample < end; ++sample) {
-            const int64_t first = sample * args.inner;
-            int32_t *class_ids = args.class_ids + first;
-            int64_t *counts = args.counts + sample * (args.classes + 2);
-            classes_of(labels_of(args), first, args.inner, args.classes, class_ids);
-            for (int64_t j = 0; j < args.inner; ++j)
-                ++counts[class_ids[j] - IGNORED];
-        }
+    parallel_for_each(args.batch, args.inner * 16, [=](int64_t sample) {
+        const int64_t first = sample * args.inner;
+        int32_t *class_ids = args.class_ids + first;
+        int64_t *counts = args.counts + sample * (args.classes + 2);
+        classes_of(labels_of(args), first, args.inner, args.classes, class_ids);
+        for (int64_t j = 0; j < args.inner; ++j)
+            ++counts[class_ids[j] - IGNORED];
     });
 }
 
 template <typename T>
-void write_probabilities(const LovaszSoftmaxArgs<T> &given)
+void write_probabilities(const LovaszSoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const LovaszSoftmaxArgs<T> args = given;
     parallel_column_blocks<T>(class_rows(args), 2 * sizeof(A), [=](int64_t start, int64_t first, int64_t columns) {
         alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
         A *max = max_buffer, *sum = sum_buffer;
@@ -107,7 +103,7 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &given)
         for (int64_t c = 0; c < args.classes; ++c) {
             A *line = probabilities + c * inner;
             write_row(line, columns, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                return load(line + j, mask, A(0)) * load(sum + j, FullMask());
+                return load(line + j, mask) * load(sum + j);
             });
         }
     });
@@ -214,15 +210,13 @@ void sort_class(const LovaszSoftmaxArgs<T> &args, int64_t i, ItemOf<T> *memory, 
 
 // Sorts every class that counts. Each of the threads has arrays of its own.
 template <typename T>
-void sort_classes(const LovaszSoftmaxArgs<T> &given)
+void sort_classes(const LovaszSoftmaxArgs<T> &args)
 {
-    const LovaszSoftmaxArgs<T> args = given;
     const int64_t classes = args.selections * args.classes, threads = args.threads;
     const int64_t places = args.samples * args.inner, bytes = places * int64_t(sizeof(*args.items));
-    parallel_for(threads, classes / threads * bytes, [=](int64_t begin, int64_t end) {
-        for (int64_t thread = begin; thread < end; ++thread)
-            for (int64_t i = thread; i < classes; i += threads)
-                sort_class(args, i, args.items + 2 * thread * places, places);
+    parallel_for_each(threads, classes / threads * bytes, [=](int64_t thread) {
+        for (int64_t i = thread; i < classes; i += threads)
+            sort_class(args, i, args.items + 2 * thread * places, places);
     });
 }
 
@@ -241,10 +235,9 @@ void write_losses(const LovaszSoftmaxArgs<T> &args)
 
 // From the derivative by the probabilities to that by the logits.
 template <typename T>
-void write_derivative(const LovaszSoftmaxArgs<T> &given)
+void write_derivative(const LovaszSoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const LovaszSoftmaxArgs<T> args = given;
     parallel_column_blocks<T>(class_rows(args), 3 * sizeof(A), [=](int64_t start, int64_t first, int64_t columns) {
         alignas(64) A mean_buffer[MAX_BLOCK_COLUMNS];
         A *mean = mean_buffer;
@@ -253,19 +246,19 @@ void write_derivative(const LovaszSoftmaxArgs<T> &given)
         const A *max = args.maxima + first, *inverse_sum = args.inverse_sums + first;
         const int64_t inner = args.inner;
         const auto probability = [=](int64_t c, int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const auto power = exponential(load(x + c * inner + j, mask, A(0)) - load(max + j, mask, A(0)));
-            return power * load(inverse_sum + j, mask, A(0));
+            const auto power = exponential(load(x + c * inner + j, mask) - load(max + j, mask));
+            return power * load(inverse_sum + j, mask);
         };
         std::fill(mean_buffer, mean_buffer + MAX_BLOCK_COLUMNS, A(0));
         for (int64_t c = 0; c < args.classes; ++c)
             for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto part = probability(c, j, mask) * load(slope + c * inner + j, mask, A(0));
-                store(mean + j, load(mean + j, FullMask()) + part, FullMask());
+                const auto part = probability(c, j, mask) * load(slope + c * inner + j, mask);
+                store(mean + j, load(mean + j) + part);
             });
         for (int64_t c = 0; c < args.classes; ++c) {
             A *line = slope + c * inner;
             write_row(line, columns, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                return probability(c, j, mask) * (load(line + j, mask, A(0)) - load(mean + j, FullMask()));
+                return probability(c, j, mask) * (load(line + j, mask) - load(mean + j));
             });
         }
         for (int64_t j = 0; j < columns; ++j)
@@ -289,29 +282,23 @@ void forward(const LovaszSoftmaxArgs<T> &args)
 }
 
 template <typename T>
-void backward(const LovaszSoftmaxArgs<T> &given)
+void backward(const LovaszSoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const LovaszSoftmaxArgs<T> args = given;
     double sum = 0;
     for (int64_t sample = 0; sample < args.batch; ++sample)
         sum += double(load_scalar(args.output_grad + sample));
     const A head_of_all = A(sum);
     const bool streaming = streams<T>(class_rows(args).elements());
 
-    const int64_t size = args.classes * args.inner, runs = (size + LOVASZ_RUN - 1) / LOVASZ_RUN;
-    parallel_for(args.batch * runs, LOVASZ_RUN * int64_t(2 * sizeof(A)), [=](int64_t first, int64_t last) {
-        for (int64_t run = first; run < last; ++run) {
-            const int64_t sample = run / runs, offset = run % runs * LOVASZ_RUN, begin = sample * size + offset;
-            const int64_t left = size - offset;
-            const A head = args.per_sample ? load_scalar(args.output_grad + sample) : head_of_all;
-            const A *slope = args.derivative + begin;
-            const int64_t items = left < LOVASZ_RUN ? left : LOVASZ_RUN;
-            write_row(args.data_grad + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return load(slope + i, mask, A(0)) * head;
-            });
-        }
-        store_fence();
+    const int64_t size = args.classes * args.inner;
+    parallel_runs(args.batch, size, LOVASZ_RUN, 2 * sizeof(A), [=](int64_t sample, int64_t first, int64_t items) {
+        const A head = args.per_sample ? load_scalar(args.output_grad + sample) : head_of_all;
+        const A *slope = args.derivative + sample * size + first;
+        T *to = args.data_grad + sample * size + first;
+        write_row(to, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return load(slope + i, mask) * head;
+        });
     });
 }
 

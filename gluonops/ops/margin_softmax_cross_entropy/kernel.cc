@@ -6,9 +6,7 @@
 #include "generated/margin_softmax_cross_entropy.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 const double PI = 3.14159265358979323846;
@@ -65,10 +63,9 @@ GLUONOPS_INLINE A flush_limit(A factor)
 }
 
 template <typename T>
-void forward(const MarginSoftmaxCrossEntropyArgs<T> &given)
+void forward(const MarginSoftmaxCrossEntropyArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
-    const MarginSoftmaxCrossEntropyArgs<T> args = given;
     const Margin<double> margin = margin_of(args);
     const A scale = A(args.scale);
     const int64_t classes = args.classes;
@@ -126,5 +123,4 @@ void backward(const MarginSoftmaxCrossEntropyArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

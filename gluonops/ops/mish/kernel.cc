@@ -2,8 +2,7 @@
 #include "generated/mish.h"
 #include "../_activation/activation.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
@@ -19,5 +18,4 @@ void backward(const MishArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -9,15 +9,13 @@
 #include <algorithm>
 #include <vector>
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
+namespace {
 
 const int64_t OHEM_BLOCK = 16384;   // losses
 const int OHEM_TILE = 256;        // losses whose keys are computed at once, in vectors
 const int OHEM_DIGIT_BITS = 11;   // a sign, an exponent of float and two bits more: a quarter of an octave
 const int OHEM_DIGITS = 1 << OHEM_DIGIT_BITS;
-
-namespace GLUONOPS_TARGET {
-namespace {
 
 #include "../_order/keys.inl"
 
@@ -70,9 +68,8 @@ class Selection {
     void for_each_block(const Body &body) const
     {
         const Selection self = *this;
-        parallel_for(blocks, OHEM_BLOCK * int64_t(2 * sizeof(T)), [=](int64_t first, int64_t last) {
-            for (int64_t block = first; block < last; ++block)
-                body(self, block, block * OHEM_BLOCK, std::min(self.args.length, (block + 1) * OHEM_BLOCK));
+        parallel_for_each(blocks, OHEM_BLOCK * int64_t(2 * sizeof(T)), [=](int64_t block) {
+            body(self, block, block * OHEM_BLOCK, std::min(self.args.length, (block + 1) * OHEM_BLOCK));
         });
     }
 
@@ -196,12 +193,10 @@ class Selection {
 };
 
 template <typename T>
-void forward(const OhemArgs<T> &given)
+void forward(const OhemArgs<T> &args)
 {
-    const OhemArgs<T> args = given;
-    parallel_for(args.selections, args.length * int64_t(3 * sizeof(T)), [=](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            Selection<T>(args, i).write();
+    parallel_for_each(args.selections, args.length * int64_t(3 * sizeof(T)), [=](int64_t selection) {
+        Selection<T>(args, selection).write();
     });
 }
 
@@ -213,15 +208,13 @@ void backward(const OhemArgs<T> &args)
     T *data_grad = args.data_grad;
     const int64_t size = args.selections * args.length;
     const bool streaming = streams<T>(size);
-    parallel_for(size, 3 * sizeof(T), [=](int64_t begin, int64_t end) {
-        write_row(data_grad + begin, end - begin, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto kept = load(output + begin + i, mask, A(0)), zero = broadcast(A(0));
-            return kept != 0 ? load(output_grad + begin + i, mask, A(0)) : zero;
+    parallel_units(size, 1, 3 * sizeof(T), [=](int64_t begin, int64_t items) {
+        write_row(data_grad + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            const auto kept = load(output + begin + i, mask), zero = broadcast(A(0));
+            return kept != 0 ? load(output_grad + begin + i, mask) : zero;
         });
-        store_fence();
     });
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,9 +3,7 @@
 #include "generated/region_decode.h"
 #include "../_region/region.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // For each lane: the largest class logit, and the sum of exp(logit - max).
@@ -20,9 +18,9 @@ struct ClassMaxAndSum {
         max = broadcast(lowest<A>());
         sum = broadcast(A(0));
         for (int64_t k = 0; k < classes; ++k)
-            max = maximum(load(logits + k * stride, mask, A(0)), max);
+            max = maximum(load(logits + k * stride, mask), max);
         for (int64_t k = 0; k < classes; ++k)
-            sum += exponential(load(logits + k * stride, mask, A(0)) - max);
+            sum += exponential(load(logits + k * stride, mask) - max);
     }
 };
 
@@ -41,7 +39,7 @@ struct ChannelAccess {
     GLUONOPS_INLINE V read(const T *anchor, int64_t channel, int64_t cell, Mask mask) const
     {
         if (stride)
-            return load(anchor + channel * stride + cell, mask, A(0));
+            return load(anchor + channel * stride + cell, mask);
         V v = broadcast(A(0));
         for (int64_t lane = 0; lane < lane_count(mask, Simd<T>::LANES); ++lane)
             v[lane] = load_scalar(anchor + (cell + lane) * channels + channel);
@@ -65,14 +63,12 @@ GLUONOPS_INLINE void parallel_anchors(const MapSizes &sizes, const Visit &visit)
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t bytes = 4 * sizes.channels * sizes.cells() * int64_t(sizeof(T));
-    parallel_for(sizes.batch * sizes.anchors, bytes, [&](int64_t begin, int64_t end) {
-        for (int64_t anchor = begin; anchor < end; ++anchor) {
-            const double *size = sizes.anchor_sizes + anchor % sizes.anchors * 2;
-            const A w = A(size[0]) / A(sizes.width), h = A(size[1]) / A(sizes.height);
-            for_each_vector<T>(sizes.cells(), [&](int64_t cell, auto mask) GLUONOPS_LAMBDA {
-                visit(anchor, w, h, cell, mask);
-            });
-        }
+    parallel_for_each(sizes.batch * sizes.anchors, bytes, [&](int64_t anchor) {
+        const double *size = sizes.anchor_sizes + anchor % sizes.anchors * 2;
+        const A w = A(size[0]) / A(sizes.width), h = A(size[1]) / A(sizes.height);
+        for_each_vector<T>(sizes.cells(), [&](int64_t cell, auto mask) GLUONOPS_LAMBDA {
+            visit(anchor, w, h, cell, mask);
+        });
     });
 }
 
@@ -89,8 +85,8 @@ void forward(const RegionDecodeArgs<T> &args)
     parallel_anchors<T>(sizes, [=](int64_t anchor, A anchor_w, A anchor_h, int64_t cell, auto mask) GLUONOPS_LAMBDA {
         const T *from = data + anchor * stride + cell, *logits = from + 5 * cells;
         T *to = result + anchor * stride;
-        auto x = sigmoid(load(from, mask, A(0))), y = sigmoid(load(from + cells, mask, A(0)));
-        auto w = load(from + 2 * cells, mask, A(0)), h = load(from + 3 * cells, mask, A(0));
+        auto x = sigmoid(load(from, mask)), y = sigmoid(load(from + cells, mask));
+        auto w = load(from + 2 * cells, mask), h = load(from + 3 * cells, mask);
         if (boxes) {
             const CellCoordinates<T> coordinates(cell, sizes.width);
             x = (x + coordinates.column) / A(sizes.width);
@@ -102,17 +98,17 @@ void forward(const RegionDecodeArgs<T> &args)
         output.write(to, 1, cell, y, mask);
         output.write(to, 2, cell, w, mask);
         output.write(to, 3, cell, h, mask);
-        output.write(to, 4, cell, sigmoid(load(from + 4 * cells, mask, A(0))), mask);
+        output.write(to, 4, cell, sigmoid(load(from + 4 * cells, mask)), mask);
 
         if (!softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k)
-                output.write(to, 5 + k, cell, sigmoid(load(logits + k * cells, mask, A(0))), mask);
+                output.write(to, 5 + k, cell, sigmoid(load(logits + k * cells, mask)), mask);
             return;
         }
         const ClassMaxAndSum<T> total(logits, sizes.classes, cells, mask);
         const auto inverse_sum = 1 / total.sum;
         for (int64_t k = 0; k < sizes.classes; ++k) {
-            const auto p = exponential(load(logits + k * cells, mask, A(0)) - total.max) * inverse_sum;
+            const auto p = exponential(load(logits + k * cells, mask) - total.max) * inverse_sum;
             output.write(to, 5 + k, cell, p, mask);
         }
     });
@@ -136,7 +132,7 @@ void backward(const RegionDecodeArgs<T> &args)
         const A scale[] = {scale_x, scale_y, anchor_w, anchor_h, A(1)};
         for (int c = 0; c < 5; ++c) {
             V slope = broadcast(A(1));
-            const V raw = load(from + c * cells, mask, A(0));
+            const V raw = load(from + c * cells, mask);
             if (c == 2 || c == 3) {
                 if (boxes)
                     slope = full_range_exponential(raw) * scale[c];
@@ -150,7 +146,7 @@ void backward(const RegionDecodeArgs<T> &args)
         T *class_grad = grad + 5 * cells;
         if (!softmax) {
             for (int64_t k = 0; k < sizes.classes; ++k) {
-                const V p = sigmoid(load(logits + k * cells, mask, A(0)));
+                const V p = sigmoid(load(logits + k * cells, mask));
                 store(class_grad + k * cells, output_grad.read(head, 5 + k, cell, mask) * p * (1 - p), mask);
             }
             return;
@@ -159,16 +155,15 @@ void backward(const RegionDecodeArgs<T> &args)
         const V inverse_sum = 1 / total.sum;
         V dot = broadcast(A(0));   // of the head gradient and the probabilities
         for (int64_t k = 0; k < sizes.classes; ++k) {
-            const V p = exponential(load(logits + k * cells, mask, A(0)) - total.max) * inverse_sum;
+            const V p = exponential(load(logits + k * cells, mask) - total.max) * inverse_sum;
             dot += p * output_grad.read(head, 5 + k, cell, mask);
         }
         for (int64_t k = 0; k < sizes.classes; ++k) {
-            const V p = exponential(load(logits + k * cells, mask, A(0)) - total.max) * inverse_sum;
+            const V p = exponential(load(logits + k * cells, mask) - total.max) * inverse_sum;
             store(class_grad + k * cells, p * (output_grad.read(head, 5 + k, cell, mask) - dot), mask);
         }
     });
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -2,9 +2,7 @@
 #include "generated/region_loss.h"
 #include "../_region/loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 #include "../_region/region.inl"
@@ -78,5 +76,4 @@ void backward(const RegionLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

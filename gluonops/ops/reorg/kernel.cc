@@ -6,13 +6,11 @@
 #include "generated/reorg.h"
 #include "../../native/kernel.h"
 
-namespace gluonops {
+namespace gluonops::GLUONOPS_TARGET {
+namespace {
 
 // The large image as lines of `width` cells. A cell is stride * stride elements.
 struct Cells { int64_t images, lines, width, stride; };
-
-namespace GLUONOPS_TARGET {
-namespace {
 
 // small[dx * step + x] <-> large[x * stride + dx] for `width` cells of a row. Where these are few, and their number is
 // known, GCC has to be kept from unrolling the loop, or else it makes no vectors of it.
@@ -120,5 +118,4 @@ void backward(const ReorgArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -2,8 +2,7 @@
 #include "generated/sigmoid_cross_entropy.h"
 #include "../_sigmoid/sigmoid.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 template <bool BACKWARD, typename V>
@@ -32,7 +31,7 @@ void run(const SigmoidCrossEntropyArgs<T> &args)
         sigmoid_lines<BACKWARD>(args, Lines{SIGMOID_LINE, args.size}, at);
     } else if (inner == 1) {
         const auto at = [=](auto x, auto y, int64_t, int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return term<BACKWARD>(formula, x, y, load(weights + i, mask, A(0)));
+            return term<BACKWARD>(formula, x, y, load(weights + i, mask));
         };
         sigmoid_lines<BACKWARD>(args, Lines{classes, args.size}, at);
     } else {
@@ -56,5 +55,4 @@ void backward(const SigmoidCrossEntropyArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -2,8 +2,7 @@
 #include "generated/sigmoid_focal_loss.h"
 #include "../_sigmoid/sigmoid.h"
 
-namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
@@ -23,5 +22,4 @@ void backward(const SigmoidFocalLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -3,9 +3,7 @@
 #include "generated/softmax.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // The inputs are the head gradient and the output.
@@ -55,5 +53,4 @@ void forward(const SoftmaxArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -6,9 +6,7 @@
 #include "generated/softmax_cross_entropy.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // Labels are classes, all of the same weight.
@@ -142,5 +140,4 @@ void backward(const SoftmaxCrossEntropyArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

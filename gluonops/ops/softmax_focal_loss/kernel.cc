@@ -3,9 +3,7 @@
 #include "generated/softmax_focal_loss.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // (1 - p)^gamma * nll, with the probability p = exp(-nll).
@@ -70,5 +68,4 @@ void backward(const SoftmaxFocalLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

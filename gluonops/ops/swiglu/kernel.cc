@@ -4,9 +4,7 @@
 #include "../../native/simd/rows.h"
 #include "../_activation/activation.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 const int64_t SWIGLU_RUN = 2048;   // elements
@@ -38,7 +36,6 @@ bool streams_halves(const SwigluArgs<T> &args, int64_t halves)
 template <typename T>
 void forward(const SwigluArgs<T> &args)
 {
-    typedef typename Simd<T>::Scalar A;
     const T *data = args.data;
     T *output = args.output;
     const int64_t length = args.length;
@@ -46,7 +43,7 @@ void forward(const SwigluArgs<T> &args)
     for_each_run(args, 3 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
         const T *gate = data + gate_place, *value = gate + length;
         write_row(output + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return Swish{1}.value(load(gate + i, mask, A(0))) * load(value + i, mask, A(0));
+            return Swish{1}.value(load(gate + i, mask)) * load(value + i, mask);
         });
     });
 }
@@ -54,7 +51,6 @@ void forward(const SwigluArgs<T> &args)
 template <typename T>
 void backward(const SwigluArgs<T> &args)
 {
-    typedef typename Simd<T>::Scalar A;
     const T *data = args.data, *output_grad = args.output_grad;
     T *data_grad = args.data_grad;
     const int64_t length = args.length;
@@ -63,15 +59,14 @@ void backward(const SwigluArgs<T> &args)
         const T *gate = data + gate_place, *value = gate + length, *head = output_grad + place;
         T *gate_grad = data_grad + gate_place, *value_grad = gate_grad + length;
         write_row(gate_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto by_product = load(head + i, mask, A(0)) * load(value + i, mask, A(0));
-            return by_product * Swish{1}.slope(load(gate + i, mask, A(0)));
+            const auto by_product = load(head + i, mask) * load(value + i, mask);
+            return by_product * Swish{1}.slope(load(gate + i, mask));
         });
         write_row(value_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(head + i, mask, A(0)) * Swish{1}.value(load(gate + i, mask, A(0)));
+            return load(head + i, mask) * Swish{1}.value(load(gate + i, mask));
         });
     });
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

@@ -9,9 +9,7 @@
 #include "generated/tile.h"
 #include "../../native/simd/rows.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // As many rows, and the runs that they begin with, are neighbours both in the data and in the output.
@@ -117,16 +115,11 @@ void copy_short_runs(const char *from, char *to, const TileLoops &loops, int64_t
 // A thread copies pieces of runs, so that a tensor of one row is shared by all threads too.
 void copy_long_runs(const char *from, char *to, const TileLoops &loops, int64_t runs)
 {
-    const int64_t run = loops.run, copies = runs * loops.copies, pieces = (run + PIECE_BYTES - 1) / PIECE_BYTES;
+    const int64_t run = loops.run, copies = runs * loops.copies;
     const bool streaming = copies * run >= STREAMING_MIN_BYTES;
 
-    parallel_for(copies * pieces, 2 * run / pieces, [=, &loops](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t copy = i / pieces, start = i % pieces * PIECE_BYTES;
-            copy_bytes(to + copy * run + start, from + loops.source_of(copy) + start,
-                       std::min(run - start, PIECE_BYTES), streaming);
-        }
-        store_fence();
+    parallel_runs(copies, run, PIECE_BYTES, 2, [=, &loops](int64_t copy, int64_t start, int64_t bytes) GLUONOPS_LAMBDA {
+        copy_bytes(to + copy * run + start, from + loops.source_of(copy) + start, bytes, streaming);
     });
 }
 
@@ -151,7 +144,7 @@ struct Sums {
     enum { LANES = Simd<T>::LANES };
 
     template <typename Mask>
-    static GLUONOPS_INLINE Vector load(const T *from, Mask mask) { return GLUONOPS_TARGET::load(from, mask, 0); }
+    static GLUONOPS_INLINE Vector load(const T *from, Mask mask) { return GLUONOPS_TARGET::load(from, mask); }
     template <typename Mask>
     static GLUONOPS_INLINE void store(T *to, Vector sum, Mask mask) { GLUONOPS_TARGET::store(to, sum, mask); }
 };
@@ -243,9 +236,9 @@ int64_t sum_short_runs(T *to, const T *to_end, const T *from, const T *from_end,
     for (; row < rows && to_end - to >= LANES && from_end - from >= reach; row += at_once) {
         V sum = {};
         copies.each(from, [=, &sum](const T *copy) GLUONOPS_LAMBDA {
-            sum += __builtin_shuffle(load(copy, FullMask()), load(copy + LANES, FullMask()), pattern);
+            sum += __builtin_shuffle(load(copy), load(copy + LANES), pattern);
         });
-        store(to, sum, FullMask());
+        store(to, sum);
         to += at_once * size;
         from += at_once * step;
     }
@@ -261,7 +254,7 @@ typename Simd<T>::Scalar sum_element(const T *from, const Copies &copies)
     for (int64_t c = 0; c < copies.count; ++c) {
         const T *row = from + copies.offsets[c];
         sum += row_sum<T>(copies.repeats, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(row + i, mask, A(0));
+            return load(row + i, mask);
         });
     }
     return sum;
@@ -307,7 +300,9 @@ void backward(const TileArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_TARGET
+
+namespace gluonops {
 
 // A dimension that does not repeat belongs to the block of the dimension outside it.
 template <typename T>

@@ -2,9 +2,7 @@
 #include "generated/yolo_loss.h"
 #include "../_region/yolo.h"
 
-namespace gluonops {
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 template <typename T>
@@ -20,5 +18,4 @@ void backward(const YoloLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET
