@@ -36,7 +36,6 @@ POOL = partial(nn.MaxPool2D, 2, 2)
 STEM = (32, POOL, 64, POOL, 128, 64, 128, POOL, 256, 128, 256)
 FINE = (POOL, 512, 256, 512, 256, 512)
 COARSE = (POOL, 1024, 512, 1024, 512, 1024)
-STRIDE = 32
 
 
 def stack(plan: Sequence[int | Callable[[], HybridBlock]], in_channels: int = 0, prefix: str | None = None,
@@ -74,7 +73,7 @@ class DarknetModel(HybridBlock):
     """The base class of Darknet networks. It checks the image size, and loads Darknet's weights."""
 
     preprocessing = preprocessing_for()
-    stride = STRIDE
+    stride = 32   # pixels from one cell of the coarsest features to the next
 
     def load_darknet(self, path: str, ctx: mx.Context | list[mx.Context] | None = None) -> Header:
         """Load a Darknet ``.weights`` file of this network. See :func:`gluonops.darknet.load_weights`."""

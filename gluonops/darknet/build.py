@@ -210,9 +210,8 @@ def load(cfg: str | os.PathLike, weights: str | os.PathLike | None = None, ctx: 
     """
     net_section, *sections = read_cfg(cfg)
     dialect = DIALECT.parse("darknet.load", dialect or dialect_of([net_section, *sections]))
-    if epsilon is None:
-        epsilon = EPSILON[dialect]
     net = _empty_net(net_section, cfg)
+    epsilon = EPSILON[dialect] if epsilon is None else epsilon
     builder = Builder(net, os.path.dirname(os.fspath(cfg)), dialect, epsilon)
     for section in sections:
         builder.add(section)
