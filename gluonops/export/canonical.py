@@ -1,16 +1,11 @@
 """Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy
-
-if TYPE_CHECKING:
-    from .model import ExportedModel
 
 INPUT_MARKS = ("guard", "copy")
 OUTPUT_MARKS = ("head", "copy")
@@ -18,28 +13,8 @@ OUTPUT_MARKS = ("head", "copy")
 INNER_NAMES = ("_native", "_custom")
 
 
-def canonicalize(model: ExportedModel) -> ExportedModel:
-    """Make each operator of gluonops a single ``Custom`` node under its own name.
-
-    The nodes that the emitter inserted around it are removed; the emitter has marked them.
-
-    Parameters
-    ----------
-    model : ExportedModel
-
-    Raises
-    ------
-    OpError
-        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
-        file.
-    """
-    model = model.copy()
-    canonicalize_graph(model.graph)
-    return model
-
-
 def canonicalize_graph(graph: Graph) -> None:
-    """What :func:`canonicalize` does, in place."""
+    """What :func:`gluonops.export.passes.canonicalize` does, in place."""
     # Name -> the inserted node that may bear the name of an operator.
     wrappers = {node.name: node for node in graph.nodes() if node.inserted_as in OUTPUT_MARKS}
     wrapped = {}   # output of a wrapper -> that of its operator
@@ -65,7 +40,7 @@ def _parsed(graph: Graph, node: Node) -> tuple[Op, tuple]:
                       f"have; {origin(graph)}", remedy(graph))
     op = registry.get(name).op
     try:
-        return op, op.parse({key: value for key, value in node.attrs.items() if key != "op_type"})
+        return op, op.parse(node.options())
     except OpError as error:
         raise OpError("export", f"the node {node.name!r} does not fit this gluonops: {error.what}; {origin(graph)}",
                       remedy(graph)) from error

@@ -139,21 +139,15 @@ def known_shapes(graph: Graph, shapes: Shapes) -> dict[Entry, tuple[int, ...]]:
     ``shapes``: those of variables, also of other ones than the graph's.
     """
     with contextlib.suppress(rules.Misfit):
-        return _inferred(graph, _of_variables(graph, shapes))
+        return _inferred(graph, shapes)
     return {}
 
 
 def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtype]:
     """The types of outputs, as far as they follow; none if the graph does not take the types. See above."""
     with contextlib.suppress(rules.Misfit):
-        return _infer_types(graph, _of_variables(graph, types))
+        return _infer_types(graph, types)
     return {}
-
-
-def _of_variables(graph: Graph, known: dict) -> dict:
-    """What is known of a graph's own variables: MXNet refuses other names."""
-    names = set(graph.variables())
-    return {name: value for name, value in known.items() if name in names}
 
 
 def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
@@ -212,10 +206,10 @@ def by_mxnet(method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
 
     The method is one that prints nothing. A Misfit if what is known does not fit.
     """
-    entries = _entries(graph)
+    entries, names = _entries(graph), set(graph.variables())   # MXNet refuses other names
     symbol = Graph(entries, graph.attrs).symbol()
     try:
-        _, inferred, _ = getattr(symbol, method)(**known)
+        _, inferred, _ = getattr(symbol, method)(**{name: value for name, value in known.items() if name in names})
     except OpError:
         raise
     except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more

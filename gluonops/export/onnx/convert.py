@@ -39,9 +39,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     exported = exported.copy()
     graph = exported.graph
     without_branches(graph)
-    variables = graph.variables()
-    values = {name: value for name, value in exported.parameters.items() if name in variables}
-    shapes = {name: exported.inputs[name] for name in variables if name not in values}
+    values = exported.parameters
+    shapes = {name: exported.inputs[name] for name in graph.variables() if name not in values}
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     while unroll(graph, sizes):
         sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)

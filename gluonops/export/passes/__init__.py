@@ -4,7 +4,6 @@ A model from a net or from files is canonical: each operator of gluonops is one 
 by the nodes of a backend, so it comes after the other passes. Only ``prepare_for_fusion`` and ``quantize`` come later.
 """
 from ...runtime import importing
-from ..canonical import canonicalize
 from .describe import describe
 from .inference import inference, predictions
 
@@ -13,7 +12,7 @@ if importing.is_imported():
     from .detections import detections
     from .fold_batch_norm import fold_batch_norm
     from .fusion import prepare_for_fusion
-    from .lower import lower
+    from .lower import canonicalize, lower
     from .quantize import quantize
 
 __all__ = ["canonicalize", "describe", "detections", "fold_batch_norm", "inference", "lower", "pad_channels",

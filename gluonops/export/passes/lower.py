@@ -1,4 +1,4 @@
-"""Replaces the operators of gluonops by the nodes of a backend."""
+"""Replaces the operators of gluonops by the nodes of a backend, and the other way round."""
 from __future__ import annotations
 
 import warnings
@@ -10,11 +10,32 @@ from ...core import emitter, registry
 from ...core.backend import backend as _backend
 from ...core.dims import plural
 from ...core.errors import OpError
+from ..canonical import canonicalize_graph
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
 from ..model import ExportedModel
 from ..warning import ExportWarning
 
 HEAD = "__gluonops_head__"   # distinguishes loss heads
+
+
+def canonicalize(model: ExportedModel) -> ExportedModel:
+    """Make each operator of gluonops a single ``Custom`` node under its own name.
+
+    The nodes that the emitter inserted around it are removed; the emitter has marked them.
+
+    Parameters
+    ----------
+    model : ExportedModel
+
+    Raises
+    ------
+    OpError
+        This gluonops does not have the operator or one of its attributes. The message has the version that wrote the
+        file.
+    """
+    model = model.copy()
+    canonicalize_graph(model.graph)
+    return model
 
 
 def lower(model: ExportedModel, backend: str, keep: Collection[str] = ()) -> ExportedModel:

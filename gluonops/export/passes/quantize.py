@@ -81,8 +81,6 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
     for (node, _), name in zip(model.graph.heads, heads):
         if node.name != name and not node.is_variable:
             node.name = model.graph.free_name(name)
-    used = set(model.graph.variables())
-    model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     return model
 
 
@@ -178,14 +176,14 @@ def _mixed_sums(graph, inputs):
 def _as_mxnet_quantizes(symbol, ranges, layers):
     fused = symbol.get_backend_symbol(BACKEND)
     nodes = Graph.of(fused).nodes()
-    inner = {node.name: _inner_names(node) for node in nodes if node.subgraphs}
+    inner = {node.name: node.subgraphs[0] for node in nodes if node.subgraphs}
     integers = {f"{name}{INTEGERS}" for name in layers}
-    excluded = [name for name, (names, _) in inner.items() if not integers.intersection(names)]
+    excluded = [name for name, graph in inner.items() if not integers.intersection(node.name for node in graph.nodes())]
     excluded += [node.name for node in nodes if _is_float_pooling(node)]
     quantized, tensors = quantization._quantize_symbol(
         fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=list(IN_FLOAT), offline_params=[],
         quantized_dtype="auto", quantize_mode="smart", quantize_granularity="channel-wise")
-    outputs = {f"{name}_output": f"{last}_output" for name, (_, last) in inner.items()}
+    outputs = {f"{name}_output": f"{graph.heads[0][0].name}_output" for name, graph in inner.items()}
     table = {tensor: ranges[outputs.get(tensor, tensor)] for tensor in tensors if outputs.get(tensor, tensor) in ranges}
     return quantization._calibrate_quantized_sym(quantized, table).get_backend_symbol(BACKEND)
 
@@ -195,9 +193,3 @@ def _is_float_pooling(node):
     kind = node.attrs.get("pool_type", "max")
     is_valid = node.attrs.get("pooling_convention", "valid") == "valid"
     return node.op == "Pooling" and kind != "max" and not (kind == "avg" and is_valid)
-
-
-def _inner_names(node):
-    """The names of the nodes that were fused into one, and of the last of them."""
-    subgraph, = node.subgraphs
-    return [inner.name for inner in subgraph.nodes()], subgraph.heads[0][0].name

@@ -161,8 +161,7 @@ def of_contract(call: Call) -> list[Shape]:
 
 def attributes_of(node: Node) -> tuple:
     """The attributes of an operator of gluonops."""
-    op = registry.get(our_name(node)).op
-    return op.parse({name: value for name, value in node.attrs.items() if name != "op_type"})
+    return registry.get(our_name(node)).op.parse(node.options())
 
 
 # -- types --------------------------------------------------------------------------------------------------------
