@@ -116,21 +116,15 @@ def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[list[np
 
     MXNet's vector has the weights of every layer and direction, and behind them all biases.
     """
-    order = GATES[call.text("mode")]
-    hidden, count = call.value("state_size"), call.value("num_layers")
-    rows = len(order) * hidden
-    shapes = []
-    for number in range(count):
-        size = call.shapes[0][2] if number == 0 else directions * hidden
-        shapes += [(rows, size), (rows, hidden)] * directions
-    shapes += [(rows, 1)] * (2 * directions * count)
+    order, hidden, count = GATES[call.text("mode")], call.value("state_size"), call.value("num_layers")
+    shapes = call.recurrent_parameters(call.shapes[0][2]).values()
     ends = np.cumsum([np.prod(shape) for shape in shapes])
     parts = [part.reshape(len(order), hidden, -1)[list(order)].reshape(shape)
              for part, shape in zip(np.split(vector, ends[:-1]), shapes)]
     weights, biases = parts[:2 * directions * count], parts[2 * directions * count:]
     for begin in range(0, len(weights), 2 * directions):   # of each direction those for the input and for the state
         of_layer = slice(begin, begin + 2 * directions)
-        bias = np.concatenate(biases[of_layer]).reshape(directions, 2 * rows)
+        bias = np.concatenate(biases[of_layer]).reshape(directions, -1)
         yield [np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias]
 
 

@@ -103,10 +103,8 @@ def recurrent(call: Call) -> list[Shape]:
     size, layers = call.value("state_size"), call.value("num_layers")
     ends = 2 if call.flag("bidirectional") else 1
     shown = call.value("projection_size") or size
-    gates = {"lstm": 4, "gru": 3}.get(call.text("mode"), 1)
     if shown == size:   # a projection has weights of its own
-        widths = [inputs, *[size * ends] * (layers - 1)]
-        call.expect(1, (sum(ends * gates * size * (width + size + 2) for width in widths),))
+        call.expect(1, (sum(map(math.prod, call.recurrent_parameters(inputs).values())),))
     states = [(layers * ends, batch, shown), (layers * ends, batch, size)][:2 if call.text("mode") == "lstm" else 1]
     for position, state in enumerate(states, 2):
         call.expect(position, state)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..rules import names_of, sizes_of_reshape
-from .registry import CONVERTERS, Call, Form, converts, number, one
+from .registry import CONVERTERS, Call, Form, arguments_of, converts, number, one
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
 SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
@@ -304,19 +304,16 @@ def index_array(call: Call) -> str:
     return f"torch.stack([{places}], -1)"
 
 
-# MXNet's name -> the function that takes lengths, its options, and the text if all sequences are as long as the data.
-SEQUENCES = {
-    "SequenceLast": ("sequence_last", ("axis",), "{0}.select(<axis=0>, -1)"),
-    "SequenceMask": ("sequence_mask", ("value", "axis"), "{0}"),
-    "SequenceReverse": ("sequence_reverse", (), "{0}.flip(0)"),
-}
+# What computes a sequence operator if all sequences are as long as the data.
+WITHOUT_LENGTHS = {"SequenceLast": "{0}.select(<axis=0>, -1)", "SequenceMask": "{0}", "SequenceReverse": "{0}.flip(0)"}
 
 
-@converts(*SEQUENCES)
+@converts(*WITHOUT_LENGTHS)
 def sequence(call: Call) -> str:
-    function, options, text = SEQUENCES[call.node.op]
-    has_lengths = call.flag("use_sequence_length")
-    return call.snippet(function, **{option: call.value(option) for option in options}) if has_lengths else text
+    if not call.flag("use_sequence_length"):
+        return WITHOUT_LENGTHS[call.node.op]
+    function = call.node.op.replace("Sequence", "sequence_").lower()
+    return call.snippet(function, **{name: call.value(name) for name in arguments_of(function)})
 
 
 @converts("take", "pick", "batch_take")

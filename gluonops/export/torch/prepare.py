@@ -12,6 +12,7 @@ from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
 from ..sizes import Sizes
+from ..values import NodeValues
 from ..warning import warn_of_losses
 from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
@@ -20,7 +21,6 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
-GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}   # of a recurrent layer
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -105,7 +105,7 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
         packed = node.source(1)
         vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
         marks = {name: value for name, value in packed.attrs.items() if name in ("__lr_mult__", "__wd_mult__")}
-        for name, sizes in _shapes_of_recurrent(node, shape[node.inputs[0]][2]).items():
+        for name, sizes in NodeValues(node, []).recurrent_parameters(shape[node.inputs[0]][2]).items():
             variable = Node(VARIABLE, f"{packed.name}_{name}", dict(marks))
             count = math.prod(sizes)
             model.parameters[variable.name], vector = vector[:count].reshape(sizes), vector[count:]
@@ -113,18 +113,6 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
         attrs = {"dim": "0", "num_args": str(len(parts))}
         unpacked[packed, 0] = Node("_rnn_param_concat", f"{packed.name}_packed", attrs, parts), 0
     model.graph.replace(unpacked)
-
-
-def _shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
-    """The matrices and biases in the vector of a recurrent layer, in their order. ``width``: of the data."""
-    size, ends = int(node.attrs["state_size"]), ("l", "r") if node.flag("bidirectional") else ("l",)
-    rows = GATES[node.attrs["mode"]] * size
-    cells = [f"{end}{layer}" for layer in range(int(node.attrs["num_layers"])) for end in ends]
-    matrices = {}
-    for place, cell in enumerate(cells):
-        matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
-        matrices[f"{cell}_h2h_weight"] = rows, size
-    return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}
 
 
 def copy_outputs(graph: Graph) -> None:
@@ -175,24 +163,21 @@ def join_recurrent(graph: Graph) -> None:
 
 def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
     """Let states of a recurrent cell whose batch MXNet infers read data that have this batch, in place."""
-    readers = graph.readers()
     for node in graph.nodes():
         if has_open_size(node):
-            node.inputs = [_source(_met(node, readers, shape, parameters), shape)]
+            node.inputs = [_source(_met(node, graph, shape, parameters), shape)]
 
 
-def _met(node: Node, readers: dict, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
+def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
     """The first data that a step combines, element by element, with what is computed from a node."""
-    waiting, seen = [node], set()
-    while waiting:
-        source = waiting.pop(0)
-        seen.add(source)
-        for reader in filter(None, readers[source]):
+    computed_from = {node}
+    for reader in graph.nodes():
+        if any(source in computed_from for source, _ in reader.inputs):
+            computed_from.add(reader)
             for entry in reader.inputs:
-                is_data = shape[entry] == shape[reader, 0] and entry[0].name not in parameters
-                if is_data and node not in Graph([entry], {}).nodes():
+                is_data = entry[0] not in computed_from and entry[0].name not in parameters
+                if is_data and shape[entry] == shape[reader, 0]:
                     return entry
-            waiting += {reader}.difference(seen)
     raise refusal(node, "has a batch that does not follow from data that it is combined with")
 
 
