@@ -251,25 +251,24 @@ def _recurrent(node, x, *read):
     states, parameters = (None, read) if has_open_size(node.source(2)) else (read[0], read[1:])
     size, ends, last = int(node.attrs["state_size"]), 2 if node.flag("bidirectional") else 1, []
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
-    for first in range(0, len(weights), 2 * ends):
-        outputs = []
-        for end in range(ends):
-            place = first + 2 * end
-            of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[place:place + 2])
-            rows = F.dot(F.reverse(x, axis=0) if end else x, of_data, transpose_b=True)
-            rows = F.broadcast_add(rows, biases[place] + biases[place + 1])
+    outputs = []   # of the ends of a layer
+    for number in range(len(weights) // 2):
+        place, is_reversed = slice(2 * number, 2 * number + 2), number % ends == 1
+        of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[place])
+        rows = F.dot(F.reverse(x, axis=0) if is_reversed else x, of_data, transpose_b=True)
+        rows = F.broadcast_add(rows, sum(biases[place]))
 
-            def step(row, state, of_state=of_state):
-                state = F.relu(row + F.dot(state, of_state, transpose_b=True))
-                return state, state
+        def step(row, state, of_state=of_state):
+            state = F.relu(row + F.dot(state, of_state, transpose_b=True))
+            return state, state
 
-            number = first // 2 + end
-            state = F.squeeze(F.zeros_like(F.slice_axis(rows, 0, 0, 1)) if states is None else
-                              F.slice_axis(states, axis=0, begin=number, end=number + 1), axis=0)
-            rows, state = F.contrib.foreach(step, rows, state)
-            last.append(state)
-            outputs.append(F.reverse(rows, axis=0) if end else rows)
-        x = F.concat(*outputs, dim=2)
+        state = F.squeeze(F.zeros_like(F.slice_axis(rows, 0, 0, 1)) if states is None else
+                          F.slice_axis(states, axis=0, begin=number, end=number + 1), axis=0)
+        rows, state = F.contrib.foreach(step, rows, state)
+        last.append(state)
+        outputs.append(F.reverse(rows, axis=0) if is_reversed else rows)
+        if len(outputs) == ends:
+            x, outputs = F.concat(*outputs, dim=2), []
     return F.Group([x, F.stack(*last, axis=0)])
 
 

@@ -44,6 +44,9 @@ CONVERTERS.update({
                     "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
     **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
         ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
+    # A type of floats is the net's own, which the user chooses.
+    **dict.fromkeys(("Cast", "amp_cast"), lambda call: "{0}" if call.dtype == call.dtypes[0] or
+                    call.dtype.kind == call.dtypes[0].kind == "f" else f"{{0}}.to(torch.{call.dtype.name})"),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
     "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
@@ -53,6 +56,8 @@ CONVERTERS.update({
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
+    "squeeze": lambda call: "{{0}}.squeeze({})".format(one(call.ints(
+        "axis", tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)))),
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "expand_dims": "{0}.unsqueeze(<axis>)",
     "reverse": "{0}.flip(<axis>)",
@@ -61,6 +66,8 @@ CONVERTERS.update({
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
+    "_contrib_index_array": lambda call: "torch.stack([{}], -1)".format(", ".join(
+        f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in call.ints("axes", range(call.ndim)))),
     "_contrib_interleaved_matmul_selfatt_qk":
         "attention_scores(part_of_heads({0}, <heads>, 0, 3), part_of_heads({0}, <heads>, 1, 3))",
     "_contrib_interleaved_matmul_selfatt_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 2, 3), <heads>)",
@@ -152,21 +159,6 @@ def product(call: Call) -> str:
     right = "{1}.mT" if call.flag("transpose_b") else "{1}"
     alpha = float(call.value("alpha", 1.0))
     return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
-
-
-@converts("Cast", "amp_cast")
-def cast(call: Call) -> str:
-    """To a type of floats: the net's own, which the user chooses."""
-    kind = call.dtype
-    if kind == call.dtypes[0] or (kind.kind == "f" and call.dtypes[0].kind == "f"):
-        return "{0}"
-    return f"{{0}}.to(torch.{kind.name})"
-
-
-@converts("squeeze")
-def squeeze(call: Call) -> str:
-    ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
-    return f"{{0}}.squeeze({one(call.ints('axis', ones))})"
 
 
 @converts("Reshape", "_npx_reshape")
@@ -275,11 +267,9 @@ def pad(call: Call) -> str:
 @converts("space_to_depth", "depth_to_space", "gluonops.reorg")
 def reorg(call: Call) -> str:
     size, mode, is_reverse = call.reorg()
-    if mode == "CRD":
-        return f"F.pixel_{'' if is_reverse else 'un'}shuffle({{0}}, {size})"
-    if is_reverse:
-        return f"depth_to_space({{0}}, {size})"
-    return f"{'space_to_depth' if mode == 'DCR' else 'darknet_reorg'}({{0}}, {size})"
+    functions = {"CRD": ("F.pixel_unshuffle", "F.pixel_shuffle"), "DCR": ("space_to_depth", "depth_to_space"),
+                 "darknet": ("darknet_reorg", "depth_to_space")}
+    return f"{functions[mode][is_reverse]}({{0}}, {size})"
 
 
 @converts("_zeros", "_ones")
@@ -295,13 +285,6 @@ def arange_like(call: Call) -> str:
     call.refuse_if(call.value("axis") is None or numbers != [0, 1, 1],
                    "counts otherwise than along an axis, from 0 in steps of 1")
     return "torch.arange({0}.shape[<axis>], dtype={0}.dtype, device={0}.device)"
-
-
-@converts("_contrib_index_array")
-def index_array(call: Call) -> str:
-    axes = call.ints("axes", tuple(range(call.ndim)))
-    places = ", ".join(f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in axes)
-    return f"torch.stack([{places}], -1)"
 
 
 # What computes a sequence operator if all sequences are as long as the data.

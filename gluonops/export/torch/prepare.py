@@ -88,11 +88,9 @@ def _reads(graph: Graph) -> list[Entry]:
 def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> None:
     """Put a Flatten in front of the dense layers that flatten their data, in place."""
     for node in graph.nodes():
-        flattens = node.op == "FullyConnected" and node.flag("flatten", True)
-        rank = len(shape[node.inputs[0]]) if flattens else 2
-        if rank != 2 and node.source().op != "Flatten":
-            op, attrs = ("Flatten", {}) if rank > 2 else ("expand_dims", {"axis": "1"})
-            flat = Node(op, graph.free_name(f"{node.name}_flat"), attrs, [node.inputs[0]])
+        flattens = node.op == "FullyConnected" and node.flag("flatten", True) and node.source().op != "Flatten"
+        if flattens and len(shape[node.inputs[0]]) != 2:
+            flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), inputs=node.inputs[:1])
             node.inputs[0] = flat, 0
 
 
@@ -129,7 +127,7 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     for node in graph.nodes():
         if node.op == "Dropout" or has_open_size(node) or any(source in varying for source, _ in node.inputs):
             varying.add(node)
-    constant = set(parameter_only(graph, {})) - varying
+    constant = parameter_only(graph, {}) - varying
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
     entries = sorted(read, key=lambda entry: entry[0].name)
     arrays = computed(entries, graph.attrs)
@@ -165,7 +163,11 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
     """Let states of a recurrent cell whose batch MXNet infers read data that have this batch, in place."""
     for node in graph.nodes():
         if has_open_size(node):
-            node.inputs = [_source(_met(node, graph, shape, parameters), shape)]
+            entry = _met(node, graph, shape, parameters)
+            # It is computed in the cell from data in front of the cell, which have the same batch.
+            while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
+                entry = entry[0].inputs[0]
+            node.inputs = [entry]
 
 
 def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
@@ -179,13 +181,6 @@ def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], paramete
                 if is_data and shape[entry] == shape[reader, 0]:
                     return entry
     raise refusal(node, "has a batch that does not follow from data that it is combined with")
-
-
-def _source(entry: Entry, shape: dict[Entry, tuple[int, ...]]) -> Entry:
-    """What an entry of a cell is computed from, in front of the cell: its first size is the same batch."""
-    while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
-        entry = entry[0].inputs[0]
-    return entry
 
 
 def join_counters(graph: Graph) -> None:
