@@ -21,6 +21,9 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
+# The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
+GAMMA_OF_DARKNET = [VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
+                    "elemwise_mul"]
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -201,19 +204,9 @@ def join_darknet_norms(graph: Graph) -> None:
     MXNet does not know it.
     """
     for node in graph.nodes():
-        gamma = _gamma_of_darknet(node) if node.op == "BatchNorm" else None
-        if gamma is not None:
-            node.op = DARKNET
-            node.inputs[1] = gamma, 0
-
-
-def _gamma_of_darknet(norm: Node) -> Node | None:
-    """The gamma of a batch norm of Darknet; None for others."""
-    product, variance = norm.source(1), norm.source(4)
-    path = [product]
-    for op, position in (("elemwise_mul", 1), ("BlockGrad", 0), ("elemwise_div", 1), ("_plus_scalar", 0), ("sqrt", 0)):
-        if path[-1].op != op:
-            return None
-        path.append(path[-1].source(position))
-    is_darknet = path[-1] is variance and path[3].attrs.get("scalar") == "1e-06" and product.source().op == VARIABLE
-    return product.source() if is_darknet else None
+        made = Graph(node.inputs[1:2], {}).nodes() if node.op == "BatchNorm" else []
+        if [each.op for each in made] == GAMMA_OF_DARKNET:
+            gamma, variance, _, _, _, offset, *_ = made
+            if variance is node.source(4) and offset.attrs.get("scalar") == "1e-06":
+                node.op = DARKNET
+                node.inputs[1] = gamma, 0

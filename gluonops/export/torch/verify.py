@@ -146,11 +146,9 @@ def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, 
 def _prepare(net: Any) -> None:
     """Let dropout drop nothing, and batch norm use MXNet's momentum, which is a float32 even for float64."""
     for module in net.modules():
-        if "Dropout" in type(module).__name__:
-            module.p = 0.0
-        elif isinstance(getattr(module, "dropout", None), float):   # of a recurrent layer
-            module.dropout = 0.0
-        elif type(module).__name__.endswith("BatchNorm"):
+        for name in {"p", "dropout"}.intersection(vars(module)):   # of a dropout, and of a recurrent layer
+            setattr(module, name, 0.0)
+        if type(module).__name__.endswith("BatchNorm"):
             module.momentum = 1 - float(np.float32(round(1 - module.momentum, 12)))
 
 
