@@ -6,8 +6,6 @@ from typing import Any
 
 from .graph import Node
 
-GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}   # of a recurrent layer
-
 
 class NodeValues:
     """A node with its attributes as values. ``shapes``: those of its inputs."""
@@ -56,6 +54,17 @@ class NodeValues:
         ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
         return kernel, self.ints("stride", ones), self.ints("pad", zeros), self.ints("dilate", ones)
 
+    def recurrent_parameters(self, width: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the matrices and biases in the vector of an RNN, in their order. ``width``: of its data."""
+        size, ends = self.value("state_size"), "lr" if self.flag("bidirectional") else "l"
+        rows = {"lstm": 4, "gru": 3}.get(self.text("mode"), 1) * size
+        cells = [f"{end}{layer}" for layer in range(self.value("num_layers")) for end in ends]
+        matrices = {}
+        for place, cell in enumerate(cells):
+            matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
+            matrices[f"{cell}_h2h_weight"] = rows, size
+        return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}
+
     def reduced_axes(self) -> tuple[int, ...]:
         """The axes along which a reduction runs, from 0: the named ones, or all others; all if none is named."""
         every = range(len(self.shapes[0]))
@@ -101,15 +110,3 @@ class NodeValues:
         is_topk = self.node.op == "topk"
         kind = {"argsort": "indices", "sort": "value"}.get(self.node.op) or self.text("ret_typ", "indices")
         return kind, self.flag("is_ascend", not is_topk), int(self.value("k", 1)) if is_topk else 0
-
-
-def shapes_of_recurrent(node: Node, width: int) -> dict[str, tuple[int, ...]]:
-    """The matrices and biases in the vector of a recurrent layer, in their order. ``width``: of the data."""
-    size, ends = int(node.attrs["state_size"]), ("l", "r") if node.flag("bidirectional") else ("l",)
-    rows = GATES[node.attrs["mode"]] * size
-    cells = [f"{end}{layer}" for layer in range(int(node.attrs["num_layers"])) for end in ends]
-    matrices = {}
-    for place, cell in enumerate(cells):
-        matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
-        matrices[f"{cell}_h2h_weight"] = rows, size
-    return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}

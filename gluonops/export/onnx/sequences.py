@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..values import shapes_of_recurrent
 from .model import Call, Tensor, converts
 
 OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
@@ -117,7 +116,7 @@ def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[list[np
     MXNet's vector has the weights of every layer and direction, and behind them all biases.
     """
     order, hidden = GATES[call.text("mode")], call.value("state_size")
-    shapes = list(shapes_of_recurrent(call.node, call.shapes[0][2]).values())
+    shapes = call.recurrent_parameters(call.shapes[0][2]).values()
     ends = np.cumsum([np.prod(shape) for shape in shapes])
     parts = [part.reshape(len(order), hidden, -1)[list(order)].reshape(shape)
              for part, shape in zip(np.split(vector, ends[:-1]), shapes)]

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 
-from ..values import shapes_of_recurrent
 from .infer import Call, Misfit, Shape, shape_of
 
 
@@ -23,34 +22,29 @@ def _map(call: Call, channels: int, sizes: list[int]) -> Shape:
     return (call.data[0], channels, *sizes)
 
 
-@shape_of("Convolution", "Convolution_v1", "_contrib_ModulatedDeformableConvolution")
+@shape_of("Convolution", "Convolution_v1", "Deconvolution", "_contrib_ModulatedDeformableConvolution")
 def convolution(call: Call) -> Shape:
     kernel, strides, pads, dilations = call.window()
-    filters, groups = call.value("num_filter"), call.value("num_group", 1)
-    sizes = [(size + 2 * pad - dilation * (length - 1) - 1) // stride + 1 for size, length, stride, pad, dilation
-             in zip(_pixels(call, kernel), kernel, strides, pads, dilations)]
-    weight = call.data[1] // groups
-    call.check(weight * groups == call.data[1], 0, f"channels in {groups} groups")
+    pixels = _pixels(call, kernel)
+    filters, groups, channels = call.value("num_filter"), call.value("num_group", 1), call.data[1]
+    spans = [dilation * (length - 1) + 1 - 2 * pad for length, pad, dilation in zip(kernel, pads, dilations)]
+    if call.node.op == "Deconvolution":
+        adjustments, targets = (call.ints(name, (0,) * len(kernel)) for name in ("adj", "target_shape"))
+        sizes = [stride * (size - 1) + span + more for size, stride, span, more
+                 in zip(pixels, strides, spans, adjustments)]
+        sizes = targets if all(targets) else sizes
+        rows, columns = channels, filters // groups
+    else:
+        sizes = [(size - span) // stride + 1 for size, stride, span in zip(pixels, strides, spans)]
+        call.check(channels % groups == 0, 0, f"channels in {groups} groups")
+        rows, columns = filters, channels // groups
     first = 1
     if call.node.op == "_contrib_ModulatedDeformableConvolution":   # with offsets, and weights of the points
         first, points = 3, call.value("num_deformable_group", 1) * math.prod(kernel)
         call.expect(1, (call.data[0], 2 * points, *sizes))
         call.expect(2, (call.data[0], points, *sizes))
-    call.expect(first, (filters, weight, *kernel))
+    call.expect(first, (rows, columns, *kernel))
     call.expect(first + 1, (filters,))
-    return _map(call, filters, sizes)
-
-
-@shape_of("Deconvolution")
-def deconvolution(call: Call) -> Shape:
-    kernel, strides, pads, dilations = call.window()
-    filters, groups = call.value("num_filter"), call.value("num_group", 1)
-    adjustments, targets = call.ints("adj", (0,) * len(kernel)), call.ints("target_shape", (0,) * len(kernel))
-    sizes = [stride * (size - 1) + dilation * (length - 1) + 1 - 2 * pad + more for size, length, stride, pad, dilation,
-             more in zip(_pixels(call, kernel), kernel, strides, pads, dilations, adjustments)]
-    sizes = targets if all(targets) else sizes
-    call.expect(1, (call.data[1], filters // groups, *kernel))
-    call.expect(2, (filters,))
     return _map(call, filters, sizes)
 
 
@@ -105,7 +99,7 @@ def recurrent(call: Call) -> list[Shape]:
     ends = 2 if call.flag("bidirectional") else 1
     shown = call.value("projection_size") or size
     if shown == size:   # a projection has weights of its own
-        call.expect(1, (sum(map(math.prod, shapes_of_recurrent(call.node, inputs).values())),))
+        call.expect(1, (sum(map(math.prod, call.recurrent_parameters(inputs).values())),))
     states = [(layers * ends, batch, shown), (layers * ends, batch, size)][:2 if call.text("mode") == "lstm" else 1]
     for position, state in enumerate(states, 2):
         call.expect(position, state)

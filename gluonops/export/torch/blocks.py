@@ -56,10 +56,6 @@ class Module:
         """The modules and the names of the arguments that its constructor call says."""
         return [(self, name) for name in self.args]
 
-    def values(self) -> list:
-        """The values of these arguments."""
-        return [module.args[name] for module, name in self.slots()]
-
     def variables(self, prefix: str = "") -> Iterator[tuple[str, str]]:
         """The name in torch and the name in MXNet of each parameter and buffer in it."""
         for name, variable in self.state.items():

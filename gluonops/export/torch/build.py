@@ -22,12 +22,7 @@ class Builder:
     def __init__(self, graph: Graph, forms: dict[Node, Form], parameters: dict[str, tuple[int, ...]],
                  frozen: set[str], inputs: list[str]):
         self.graph, self.forms, self.parameters, self.frozen, self.inputs = graph, forms, parameters, frozen, inputs
-        self.readers = collections.defaultdict(list)   # the net's caller is None
-        for node in graph.nodes():
-            for entry in node.inputs:
-                self.readers[entry].append(node)
-        for entry in graph.heads:
-            self.readers[entry].append(None)
+        self.readers = graph.readers()
         self.blocks = {}    # the first call of a block -> what is made of it
         self.modules = {}   # what says which module it is -> the module
 
@@ -53,7 +48,8 @@ class Builder:
 
     def _leaves(self, scope: Scope, entry: Entry) -> bool:
         """Whether something outside reads an output of a scope, in one of its calls."""
-        return any(reader not in call.inside for call in scope.calls for reader in self.readers[call.image(entry)])
+        return any(reader not in call.inside and call.image(entry) in (reader.inputs if reader else self.graph.heads)
+                   for call in scope.calls for reader in self.readers[call.image(entry)[0]])
 
     def _items(self, part: Scope | Node) -> list[Item]:
         """The step for a part of a scope, behind those for the parameters that it reads."""

@@ -76,8 +76,9 @@ class Class:
         instances = dict(zip(self.template.children, zip(*(block.children for block in self.blocks))))
         optional = self.template.items[self.place].module if self.place is not None else None
         for module in sorted(instances, key=lambda module: module is optional):
+            slots = [None if each.kind == IDENTITY else each.slots() for each in instances[module]]
             for place, (owner, name) in enumerate(module.slots()):
-                values = [None if each.kind == IDENTITY else each.values()[place] for each in instances[module]]
+                values = [each and each[place][0].args[name] for each in slots]
                 is_known = module is optional and _agree(values, vectors.get(name, ()))
                 if is_known or len(set(values) - {None}) > 1:
                     self.expressions[id(owner), name] = self._expression(values, vectors, name, module, owner)

@@ -6,6 +6,7 @@ import ast
 import mxnet as mx
 import numpy as np
 
+from ...ops._order.reference import descending
 from ...ops.gelu import reference as gelu
 from ..graph import Graph
 from ..values import NodeValues
@@ -115,13 +116,7 @@ def _sorted(node, x):
     axis, count = int(node.attrs.get("axis", -1)), int(node.attrs.get("k", 1)) if node.op == "topk" else 0
     x = F.swapaxes(x, dim1=axis, dim2=-1)
     rows = F.reshape(x, (-1, 0), reverse=True)
-    order = F.argsort(F.BlockGrad(rows), axis=1, is_ascend=node.flag("is_ascend", node.op != "topk"), dtype="float64")
-    values = _reordered(F.BlockGrad(rows), order)
-    is_greater = F.broadcast_not_equal(F.slice_axis(values, axis=1, begin=1, end=None),
-                                       F.slice_axis(values, axis=1, begin=0, end=-1))
-    first = F.zeros_like(F.slice_axis(order, axis=1, begin=0, end=1))
-    group = F.cumsum(F.concat(first, is_greater, dim=1), axis=1)
-    order = _reordered(order, F.argsort(1e6 * group + order, axis=1, dtype="float64"))
+    order = descending(F, -rows if node.flag("is_ascend", node.op != "topk") else rows)[0]
     parts = {"value": [_reordered(rows, order)], "indices": [F.cast(F.BlockGrad(order), node.attrs["dtype"])]}
     parts["both"] = parts["value"] + parts["indices"]
     like = F.slice_axis(x, axis=-1, begin=0, end=count or None)
@@ -141,17 +136,15 @@ def _anchors(node, x):
     steps, offsets = _numbers(node, "steps", (-1, -1)), _numbers(node, "offsets", (0.5, 0.5))
     y, x = (place + offset for place, offset in zip(places, offsets))
     y, x = (y * steps[0], x * steps[1]) if min(steps) > 0 else (F.broadcast_div(y, height), F.broadcast_div(x, width))
-    y, x = F.reshape(y, (-1, 1, 1)), F.reshape(x, (1, -1, 1))
+    y, x = F.reshape(y, (-1, 1)), F.reshape(x, (1, -1))
+    centre = F.stack(F.broadcast_add(x, F.zeros_like(y)), F.broadcast_add(y, F.zeros_like(x)), axis=2)
     sizes, ratios = _numbers(node, "sizes", (1,)), _numbers(node, "ratios", (1,))
     kinds = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     half_x = F.concat(*[height / width * (size * ratio ** 0.5 / 2) for size, ratio in kinds], dim=0)
     half_y = F.concat(*[F.ones_like(height) * (size / ratio ** 0.5 / 2) for size, ratio in kinds], dim=0)
-    half_x, half_y = (F.reshape(half, (1, 1, -1)) for half in (half_x, half_y))
-    columns, rows = ((F.broadcast_sub(middle, half), F.broadcast_add(middle, half))
-                     for middle, half in ((x, half_x), (y, half_y)))
-    sides = [F.broadcast_add(side, F.zeros_like(other))
-             for corner in zip(columns, rows) for side, other in zip(corner, (y, x))]
-    boxes = F.reshape(F.stack(*sides, axis=3), (1, -1, 4))
+    centre, half = F.reshape(centre, (-1, 1, 2)), F.expand_dims(F.stack(half_x, half_y, axis=1), 0)
+    boxes = F.concat(F.broadcast_sub(centre, half), F.broadcast_add(centre, half), dim=2)
+    boxes = F.reshape(boxes, (1, -1, 4))
     return F.clip(boxes, 0, 1) if node.flag("clip") else boxes
 
 
@@ -161,22 +154,21 @@ def _detections(node, scores, offsets, anchors):
     topk = int(node.attrs.get("nms_topk", -1))
     objects = F.slice_axis(scores, axis=1, begin=1, end=None)
     score, ids = F.max(objects, axis=1), F.argmax(objects, axis=1)
+    is_valid = score >= threshold
+    score = F.where(is_valid, score, -2 * F.ones_like(score))
     deviations = _numbers(node, "variances", (0.1, 0.1, 0.2, 0.2))
     boxes = F.contrib.box_decode(F.reshape(offsets, (0, -1, 4)), anchors, *deviations, format="corner")
     boxes = F.clip(boxes, 0, 1) if node.flag("clip", True) else boxes
     rows = F.concat(F.expand_dims(ids, 2), F.expand_dims(score, 2), boxes, dim=2)
-    is_valid = score >= threshold
-    place = F.contrib.arange_like(score, axis=1)
-    front = F.argsort(F.broadcast_add(1e6 * (1 - is_valid), place), axis=1, dtype="float64")
-    unsorted = _filled(_reordered(rows, front), F.sort(is_valid, axis=1, is_ascend=False))
+    front = descending(F, F.cast(is_valid, dtype="float64"))[0]
+    unsorted = _filled(_reordered(rows, front), _reordered(is_valid, front))
     if not 0 < overlap <= 1:
         return F.BlockGrad(unsorted)
-    score = F.where(is_valid, score, -2 * F.ones_like(score))
-    order = F.argsort(score, axis=1, is_ascend=False, dtype="float64")
-    rows, score = _reordered(rows, order), F.sort(score, axis=1, is_ascend=False)
-    candidates = F.concat(F.slice_axis(rows, axis=2, begin=0, end=1), F.expand_dims(score, 2),
-                          F.slice_axis(rows, axis=2, begin=2, end=6),
-                          F.expand_dims(F.broadcast_add(place, F.zeros_like(score)), 2), dim=2)
+    order = descending(F, F.cast(score, dtype="float64"))[0]
+    rows, score = _reordered(rows, order), _reordered(score, order)
+    place = F.contrib.arange_like(score, axis=1)
+    places = F.broadcast_add(place, F.zeros_like(score))
+    candidates = F.concat(rows, F.expand_dims(places, 2), dim=2)
     below = float(np.nextafter(np.float32(overlap), np.float32(0)))   # rows of that overlap are suppressed as well
     kept = F.contrib.box_nms(candidates, below, -1.5, topk, 2, 1, 0, force_suppress=node.flag("force_suppress"))
     kept = F.slice_axis(kept, axis=2, begin=6, end=7)
@@ -188,8 +180,7 @@ def _detections(node, scores, offsets, anchors):
         return F.BlockGrad(best)
     behind = F.slice_axis(unsorted, axis=2, begin=1, end=None)
     behind = F.concat(-F.ones_like(ids), behind, dim=2)
-    is_behind = F.broadcast_add(place >= topk, F.zeros_like(score))
-    return F.BlockGrad(F.where(F.broadcast_like(F.expand_dims(is_behind, 2), best), behind, best))
+    return F.BlockGrad(F.where(F.broadcast_like(F.expand_dims(places >= topk, 2), best), behind, best))
 
 
 def _filled(rows, condition):
@@ -206,30 +197,24 @@ def _reordered(rows, order):
 def _deformed(node, x, offset, mask, weight, bias=None):
     """A deformable convolution of the second version, from bilinear samples at each point of the kernel."""
     kernel, *steps = NodeValues(node, []).window()
-    groups = int(node.attrs.get("num_deformable_group", 1))
-    filters, points = int(node.attrs["num_filter"]), kernel[0] * kernel[1]
-    sampled = []
-    for group in range(groups):
-        data, samples = F.slice_axis(F.reshape(x, (0, -4, groups, -1, -2)), axis=1, begin=group, end=group + 1), []
-        data = F.reshape(data, (0, -3, -2))
-        for point in range(points):
-            channel, grid = group * points + point, []
-            for axis in range(2):
-                stride, pad, dilation = (step[axis] for step in steps)
-                shift = np.unravel_index(point, kernel)[axis] * dilation - pad
-                place = F.contrib.arange_like(offset, axis=2 + axis) * stride + int(shift)
-                place = F.reshape(place, (1, 1, -1, 1) if axis == 0 else (1, 1, 1, -1))
-                part = F.slice_axis(offset, axis=1, begin=2 * channel + axis, end=2 * channel + axis + 1)
-                last = F.max(F.contrib.arange_like(x, axis=2 + axis))
-                grid.append(F.broadcast_div(F.broadcast_add(part, place), F.reshape(last / 2, (1, 1, 1, 1))) - 1)
-            sample = F.BilinearSampler(data, F.concat(*grid[::-1], dim=1))
-            weights = F.slice_axis(mask, axis=1, begin=channel, end=channel + 1)
-            samples.append(F.broadcast_mul(sample, weights))
-        sampled.append(F.stack(*samples, axis=2))
-    columns = F.reshape(F.concat(*sampled, dim=1), (0, -3, 0, 0))
+    groups, points = int(node.attrs.get("num_deformable_group", 1)), kernel[0] * kernel[1]
+    x = F.reshape(F.reshape(x, (0, -4, groups, -1, -2)), (-3, -2))
+    offset, mask = F.reshape(offset, (-1, 2 * points, 0, 0)), F.reshape(mask, (-1, points, 0, 0))
+    grid = []
+    for axis, (stride, pad, dilation) in enumerate(zip(*steps)):
+        first = F.contrib.arange_like(offset, axis=2 + axis) * stride - pad
+        first = F.reshape(first, (1, 1, -1, 1) if axis == 0 else (1, 1, 1, -1))
+        place = F.concat(*[first + int(step) * dilation for step in np.indices(kernel)[axis].flat], dim=1)
+        place = F.broadcast_add(F.slice(offset, begin=(None, axis), end=(None, None), step=(None, 2)), place)
+        last = F.max(F.contrib.arange_like(x, axis=2 + axis))
+        place = F.broadcast_div(place, F.reshape(last / 2, (1, 1, 1, 1))) - 1
+        grid.append(F.reshape(place, (0, -3, 0)))
+    sampled = F.reshape(F.BilinearSampler(x, F.stack(*grid[::-1], axis=1)), (0, 0, -4, points, -1, 0))
+    sampled = F.broadcast_mul(sampled, F.expand_dims(mask, 1))
+    columns = F.reshape(F.reshape(sampled, (-4, -1, groups, -3, 0, 0)), (0, -3, 0, 0))
     weight = F.reshape(weight, (0, -1, 1, 1))
-    return F.Convolution(columns, weight, *([] if bias is None else [bias]), kernel=(1, 1), num_filter=filters,
-                         num_group=int(node.attrs.get("num_group", 1)), no_bias=bias is None)
+    return F.Convolution(columns, weight, *([] if bias is None else [bias]), kernel=(1, 1), no_bias=bias is None,
+                         num_filter=int(node.attrs["num_filter"]), num_group=int(node.attrs.get("num_group", 1)))
 
 
 def _resized(node, x, like=None):
@@ -266,25 +251,24 @@ def _recurrent(node, x, *read):
     states, parameters = (None, read) if has_open_size(node.source(2)) else (read[0], read[1:])
     size, ends, last = int(node.attrs["state_size"]), 2 if node.flag("bidirectional") else 1, []
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
-    for first in range(0, len(weights), 2 * ends):
-        outputs = []
-        for end in range(ends):
-            place = first + 2 * end
-            of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[place:place + 2])
-            rows = F.dot(F.reverse(x, axis=0) if end else x, of_data, transpose_b=True)
-            rows = F.broadcast_add(rows, biases[place] + biases[place + 1])
+    outputs = []   # of the ends of a layer
+    for number in range(len(weights) // 2):
+        place, is_reversed = slice(2 * number, 2 * number + 2), number % ends == 1
+        of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[place])
+        rows = F.dot(F.reverse(x, axis=0) if is_reversed else x, of_data, transpose_b=True)
+        rows = F.broadcast_add(rows, sum(biases[place]))
 
-            def step(row, state, of_state=of_state):
-                state = F.relu(row + F.dot(state, of_state, transpose_b=True))
-                return state, state
+        def step(row, state, of_state=of_state):
+            state = F.relu(row + F.dot(state, of_state, transpose_b=True))
+            return state, state
 
-            number = first // 2 + end
-            state = F.squeeze(F.zeros_like(F.slice_axis(rows, 0, 0, 1)) if states is None else
-                              F.slice_axis(states, axis=0, begin=number, end=number + 1), axis=0)
-            rows, state = F.contrib.foreach(step, rows, state)
-            last.append(state)
-            outputs.append(F.reverse(rows, axis=0) if end else rows)
-        x = F.concat(*outputs, dim=2)
+        state = F.squeeze(F.zeros_like(F.slice_axis(rows, 0, 0, 1)) if states is None else
+                          F.slice_axis(states, axis=0, begin=number, end=number + 1), axis=0)
+        rows, state = F.contrib.foreach(step, rows, state)
+        last.append(state)
+        outputs.append(F.reverse(rows, axis=0) if is_reversed else rows)
+        if len(outputs) == ends:
+            x, outputs = F.concat(*outputs, dim=2), []
     return F.Group([x, F.stack(*last, axis=0)])
 
 

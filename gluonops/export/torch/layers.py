@@ -31,6 +31,11 @@ CONVERTERS.update({
     "InstanceNorm": lambda call: Form(
         module=f"nn.InstanceNorm{call.ndim - 2}d", state=_state(call, "weight", "bias"),
         args={"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}),
+    "LayerNorm": lambda call: Form(
+        module="nn.LayerNorm", state=_state(call, "weight", "bias"),
+        args={"normalized_shape": call.shapes[1][0], "eps": call.single("eps", 1e-5)},
+        call="{self}({0})" if call.axis() == call.ndim - 1 else
+        f"{{self}}({{0}}.transpose({call.axis()}, -1)).transpose({call.axis()}, -1)"),
     "LRN": lambda call: Form(
         module="nn.LocalResponseNorm",
         args={"size": call.value("nsize"), "alpha": call.single("alpha", 1e-4), "beta": call.single("beta", 0.75),
@@ -87,14 +92,6 @@ def batch_norm(call: Call) -> Form:
     state = _state(call, "weight", "bias", "running_mean", "running_var")
     module = "DarknetBatchNorm" if call.node.op == DARKNET else "BatchNorm"
     return Form(module=module, args=args, state=state, call=text)
-
-
-@converts("LayerNorm")
-def layer_norm(call: Call) -> Form:
-    axis = call.axis()
-    text = "{self}({0})" if axis == call.ndim - 1 else f"{{self}}({{0}}.transpose({axis}, -1)).transpose({axis}, -1)"
-    args = {"normalized_shape": call.shapes[1][0], "eps": call.single("eps", 1e-5)}
-    return Form(module="nn.LayerNorm", args=args, state=_state(call, "weight", "bias"), call=text)
 
 
 @converts("GroupNorm", "gluonops.group_norm")

@@ -4,11 +4,9 @@ from __future__ import annotations
 from ...core import registry
 from ..graph import Node, our_name
 from ..rules import attributes_of
-from .registry import CONVERTERS, Call, arguments_of, converts, number
+from .registry import CONVERTERS, Call, arguments_of, converts, number, snippets
 
-FUNCTIONS = ("center_loss", "dice_loss", "distillation_loss", "iou_loss", "lovasz_softmax",
-             "margin_softmax_cross_entropy", "ohem", "region_loss", "sigmoid_cross_entropy", "sigmoid_focal_loss",
-             "softmax_focal_loss", "softmax_output", "yolo_loss")
+FUNCTIONS = registry.entries().keys() & snippets().keys()   # operators of gluonops that a function is named after
 CONVERTERS.update({
     "softmax_cross_entropy": "F.cross_entropy({0}, {1}.long(), reduction='sum').reshape(1)",
     **dict.fromkeys(("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"),

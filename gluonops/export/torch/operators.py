@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..rules import names_of, sizes_of_reshape
-from .registry import CONVERTERS, Call, Form, converts, number, one
+from .registry import CONVERTERS, Call, Form, arguments_of, converts, number, one
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
 SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
@@ -44,6 +44,9 @@ CONVERTERS.update({
                     "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
     **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
         ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
+    # A type of floats is the net's own, which the user chooses.
+    **dict.fromkeys(("Cast", "amp_cast"), lambda call: "{0}" if call.dtype == call.dtypes[0] or
+                    call.dtype.kind == call.dtypes[0].kind == "f" else f"{{0}}.to(torch.{call.dtype.name})"),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
     "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
@@ -53,6 +56,8 @@ CONVERTERS.update({
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
+    "squeeze": lambda call: "{{0}}.squeeze({})".format(one(call.ints(
+        "axis", tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)))),
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "expand_dims": "{0}.unsqueeze(<axis>)",
     "reverse": "{0}.flip(<axis>)",
@@ -61,6 +66,8 @@ CONVERTERS.update({
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
+    "_contrib_index_array": lambda call: "torch.stack([{}], -1)".format(", ".join(
+        f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in call.ints("axes", range(call.ndim)))),
     "_contrib_interleaved_matmul_selfatt_qk":
         "attention_scores(part_of_heads({0}, <heads>, 0, 3), part_of_heads({0}, <heads>, 1, 3))",
     "_contrib_interleaved_matmul_selfatt_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 2, 3), <heads>)",
@@ -152,21 +159,6 @@ def product(call: Call) -> str:
     right = "{1}.mT" if call.flag("transpose_b") else "{1}"
     alpha = float(call.value("alpha", 1.0))
     return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
-
-
-@converts("Cast", "amp_cast")
-def cast(call: Call) -> str:
-    """To a type of floats: the net's own, which the user chooses."""
-    kind = call.dtype
-    if kind == call.dtypes[0] or (kind.kind == "f" and call.dtypes[0].kind == "f"):
-        return "{0}"
-    return f"{{0}}.to(torch.{kind.name})"
-
-
-@converts("squeeze")
-def squeeze(call: Call) -> str:
-    ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
-    return f"{{0}}.squeeze({one(call.ints('axis', ones))})"
 
 
 @converts("Reshape", "_npx_reshape")
@@ -275,11 +267,9 @@ def pad(call: Call) -> str:
 @converts("space_to_depth", "depth_to_space", "gluonops.reorg")
 def reorg(call: Call) -> str:
     size, mode, is_reverse = call.reorg()
-    if mode == "CRD":
-        return f"F.pixel_{'' if is_reverse else 'un'}shuffle({{0}}, {size})"
-    if is_reverse:
-        return f"depth_to_space({{0}}, {size})"
-    return f"{'space_to_depth' if mode == 'DCR' else 'darknet_reorg'}({{0}}, {size})"
+    functions = {"CRD": ("F.pixel_unshuffle", "F.pixel_shuffle"), "DCR": ("space_to_depth", "depth_to_space"),
+                 "darknet": ("darknet_reorg", "depth_to_space")}
+    return f"{functions[mode][is_reverse]}({{0}}, {size})"
 
 
 @converts("_zeros", "_ones")
@@ -297,26 +287,16 @@ def arange_like(call: Call) -> str:
     return "torch.arange({0}.shape[<axis>], dtype={0}.dtype, device={0}.device)"
 
 
-@converts("_contrib_index_array")
-def index_array(call: Call) -> str:
-    axes = call.ints("axes", tuple(range(call.ndim)))
-    places = ", ".join(f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in axes)
-    return f"torch.stack([{places}], -1)"
+# What computes a sequence operator if all sequences are as long as the data.
+WITHOUT_LENGTHS = {"SequenceLast": "{0}.select(<axis=0>, -1)", "SequenceMask": "{0}", "SequenceReverse": "{0}.flip(0)"}
 
 
-# MXNet's name -> the function that takes lengths, its options, and the text if all sequences are as long as the data.
-SEQUENCES = {
-    "SequenceLast": ("sequence_last", ("axis",), "{0}.select(<axis=0>, -1)"),
-    "SequenceMask": ("sequence_mask", ("value", "axis"), "{0}"),
-    "SequenceReverse": ("sequence_reverse", (), "{0}.flip(0)"),
-}
-
-
-@converts(*SEQUENCES)
+@converts(*WITHOUT_LENGTHS)
 def sequence(call: Call) -> str:
-    function, options, text = SEQUENCES[call.node.op]
-    has_lengths = call.flag("use_sequence_length")
-    return call.snippet(function, **{option: call.value(option) for option in options}) if has_lengths else text
+    if not call.flag("use_sequence_length"):
+        return WITHOUT_LENGTHS[call.node.op]
+    function = call.node.op.replace("Sequence", "sequence_").lower()
+    return call.snippet(function, **{name: call.value(name) for name in arguments_of(function)})
 
 
 @converts("take", "pick", "batch_take")

@@ -12,7 +12,7 @@ from ..constants import computed, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
 from ..sizes import Sizes
-from ..values import shapes_of_recurrent
+from ..values import NodeValues
 from ..warning import warn_of_losses
 from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
@@ -21,6 +21,9 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
+# The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
+GAMMA_OF_DARKNET = [VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
+                    "elemwise_mul"]
 
 
 def prepared(model: ExportedModel, training: bool) -> ExportedModel:
@@ -88,11 +91,9 @@ def _reads(graph: Graph) -> list[Entry]:
 def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> None:
     """Put a Flatten in front of the dense layers that flatten their data, in place."""
     for node in graph.nodes():
-        flattens = node.op == "FullyConnected" and node.flag("flatten", True)
-        rank = len(shape[node.inputs[0]]) if flattens else 2
-        if rank != 2 and node.source().op != "Flatten":
-            op, attrs = ("Flatten", {}) if rank > 2 else ("expand_dims", {"axis": "1"})
-            flat = Node(op, graph.free_name(f"{node.name}_flat"), attrs, [node.inputs[0]])
+        flattens = node.op == "FullyConnected" and node.flag("flatten", True) and node.source().op != "Flatten"
+        if flattens and len(shape[node.inputs[0]]) != 2:
+            flat = Node("Flatten", graph.free_name(f"{node.name}_flat"), inputs=node.inputs[:1])
             node.inputs[0] = flat, 0
 
 
@@ -105,7 +106,7 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
         packed = node.source(1)
         vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
         marks = {name: value for name, value in packed.attrs.items() if name in ("__lr_mult__", "__wd_mult__")}
-        for name, sizes in shapes_of_recurrent(node, shape[node.inputs[0]][2]).items():
+        for name, sizes in NodeValues(node, []).recurrent_parameters(shape[node.inputs[0]][2]).items():
             variable = Node(VARIABLE, f"{packed.name}_{name}", dict(marks))
             count = math.prod(sizes)
             model.parameters[variable.name], vector = vector[:count].reshape(sizes), vector[count:]
@@ -129,7 +130,7 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     for node in graph.nodes():
         if node.op == "Dropout" or has_open_size(node) or any(source in varying for source, _ in node.inputs):
             varying.add(node)
-    constant = set(parameter_only(graph, {})) - varying
+    constant = parameter_only(graph, {}) - varying
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
     entries = sorted(read, key=lambda entry: entry[0].name)
     arrays = computed(entries, graph.attrs)
@@ -163,32 +164,26 @@ def join_recurrent(graph: Graph) -> None:
 
 def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
     """Let states of a recurrent cell whose batch MXNet infers read data that have this batch, in place."""
-    readers = graph.readers()
     for node in graph.nodes():
         if has_open_size(node):
-            node.inputs = [_source(_met(node, readers, shape, parameters), shape)]
+            entry = _met(node, graph, shape, parameters)
+            # It is computed in the cell from data in front of the cell, which have the same batch.
+            while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
+                entry = entry[0].inputs[0]
+            node.inputs = [entry]
 
 
-def _met(node: Node, readers: dict, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
+def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:
     """The first data that a step combines, element by element, with what is computed from a node."""
-    waiting, seen = [node], set()
-    while waiting:
-        source = waiting.pop(0)
-        seen.add(source)
-        for reader in filter(None, readers[source]):
+    computed_from = {node}
+    for reader in graph.nodes():
+        if any(source in computed_from for source, _ in reader.inputs):
+            computed_from.add(reader)
             for entry in reader.inputs:
-                is_data = shape[entry] == shape[reader, 0] and entry[0].name not in parameters
-                if is_data and node not in Graph([entry], {}).nodes():
+                is_data = entry[0] not in computed_from and entry[0].name not in parameters
+                if is_data and shape[entry] == shape[reader, 0]:
                     return entry
-            waiting += {reader}.difference(seen)
     raise refusal(node, "has a batch that does not follow from data that it is combined with")
-
-
-def _source(entry: Entry, shape: dict[Entry, tuple[int, ...]]) -> Entry:
-    """What an entry of a cell is computed from, in front of the cell: its first size is the same batch."""
-    while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
-        entry = entry[0].inputs[0]
-    return entry
 
 
 def join_counters(graph: Graph) -> None:
@@ -209,19 +204,9 @@ def join_darknet_norms(graph: Graph) -> None:
     MXNet does not know it.
     """
     for node in graph.nodes():
-        gamma = _gamma_of_darknet(node) if node.op == "BatchNorm" else None
-        if gamma is not None:
-            node.op = DARKNET
-            node.inputs[1] = gamma, 0
-
-
-def _gamma_of_darknet(norm: Node) -> Node | None:
-    """The gamma of a batch norm of Darknet; None for others."""
-    product, variance = norm.source(1), norm.source(4)
-    path = [product]
-    for op, position in (("elemwise_mul", 1), ("BlockGrad", 0), ("elemwise_div", 1), ("_plus_scalar", 0), ("sqrt", 0)):
-        if path[-1].op != op:
-            return None
-        path.append(path[-1].source(position))
-    is_darknet = path[-1] is variance and path[3].attrs.get("scalar") == "1e-06" and product.source().op == VARIABLE
-    return product.source() if is_darknet else None
+        made = Graph(node.inputs[1:2], {}).nodes() if node.op == "BatchNorm" else []
+        if [each.op for each in made] == GAMMA_OF_DARKNET:
+            gamma, variance, _, _, _, offset, *_ = made
+            if variance is node.source(4) and offset.attrs.get("scalar") == "1e-06":
+                node.op = DARKNET
+                node.inputs[1] = gamma, 0

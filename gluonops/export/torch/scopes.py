@@ -237,7 +237,7 @@ def _dissolve_impossible(root: Scope, readers: dict, parameters: set[str]) -> No
     _dissolve(root, {call for scope in impossible for call in scope.calls})
     for scope in list(root.scopes()):
         if len(_in_order(scope)) < len(scope.items):   # some read each other, so that none can be called first
-            inner = [each for item in scope.items if isinstance(item, Scope) for each in item.scopes()]
+            _, *inner = scope.scopes()
             _dissolve(root, {call for each in inner for call in each.calls})
 
 

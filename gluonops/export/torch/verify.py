@@ -58,12 +58,10 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
     sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
     if _lacks_memory(model, sizes):
         return _compare_outputs(net, reference, _inputs(model, model.inputs))
-    inputs = _inputs(model, shapes)
-    arrays = [torch.from_numpy(array).requires_grad_() for array in inputs.values()]
-    recorded = {}
+    inputs, recorded = _inputs(model, shapes), {}
     can_train = not _has_single_numbers(model.graph, sizes)
     for mode in ("evaluation", "training") if can_train else ("evaluation",):
-        largest = _compare_gradients(net, reference, keys, inputs, arrays, mode, recorded)
+        largest = _compare_gradients(net, reference, keys, inputs, mode, recorded)
     if shapes != model.inputs:
         _compare_outputs(net, reference, _inputs(model, model.inputs))
     if multipliers and largest and can_train:
@@ -71,7 +69,7 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         _add_noise(net, reference, keys, multipliers)
         reference.train(inputs, STEPS, rate, decay, multipliers)
         reference.forget_gradients()
-        _train(module, net.train(), arrays, rate, decay)
+        _train(module, net.train(), inputs, rate, decay)
         _check_trained(net, reference, keys, multipliers, model.graph)
     return recorded
 
@@ -103,7 +101,7 @@ def _compare_outputs(net: Any, reference: Reference, inputs: dict[str, np.ndarra
     """Compare the outputs in evaluation mode. Returns what test_net.py compares with."""
     expected = reference.outputs(inputs)
     with torch.no_grad():
-        outputs = _outputs(net.eval(), [torch.from_numpy(array) for array in inputs.values()])
+        outputs = _outputs(net.eval(), list(map(torch.from_numpy, inputs.values())))
     _check_outputs(outputs, expected, "evaluation")
     return _recorded(inputs, expected, "evaluation")
 
@@ -114,9 +112,10 @@ def _recorded(inputs: dict[str, np.ndarray], outputs: list[np.ndarray], mode: st
 
 
 def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inputs: dict[str, np.ndarray],
-                       arrays: list, mode: str, recorded: dict[str, np.ndarray]) -> float:
+                       mode: str, recorded: dict[str, np.ndarray]) -> float:
     """Compare outputs and gradients in a mode, and record them. Returns the largest gradient."""
     net.train(mode == "training")
+    arrays = [torch.from_numpy(array).requires_grad_() for array in inputs.values()]
     states = {key: value.clone() for key, value in net.named_buffers()}
     expected, gradients = reference.run(inputs, mode == "training")
     outputs = _outputs(net, arrays)
@@ -128,8 +127,7 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
     largest = _check_gradients({**found, **data}, mode, growth)
     recorded.update(_recorded(inputs, expected, mode))
     recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
-    for array in (*arrays, *net.parameters()):
-        array.grad = None
+    net.zero_grad()
     for key, value in net.named_buffers():
         value.copy_(states[key])
     reference.reset()
@@ -148,11 +146,9 @@ def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, 
 def _prepare(net: Any) -> None:
     """Let dropout drop nothing, and batch norm use MXNet's momentum, which is a float32 even for float64."""
     for module in net.modules():
-        if "Dropout" in type(module).__name__:
-            module.p = 0.0
-        elif isinstance(getattr(module, "dropout", None), float):   # of a recurrent layer
-            module.dropout = 0.0
-        elif type(module).__name__.endswith("BatchNorm"):
+        for name in {"p", "dropout"}.intersection(vars(module)):   # of a dropout, and of a recurrent layer
+            setattr(module, name, 0.0)
+        if type(module).__name__.endswith("BatchNorm"):
             module.momentum = 1 - float(np.float32(round(1 - module.momentum, 12)))
 
 
@@ -281,8 +277,9 @@ def _largest(array: np.ndarray) -> float:
     return float(np.abs(array).max(initial=0))
 
 
-def _train(module: types.ModuleType, net: Any, arrays: list, rate: float, decay: float) -> None:
+def _train(module: types.ModuleType, net: Any, inputs: dict[str, np.ndarray], rate: float, decay: float) -> None:
     """Steps of torch's SGD, as a user of net.py makes them."""
+    arrays = list(map(torch.from_numpy, inputs.values()))
     if hasattr(module, "parameter_groups"):
         groups = module.parameter_groups(net, rate, decay)
     else:
