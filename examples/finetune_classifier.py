@@ -19,13 +19,13 @@ from gluonops import train
 from gluonops.data import Augmented, Letterboxed
 from mxnet import autograd, gluon
 
-LOSSES = {   # of logits
+LOSSES = {   # These take logits.
     "softmax": gops.loss.SoftmaxCELoss,
     "smoothing": lambda: gops.loss.SoftmaxCELoss(smoothing=0.1),
     "focal": gops.loss.SoftmaxFocalLoss,
     "center": gops.loss.SoftmaxCELoss,   # with a center loss beside it
 }
-MARGINS = {   # of cosines: the arguments of ArcFaceHead
+MARGINS = {   # These take cosines; the values are the arguments of ArcFaceHead.
     "arcface": {"m2": 0.5},
     "cosface": {"m2": 0, "m3": 0.35},
     "sphereface": {"m1": 1.35, "m2": 0},

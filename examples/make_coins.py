@@ -15,8 +15,8 @@ from gluonops import train
 from PIL import Image
 
 HELD_OUT = 226   # the first line of the lowest row
-SCALE = 2        # of what is written, so that the names of what is found have room in it
-LEAST_PART = 0.6   # of a coin's area that is in a window; of less nobody would say that it is a coin
+SCALE = 2        # Images are written twice as large, so that the names of what is found have room.
+LEAST_PART = 0.6   # A coin counts if this share of its area is in the window; nobody would name less.
 # Left, top, right and bottom of each coin, in pixels.
 COINS = np.array([
     (22, 35, 67, 74), (81, 39, 120, 74), (132, 28, 179, 74), (192, 30, 240, 73), (255, 34, 297, 72), (305, 16, 365, 72),

@@ -15,7 +15,7 @@ from mxnet import gluon
 from mxnet.gluon import nn
 
 OLD, NEW = range(5), range(5, 10)
-SIZES = (20, 28, 36)   # of images that the net is bound to at the end
+SIZES = (20, 28, 36)   # At the end, the net is bound to images of these sizes.
 
 
 def arguments():
@@ -137,7 +137,7 @@ def main(args):
     predicted = module.predict(mx.io.NDArrayIter(*held_out, batch_size=args.batch_size)).asnumpy()
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", gops.export.ExportWarning)   # that the loss head is removed
+        warnings.simplefilter("ignore", gops.export.ExportWarning)   # It warns that the loss head is removed.
         gops.export.rewrite(str(args.out / "finetuned"), str(args.out / "deploy"), "builtin", inference=True)
     deployed, *parameters = mx.model.load_checkpoint(str(args.out / "deploy"), 0)
     shapes = rebind(deployed, parameters, args)

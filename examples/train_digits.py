@@ -35,7 +35,7 @@ def fit(net, training, args):
     for epoch, loss in train.fit_classifier(net, loader, trainer, args.epochs):
         score = train.accuracy(train.predict_logits(net, validation), validation.labels)
         rows.append({"epoch": epoch, "loss": loss, "validation_accuracy": score})
-        if score >= best:   # of equals the later: its learning rate was lower
+        if score >= best:   # The later of two equals wins: its learning rate was lower.
             best = score
             train.save_tensors(args.out / "best.params", net.save_parameters)
     net.load_parameters(str(args.out / "best.params"))

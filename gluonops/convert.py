@@ -18,7 +18,7 @@ NOT_WEIGHTS = "num_batches_tracked"   # a counter, which MXNet's batch norm does
 NAMES = {"gamma": "weight", "beta": "bias", "alpha": "weight"}
 RECURRENT = re.compile(r"([lr])(\d+)_([ih])2h_(weight|bias)")
 ROLES = ("weight", "bias", "running_mean", "running_var")
-MOST_NAMES = 4   # in a message
+MOST_NAMES = 4   # A message names no more.
 
 
 class Weight(NamedTuple):

@@ -60,7 +60,7 @@ class DetectorModel(DarknetModel, DetectingNet):
 
     power = None
     _published = {}   # anchors of the published weights, by name
-    _unit = "pixels"   # of the anchors
+    _unit = "pixels"   # Anchors are in this unit.
 
     _own = sections(__doc__)
 

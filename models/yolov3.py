@@ -72,7 +72,7 @@ class Darknet53Features(HybridBlock):
         - **coarse**: (B, 32*unit, H/32, W/32).
     """
 
-    _options = {}   # of the convolutions
+    _options = {}   # The convolutions take these.
 
     def __init__(self, unit: int = FIRST, **kwargs):
         super().__init__(**kwargs)

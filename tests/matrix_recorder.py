@@ -27,7 +27,7 @@ CHECKS = {
     "test_shapes_change_from_call_to_call": {"mode": "hybridized", "dtype": "float32", "request": "forward"},
 }
 AXES = ("backend", "mode", "dtype", "request", "shape")
-PROPERTY = "matrix"   # of a report: how pytest's workers send it
+PROPERTY = "matrix"   # pytest's workers send it as this property of a report.
 _counts = collections.Counter()
 
 

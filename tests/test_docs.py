@@ -261,7 +261,7 @@ def test_short_code_stays_in_one_line(docs):
     assert re.search(r"article code\.whole {\s*white-space: nowrap", css)
 
 
-@pytest.mark.filterwarnings("ignore:The 'wheel' package:FutureWarning")   # of setuptools before 70.1
+@pytest.mark.filterwarnings("ignore:The 'wheel' package:FutureWarning")   # setuptools before 70.1 gives it.
 @pytest.mark.parametrize("address", ["", "https://github.com/OWNER/gluonops"])
 def test_the_repository_is_one_setting(address, monkeypatch):
     """The pages and the metadata derive their links from it, and have none while it is empty."""

@@ -40,13 +40,13 @@ def main() -> None:
         script = "".join(f"cat << 'END OF COMMAND'\n$ {command}\nEND OF COMMAND\n{command}\n" for command in commands())
         of_others = ("VIRTUAL_ENV", "MAKELEVEL", "MAKEFLAGS")   # make says where it is if another make runs it
         environment = {name: value for name, value in os.environ.items() if name not in of_others}
-        environment["PYTHON"] = "python3"   # of the system, or its path would be in the recording
+        environment["PYTHON"] = "python3"   # It is the system's, or its path would be in the recording.
         done = subprocess.run(["bash", "-c", script], cwd=clone, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     text = re.sub(r"(?m)^WARNING: .*\n", "", done.stdout)   # pip's, about this machine
     text = text.replace(str(clone), "~/gluonops").replace(str(pathlib.Path.home()), "~")
     RECORDING.write_text(text, encoding="utf-8")
-    if done.returncode != 2:   # of the last command, which is mistyped
+    if done.returncode != 2:   # It is the last command's, which is mistyped.
         sys.exit(f"The last command ended with {done.returncode}. See {RECORDING}")
     print(f"{RECORDING} is written.")
 

@@ -51,7 +51,7 @@ def operator_in_torch(what: str, data: np.ndarray, folder: pathlib.Path) -> Call
 
 
 def our_training(what: str, data: np.ndarray, folder: pathlib.Path) -> Call:
-    """Of the LeNet with reorg."""
+    """Trains the LeNet with reorg."""
     import gluonops as gops
     import mxnet as mx
     from mxnet.gluon import nn

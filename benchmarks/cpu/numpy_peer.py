@@ -11,7 +11,7 @@ from collections.abc import Callable
 import mxnet as mx
 import numpy as np
 
-NUMBERS = itertools.count()   # of the CustomOps that are registered
+NUMBERS = itertools.count()   # They number the CustomOps that are registered.
 
 
 def peer(formulas: tuple[Callable, Callable], names: list[str]) -> Callable:

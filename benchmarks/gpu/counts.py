@@ -45,7 +45,7 @@ class Launched:
 
     @property
     def warps(self) -> int:
-        """Of a block."""
+        """How many a block has."""
         return -(-self.threads // WARP)
 
 

@@ -27,7 +27,7 @@ from ..harness import results
 from ..harness.cases import Case, on_gpu, title
 from . import counts, h100
 
-CLOCKS = h100.PROCESSORS * h100.HERTZ   # of all processors, per second
+CLOCKS = h100.PROCESSORS * h100.HERTZ   # All processors together have so many per second.
 NEAR = 0.2   # an estimate that is off by less
 
 
@@ -47,7 +47,7 @@ def together(parts: dict[str, float]) -> float:
 
 
 def of_launches(found: counts.Pass) -> list[dict[str, float]]:
-    """Of each launch, the seconds that each part of the GPU would need alone."""
+    """The seconds that each part of the GPU would need alone, for each launch."""
     return [seconds(launched, size) for launched, size in zip(found.launches, moved(found))]
 
 
@@ -91,7 +91,7 @@ def rounds(launched: counts.Launched) -> float:
 
 def resident(launched: counts.Launched) -> int:
     """The blocks that a multiprocessor has at a time."""
-    registers = -(-launched.registers * counts.WARP // 256) * 256   # of a warp, given out in units of 256
+    registers = -(-launched.registers * counts.WARP // 256) * 256   # A warp gets them in units of 256.
     return max(1, min(
         h100.BLOCKS,
         h100.THREADS // (counts.WARP * launched.warps),

@@ -48,7 +48,7 @@ NETS = {**CLASSIFIERS, **SEGMENTATION, **DETECTORS, **TWO_STAGES, **OTHERS}
 # MXNet 1.9.1 itself returns other numbers every time: its ROIAlign does not write the regions of other levels.
 UNSTABLE = ("faster_rcnn_fpn_resnet50_v1b_coco", "mask_rcnn_fpn_resnet18_v1b_coco")
 REGIONS = 30
-FOUND_ALIKE = 0.8   # of the rows of detections
+FOUND_ALIKE = 0.8   # At least this share of the rows of detections is equal.
 
 
 def made(name: str) -> gluon.HybridBlock:

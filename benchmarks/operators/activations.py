@@ -40,7 +40,7 @@ class swish(Activation):
 
 
 class swiglu(AlongAxis):
-    """Of two halves, of rows and of the channels of feature maps."""
+    """The halves are those of rows, and of the channels of feature maps."""
     CPU = [Row((8192, 1000)), Row((16, 64, 76, 76), {"axis": 1})]
     TYPICAL = SMALL = [Row((7, 2 * 149)), Row((3, 64))]
     VARIANTS = [Row((2, 6, 5, 3), {"axis": 1}), Row((2, 6, 4, 4), {"axis": 1})]

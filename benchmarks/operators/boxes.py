@@ -114,7 +114,7 @@ class region_loss(Head):
 
 
 class yolo_loss(Head):
-    """Of YOLOv3 to YOLOv7."""
+    """YOLOv3 to YOLOv7 have it."""
     COMMITS = [Row((16, 255, 13, 13), attrs, {"truth": (16, 30, 5)}) for attrs in ({}, ALEXEYAB)]
     TYPICAL = [Row((2, 16, 5, 9), OF_THREE_HEADS, {"truth": (2, 7, 5)})]
     SMALL = [Row((1, 16, 3, 5), OF_THREE_HEADS, {"truth": (1, 4, 5)})]

@@ -3,7 +3,7 @@ from ..harness.declaration import BOTH_NEARLY_AS_FAST, NEARLY_AS_FAST_AS_A_COPY,
 
 
 class Sigmoid(Declaration):
-    """Of rows of classes, each of them positive or not."""
+    """The data are rows of classes, each of which is positive or not."""
     CPU = [Row((8192, 1000))]
     TYPICAL = SMALL = [Row((7, 149)), Row((3, 64))]
     GPU = [Row((65536, 1024)), Row((65536, 1024), dtype="float16")]
@@ -90,7 +90,7 @@ class lovasz_softmax(Declaration):
 
 
 class ohem(Declaration):
-    """Of a batch, as of a segmentation's places, of which a tenth is ignored; and of each sample."""
+    """A batch is one, as a segmentation's places of which a tenth is ignored; or each sample is."""
     CPU = [Row((4, 512, 512))]
     TYPICAL = [Row((7, 149)), Row((1, 4099), {"keep": 1000})]
     SMALL = [Row((3, 33), {"per_sample": True})]

@@ -8,7 +8,7 @@ from . import kinds
 
 BACKENDS = ("builtin", "custom", "native", "auto")
 DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # the defaults of a Darknet detector
-QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")   # of gluonops.export.quantize
+QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")   # export.quantize takes these.
 
 
 def add_export(add: Callable) -> None:
@@ -168,5 +168,5 @@ def add_on_images(add: Callable, debug: argparse.ArgumentParser) -> None:
     detect.add_argument("--weights", help="the .weights of --cfg")
     _add_detection(detect)
     _add_resize(detect)
-    classify.set_defaults(**dict.fromkeys(("cfg", "weights", "resize", *DETECTION)))   # which detect has
+    classify.set_defaults(**dict.fromkeys(("cfg", "weights", "resize", *DETECTION)))   # Only detect has them.
     classify.add_argument("--top", type=int, default=5, help="how many classes of an image (default: 5)")

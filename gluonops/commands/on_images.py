@@ -24,8 +24,8 @@ class Task(NamedTuple):
     net: type
     doing: str
     find: Callable[[Any, str, argparse.Namespace], Sequence[Any]]
-    key: str   # of what is found, in the JSON
-    lines: Callable[[str, Sequence[Any]], Iterator[str]]   # of what is found, for a terminal
+    key: str   # the JSON's key for what is found
+    lines: Callable[[str, Sequence[Any]], Iterator[str]]   # the lines that a terminal shows of it
 
 
 def run(args: argparse.Namespace) -> None:

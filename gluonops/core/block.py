@@ -27,7 +27,7 @@ ENTRY = re.compile(r"^(?P<names>\S.*?) : (?P<type>.*)\n(?P<meaning>(?:[ ]+.*\n|\
 ITEM = re.compile(r"^ *- \*\*(\w+)\*\*: (.*(?:\n(?! *- \*\*) .*)*)", re.M)
 WIDTH = 112
 BLOCK_ARGUMENTS = ("prefix", "params")   # every block has them
-IMPORTS = ">>> import gluonops as gops\n>>> import mxnet as mx\n"   # of an example
+IMPORTS = ">>> import gluonops as gops\n>>> import mxnet as mx\n"   # Every example begins with them.
 RAISES = "OpError\n    A shape or dtype does not fit, or an attribute is out of range.\n"
 CHECKED = "    With ``GLUONOPS_CHECK_LABELS=1`` also: a label or a ground truth is invalid.\n"
 

@@ -91,7 +91,7 @@ class Op:
     # The numbers that follow from others, in this order: name -> expression over attributes, dimensions, constants, and
     # derived numbers before it. A kernel gets them under these names, real ones in the type that it computes in.
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)
-    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # that the contract and the kernels share
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and the kernels share them
     scratch: tuple[Array, ...] = ()   # the kernels' memory
     returned: str = "1"   # an expression: how many of the outputs functions and blocks return, from the first on
     # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.

@@ -120,7 +120,7 @@ class Array:
     # Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
     # finds anything.
     kept: bool = False
-    numbers: int = 1   # of a struct in CUDA: how many float64 have room for it
+    numbers: int = 1   # how many float64 have room for a struct in CUDA
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Cuda:
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)   # as in :class:`Op`
     # ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
     derive: typing.Callable[[tuple, dict], dict] | None = None
-    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # that the contract and ``kernel.cu`` share
+    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and ``kernel.cu`` share them
     scratch: tuple[Array, ...] = ()
     # The arguments of ``__launch_bounds__``, over T and what ``kernel.cu`` declares.
     forward_bounds: str = ""

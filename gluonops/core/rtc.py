@@ -54,8 +54,8 @@ class Node(NamedTuple):
     """What a launch depends on besides attributes and requests."""
 
     context: mx.Context
-    shapes: tuple[tuple[int, ...], ...]   # of the inputs; a scalar has the shape (1,)
-    dtypes: tuple[str, ...]               # of the inputs
+    shapes: tuple[tuple[int, ...], ...]   # those of the inputs; a scalar has the shape (1,)
+    dtypes: tuple[str, ...]               # those of the inputs
 
     @classmethod
     def created(cls, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:

@@ -28,7 +28,7 @@ Shape = tuple[int, ...]   # an output's, without the batch: (channels, height, w
 class Layer(NamedTuple):
     """A section as a block. The default of the numbers of other layers is the layer in front of it."""
     block: HybridBlock
-    shape: Shape                                     # of its output
+    shape: Shape                                     # the shape of its output
     sources: list[int] | None = None                 # numbers of the layers that it reads
     head: Head | None = None                         # what turns its map into detections
     loss: Callable[[], HeadLoss] | None = None
@@ -38,7 +38,7 @@ class Layer(NamedTuple):
 
 class Kind(NamedTuple):
     """A kind of section."""
-    name: str         # of the options that the kind ignores
+    name: str         # names the options that the kind ignores
     make: Callable    # makes the layer of the builder, a section, its input's shape and the prefix of the block's names
     takes_row: bool   # whether the input may be a row of numbers instead of an image
 
@@ -59,7 +59,7 @@ class Builder:
 
     def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None):
         self.net = net
-        self.folder = folder   # of the cfg
+        self.folder = folder   # where the cfg is
         self.dialect = dialect
         self.epsilon = epsilon
         self.layers = []

@@ -26,7 +26,7 @@ from .net import Head
 from .tree import Tree, TreeSoftmax
 
 ANCHOR = 0.5
-NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # of an anchor, in front of its classes
+NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # An anchor has so many in front of its classes.
 SCALES = dict.fromkeys(("object_scale", "noobject_scale", "coord_scale", "class_scale"), 1)   # option -> its default
 BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
 # nms_kind -> the power of the suppression, None for IoU alone. That of diounms is the option beta_nms.

@@ -36,7 +36,7 @@ class Head(NamedTuple):
     classes: int
     stride: int                         # height and width of the images must be multiples of it
     anchors: np.ndarray | None = None   # (A, 2), widths and heights in pixels
-    power: float | None = None          # of the suppression; see Detector
+    power: float | None = None          # the suppression's power; see Detector
 
 
 class DarknetNet(DetectingNet):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 class Format(NamedTuple):
     """A format of data sets."""
-    name: str              # that users pass
+    name: str              # Users pass it.
     task: str              # what it is for: "detection" or "classification"
     # ``module:name`` of a callable in ``gluonops.data.datasets``. It takes ``(root, split, **options)`` and returns the
     # data set. If ``rooted`` is False, it takes ``(split=split, **options)``.

@@ -23,7 +23,7 @@ from ..core.progress import over
 CHANNELS = 3
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
 FORMATS = ("JPEG", "PNG", "BMP")   # Pillow's names of them
-ROWS = 128   # that are converted at once
+ROWS = 128   # So many are converted at once.
 PROGRESS_FROM = 1000   # smallest number of files with a progress bar
 REMEDY = "Add it, or remove it from the list"   # an image that cannot be read
 ORIENTATION = 0x0112   # EXIF's tag: 1 to 8

@@ -25,8 +25,8 @@ MOST_MEMBERS = 10_000
 # How large an archive may become, unless it is that large itself: a small one can announce petabytes.
 MOST_BYTES, MOST_RATIO = 2 ** 30, 100
 MOST_TEXT = 2 ** 24   # bytes of a file beside the net
-REMEDY = "Correct the file, or remove it"   # of a file beside the net
-NAMES = ("synset.txt", "classes.txt", "labels.txt")   # of the classes, one per line
+REMEDY = "Correct the file, or remove it"   # It is for a file beside the net.
+NAMES = ("synset.txt", "classes.txt", "labels.txt")   # Such files name the classes, one per line.
 
 
 class Located(NamedTuple):

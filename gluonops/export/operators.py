@@ -51,7 +51,7 @@ LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all t
          "_while_loop": ("cond_input_locs", "func_input_locs"),
          "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
 QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
-FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # in it
+FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # It names layers so.
 # The attributes that say how many inputs or outputs an operator has: MXNet makes as many, whatever the node has.
 COUNTS_OF_INPUTS = ("num_args", "num_arrays", "num_tensors", "num_weights")
 COUNTS_OF_OUTPUTS = ("num_outputs", "sections")

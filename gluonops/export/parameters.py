@@ -13,7 +13,7 @@ LAYERS = ("BatchNorm", "BatchNorm_v1", "Convolution", "Deconvolution", "Embeddin
           "InstanceNorm", "LayerNorm", "LeakyReLU", "RNN", "_contrib_SyncBatchNorm")
 # Two names for each state of a batch norm, at the end of a variable's name: of Module's files and of Gluon's.
 STATES = (("moving_mean", "running_mean"), ("moving_var", "running_var"))
-MOST_NAMES = 20   # in a message
+MOST_NAMES = 20   # A message names no more.
 Value = TypeVar("Value")
 
 

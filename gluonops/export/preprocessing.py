@@ -21,7 +21,7 @@ LUMA = np.array([0.299, 0.587, 0.114], "float32")   # ITU-R BT.601, as in JPEG a
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """From an image to the input of a net, and for boxes the way back.
+    """Makes the input of a net from an image, and brings boxes back to the image.
 
     The pixels are scaled to ``range``. Then the mean is subtracted, and the result is divided by the standard
     deviation.
@@ -158,7 +158,7 @@ def _column(values):
 
 
 def _is_number(value):
-    largest = float(np.finfo(np.float32).max)   # which NumPy 2 cannot compare with an int that is no float
+    largest = float(np.finfo(np.float32).max)   # NumPy 2 cannot compare it with an int that is no float.
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and abs(value) <= largest
 
 

@@ -28,7 +28,7 @@ from .warning import warn_of_losses
 WHERE = "export.quantize"
 MXNET, ONNX = "MXNet", "ONNX"
 STORAGE = ("int8", "float32")
-SENSITIVITY_BATCHES = 4   # that the error of each layer is measured on
+SENSITIVITY_BATCHES = 4   # The error of each layer is measured on so many.
 Predict = Callable[[Any], Union[np.ndarray, list]]
 Run = Callable[[Batch], list[np.ndarray]]
 Net = Union[ExportedModel, bytes]   # for MXNet, or the content of an ONNX file

@@ -270,5 +270,5 @@ class SizedNode(NodeValues):
         return self._sizes.dtype[self.node, 0]
 
     def windows(self) -> list[tuple[int, ...]]:
-        """Of a pooling along each axis: size of the window, stride, padding, size of the data, size of the output."""
+        """A pooling's window, stride, padding, size of the data and size of the output, for each axis."""
         return list(zip(*self.window()[:3], self.shapes[0][2:], self.shape[2:]))

@@ -93,20 +93,20 @@ class NodeValues:
         return {axis % ranks[0]: other for axis, other in axes}
 
     def bounds(self) -> dict[int, tuple[int | None, ...]]:
-        """Of a slice: an axis, which may count from the end -> begin, end and step there, as of Python's slices."""
+        """A slice's axes, which may count from the end -> begin, end and step there, as in Python's slices."""
         if self.node.op == "slice_axis":
             return {self.value("axis"): (self.value("begin") or None, self.value("end"), None)}
         begins = self.ints("begin", ())
         return dict(enumerate(zip(begins, self.ints("end", ()), self.ints("step", (None,) * len(begins)))))
 
     def reorg(self) -> tuple[int, str, bool]:
-        """Of what makes channels of pixels: the size of the blocks, the mode, and whether it is the inverse."""
+        """What makes channels of pixels: the size of the blocks, the mode, and whether it is the inverse."""
         if self.node.op in ("space_to_depth", "depth_to_space"):
             return self.value("block_size"), "DCR", self.node.op == "depth_to_space"
         return self.value("stride"), self.text("mode", "darknet"), self.flag("reverse")
 
     def ranking(self) -> tuple[str, bool, int]:
-        """Of a sort or a topk: what it returns, whether the least comes first, and how many elements, 0 for all."""
+        """What a sort or a topk returns, whether the least comes first, and how many elements, 0 for all."""
         is_topk = self.node.op == "topk"
         kind = {"argsort": "indices", "sort": "value"}.get(self.node.op) or self.text("ret_typ", "indices")
         return kind, self.flag("is_ascend", not is_topk), int(self.value("k", 1)) if is_topk else 0

@@ -16,7 +16,7 @@ from ..export.parameters import listed, of_layers, renamed_states, without_tags
 from .read import ARRAYS, RECORDS, kind_of, net_of
 
 WHERE, CHECK = "files.describe", "files.check"
-SIZES = {"Convolution": "num_filter", "FullyConnected": "num_hidden", "Embedding": "input_dim"}   # of the first axis
+SIZES = {"Convolution": "num_filter", "FullyConnected": "num_hidden", "Embedding": "input_dim"}   # their first size
 # How files of pictures begin.
 BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png", b"\x93NUMPY": "npy"}
 

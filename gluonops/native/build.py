@@ -56,7 +56,7 @@ SMALL = ["-O1"]   # after the usual options, where speed does not matter
 # does; without it last digits differ.
 COVERAGE = ["-O1", "-fexpensive-optimizations", "--coverage", "-DGLUONOPS_COVERAGE", "-fprofile-update=atomic"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
-# Of x86-64. On Arm the base code has the processor's vectors already.
+# x86-64 has them. On Arm the base code has the processor's vectors already.
 # With AVX-512, operators have kernels for float32, and for other types where their contract says so: most gain little
 # from it, and take the kernels for AVX2.
 TARGETS = {"avx2": AVX2, "avx512": [*AVX2, *[f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")],

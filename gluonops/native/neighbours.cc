@@ -29,7 +29,7 @@ const double BUSY_FROM = 0.25;
 struct Load {
     bool is_known;
     int processors;
-    double seconds;   // of work, since the system began
+    double seconds;   // how long it has worked since the system began
     int running;      // threads that have a processor or wait for one, on the whole machine
 };
 

@@ -282,9 +282,9 @@ private:
     std::atomic<int64_t> next_chunk_{0};
     int helpers_ = 0;
     Gate gate_;
-    std::atomic<uint64_t> calls_{0};   // of keep_awake
+    std::atomic<uint64_t> calls_{0};   // It counts the calls of keep_awake.
 
-    std::mutex mutex_;   // of the conditions
+    std::mutex mutex_;   // The conditions wait with it.
     std::condition_variable first_wakes_, others_wake_, emptied_;
     std::atomic<int> sleeping_{0};
     std::atomic<bool> caller_sleeps_{false};

@@ -15,7 +15,7 @@
 #define GLUONOPS_OUTLINE GLUONOPS_INLINE
 #endif
 #define GLUONOPS_LAMBDA __attribute__((always_inline))
-// Of a function that Python calls by its name. All others are hidden in the library.
+// It is for functions that Python calls by their names. All others are hidden in the library.
 #define GLUONOPS_PUBLIC extern "C" __attribute__((visibility("default")))
 
 namespace gluonops {

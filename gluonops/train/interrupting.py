@@ -95,7 +95,7 @@ def how_to_resume() -> str:
 def command_to_resume() -> str:
     """The command that resumes the last checkpoint under --out, for a script that has the option ``--resume``."""
     program, *arguments = sys.argv
-    is_command = program.endswith((" train", " val"))    # which gluonops.commands.scripts has put there
+    is_command = program.endswith((" train", " val"))    # gluonops.commands.scripts has put them there.
     words = shlex.split(program) if is_command else ["python", program]
     _, others = take_option("--resume", arguments)
     launcher = os.environ.get(LAUNCHER)

@@ -196,7 +196,7 @@ class DetectionMetrics:
         return matrix
 
     def _counted(self):
-        """Of each image the detections whose score is high enough, and the objects that are not difficult."""
+        """Each image's detections whose score is high enough, and its objects that are not difficult."""
         for found, label in zip(self._found, self._labels):
             yield found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
 

@@ -145,7 +145,7 @@ def _lowered(block, dtype):
     in_float32 = [*amp.list_fp32_ops(kind), *({"Concat", "concat"} & {*amp.list_lp16_fp32_ops(kind)})]
     graph = amp.convert_symbol(graph, dtype, fp32_ops=in_float32, data_names=["data"])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")   # that MXNet cannot decide the type of the data
+        warnings.simplefilter("ignore")   # MXNet warns that it cannot decide the type of the data.
         low = gluon.SymbolBlock(graph, [mx.sym.var("data")], params=block.collect_params())
     low.hybridize(static_alloc=True)
     return low

@@ -7,7 +7,7 @@ from benchmarks.gpu import counts, h100, model
 from benchmarks.harness.cases import Case
 from ptx import counter, machine, memory, parse
 
-CLOCKS = 132 * 1.755e9   # of all processors
+CLOCKS = 132 * 1.755e9   # All processors together have so many.
 
 
 def launched(**counted):

@@ -42,7 +42,7 @@ def test_arrays_by_name(path, tmp_path):
 
 
 def test_older_formats(tmp_path):
-    """Of MXNet before 1.0: with a mark and 64-bit sizes, and before that without a mark."""
+    """MXNet before 1.0 wrote a mark and 64-bit sizes, and before that no mark."""
     for shape in (struct.pack("<Iiq", params.MARK_V1, 1, 2), struct.pack("<II", 1, 2)):
         array = shape + struct.pack("<iii2f", 1, 0, 0, 3.5, 4.5)
         content = struct.pack("<QQQ", params.LIST_MARK, 0, 1) + array + struct.pack("<QQ1s", 1, 1, b"w")

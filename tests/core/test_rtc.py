@@ -454,7 +454,7 @@ class TestInNets:
         """The gradients of a net with two of our layers after a step."""
         mx.random.seed(1)
         net = mx.gluon.nn.HybridSequential(prefix="net_")
-        # Of a given width: to find it gluon records all warnings for itself, those of other threads included.
+        # The width is given: to find it, gluon records all warnings for itself, those of other threads included.
         net.add(gops.nn.Reorg(2), mx.gluon.nn.Dense(5, in_units=128), gops.nn.Abs())
         net.initialize()
         loss = gops.loss.SoftmaxCELoss()

@@ -36,12 +36,12 @@ struct Fiber {
     dim3 thread;
     int index;
     State state;
-    Place place;        // of the barrier or shuffle that it waits at
+    Place place;        // where the barrier or shuffle is that it waits at
     uint64_t value;     // what it brings to a shuffle, and afterwards what it takes away
     int source;         // the lane that it takes from
 };
 
-struct Meeting {        // of the lanes of a mask, in a shuffle
+struct Meeting {        // The lanes of a mask meet in a shuffle.
     unsigned mask, arrived;
     Place place;
 };

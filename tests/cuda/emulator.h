@@ -47,7 +47,7 @@ struct Place {
 // Where the thread that runs is; emulator.cc keeps it.
 struct Current {
     dim3 grid, block, block_index, thread;
-    int index;   // of the thread in its block
+    int index;   // which thread of its block it is
 };
 extern Current current;
 
@@ -70,7 +70,7 @@ struct Shuffle {
         return value;
     }
     static int lane() { return current.index % WARP; }
-    static int first(int width) { return lane() & ~(width - 1); }   // of the lane's segment
+    static int first(int width) { return lane() & ~(width - 1); }   // the first lane of the lane's segment
 
     template <typename T>
     T index(unsigned mask, T value, int source, int width = WARP) const

@@ -93,7 +93,7 @@ EXTRA = {
     + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0)
     + list(weighted_rows(4099)) + list(weighted_rows(16411)),
 }
-# Of a row with three parts, where there are blocks for two: a part has several chunks.
+# A row has three parts, where there are blocks for two: a part has several chunks.
 EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
 # Rows that are neighbours: of several blocks, with channels behind a thread's last one, and in several parts.
 EXTRA["l2_normalize"] = [Case("neighbours", ((2, 130, 36), (130,))), Case("few_channels", ((1, 5, 36), (5,))),
@@ -117,7 +117,7 @@ def cases(names=OPS, extra=True):
 
 
 def slow(case):
-    """Of the rows with many classes one is enough for every day: it has two blocks, and elements behind both."""
+    """One case of rows with many classes is enough for every day: it has two blocks, and elements behind both."""
     return math.prod(case.shapes[0]) > 10000 and case.shapes[0] != (3, 33001)
 
 

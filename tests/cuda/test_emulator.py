@@ -249,7 +249,7 @@ MORE = {
     "ohem": lambda shape, rng: {"data": rng.randint(1, 9, shape)},   # equal losses
     "group_norm": lambda shape, rng: {"gamma": rng.randn(shape[1]), "beta": rng.randn(shape[1])},
 }
-DEFAULTS = (None, None, None, None, "data", "float32")   # of what is launched: also the tensor, and the dtype
+DEFAULTS = (None, None, None, None, "data", "float32")   # They are what is launched, and also the tensor and the dtype.
 
 
 def corners(rng, count):

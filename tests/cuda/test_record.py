@@ -99,7 +99,7 @@ def test_an_attribute_is_one_line_and_its_use(operator):
 
 
 def test_a_scratch_array_is_one_line_and_its_use(operator):
-    """Of each type, in the same launch; and memory that is kept has what the launch before has left."""
+    """Each type has one in the same launch; and memory that is kept has what the launch before has left."""
     use = """args.halves[i] = A(load(args.data, i) / 2);
         args.small[i] = 1;
         args.pairs[i].left = args.halves[i];

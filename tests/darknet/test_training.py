@@ -26,7 +26,7 @@ def write(tmp_path):
 
 class TestRead:
     def test_defaults(self, write):
-        """Of pjreddie's parse_net_options; jitter is that of [yolo]."""
+        """They are those of pjreddie's parse_net_options; jitter is that of [yolo]."""
         found = read_training(write(NET + DETECTOR))
         assert found == (
             "pjreddie", "detection", (64, 32), 1, 1, 0, 0.001, 0.9, 0.0001, None, 0, 1, 1, 0, True, 0.2, 1, False,
@@ -104,7 +104,7 @@ class TestAdapt:
         assert net(mx.nd.zeros((1, 3, 32, 32))).shape == (1, 3)
 
     def test_boxes_of_cells(self, write):
-        """Of 7 x 7 cells, with 3 boxes each; ``random`` is no multi-scale training there."""
+        """There are 7 x 7 cells with 3 boxes each; ``random`` is no multi-scale training there."""
         head = "[connected]\noutput=1470\nactivation=linear\n[detection]\nside=7\nnum=3\nclasses=20\nrandom=1\n"
         path = write(NET + CONV.format(4) + head)
         adapt_cfg(path, path, classes=2)
@@ -129,7 +129,7 @@ class TestAdapt:
 
 @pytest.mark.parametrize("layers", [1, 2])
 def test_first_layers(layers, write, tmp_path):
-    """Of .weights, and of a file that ends behind them. The other layers keep their values, and nothing is seen."""
+    """A .weights file fills them, or one that ends behind them. Other layers keep their values, and nothing is seen."""
     path = write(NET + CLASSIFIER)
     nets = [gops.darknet.load(path) for _ in range(2)]
     for net in nets:

@@ -43,7 +43,7 @@ def test_exact_where_there_are_as_many_centres_as_sizes():
 
 
 def test_as_good_as_trying_all(rng):
-    """Of few boxes, no partition in two has better means."""
+    """No partition of a few boxes in two has better means."""
     sizes = rng.uniform(1, 9, (9, 2))
     best = 0
     for part in itertools.product((0, 1), repeat=9):

@@ -30,7 +30,7 @@ def test_an_overlap_counts_at_the_thresholds_below_it():
 
 
 def test_a_class_without_detections_counts():
-    """Of two classes one is found; of its two objects one, which is half of the recalls and 51 of the 101 points."""
+    """One of two classes is found, and one of its two objects: half of the recalls, and 51 of the 101 points."""
     precision = coco_average_precision([found((0, 0.9, *BOX))], [labels((*BOX, 0, 0), (*OTHER, 0, 0), (*BOX, 1, 0))],
                                        CLASSES)
     assert precision["AP"] == pytest.approx(51 / 101 / 2)

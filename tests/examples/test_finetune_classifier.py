@@ -150,7 +150,7 @@ def test_folders_and_center_loss(train, photographs, tmp_path):
     assert results(whole)["classes"] == ["dark", "light"] and results(whole)["held_out_accuracy"] > 0.9
     last = content(whole)
     assert last["param:center.centers"].shape == (2, 2) and np.abs(last["param:center.centers"]).max() > 0.01
-    assert last["param:center.counts"].sum() == 3 * 43   # of 48 a tenth chooses the epoch
+    assert last["param:center.counts"].sum() == 3 * 43   # A tenth of 48 chooses the epoch.
     train("stopped", *options, stop=8)
     train("stopped", *options, "--resume")
     assert_same_run(whole, tmp_path / "stopped")

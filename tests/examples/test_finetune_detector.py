@@ -86,7 +86,7 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     model = gops.models.tiny_yolov2(classes=found["classes"], anchors=found["anchors"], width=0.5,
                                        head_channels=(8, 8))
     model.load_parameters(str(folder / "best.params"))
-    images = mx.nd.random.uniform(shape=(2, 3, 96, 64))   # of another size than it was exported with
+    images = mx.nd.random.uniform(shape=(2, 3, 96, 64))   # The net was exported with another size.
     for one, other in zip(net(images), model.detect(images, threshold=0.001)):
         np.testing.assert_allclose(one.asnumpy(), other.asnumpy(), rtol=1e-4, atol=1e-3)
 

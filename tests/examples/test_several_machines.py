@@ -32,7 +32,7 @@ def parameters(folder):
 
 @pytest.mark.slow
 def test_two_workers_are_one_process(tmp_path):
-    """Of 64 images a batch: 1 server and 2 workers end with the parameters and the momentum of one process."""
+    """With 64 images a batch, 1 server and 2 workers end with the parameters and the momentum of one process."""
     one, two = run(tmp_path, "--batch-size", "64", "--out", "one"), run(
         tmp_path, "--batch-size", "32", "--out", "two", "--kvstore", "dist_sync", workers=2)
     assert one.returncode == two.returncode == 0, one.stderr + two.stdout + two.stderr

@@ -39,7 +39,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_numbers(train, capsys):
     assert_same_run(whole, train("stopped", *QUICK, "--resume"))
 
     found = results(whole)
-    assert found["epochs"][-1]["learning_rate"] == pytest.approx(0.01 * 0.1)   # of an update from the third on
+    assert found["epochs"][-1]["learning_rate"] == pytest.approx(0.01 * 0.1)   # Updates have it from the third on.
     net = gops.darknet.load(whole / "net.cfg", whole / "best.weights")
     assert net._detections[0].classes == 10 and net.darknet_header.seen == train_state(whole)["seen"]
     best = content(whole, "best.params")
@@ -139,7 +139,7 @@ def job(folder, *options, dies=False):
 
 @pytest.mark.slow
 def test_two_workers_are_one_process(train, tmp_path):
-    """Of four images an update: with the learning rates, the steps and the end of the run. A killed one ends the job.
+    """Updates have four images, and the learning rates, the steps and the end of the run. A killed one ends the job.
 
     Without batch norm, whose statistics are each worker's own: docs/several_machines.md.
     """

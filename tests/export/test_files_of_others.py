@@ -44,7 +44,7 @@ def convolution(source, filters, name, act="relu", **options):
 
 
 def inception():
-    """Of MXNet 0.8; Python 2 wrote (3L, 3L)."""
+    """MXNet 0.8 wrote it; Python 2 wrote (3L, 3L)."""
     stem = convolution(data, 8, "stem", no_bias=False)
     pooled = mx.sym.Pooling(stem, kernel=(3, 3), stride=(1, 1), pad=(1, 1), pool_type="avg")
     mixed = mx.sym.Concat(convolution(stem, 4, "one", kernel=(1, 1), pad=(0, 0)), convolution(pooled, 4, "pool"))
@@ -78,7 +78,7 @@ def face():
 
 
 def ssd():
-    """Of MXNet 0.9, whose MultiBox operators had no _contrib_ in their names."""
+    """MXNet 0.9 wrote it, whose MultiBox operators had no _contrib_ in their names."""
     maps = mx.sym.L2Normalization(convolution(data, 8, "body"), mode="channel")
     maps = mx.sym.broadcast_mul(maps, mx.sym.var("scale", shape=(1, 8, 1, 1)))
     outputs = [mx.sym.transpose(mx.sym.Convolution(maps, kernel=(3, 3), pad=(1, 1), num_filter=count, name=name),

@@ -82,7 +82,7 @@ def test_a_folder_with_none_or_several(net, tmp_path):
 
 @pytest.mark.parametrize("name", ["model.tar.gz", "model.tar", "model.zip", "model.mar"])
 def test_archives(name, net, tmp_path):
-    """Of SageMaker, and of MXNet's model server, whose .mar is a zip."""
+    """SageMaker writes them, and MXNet's model server, whose .mar is a zip."""
     synset = "model/synset.txt", b"n01 cat, small\nn02 dog\n"
     pack("model.zip" if name == "model.mar" else name, members(tmp_path, synset))
     if name == "model.mar":

@@ -21,13 +21,13 @@ import time
 import fuzz_known
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROBES = ("values", "inference", "hostile")   # of an operator
+PROBES = ("values", "inference", "hostile")   # An operator is probed in these ways.
 OF_FILES = "damaged"
 FILES = ("symbol_json", "note_json", "onnx", "params", "digest", "pretrained", "checkpoint", "library",
          "cfg", "weights", "voc_xml", "voc_list", "jpeg", "coco_json", "yolo_label", "yolo_list", "names", "png", "rec",
          "rec_index", "rec_jpeg", "idx", "idx_gz", "bmp", "config_json", "config_yaml")
 EXAMPLES = 25   # cases of one operator and probe before it is another's turn
-DEATHS = 3      # of one operator and probe, after which it is left alone: every one costs a new process
+DEATHS = 3      # After so many, an operator's probe is left alone: every one costs a new process.
 
 
 class Worker:

@@ -133,7 +133,7 @@ def check(case):
         suite = contracts.suite(case.op)
         try:
             shape = suite.oracle(typed, *wide).shape
-        except (ValueError, ZeroDivisionError):   # of the largest, or the mean, of no classes
+        except (ValueError, ZeroDivisionError):   # There is no largest or mean of no classes.
             return None
         head = np.asarray(np.random.RandomState(case.seed ^ 1).randn(*shape)).astype(case.dtype)
         expected = suite.expected(Case("fuzz", case.shapes, case.attrs), arrays, head)

@@ -110,7 +110,7 @@ def test_a_wrong_rewriting_is_found(monkeypatch):
 
 
 def test_what_the_contract_refuses_is_found(monkeypatch):
-    """Of a builtin graph by its shapes, of a file by its node."""
+    """A builtin graph is refused by its shapes, a file by its node."""
     monkeypatch.setattr(contracts, "infer", lambda *known: None)
     found = fuzz_inference.check(fuzz_cases.Inference("abs", {}, {"data": (2, 3)}, {}))
     found += fuzz_hostile.check(fuzz_cases.Hostile("abs", {}, ((2, 3),), "inputs", "1"))

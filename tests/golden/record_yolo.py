@@ -15,11 +15,11 @@ import numpy as np
 
 BOX_LOSSES = ("iou", "giou", "diou", "ciou", "mse")
 POINTS = ("center", "left_top", "right_bottom")
-SHIFTS = (0, 0.5, -0.5)   # of the box against its point, in boxes
+SHIFTS = (0, 0.5, -0.5)   # The box is so far from its point, in boxes.
 STRIDE = 32               # pixels of a cell
 TRUTHS = 8                # rows of ground truth of an image
 CELLS = ((4, 4), (5, 4), (4, 6), (5, 5))
-ANCHORS = ((2, 4), (3, 6), (2, 6), (3, 3), (1, 3))   # of the layer, and of all heads
+ANCHORS = ((2, 4), (3, 6), (2, 6), (3, 3), (1, 3))   # The layer and all heads have them.
 
 DEFAULTS = {
     "box_loss": "mse", "new_coords": 0, "objectness_smooth": 0, "focal_loss": 0, "ignore_thresh": 0.5,

@@ -282,7 +282,7 @@ def test_no_output_is_left(ways):
     data = random(200, 200)
     gops.ops.abs(data)
     before = resident_bytes()
-    for _ in range(2000):   # of 160 kB each
+    for _ in range(2000):   # Each has 160 kB.
         gops.ops.abs(data)
     assert resident_bytes() - before < 64 << 20
     assert set(ways) == {"direct"}

@@ -21,7 +21,7 @@ using namespace gluonops::GLUONOPS_TARGET;
 
 namespace {
 
-const int64_t MANY_BYTES = 1 << 20;   // of an item: every loop is worth helpers
+const int64_t MANY_BYTES = 1 << 20;   // An item has so many: every loop is worth helpers.
 const int CALLERS = 3;
 const int ROUNDS = 300;
 

@@ -107,7 +107,7 @@ class TestSoftmax:
 @BACKENDS
 class TestSoftmaxOutput:
     def test_a_row_by_hand(self, backend):
-        """Of (1, 6, 4, 2), class 1."""
+        """The row is (1, 6, 4, 2), its class 1."""
         with gops.backend(backend):
             output, gradient = recorded(gops.ops.softmax_output, np.array([[1, 6, 4, 2]], "f"), np.array([1.0]))
         np.testing.assert_allclose(output, [[0.005806628, 0.861780069, 0.116629249, 0.015784052]], 1e-6)

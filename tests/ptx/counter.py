@@ -61,7 +61,7 @@ class Counter:
             self._flags(name)[warps] = True
 
     def _flags(self, name: str) -> np.ndarray:
-        """Of each warp, whether it has not waited for a register yet that was loaded."""
+        """Whether a warp has not waited yet for a register that was loaded."""
         return self._pending.setdefault(name, np.zeros(int(self._launch.warp[-1]) + 1, bool))
 
     def instruction(self, kernel: Kernel, position: int) -> None:
@@ -111,7 +111,7 @@ def loads_of(kernel: Kernel, start: int) -> Loads:
 
 def _loads(kernel: Kernel, start: int) -> Loads:
     needed, depth = set(), 0
-    level, before = {}, {}   # of each register: loads in its chain, registers moved to it
+    level, before = {}, {}   # a register's loads in its chain, and the registers moved to it
     for instruction in _basic_block(kernel, start):
         written, read = _registers(instruction)
         chain = max((level.get(name, 0) for name in read), default=0)

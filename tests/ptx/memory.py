@@ -97,7 +97,7 @@ class RepeatedMemory:
 
     def __init__(self):
         self.bytes, self.arrays = np.zeros(0, np.uint8), {}
-        self._starts, self._parts = [], []   # of each array: its address, and its part's (place, bytes)
+        self._starts, self._parts = [], []   # an array's address, and its part's (place, bytes)
         self._end = GUARD
 
     def add(self, name: str, shape: tuple, dtype: str, rows: np.ndarray) -> None:

@@ -24,7 +24,7 @@ extern "C" __global__ void shared_rows(const float *data, float *output, unsigne
         *late = i;
     scratch.partial[own] = data[own];
     if (scratch.is_last_block(blockIdx.x, gridDim.y)) {
-        // Of another thread of each block, so that a thread needs what others have left.
+        // Another thread of each block writes it, so that a thread needs what others have left.
         const int64_t other = first - threadIdx.x + (blockDim.x - 1 - threadIdx.x);
         output[first] = scratch.sum(other, gridDim.y, blockDim.x);
     }

@@ -170,7 +170,7 @@ class TestInstall:
             assert done.returncode == 1 and not done.stdout and text in done.stderr
             assert done.stderr.splitlines()[-1].startswith("gluonops.install-mxnet: ")
             assert len([line for line in done.stderr.splitlines() if not line.startswith("Downloading")]) == 1
-            assert "has no attribute 'install'" in environment("-c", "import mxnet").stderr   # of the old view
+            assert "has no attribute 'install'" in environment("-c", "import mxnet").stderr   # The old view says so.
         assert not list(tmp_path.glob("out/*"))
 
     def test_no_pip(self, monkeypatch, capsys):

@@ -192,7 +192,7 @@ def contrast():
 
 
 def hue():
-    """Of a red, a green and a blue pixel: they show the matrix itself, without sums that processors round apart."""
+    """A red, a green and a blue pixel show the matrix itself, without sums that processors round apart."""
     return image(mx.image.HueJitterAug(np.float32(0.4)), np.diag([1, 2, 4]).reshape(1, 3, 3))
 
 

@@ -7,7 +7,7 @@ from gluonops.train import exporting
 
 BOXES = np.array([[10, 10, 50, 40], [30, 20, 90, 80], [12, 11, 48, 42], [0, 0, 3, 4]], "float32")
 IDS, SCORES = np.array([1, 0, 1, 2]), np.array([0.9, 0.5, 0.5, 0.001])
-ORDER = [0, 2, 1, 3]   # of the two equal scores
+ORDER = [0, 2, 1, 3]   # The two equal scores keep their order.
 
 
 def slots(ids=IDS, scores=SCORES, boxes=BOXES):

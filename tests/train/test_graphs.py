@@ -46,7 +46,7 @@ def test_cutting(start):
 
 
 def test_statistics_are_kept(start):
-    """Of a module that trains: bit for bit."""
+    """A module that trains keeps them bit for bit."""
     symbol, arguments, states = train.load_module(start)
     net = gops.ops.softmax_output(train.keep_statistics(symbol), name="softmax")
     module = mx.mod.Module(net)

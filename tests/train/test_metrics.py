@@ -33,7 +33,7 @@ def test_verification(rng):
     assert found.accuracy == pytest.approx(metrics.balanced_accuracy_score(same, cosines >= found.threshold - 1e-9))
     certain = train.verification(np.eye(3)[labels], labels)
     assert certain.accuracy == certain.area == 1 and certain.threshold == pytest.approx(1)
-    assert train.verification(np.zeros((4, 2)), np.arange(4) % 2).area == 0.5   # of equal cosines nothing follows
+    assert train.verification(np.zeros((4, 2)), np.arange(4) % 2).area == 0.5   # Nothing follows from equal cosines.
     assert train.verification(vectors, labels * 0) is None
 
 

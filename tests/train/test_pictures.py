@@ -12,7 +12,7 @@ from matplotlib.image import imread
 
 @pytest.mark.parametrize("units", [1, 2, 5])
 def test_embeddings(tmp_path, rng, units):
-    """Of a single unit, too."""
+    """A single unit has a picture, too."""
     vectors, labels = rng.standard_normal((20, units)), np.arange(20) % 3
     train.draw_embedding(vectors, labels, "abc", tmp_path / "embedding.png")
     assert imread(tmp_path / "embedding.png").std() > 0.02

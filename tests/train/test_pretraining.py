@@ -28,7 +28,7 @@ def values(net):
 
 
 def pretrain(net, dataset, epochs, out, **options):
-    mx.random.seed(2)   # of the dense layer
+    mx.random.seed(2)   # It draws the dense layer.
     return train.pretrain_backbone(net, dataset.classes, dataset, epochs, out, **options)
 
 

@@ -8,7 +8,7 @@ import pytest
 from gluonops import train
 from gluonops.train import recipe
 
-DEFAULTS = {   # of the scripts, and the images of their default runs
+DEFAULTS = {   # the scripts' defaults, and the images of their default runs
     "detector": {"epochs": 14, "batch_size": 16, "accumulate": 1}, "classifier": {"epochs": 30, "batch_size": 32,
                                                                                   "accumulate": 1}}
 IMAGES = {"detector": 4000, "classifier": 1294}
@@ -26,7 +26,7 @@ def test_the_default_runs_stay_as_they_are(task):
     assert train.anchor_images(1000, 14 * 4000) == 1000 and train.passes_over_objects(10_000, 3) == 3
     assert train.gradient_limit(IMAGES["detector"]) == 0
     net = gops.models.tiny_yolov2(width=0.1)
-    train.fit_batch_norm(net, 3 * 313)   # of the pretraining on the objects, the shortest
+    train.fit_batch_norm(net, 3 * 313)   # The pretraining on the objects is the shortest.
     assert momenta(net) == {0.99}
     updates = args.epochs * train.updates_per_epoch(images, args.batch_size)
     assert train.warning_of_few_updates(updates, args.epochs, False, task) is None
@@ -64,7 +64,7 @@ def test_batch_norms_forget_their_start(updates):
 
 
 def test_statistics_of_a_short_run():
-    """Of 20 updates Darknet's 0.99 keeps 82 % of the variance 1 that a batch norm begins with."""
+    """After 20 updates, Darknet's 0.99 keeps 82 % of the variance 1 that a batch norm begins with."""
     found = []
     for fits in (False, True):
         net = gops.darknet.Convolution(1, 1, 1)
@@ -99,7 +99,7 @@ def test_hints_for_detectors():
 
 @pytest.mark.parametrize("right, is_chance", [(5, True), (8, True), (14, False), (20, False)])
 def test_hints_for_classifiers(right, is_chance):
-    """Of 20 images of four classes, 5 rightly named are chance, and so may be 8."""
+    """If 5 of 20 images of four classes are named rightly, that is chance, and so may be 8."""
     labels = np.arange(20) % 4
     logits = np.eye(4)[np.where(np.arange(20) < right, labels, (labels + 1) % 4)]
     hint = train.hint_for_classifier(labels, logits, 42, True)

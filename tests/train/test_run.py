@@ -51,7 +51,7 @@ def test_ctrl_c_and_resume_give_the_same_numbers(tmp_path, capfd, stop, options)
 
 
 def test_the_introduction_ends_with_the_expected_time(tmp_path, capfd, monkeypatch):
-    """Of the batches that are left, after some that trace the net; a run of short epochs has rows instead."""
+    """The batches that are left need it, after some that trace the net; a run of short epochs has rows instead."""
     seconds = itertools.count()
     monkeypatch.setattr("gluonops.train.reports.time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
     for batch_size, lines in ((1, ["    time  about 0:23, and the validations"]), (4, [])):
@@ -414,7 +414,7 @@ def test_workers_tell_each_other_of_ctrl_c_one_message_at_a_time(tmp_path):
         def pushpull(self, key, value, out):
             assert value is out
             sent.append((key, id(value)))
-            out += 1   # of another worker, which was asked to stop
+            out += 1   # It is another worker's, which was asked to stop.
 
     run = make(tmp_path)
     workers = train.Workers(Store(), count=2, kind="dist_sync")

@@ -32,7 +32,7 @@ def test_the_command_is_found(monkeypatch):
 
 
 def test_the_snippet_runs(tmp_path, monkeypatch, capsys):
-    """Of a classifier; those of the detectors run in the tests of the examples."""
+    """It is a classifier's; those of the detectors run in the tests of the examples."""
     net = gops.models.classifier("mlp", ["dark", "light"], (1, 4, 4))
     gops.export.symbol(net, tmp_path / "net", (1, 1, 4, 4))
     monkeypatch.chdir(tmp_path)

@@ -115,7 +115,7 @@ class Letterboxed(gluon.data.Dataset):
         As :class:`gluonops.data.Augmented` takes them.
     """
 
-    _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # of an image, and of its boxes
+    _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # for an image, and for its boxes
 
     def __init__(self, dataset: gluon.data.Dataset, size: Size):
         self._dataset, self._size = dataset, _pair(size, "data.Letterboxed")

@@ -121,7 +121,7 @@ def repeat(call: Call) -> Tensor:
 
 @converts("zeros_like", "ones_like", "_zeros", "_ones", "_full")
 def filled(call: Call) -> Tensor:
-    """Of a shape that depends on the batch, or that its readers have, such as the first state of a recurrent layer."""
+    """Its shape depends on the batch, or its readers have it, as for the first state of a recurrent layer."""
     number = {"_full": call.value("value"), "_ones": 1, "ones_like": 1}.get(call.node.op, 0)
     return call.model.scalar(number, call.dtype).expand(call.shape)
 

@@ -88,7 +88,7 @@ def correlation(call: Call) -> Tensor:
     stride, kernel, pad = call.value("stride1", 1), call.value("kernel_size", 1), call.value("pad_size", 0)
     borders = call.model.ints(0, 0, pad, pad, 0, 0, pad, pad)
     first, second = (value.apply("Pad", borders, call.model.scalar(0, call.dtype)) for value in call.inputs)
-    sizes = [(count - 1) * stride + kernel for count in call.shape[2:]]   # that the windows cover
+    sizes = [(count - 1) * stride + kernel for count in call.shape[2:]]   # The windows cover so many.
 
     def window(value: Tensor, row: int, column: int) -> Tensor:
         begins = [displacement + row, displacement + column]

@@ -7,7 +7,7 @@ from ..graph import Entry, Graph, Node
 from ..sizes import Sizes
 from .model import refusal
 
-MOST_STEPS = 1000   # of a while loop, all of which are written
+MOST_STEPS = 1000   # All steps of a while loop are written.
 
 
 def without_branches(graph: Graph) -> None:

@@ -63,7 +63,7 @@ class Tensor:
         return result
 
     def swapped(self, ndim: int, first: int, second: int) -> Tensor:
-        """With two of its axes exchanged."""
+        """A copy with two of its axes exchanged."""
         order = list(range(ndim))
         order[first], order[second] = order[second], order[first]
         return self.apply("Transpose", perm=order)
@@ -99,7 +99,7 @@ class Tensor:
         return source.apply("Reshape", self.model.ints(*[size if isinstance(size, int) else -1 for size in sizes]))
 
     def unsqueeze(self, *axes: int) -> Tensor:
-        """With further axes of one element."""
+        """A copy with further axes of one element."""
         return self.apply("Unsqueeze", self.model.ints(*axes))
 
     def expand(self, sizes: Sequence[Size]) -> Tensor:

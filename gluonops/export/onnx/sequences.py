@@ -101,7 +101,7 @@ def recurrent(call: Call) -> list[Tensor]:
         raise call.refuse("has parameters that depend on an input")
     directions = 2 if call.flag("bidirectional") else 1
     data, _, *states = call.inputs
-    finals = []   # of each layer, the last states
+    finals = []   # the last states of each layer
     for number, layer in enumerate(_layers(call, vector, directions)):
         begin = number * directions
         first = [state.cut([0], [begin], [begin + directions]) for state in states]
@@ -121,7 +121,7 @@ def _layers(call: Call, vector: np.ndarray, directions: int) -> Iterator[list[np
     parts = [part.reshape(len(order), hidden, -1)[list(order)].reshape(shape)
              for part, shape in zip(np.split(vector, ends[:-1]), shapes)]
     weights, biases = parts[:len(parts) // 2], parts[len(parts) // 2:]   # two of each direction of a layer
-    for begin in range(0, len(weights), 2 * directions):   # of each direction those for the input and for the state
+    for begin in range(0, len(weights), 2 * directions):   # Each direction has one for the input and one for the state.
         of_layer = slice(begin, begin + 2 * directions)
         bias = np.concatenate(biases[of_layer]).reshape(directions, -1)
         yield [np.stack(weights[of_layer][::2]), np.stack(weights[of_layer][1::2]), bias]

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 WHERE = "export.onnx"
 OPSETS = range(13, 22)
 # Numbers of the fields in onnx.proto.
-GRAPH = 7         # of a ModelProto
-INITIALIZER = 5   # of a GraphProto
-RAW_DATA = 9      # of a TensorProto
+GRAPH = 7         # the field of a ModelProto
+INITIALIZER = 5   # the field of a GraphProto
+RAW_DATA = 9      # the field of a TensorProto
 LENGTH_DELIMITED = 2   # the wire type of messages and bytes
-MOST_BYTES = 2**31 - 1   # of a protobuf message
+MOST_BYTES = 2**31 - 1   # A protobuf message has no more.
 
 
 def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,

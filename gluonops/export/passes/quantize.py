@@ -38,7 +38,7 @@ MXNET_LARGEST = np.float32(127.5)   # what MXNet's convolution makes of the larg
 ATTEMPTS = 40               # an attempt to find a float fails in less than a third of the cases
 EPS = 2.0 ** -10            # the batch norms' epsilon; it is exact, as is 1 - EPS
 SPATIAL = (0, -1, 1, 1)     # the shape of a dense layer's input as a convolution takes it
-INTEGERS = "_integers"      # behind the name of a convolution of integers
+INTEGERS = "_integers"      # It ends the name of a convolution of integers.
 IN_FLOAT = ("Activation", "BatchNorm", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "RNN",
             "_sg_mkldnn_fully_connected", "elemwise_mul")   # MXNet would store float32 weights, or compute wrongly
 

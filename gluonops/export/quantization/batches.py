@@ -12,7 +12,7 @@ from ..model import ExportedModel
 from .running import Batch
 
 WHERE = "export.quantize"
-IMAGES = 4   # in a batch that is cut: every tensor of the net is in memory at once
+IMAGES = 4   # A batch that is cut has so many: every tensor of the net is in memory at once.
 HELD_OUT = 5   # every fifth batch, where none are given
 
 

@@ -26,7 +26,7 @@ from ..model import ExportedModel
 from .running import Batch, Ranges, Runner
 
 METHODS = ("entropy", "percentile", "naive")
-BINS = 2048   # of a histogram
+BINS = 2048   # A histogram has so many.
 ALL_ZERO = (0.0, 1.0)   # the range of a tensor of zeros: any will do that is not empty
 SIGNED_LEVELS, UNSIGNED_LEVELS = 128, 256   # magnitudes that int8 and uint8 have
 

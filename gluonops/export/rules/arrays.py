@@ -84,7 +84,7 @@ def sizes_of_reshape(call: NodeValues, data: Sequence) -> list:
     """The sizes of a reshape; -1 for one that follows. Those of the data may be expressions."""
     has_numpys_codes = call.node.op == "_npx_reshape"
     codes = call.ints("newshape" if has_numpys_codes else "shape", ())
-    if not codes:   # of MXNet 0.8
+    if not codes:   # MXNet 0.8 wrote it.
         target = call.ints("target_shape", ())
         sizes = [data[0] if call.flag("keep_highest") else target[0], *target[1:]]
         return [size or -1 for size in sizes]

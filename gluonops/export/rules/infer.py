@@ -135,7 +135,7 @@ def _explained(node: Node, read: list) -> Iterator[None]:
         raise
     except OpError as error:
         raise Misfit(f"{node.name!r}: {error.what}") from error
-    except Exception as error:   # of an attribute that is none of the operator's, whatever it is
+    except Exception as error:   # An attribute is none of the operator's, whatever it is.
         if all(one is not None for one in read):   # a dtype equals None
             raise Misfit(f"{node.name!r} ({node.op}) does not take {read}: {error}") from error
 

@@ -123,7 +123,7 @@ def _from_symbol(path, epoch, device, data_shape):
                       "Pass data_shape, or --data-shape; or export the net with gluonops.export.symbol")
     outputs = passes.lower(model, "auto").graph.symbol()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")   # that MXNet cannot decide the type of the data
+        warnings.simplefilter("ignore")   # MXNet warns that it cannot decide the type of the data.
         net = gluon.SymbolBlock(outputs, [mx.sym.var(inputs[0])])
     for name, parameter in net.collect_params().items():
         parameter._load_init(model.parameters[name], device, cast_dtype=True)   # those of 8-bit layers are int8

@@ -14,7 +14,7 @@ from .registry import default_of
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER = "nn.Parameter"
-CALL = "{self}({0})"   # of a module with one input
+CALL = "{self}({0})"   # It calls a module with one input.
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
          "nn.AvgPool": "pool", "nn.Dropout": "dropout", "nn.Embedding": "embedding",

@@ -46,7 +46,7 @@ class Class:
         Blocks that Gluon calls differently may lack a layer only.
         """
         kinds = {block.kind, self.template.kind}
-        is_list = any("Sequential" in kind for kind in kinds) and block.is_chain()   # of any length
+        is_list = any("Sequential" in kind for kind in kinds) and block.is_chain()   # It may have any length.
         if self.place is not None or is_list or self in _classes_in([block]):
             return False
         self.place = _lacking(self.template, structure, kinds)

@@ -85,7 +85,7 @@ def _across_neighbours(node, x):
 
 
 def _attention(node, x, y=None):
-    """Of (steps, batch, heads * parts * size): the scores of queries and keys, or the values that scores weigh."""
+    """The scores of queries and keys, or the values that scores weigh. ``x``: (steps, batch, heads * parts * size)."""
     heads, parts = int(node.attrs["heads"]), 3 if "selfatt" in node.op else 2
     if node.op.endswith("valatt"):
         weighted = F.swapaxes(F.batch_dot(y, _part_of_heads(x, heads, parts - 1, parts)), dim1=0, dim2=1)
@@ -251,7 +251,7 @@ def _recurrent(node, x, *read):
     states, parameters = (None, read) if has_open_size(node.source(2)) else (read[0], read[1:])
     size, ends, last = int(node.attrs["state_size"]), 2 if node.flag("bidirectional") else 1, []
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
-    outputs = []   # of the ends of a layer
+    outputs = []   # what the ends of a layer return
     for number in range(len(weights) // 2):
         place, is_reversed = slice(2 * number, 2 * number + 2), number % ends == 1
         of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[place])

@@ -6,7 +6,7 @@ from .registry import CONVERTERS, Call, Form, Single, converts, default_of, one
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 COUNTER = "counter"              # and a node of these for what counts images in training
-OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # of the functions that convolve
+OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # The functions that convolve take these.
 ACTIVATIONS = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
                "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
                "softsign": Form("F.softsign({0})", "nn.Softsign"), "mish": Form("F.mish({0})", "nn.Mish"),
@@ -77,7 +77,7 @@ def _of_convolution(call: Call, first: int) -> dict[str, object]:
     """The arguments of a convolution. ``first``: the position of its weight."""
     *_, dilations = call.window()
     return {"in_channels": call.shapes[0][1], "out_channels": call.shape[1], **_window(call),
-            "output_padding": one(call.ints("adj", (0,))),   # of a deconvolution
+            "output_padding": one(call.ints("adj", (0,))),   # Only a deconvolution has some.
             "dilation": one(dilations), "groups": call.value("num_group", 1),
             "bias": len(call.node.inputs) > first + 1}
 

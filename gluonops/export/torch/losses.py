@@ -34,7 +34,7 @@ def lacks_arguments(node: Node) -> bool:
         return False
     op, known, values = registry.get(name).op, arguments_of(name), attributes_of(node)._asdict()
     return any(attr.name not in known and values[attr.name] != attr.default for attr in op.attrs
-               if attr.name != "parts")   # that is a second output, which may be read by nothing
+               if attr.name != "parts")   # It is a second output, which may be read by nothing.
 
 
 @converts("gluonops.softmax_cross_entropy")

@@ -10,7 +10,7 @@ SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "e
         "trunc", "zeros_like")
 UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
          "gluonops.abs": "abs"}
-# Of two inputs; integers are divided otherwise, see below. Not torch.maximum, which halves the gradient between equal
+# They read two inputs; below, integers are divided otherwise. torch.maximum would halve the gradient between equal
 # numbers: MXNet's first input gets it.
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
@@ -32,8 +32,8 @@ for _operation, _text in OF_TWO.items():
     CONVERTERS.update(dict.fromkeys(_front, _text.replace("{0}", "<scalar>").replace("{1}", "{0}")))
 CONVERTERS.update({
     "_copy": "{0}",
-    "rint": "torch.ceil({0} - 0.5)",   # of a half the number below; torch.round returns the even one
-    "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # of a half the number farther from 0
+    "rint": "torch.ceil({0} - 0.5)",   # It rounds a half down; torch.round returns the even number.
+    "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # It rounds a half away from 0.
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
     "_maximum_scalar": "{0}.clamp(min=<scalar>)",
@@ -274,7 +274,7 @@ def reorg(call: Call) -> str:
 
 @converts("_zeros", "_ones")
 def first_state(call: Call) -> str:
-    """Of a recurrent cell: with the batch of the data that it reads. Other arrays are constants."""
+    """A recurrent cell's first state has the batch of the data that it reads. Other arrays are constants."""
     sizes = [f"{{0}}.shape[{axis}]" if axis in call.free_output else str(size) for axis, size in enumerate(call.shape)]
     return f"{{0}}.new{call.node.op}({', '.join(sizes)})"
 

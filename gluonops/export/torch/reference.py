@@ -9,7 +9,7 @@ from .. import passes
 from ..model import ExportedModel
 from .double import compute_in_double
 
-MOMENTUM = float(np.float32(0.9))   # of SGD, as MXNet holds it
+MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
 TYPED = ("Cast", "amp_cast", "_zeros", "_ones", "topk", "argsort", "one_hot")   # an attribute chooses their type
 
 

@@ -89,7 +89,7 @@ class Recorder:
         return self
 
     def __exit__(self, *error: object) -> None:
-        del mx.gluon.HybridBlock.__call__   # that of the base class follows
+        del mx.gluon.HybridBlock.__call__   # The base class's own follows.
 
     def _called(self, block: mx.gluon.HybridBlock, inputs: tuple) -> object:
         """Call a block."""

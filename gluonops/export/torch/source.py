@@ -18,7 +18,7 @@ INPUT_NAMES = ("x", "y", "z")
 IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
            "from typing import Optional": "Optional[", "": "", "import torch": "",
            "import torch.nn.functional as F": "F.", "from torch import nn": ""}
-TOKEN = re.compile(r"{(\d+)}")   # of what a text reads
+TOKEN = re.compile(r"{(\d+)}")   # A text reads inputs by such numbers.
 
 
 def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: str, functions: list[str]) -> str:
@@ -160,7 +160,7 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
     items = [*block.items, Item(f"return {', '.join(places)}", block.results, [])]
     entries = [*block.inputs, *(entry for item in block.items for entry in item.makes)]
     numbers = {entry: number for number, entry in enumerate(entries)}
-    texts = {entry: f"{{{number:04}}}" for entry, number in numbers.items()}   # of one length
+    texts = {entry: f"{{{number:04}}}" for entry, number in numbers.items()}   # All have the same length.
     uses = collections.Counter(item.reads[int(place)] for item in items for place in TOKEN.findall(item.text))
     readers = {entry: [item for item in items if entry in item.reads] for entry in entries}
     statements = []

@@ -29,8 +29,8 @@ OUTPUTS, GRADIENTS, TRAINED = 1e-12, 1e-11, 1e-9
 # Where a rounding of the inputs alone changes outputs by about the tolerance, as in a deep net in training mode whose
 # batch norms have few numbers, outputs may differ by several times that change.
 CHANGES, MOST_GROWTH = 3, 10
-LEAST_SCALE = 1e-2  # of the largest gradient of all
-# Of the largest gradient of all: below it are rounding errors only, as of a bias in front of a batch norm, whose
+LEAST_SCALE = 1e-2  # A gradient's scale is at least this share of the largest gradient of all.
+# Below this share of the largest gradient are rounding errors only, as for a bias in front of a batch norm, whose
 # gradient is a sum of many numbers that is 0. Such a gradient is compared with 0, on the scale of the whole net.
 ZERO = 1e-12
 STEPS = 20          # the second one is the first with a momentum
@@ -146,7 +146,7 @@ def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, 
 def _prepare(net: Any) -> None:
     """Let dropout drop nothing, and batch norm use MXNet's momentum, which is a float32 even for float64."""
     for module in net.modules():
-        for name in {"p", "dropout"}.intersection(vars(module)):   # of a dropout, and of a recurrent layer
+        for name in {"p", "dropout"}.intersection(vars(module)):   # a dropout, or a recurrent layer
             setattr(module, name, 0.0)
         if type(module).__name__.endswith("BatchNorm"):
             module.momentum = 1 - float(np.float32(round(1 - module.momentum, 12)))

@@ -213,7 +213,7 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
 
 
 def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tuple[dict, Shapes]:
-    """For each output the axes whose size is another one for other batches, and other images or sequences if possible.
+    """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
@@ -242,7 +242,7 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     A video has twice as many frames where its images are small: half as many may be too few.
     """
     batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
-    rank = max(map(len, inputs.values()))   # of images, if there are any; labels have fewer dimensions
+    rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
         if size >= min([LEAST_IMAGE, *images]):
@@ -257,7 +257,7 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
     """The parameters that are not trained, and what the rate and the decay of each other one are multiplied by."""
-    first = {COUNTER: 1}   # of a batch norm 3
+    first = {COUNTER: 1}   # A batch norm's states begin at its input 3.
     states = {source.name for node in graph.nodes() if "BatchNorm" in node.op or node.op in (COUNTER, DARKNET)
               for source, _ in node.inputs[first.get(node.op, 3):]}
     if not isinstance(net, (str, os.PathLike)):

@@ -25,7 +25,7 @@ const int64_t UNKNOWN = -1;   // a size
 // A tensor of float64 of so many elements fills the address space.
 const int64_t MOST_ELEMENTS = int64_t(1) << 60;
 
-const int MAX_NDIM = 8;   // that inference tries for an input of which nothing is known
+const int MAX_NDIM = 8;   // Inference tries so many for an input of which nothing is known.
 
 // A factor from attributes, and what the user calls it; without a label there is none, and it is 1.
 struct Size {

@@ -195,7 +195,7 @@ class PreparedCall {
         return found;
     }
 
-    std::deque<std::pair<std::string, std::string>> strings_;   // whose elements stay where they are
+    std::deque<std::pair<std::string, std::string>> strings_;   // Its elements stay where they are.
     Texts attributes_;
     std::mutex lock_;
     Signature last_inputs_{0};
@@ -256,7 +256,7 @@ struct Pushed {
     PreparedCall *const call;
     const Signature &given;
     void **const tensors;
-    bool is_over = false;   // of that thread
+    bool is_over = false;   // That thread has ended.
     bool was_ready = false;
     Answer answer = NOT_NOW;
     std::string error;

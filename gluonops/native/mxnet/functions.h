@@ -15,7 +15,7 @@ namespace {
 // since then. The wheels differ: some are built by GCC 4.8. Everything else in the objects is the same.
 bool old_functions = false;
 
-struct Parts {   // of a std::function
+struct Parts {   // A std::function has them.
     void *data[2];
     void *manager;
     void *invoker;

@@ -8,10 +8,10 @@ __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 
 namespace std {
 
-// Of GCC 11.
+// GCC 11's library has it.
 [[noreturn]] __attribute__((visibility("hidden"))) void __throw_bad_array_new_length() { throw bad_array_new_length(); }
 
-// Of GCC 13. It stands for the libstdc++ that makes std::cout by itself; before that, libmxnet has made it.
+// GCC 13's library has it, and makes std::cout by itself; before that, libmxnet has made it.
 __attribute__((visibility("hidden"))) void ios_base_library_init() {}
 
 }  // namespace std

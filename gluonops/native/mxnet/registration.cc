@@ -26,7 +26,7 @@
 namespace gluonops {
 namespace {
 
-const char OP_TYPE[] = "op_type";   // of a Custom node: which CustomOp it is
+const char OP_TYPE[] = "op_type";   // It says which CustomOp a Custom node is.
 
 const nnvm::Op *(*get_op)(const std::string &);
 const dmlc::any *(*get_attributes)(const std::string &);
@@ -145,7 +145,7 @@ class Views {
     std::vector<View> all;
 
  private:
-    std::deque<std::vector<int64_t>> shapes_;   // whose elements stay where they are
+    std::deque<std::vector<int64_t>> shapes_;   // Its elements stay where they are.
 };
 
 template <typename T>

@@ -18,7 +18,7 @@ namespace nnvm { class Op; }
 
 namespace gluonops {
 
-// Of what is set here, over what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
+// What is set here has it, above what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
 const int PRIORITY = 100;
 
 // What MXNet takes as a size: 2**63 - 1 where it is built for large tensors, else 2**31 - 1.
@@ -52,7 +52,7 @@ struct Registration {
     Compute forward, backward;
     const Registration *next;
 
-    static const Registration *first;   // of all operators of this library
+    static const Registration *first;   // the first operator of this library
 
     Registration(const char *graph_name, unsigned inputs, unsigned outputs, InferShape infer_shape,
                  InferType infer_type, Compute forward, Compute backward)

@@ -31,7 +31,7 @@ class Wide {
     friend bool operator<(Wide a, Wide b) { return a.value_ < b.value_; }
     friend bool operator>(Wide a, Wide b) { return a.value_ > b.value_; }
 
-    int64_t narrow() const { return int64_t(value_); }   // of one that fits
+    int64_t narrow() const { return int64_t(value_); }   // It has to fit.
 
     std::string text() const
     {

@@ -204,7 +204,7 @@ void run(const Pass &call, const NormMemory &memory)
 template <int LANES>
 inline void to_blocks(const Planes &size, const float *plain, float *blocked)
 {
-    const int64_t numbers = size.positions * LANES;   // of a block, which are the same ones in both orders
+    const int64_t numbers = size.positions * LANES;   // A block has so many, the same ones in both orders.
     const int64_t blocks = size.images * size.planes / LANES;
     parallel_for_each(blocks, 2 * numbers * int64_t(sizeof(float)), [&](int64_t block) {
         const float *const from = plain + block * numbers;

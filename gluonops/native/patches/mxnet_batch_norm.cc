@@ -43,7 +43,7 @@ enum {
 };
 enum { IMAGES, PLANES, HEIGHT, WIDTH, NDIM };
 
-// Of MXNet. A memory descriptor of oneDNN's C++ interface is one of its C interface.
+// These are MXNet's. A memory descriptor of oneDNN's C++ interface is one of its C interface.
 void *(*create_memory)(mxnet::NDArray *array, const dnnl_memory_desc_t &wanted);
 void *(*get_stream)();
 void (*submit)(void *stream, bool clean_up);

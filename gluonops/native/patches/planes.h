@@ -44,7 +44,7 @@ struct Cut {
         position_ranges = (numbers + LONGEST_PIECE - 1) / LONGEST_PIECE;
     }
 
-    int64_t pieces() const { return image_ranges * position_ranges; }   // of a block
+    int64_t pieces() const { return image_ranges * position_ranges; }   // A block has so many.
     int64_t items() const { return blocks * pieces(); }
 };
 
@@ -53,7 +53,7 @@ struct Piece {
     int64_t block;
     int64_t images, image_step;
     int64_t begin, length;   // within the first image
-    double count;            // of each plane's numbers
+    double count;            // how many numbers a plane has
     double *sums;
 
     // The pieces that follow each other lie behind each other, except at the ends of the images.

@@ -18,7 +18,7 @@ namespace {
 const char SGD[] = "sgd_update";
 
 struct SgdAttrs {
-    std::vector<float> rates, decays;   // of every parameter
+    std::vector<float> rates, decays;   // Every parameter has its own.
     float rescale = 1, momentum = 0, clip = -1;
     bool has_momentum = false;
 

@@ -19,7 +19,7 @@ GLUONOPS_INLINE int64_t whole_lines(int64_t items)
     return (items + line - 1) / line * line;
 }
 
-// Of the lanes of a vector in a line: the column of each, and which of the column's elements in that line it is.
+// The column of each lane of a vector in a line, and which of the column's elements in that line it is.
 template <typename T>
 struct LanePlaces {
     typedef typename Simd<T>::Indices Indices;
@@ -54,7 +54,7 @@ struct ColumnLines {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Indices Indices;
     typedef typename Simd<T>::Index Index;
-    int64_t count;      // of whole lines
+    int64_t count;      // how many whole lines there are
     int64_t pitch;      // from a line to the next
     int64_t columns;
     int64_t per_line;   // a power of two
@@ -246,7 +246,7 @@ GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
     const int64_t lanes = Simd<T>::LANES;
     if (sizes.inner >= lanes)
         return 1;
-    int64_t count = 1;   // of elements that fill whole vectors
+    int64_t count = 1;   // So many elements fill whole vectors.
     while (count * sizes.inner % lanes)
         count *= 2;
     if (sizes.length < FEWEST_FOLDED_LINES * count)
@@ -256,7 +256,7 @@ GLUONOPS_INLINE int64_t elements_per_line(const RowSizes &sizes)
     return count;
 }
 
-// Of a packed matrix, about. All of a kernel, and what is copied, stay in the first-level cache; twice as many bytes
+// A packed matrix has about so many. All that a kernel reads and copies stays in the first-level cache; twice as many
 // took twice the time.
 const int64_t PACK_BYTES = 2048;
 

@@ -5,7 +5,7 @@
 
 namespace gluonops::GLUONOPS_TARGET {
 
-// Of single numbers: the C library's.
+// The C library computes single numbers.
 GLUONOPS_INLINE float exponential(float x) { return __builtin_expf(x); }
 GLUONOPS_INLINE double exponential(double x) { return __builtin_exp(x); }
 GLUONOPS_INLINE float exponential_minus_one(float x) { return __builtin_expm1f(x); }

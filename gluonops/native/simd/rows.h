@@ -93,7 +93,7 @@ inline void parallel_runs(int64_t rows, int64_t length, int64_t run, int64_t byt
 }
 
 const int64_t MAX_BLOCK_COLUMNS = 512;
-const int64_t BLOCK_BYTES = 262144;   // of a block's input, which stays in the second-level cache
+const int64_t BLOCK_BYTES = 262144;   // A block's input has so many, and stays in the second-level cache.
 
 // How many columns a block has: a multiple of a cache line.
 template <typename T>

@@ -14,9 +14,9 @@
 namespace gluonops::GLUONOPS_TARGET {
 
 const int64_t MAX_SHORT_LENGTH = 128;     // with longer rows little is lost at the end of a row
-const int64_t SHORT_BLOCK_BYTES = 4096;   // of a block's elements, about: all of them stay in the first-level cache
-const int64_t MAX_SHORT_ROWS = 128;       // of a block
-const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // of all tensors together
+const int64_t SHORT_BLOCK_BYTES = 4096;   // A block's elements have about so many: all stay in the first-level cache.
+const int64_t MAX_SHORT_ROWS = 128;       // A block has no more.
+const int64_t SHORT_STREAMING_MIN_BYTES = 32 << 20;   // All tensors together have at least so many.
 
 // Whether this is faster than reducing rows as rows.h or columns.h do: the processor has to permute vectors.
 template <typename T>
@@ -40,12 +40,12 @@ struct RowPlaces {
     typedef typename Simd<T>::Index Index;
     typename Simd<T>::Indices lanes[MAX_SHORT_LENGTH];   // a period has no more vectors
     int16_t first[MAX_SHORT_LENGTH];                     // rows
-    int64_t rows;                                        // of a period
+    int64_t rows;                                        // how many a period has
 
-    // Of runs of so many elements. Returns how many vectors a period has.
+    // Runs have so many elements. Returns how many vectors a period has.
     int64_t fill(int64_t run)
     {
-        int64_t vectors = 0, row = 0, element = 0;   // of a vector's first lane
+        int64_t vectors = 0, row = 0, element = 0;   // where a vector's first lane is
         do {
             first[vectors] = int16_t(row);
             int64_t lane_row = 0;
@@ -195,7 +195,7 @@ class ShortRows {
         return {first + places.first[vector], places.lanes[vector]};
     }
 
-    // Of a run that fills vectors.
+    // A run fills vectors.
     template <typename Combine>
     GLUONOPS_INLINE V reduce_run(const A *numbers, A nothing, const Combine &combine) const
     {

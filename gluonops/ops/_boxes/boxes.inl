@@ -8,7 +8,7 @@ template <typename A> struct Lanes {
     static GLUONOPS_INLINE A all(double x) { return A(x); }
 };
 
-#define LOSS_EPS 1e-7      // of the losses; torchvision's
+#define LOSS_EPS 1e-7      // The losses add it, as torchvision does.
 #define TINY_AREA 1e-18    // added to a union, so that boxes without an area have the IoU 0
 
 // Centre and size; or derivatives by them.

@@ -54,7 +54,7 @@ def row_gradient(F, by: Sequence[Array], box_format: str) -> Array:
 
 class Extent(NamedTuple):
     """Two boxes along one axis. Derivatives are those with respect to the centre and the size of the first box."""
-    distance: Array   # of the centres, with a sign
+    distance: Array   # the distance of the centres, with a sign
     overlap: Array    # its length, below 0 if there is none
     overlap_by_center: Array
     overlap_by_size: Array

@@ -20,7 +20,7 @@ struct ClassLogits {
     const T *first;
     int64_t stride;
     bool softmax;
-    A max, log_sum;   // of the softmax
+    A max, log_sum;   // the softmax's own
 
     GLUONOPS_INLINE ClassLogits(const T *first, int64_t classes, int64_t stride, bool softmax)
         : first(first), stride(stride), softmax(softmax), max(lowest<A>()), log_sum(0)

@@ -65,8 +65,8 @@ template <typename A> struct GroundTruth {
 // What a head predicts of a box. Anchor sizes are in cells. In C++ V may be a vector, with a prediction per lane.
 template <typename A, typename V = A> struct YoloBox {
     V numbers[4];
-    V offsets[2];   // of the centre, from the corner of its cell
-    V factors[2];   // of the anchor's size
+    V offsets[2];   // where the centre is, from the corner of its cell
+    V factors[2];   // They multiply the anchor's size.
     V column, row;
     A width, height, anchor_w, anchor_h;
     Box<V> box;

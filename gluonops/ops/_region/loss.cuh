@@ -170,7 +170,7 @@ template <typename T, typename Loss> struct Targets {
     {
         const Sides<A> sides = sides_of(box);
         const A share = thresh / (1 + thresh);
-        A most = lowest<A>();   // of an intersection without that share of the target's area
+        A most = lowest<A>();   // Intersections without that share of the target's area have no more.
 #pragma unroll 4
         for (int t = 0; t < count; ++t)
             most = larger(most, all[t].intersection(sides) - share * all[t].area);

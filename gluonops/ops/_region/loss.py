@@ -5,8 +5,8 @@ from ...core.contract import Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, ea
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-PREDICTIONS = 256    # that a block of threads takes, where an image has several
-MANY_BLOCKS = 2048   # that are enough for a GPU: so many images have one each
+PREDICTIONS = 256    # A block of threads takes so many, where an image has several.
+MANY_BLOCKS = 2048   # So many are enough for a GPU: as many images have one each.
 STEPS = ("ASSIGN", "COMPUTE")   # forward's launches; the last block of an image adds up the sums of its blocks
 
 BOXES = Rows(

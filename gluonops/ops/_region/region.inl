@@ -88,7 +88,7 @@ GLUONOPS_INLINE void compare_boxes(const RegionLoss<A> &loss, const Prediction &
     }
 }
 
-// Of the ground truths that are assigned to a prediction, up to number `last`, the first one whose class is a target.
+// The first ground truth, of those up to number `last` that are assigned to a prediction, whose class is a target.
 // With a softmax it is the last one. With sigmoids the boxes add up their classes, back to where the error of class 0
 // was exactly 0: there Darknet starts anew.
 template <typename A, typename Prediction, typename Truths>
@@ -99,7 +99,7 @@ GLUONOPS_INLINE int first_target(const RegionLoss<A> &loss, const Prediction &pr
         return last;
     const A probability = sigmoid(prediction.number(RegionLoss<A>::FIRST_CLASS));
     int first = -1;
-    A target = 0;   // of class 0
+    A target = 0;   // the target of class 0
     for (int t = 0; t <= last; ++t) {
         if (!truths.is_at(t, prediction))
             continue;

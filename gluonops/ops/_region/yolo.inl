@@ -62,8 +62,8 @@ template <typename A> struct YoloMatches {
     int first, count;
     int start, end;               // numbers between which those of the cell are
     bool first_overlaps;          // the first one is not one of the cell
-    YoloTarget<A> of_first;       // of the class of the first one
-    YoloTarget<A> of_others;      // of the classes that no ground truth has
+    YoloTarget<A> of_first;       // what the first one's class learns
+    YoloTarget<A> of_others;      // what the classes learn that no ground truth has
 
     template <typename Loss, typename Prediction, typename Truths>
     GLUONOPS_INLINE YoloTarget<A> of_class(const Loss &loss, const Prediction &prediction, const Truths &truths,

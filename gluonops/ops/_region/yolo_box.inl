@@ -95,7 +95,7 @@ GLUONOPS_INLINE BoxDelta<A, 4> squared_errors(const YoloLoss<A> &loss, const Yol
     result.loss = 0;
     for (int c = 0; c < 2; ++c) {
         const A size_error = sizes[c] - predicted.numbers[2 + c];
-        const A target = (centers[c] + (loss.scale_x_y - 1) * half) / loss.scale_x_y;   // of the activation
+        const A target = (centers[c] + (loss.scale_x_y - 1) * half) / loss.scale_x_y;   // The activation learns it.
         result.delta[c] = scale * (centers[c] - predicted.offsets[c]);
         result.delta[2 + c] = scale * size_error;
         result.loss += scale * (loss.scale_x_y * loss.entropy(predicted.numbers[c], target)

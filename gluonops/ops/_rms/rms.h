@@ -93,7 +93,7 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
     });
 }
 
-// Of a block of neighbouring columns, which begins at the element `start` of the tensor; the columns of a sample add their
+// It takes a block of neighbouring columns from the tensor's element `start` on; the columns of a sample add their
 // sums to `sums`.
 template <template <typename> class Args, typename T>
 inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t columns, const typename Args<T>::A *by_root,

@@ -46,7 +46,7 @@ struct ClassRows {
         return all;
     }
 
-    // Of each input the chunk at the i-th element of a part. One without a tensor is 0.
+    // Reads each input's chunk at the i-th element of a part. One without a tensor is 0.
     template <typename Chunk>
     __device__ void read(Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i,
                          typename Accumulator<T>::type empty) const
@@ -184,7 +184,7 @@ struct ClassPass {
     __device__ explicit ClassPass(const Args &args) : args(args) {}
     __device__ int64_t class_of_row(int64_t row) const { return class_of(args, row); }
     __device__ bool sums() const { return false; }
-    __device__ A weight(int64_t) const { return 1; }   // of the elements of a class
+    __device__ A weight(int64_t) const { return 1; }   // The elements of a class have it.
 
     template <typename Element>
     __device__ A second_gradient(const Element &) const { return 0; }

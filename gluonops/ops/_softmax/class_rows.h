@@ -9,7 +9,7 @@ namespace gluonops::GLUONOPS_TARGET {
 // What a pass reads. An operator derives a struct from it. That of a loss, whose first input are logits, has
 //
 //     bool sums() const;                               // whether the loss needs a sum over the row
-//     V term(const ClassElement &) const;              // of that sum; the row is a SoftmaxRow
+//     V term(const ClassElement &) const;              // what is summed; the row is a SoftmaxRow
 //     A loss(int64_t class_id, A nll, A sum) const;    // nll: the negative logarithm of the probability of the class
 //
 // and that of a gradient
@@ -28,9 +28,9 @@ struct ClassRows {
     enum { INPUTS = READ, RESULTS = WRITTEN, LABELLED = true, SUMS = false, VARIES = false };
     RowSizes sizes;
     const T *inputs[READ];
-    T *results[WRITTEN];   // of a gradient
+    T *results[WRITTEN];   // where gradients go
     Labels labels;         // without an array, every row has the class 0
-    const A *weights;      // of the classes, or null
+    const A *weights;      // the weights of the classes, or null
 
     // How many tensors as large as the first input the pass reads and writes.
     int64_t tensors() const

@@ -2,7 +2,7 @@
 // this text. It is C++14, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function.
 // Both define square_root(x), arc_cosine(x), cosine_of_pi(x) for cos(pi x), sine_of_pi(x) and whole_part(x) before it.
 
-#define COSINE_LIMIT (1 - 1.0 / 1048576)   // of the label's cosine, where the derivative by an angle is taken
+#define COSINE_LIMIT (1 - 1.0 / 1048576)   // The derivative by an angle is taken where the label's cosine is no larger.
 #define INVERSE_PI 0.31830988618379067
 
 template <typename A>

@@ -5,8 +5,8 @@
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
-enum { HELD_BYTES = 128 };     // of a row, that a thread of at most 256 holds in registers; see __launch_bounds__
-enum { STREAMED_BYTES = 64 };  // of a row of which nothing is held: so more threads share a multiprocessor
+enum { HELD_BYTES = 128 };     // A thread of at most 256 holds so many of a row in registers; see __launch_bounds__.
+enum { STREAMED_BYTES = 64 };  // A thread reads so many of a row that is not held: more threads share a processor.
 enum { PART_UNIT = 64 };       // parts begin at a multiple of so many elements
 
 // A part of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.

@@ -125,7 +125,7 @@ inline void softmax_rows(const RowSizes &sizes, const T *data, T *output, double
     const bool streaming = use_streaming_stores<T>(sizes);
     const A scale = inverse_temperature<A>(temperature);
     const int64_t length = sizes.length, line = Simd<A>::LANES;
-    const int64_t pitch = (length + line - 1) / line * line;   // of two rows' exponentials
+    const int64_t pitch = (length + line - 1) / line * line;   // Two rows' exponentials are so far apart.
     if (sizes.empty())
         return;
     parallel_for(sizes.outer, 2 * length * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {

@@ -6,7 +6,7 @@
 //     reduce(lanes)        adds up those of so many neighbouring lanes; all lanes of a warp do the same
 #include "../_blocks/blocks.cuh"
 
-// Of a number and NaN it is the number.
+// If one of two is NaN, it returns the other one.
 struct Largest { template <typename A> __device__ A operator()(A a, A b) const { return larger(a, b); } };
 
 // exp((x - max) * scale - log_sum). The factor is finite, so that 0 stays 0 whatever the scale.

@@ -74,7 +74,7 @@ void forward(const AbsArgs<T> &args)
     if constexpr (std::is_floating_point<T>::value)
         activate_forward(args, Abs());
     else
-        elementwise_forward(args);   // of float16 too: it only clears a bit
+        elementwise_forward(args);   // float16 goes this way too: it only clears a bit.
 }
 
 template <typename T>

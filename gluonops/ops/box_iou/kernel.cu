@@ -2,7 +2,7 @@
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.inl"
 
-enum { NUMBERS = 4 };   // of a box
+enum { NUMBERS = 4 };   // A box has so many.
 
 template <typename T>
 __device__ Sides<typename Accumulator<T>::type> sides_at(const BoxIouArgs<T> &args, const T *boxes, int64_t i)

@@ -7,7 +7,7 @@ struct PairSums {
     enum { NUMBERS = 5 };
     typedef typename Accumulator<T>::type A;
     SoftmaxSums<T> student, teacher;
-    A differences;   // of the teacher's power from the student's, weighted by the teacher's exponentials
+    A differences;   // sums how far the powers of teacher and student are apart, weighted by the teacher's exponentials
 
     __device__ explicit PairSums(A scale) : student(scale), teacher(scale), differences(0) {}
 

@@ -74,7 +74,7 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
     >>> loss.backward()
     >>> print(loss.asnumpy().round(3))
     [26.95]
-    >>> print(data.grad[0, 12:, 2, 1].asnumpy().round(3))    # of the anchor and the cell that match
+    >>> print(data.grad[0, 12:, 2, 1].asnumpy().round(3))    # the anchor and the cell that match
     [-0.364  1.065  0.364  1.065 -0.664  0.896 -0.664  0.896 -0.5    0.5
       0.5   -0.5  ]
     """

@@ -27,7 +27,7 @@ OP = Op(
         forward=rows("batch * num_groups", f"min(length, {LONGEST_ROW})"),
         backward=rows("batch * channels", f"min(inner, {LONGEST_ROW})", STEPS),
         steps=STEPS,
-        # Of the head gradient, and of its product with the normalised data; see kernel.cu.
+        # They sum up the head gradient, and its product with the normalised data; see kernel.cu.
         scratch=(Array("channel_sums", "Sums", "batch * channels", "backward", numbers=2),
                  Array("group_sums", "Sums", "batch * num_groups", "backward", numbers=2)),
         forward_bounds=BOUNDS,

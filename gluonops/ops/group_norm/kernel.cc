@@ -85,7 +85,7 @@ void forward(const GroupNormArgs<T> &args)
     });
 }
 
-// Of a group whose channels are single elements: their sums are the elements themselves.
+// A group's channels are single elements: their sums are the elements themselves.
 template <typename T>
 GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t group, bool streaming)
 {
@@ -152,7 +152,7 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
     }
 }
 
-// Of a group of one or two elements: half the difference of their gradients is a multiple of the normalised data, and 1
+// A group has one or two elements: half the difference of their gradients is a multiple of the normalised data, and 1
 // minus the square of these is eps * rstd^2. The difference of the other groups' formula would cancel.
 template <typename T>
 GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t group)

@@ -6,7 +6,7 @@
 // Bytes moved: forward 2 times the data's, backward 5 times; fewer where the cache holds what is read again.
 #include "../_softmax/rows.cuh"
 
-enum { BYTES = 64 };   // of a row, that a thread holds
+enum { BYTES = 64 };   // A thread holds so many of a row.
 
 // The sums over elements: of the head gradient, and of its product with the normalised data.
 struct Sums {
@@ -20,7 +20,7 @@ struct Moments {
     A count, mean, squares;
 };
 
-// Of this thread's elements of a row; `origin` is the row's first element. `x` is the last chunk afterwards.
+// The moments of this thread's elements of a row, whose first one is at `origin`. `x` is the last chunk afterwards.
 template <typename T>
 __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restrict__ data, const Rows<T> &rows,
                                                               const RowPart &row, RowChunk<T, BYTES> &x,
@@ -52,7 +52,7 @@ __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restric
     return moments;
 }
 
-// Of a row, from those of its threads.
+// The moments of a row, from those of its threads.
 template <typename A>
 __device__ Moments<A> row_moments(const Moments<A> &own, int64_t length)
 {
@@ -67,7 +67,7 @@ __device__ Moments<A> row_moments(const Moments<A> &own, int64_t length)
 template <typename T>
 struct Normalized {
     typedef typename Accumulator<T>::type A;
-    const T *gamma, *beta;   // of the group's first channel
+    const T *gamma, *beta;   // those of the group's first channel
     int64_t inner;
     A origin, mean, rstd;
 
@@ -92,7 +92,7 @@ __device__ void forward(const GroupNormArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t length = args.length, chunk = RowChunk<T, BYTES>::length();
-    const bool has_whole_packs = args.inner % Pack<T>::SIZE == 0;   // of a channel
+    const bool has_whole_packs = args.inner % Pack<T>::SIZE == 0;   // A channel has whole packs.
     const Rows<T> rows(length, 1, has_whole_packs && aligned(args.data) && aligned(args.output));
     for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
         const RowPart row = rows.part(group, 0);

@@ -25,10 +25,10 @@ OP = Op(
              "threads": Number("int64")},
     scratch=(
         Array("class_ids", "int32", "batch * inner", "forward"),
-        Array("counts", "int64", "batch * (classes + 2)", "forward"),   # of places per sample and class id
+        Array("counts", "int64", "batch * (classes + 2)", "forward"),   # how many places a sample has with a class id
         # How the softmax of each place is computed.
         Array("maxima", "A", "batch * inner", "forward"), Array("inverse_sums", "A", "batch * inner", "forward"),
-        # Of each selection and class.
+        # Each selection and class has one.
         Array("shares", "float64", "selections * classes", "forward"),
         Array("losses", "float64", "selections * classes", "forward"),
         Array("items", "ErrorItem<A>", "2 * threads * samples * inner", "forward"),   # two arrays for each thread

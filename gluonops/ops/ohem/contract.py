@@ -16,7 +16,7 @@ from ...core.contract import (
     each_element,
 )
 
-THREADS = 512                # of a block of forward
+THREADS = 512                # A block of forward has so many.
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024

@@ -30,7 +30,7 @@ class Selection {
  public:
     typedef typename Simd<T>::Scalar A;
     typedef typename KeyOf<A>::Key Key;
-    enum { SHIFT = 8 * sizeof(Key) - OHEM_DIGIT_BITS };   // of the highest digit
+    enum { SHIFT = 8 * sizeof(Key) - OHEM_DIGIT_BITS };   // The highest digit begins at this bit.
 
     Selection(const OhemArgs<T> &args, int64_t index)
         : args(args), data(args.data + index * args.length), output(args.output + index * args.length),

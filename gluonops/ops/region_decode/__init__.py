@@ -51,7 +51,7 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
     >>> boxes = gops.ops.region_decode(data, anchors=(1, 1, 2, 3), classes=3)
     >>> print(boxes.shape)
     (1, 2, 4, 4, 8)
-    >>> print(boxes[0, 1, 0, 2].asnumpy().round(3))    # of the second anchor in row 0, column 2
+    >>> print(boxes[0, 1, 0, 2].asnumpy().round(3))    # the second anchor in row 0, column 2
     [0.625 0.125 0.5   0.75  0.5   0.333 0.333 0.333]
     """
     return call(OP, locals())

@@ -153,7 +153,7 @@ void backward(const RegionDecodeArgs<T> &args)
         }
         const ClassMaxAndSum<T> total(logits, sizes.classes, cells, mask);
         const V inverse_sum = 1 / total.sum;
-        V dot = broadcast(A(0));   // of the head gradient and the probabilities
+        V dot = broadcast(A(0));   // the product of the head gradient and the probabilities
         for (int64_t k = 0; k < sizes.classes; ++k) {
             const V p = exponential(load(logits + k * cells, mask) - total.max) * inverse_sum;
             dot += p * output_grad.read(head, 5 + k, cell, mask);

@@ -89,7 +89,7 @@ __device__ void backward(const RegionDecodeArgs<T> &args)
             store(to, c * cells, load(heads, c * step) * slope, args.data_grad_request);
         }
         const auto of_classes = prediction.class_logits();
-        A dot = 0;   // of the probabilities and the head gradient
+        A dot = 0;   // the product of the probabilities and the head gradient
         for (int64_t k = 0; k < args.classes && of_classes.softmax; ++k)
             dot += of_classes.probability(k) * load(heads, (5 + k) * step);
         for (int64_t k = 0; k < args.classes; ++k) {

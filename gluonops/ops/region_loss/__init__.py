@@ -95,7 +95,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
     >>> loss.backward()
     >>> print(loss.asnumpy().round(3))
     [5.147]
-    >>> print(data.grad[0, 8:, 2, 1].asnumpy().round(3))    # of the anchor and the cell that match
+    >>> print(data.grad[0, 8:, 2, 1].asnumpy().round(3))    # the anchor and the cell that match
     [-0.046  0.045 -0.332 -0.332 -0.243  0.333  0.333 -0.667]
     """
     truth = with_rows(truth)

@@ -98,7 +98,7 @@ def _class_targets(F, attrs, head, truths, last, matches):
     before_last = of_class_0 * F.broadcast_lesser(number, last_number)
     cleared_at_1 = F.max(before_last, axis=1, keepdims=True) + 1                          # the first one since
     cleared_at_0 = F.where(has_class_0, F.argmax(of_class_0 > 0, axis=1, keepdims=True) + 1, last_number)
-    p = F.swapaxes(F.slice_axis(head.p, axis=2, begin=0, end=1), dim1=1, dim2=2)          # of class 0
+    p = F.swapaxes(F.slice_axis(head.p, axis=2, begin=0, end=1), dim1=1, dim2=2)          # the probability of class 0
     first = F.where(p == 1, cleared_at_1, F.where(p == 0, cleared_at_0, F.ones_like(p)))
     return yolo.classes_of(F, head, truths, matches.by_cell * F.broadcast_greater_equal(number, first))
 

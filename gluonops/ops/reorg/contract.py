@@ -32,7 +32,7 @@ OP = Op(
     remedies={"channels": "Change the number of channels or choose another stride"},
     backward=("output_grad",),
     cuda=Cuda(forward=each_element, backward=each_element),
-    # Of the larger of the two images, as the kernels address it in every mode. Darknet's mode is DCR of the same
+    # The larger of the two images, as the kernels address it in every mode. Darknet's mode is DCR of the same
     # memory, read as channels of a larger image, and CRD is DCR of each channel. A line is ``stride`` rows of pixels,
     # and a cell is ``stride`` x ``stride`` elements.
     derived={

@@ -119,7 +119,7 @@ struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L>> {
     using LabelLoss<SoftmaxCrossEntropyArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
     typedef TargetSums<T> Sums;
-    enum { BYTES = Pack<T>::SIZE * sizeof(A) };   // of more, the registers would not do
+    enum { BYTES = Pack<T>::SIZE * sizeof(A) };   // The registers would not do for more.
 
     __device__ int64_t class_of_row(int64_t row) const { return class_or_none(this->args, row); }
     __device__ Sums none() const { return Sums(); }

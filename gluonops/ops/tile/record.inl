@@ -6,7 +6,7 @@ enum { TILE_LOOPS = 8 };   // as many as there are counts at most
 
 struct TileLoops {
     int64_t run;         // elements
-    int64_t copies;      // of each element
+    int64_t copies;      // how often each element is copied
     int64_t outermost;   // number of the last loop; blocks of it make up the data
     int64_t repeats[TILE_LOOPS];
     int64_t sizes[TILE_LOOPS];

@@ -123,7 +123,7 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
     >>> loss.backward()
     >>> print(loss.asnumpy().round(3))
     [26.844]
-    >>> print(data.grad[0, 8:, 2, 1].asnumpy().round(3))    # of the anchor and the cell that match
+    >>> print(data.grad[0, 8:, 2, 1].asnumpy().round(3))    # the anchor and the cell that match
     [-0.182  0.182 -0.332 -0.332 -0.5    0.5    0.5   -0.5  ]
     """
     truth = with_rows(truth)

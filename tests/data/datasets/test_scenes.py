@@ -54,7 +54,7 @@ def test_all_classes_and_sizes_occur():
     boxes = np.concatenate(labels)
     assert (np.bincount(boxes[:, 4].astype(int), minlength=10) > 15).all()
     heights = boxes[:, 3] - boxes[:, 1]
-    assert heights.min() < 55 and heights.max() > 85   # of 160 pixels, 0.32 to 0.56
+    assert heights.min() < 55 and heights.max() > 85   # A box takes 0.32 to 0.56 of 160 pixels.
     assert {len(label) for label in labels} == {1, 2, 3, 4}
 
 

@@ -114,7 +114,7 @@ class TestAugment:
 
     @pytest.mark.parametrize("left, kept", [(-11, True), (-13, False), (-30, False), (100, False)])
     def test_what_is_mostly_out_is_dropped(self, left, kept):
-        """Of 20 pixels at least 8 have to be left, two fifths."""
+        """At least two fifths have to be left, 8 of 20 pixels."""
         boxes = np.float32([[left, 10, left + 20, 30, 1, 0]])
         out = Augment()._clipped(boxes, (100, 100))
         np.testing.assert_array_equal(out, [[0, 10, left + 20, 30, 1, 0]] if kept else np.zeros((0, 6)))

@@ -12,7 +12,7 @@ from mxnet import gluon
 ort = pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet
 # The last onnxruntime for Python 3.9, 1.19, lacks kernels for some valid files.
 needs_kernels = pytest.mark.skipif(ort.__version__.startswith("1.19."), reason="no kernels in onnxruntime 1.19")
-TOLERANCE = 1e-5   # of the largest value
+TOLERANCE = 1e-5   # It is relative to the largest value.
 IMAGE = (4, 6, 8)   # the input of a case that has no other
 
 

@@ -13,7 +13,7 @@ from benchmarks.networks.gluoncv_nets import NETS, TWO_STAGES, UNSTABLE, differe
 from mxnet import gluon
 from mxnet.gluon import nn
 
-TOLERANCE = 1e-4   # of the largest value
+TOLERANCE = 1e-4   # It is relative to the largest value.
 QUICK = ("cifar_resnet20_v2", "mobilenetv3_small", "shufflenet_v1", "yolo3_mobilenet0.25_voc")
 
 

@@ -109,7 +109,7 @@ class Boxes(gluon.HybridBlock):
 
 
 def probabilities(rng, shape):
-    """Of classes, some of them near 1."""
+    """The scores of classes; some of them are near 1."""
     return mx.nd.softmax(mx.nd.array(rng.normal(0, 2, shape)), axis=1).asnumpy()
 
 

@@ -12,7 +12,7 @@ STEPS, WIDTH, HIDDEN = 5, 3, 4
 
 
 def lengths(rng, shape):
-    """Of sequences of five steps, at least one of them."""
+    """The lengths of sequences of five steps, at least one each."""
     return rng.randint(1, STEPS + 1, shape[:1]).astype(np.float32)
 
 

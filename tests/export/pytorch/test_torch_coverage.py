@@ -16,7 +16,7 @@ import test_onnx  # noqa: E402
 
 CFGS = sorted((pathlib.Path(__file__).parents[2] / "golden/darknet").glob("*.cfg"))
 CHANNELS = {"pj-extra.cfg": 2}
-QUICK = ("gotest", "det1", "save000800", "squeezenet11", "mnet25")   # of files of others
+QUICK = ("gotest", "det1", "save000800", "squeezenet11", "mnet25")   # These files of others are compared every day.
 
 
 def check(net, shape):

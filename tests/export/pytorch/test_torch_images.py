@@ -10,7 +10,7 @@ from mxnet.gluon import nn
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
-SIZE = 32, 24   # of the input: width, height
+SIZE = 32, 24   # the input's width and height
 PREPARED = {
     "letterbox": {"resize": "letterbox"},
     "stretch": {"resize": "stretch", "colours": "BGR", "range": (0, 255), "mean": (103.5, 116.25, 123.7)},

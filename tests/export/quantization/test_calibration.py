@@ -17,7 +17,7 @@ from mxnet.gluon import nn
 
 
 def divergence(histogram, kept, levels):
-    """Of a quantized distribution from its reference, by Migacz's steps, one bin at a time."""
+    """How far a quantized distribution is from its reference, by Migacz's steps, one bin at a time."""
     reference = histogram[:kept].astype(np.float64)
     reference[-1] += histogram[kept:].sum()
     level = [i * levels // kept for i in range(kept)]
@@ -81,7 +81,7 @@ def data_of(rng):
 
 
 def test_ranges_of_a_model(model, rng):
-    """Of its input: the lowest and highest of all batches, within the threshold."""
+    """Its input has the lowest and the highest number of all batches, within the threshold."""
     batches = data_of(rng)
     values = np.concatenate([batch["data"].asnumpy().ravel() for batch in batches])
     largest = float(np.abs(values).max())

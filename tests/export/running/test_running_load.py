@@ -37,7 +37,7 @@ def test_a_classifier(form, means, export, picture):
     net = means(colours="BGR", range=[0, 255], mean=[104, 117, 123], std=[50, 51, 52], resize="stretch")
     loaded = gops.export.load(export(net, form, (1, 3, 8, 12)))
     assert loaded.returns == "logits" and loaded.size == (12, 8)
-    path, pixels = picture(12, 8)   # of the net's size: there is nothing to resize
+    path, pixels = picture(12, 8)   # It has the net's size: there is nothing to resize.
     values = (pixels[..., ::-1].astype("float64") - [104, 117, 123]) / [50, 51, 52]
     logits = values.mean((0, 1))
     expected = np.exp(logits) / np.exp(logits).sum()
@@ -66,7 +66,7 @@ def test_what_mxnets_operators_return(last, returns, form, export, picture):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_probabilities_stay(form, export, picture):
-    """Of a net that ends in a softmax."""
+    """The net ends in a softmax."""
     net = gops.models.mlp(classes=3, hidden=4)
     net.initialize(mx.init.Normal(1))
     net.classes, net.preprocessing = ["a", "b", "c"], {"colours": "grey"}

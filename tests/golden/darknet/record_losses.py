@@ -18,10 +18,10 @@ import numpy as np
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 SECRET = -1234     # in the place of the classes that do not count
 BATCH = 2
-ROWS = 6           # of ground truth in an image
+ROWS = 6           # An image has so many boxes of ground truth.
 PROGRAM_ROWS = 30  # the same in the program: pjreddie's constant
 WARM = 12800       # images from which on a region does not pull boxes to their anchors
-CLASSES = 10       # of mini.tree
+CLASSES = 10       # mini.tree has so many.
 MAP = (6, 8, 5, 3)
 NET = "[net]\nbatch={batch}\nsubdivisions=1\nheight={height}\nwidth={width}\nchannels={channels}\n"
 CONV = "[convolutional]\nsize=1\nstride=1\nfilters={channels}\nactivation=linear\n"

@@ -35,7 +35,7 @@ class TestLovaszSoftmax(OpSuite):
         # Both samples have the loss of the batch, so the head gradients add up.
         Row("batch", ([[[0.0], [0]], [[0], [0]]], [[0], [9]]), {"ignore_label": 9}, [0.5, 0.5], [8, 4],
             ([[[-3], [3]], [[0], [0]]], None)),
-        # Of equal errors the first comes first: at both places class 0 has the error 1/2, which is worth 1 at its own
+        # The first of equal errors comes first: at both places class 0 has the error 1/2, which is worth 1 at its own
         # place and then 0. The class 1, with equal errors as well, has the place elsewhere first: 1/2 and 1/2.
         Row("ties", ([[[0.0, 0], [0, 0]]], [[0, 1]]), {}, [0.5], [16], ([[[-3, 1], [3, -1]]], None)),
     )

@@ -55,7 +55,7 @@ class TestTile(OpSuite):
     ((41, 2, 2, 2), (1, 2, 2, 3)), ((40, 1, 5), (1, 7, 2)), ((40, 3, 2), (9, 3, 3)),
 ])
 def test_many_short_rows(shape, counts, dtype):
-    """Of integers, whose sums are exact: vectors of several rows, and the rows at the end that are done one by one."""
+    """Sums of integers are exact: vectors of several rows, and the rows at the end that are done one by one."""
     data = mx.nd.array(np.arange(np.prod(shape)).reshape(shape) % 5, dtype=dtype)
     data.attach_grad()
     with mx.autograd.record():
