@@ -72,12 +72,12 @@ GLUONOPS_INLINE void measure(const NormForward &call, const Piece &piece)
 }
 
 // The factors of the planes: forward is (data - origin) * slope + shift, and backward
-// (gradient - shift - (data - origin) * slope) * scale.
+// (gradient - shift - (data - origin) * slope) * factor.
 struct Factors {
-    float *origin, *slope, *shift, *scale;
+    float *origin, *slope, *shift, *factor;
 
     Factors(const NormMemory &memory, int64_t planes)
-        : origin(memory.factors), slope(origin + planes), shift(slope + planes), scale(shift + planes) {}
+        : origin(memory.factors), slope(origin + planes), shift(slope + planes), factor(shift + planes) {}
 };
 
 template <typename Order>
@@ -159,7 +159,7 @@ inline void finish(const NormBackward &call, const Cut &cut, const NormMemory &m
         call.weight_gradient[plane] = float(products[lane] * deviation);
         factors.shift[plane] = float(slopes[lane] / count);
         factors.slope[plane] = float(products[lane] * deviation * deviation / count);
-        factors.scale[plane] = float(call.weights ? deviation * double(call.weights[plane]) : deviation);
+        factors.factor[plane] = float(call.weights ? deviation * double(call.weights[plane]) : deviation);
     }
 }
 
@@ -170,10 +170,10 @@ GLUONOPS_INLINE void write_result(const NormBackward &call, const NormMemory &me
     const Factors factors(memory, call.size.planes);
     const int64_t plane = piece.block * Order::PLANES;
     const Vector origin = Order::of_planes(call.averages + plane), shift = Order::of_planes(factors.shift + plane);
-    const Vector slope = Order::of_planes(factors.slope + plane), scale = Order::of_planes(factors.scale + plane);
+    const Vector slope = Order::of_planes(factors.slope + plane), factor = Order::of_planes(factors.factor + plane);
     for_each_vector_of_piece<Order>(piece, [&](int64_t at, auto mask, int) GLUONOPS_LAMBDA {
         const Vector gradient = Order::load(call.gradient + at, mask), data = Order::load(call.data + at, mask);
-        Order::store(call.data_gradient + at, (gradient - shift - (data - origin) * slope) * scale, mask);
+        Order::store(call.data_gradient + at, (gradient - shift - (data - origin) * slope) * factor, mask);
     });
 }
 
