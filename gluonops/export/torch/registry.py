@@ -78,7 +78,7 @@ class Call(SizedNode):
     def single(self, name: str, default: Any = None) -> Single | list[Single]:
         """An attribute that MXNet holds in float32: a number, or a list of them."""
         value = self.value(name, default)
-        return list(map(Single, value)) if isinstance(value, tuple) else Single(value)
+        return list(map(Single, value)) if isinstance(value, (tuple, list)) else Single(value)
 
     def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
         """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.

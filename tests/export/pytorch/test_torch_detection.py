@@ -41,7 +41,7 @@ def export(net, folder, shapes):
     return (pathlib.Path(folder) / "net.py").read_text()
 
 
-PRIORS = [{}, {"sizes": (0.3, 0.5), "ratios": (1, 2)},
+PRIORS = [{}, {"sizes": [0.3, 0.5], "ratios": (1, 2)},
           {"sizes": (0.2, 0.4), "ratios": (1, 0.5), "steps": (0.3, 0.2), "offsets": (0.4, 0.6), "clip": True}]
 COUNT = 4 * 3 * 3   # anchors
 DETECTIONS = [{}, {"threshold": 0.4}, {"threshold": 0.99999}, {"force_suppress": True, "clip": False},
