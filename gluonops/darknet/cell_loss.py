@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..core.emitter import Array
 from ..ops._region.boxes import iou
 from ..ops._region.counting import CountingLoss
@@ -44,8 +46,8 @@ class CellLoss(CountingLoss):
 
     An object belongs to the cell of its centre, and the first object of a cell counts. Of the cell's boxes, the one
     with the largest IoU is responsible, or the nearest one if none overlaps the object. All other boxes have the
-    objectness 0. It is computed in float32. There are ``side`` x ``side`` cells with so many ``boxes``,
-    which share the classes.
+    objectness 0. It is computed in float32; after ``cast("float64")`` in float64. There are ``side`` x
+    ``side`` cells with so many ``boxes``, which share the classes.
 
     Inputs:
         - **pred**: (B, side*side*(classes + 5*boxes)), or with more axes: the classes of all cells, then the objectness
@@ -62,13 +64,18 @@ class CellLoss(CountingLoss):
         self._side = side
         self._boxes = boxes
         self.classes = classes
+        self._dtype = "float32"
+
+    def cast(self, dtype: str | np.dtype) -> None:
+        """Compute in float64 if this is the type, else in float32."""
+        self._dtype = "float64" if np.dtype(dtype) == np.float64 else "float32"
 
     def hybrid_forward(self, F, pred: Array, truth: Array, seen: Array) -> tuple[Array, Array, Array]:
         seen = self._count(F, pred, seen)
-        rows = F.Flatten(F.cast(pred, dtype="float32"))
+        rows = F.Flatten(F.cast(pred, dtype=self._dtype))
         classes, objectness, boxes = numbers_of_cells(F, rows, self._side**2, self._boxes, self.classes)   # B, L, N, 4
         classes, objectness = F.squeeze(classes, axis=2), F.squeeze(objectness, axis=3)   # B, L, K and B, L, N
-        targets = self._targets(F, F.cast(truth, dtype="float32"), F.BlockGrad(classes))
+        targets = self._targets(F, F.cast(truth, dtype=self._dtype), F.BlockGrad(classes))
         overlap, distance = self._compare(F, F.BlockGrad(boxes), targets.box)
         best = self._responsible_box(F, overlap, distance, targets.box, seen)
         numbers = F.reshape(F.contrib.arange_like(F.BlockGrad(objectness), axis=2), shape=(1, 1, -1))
@@ -106,7 +113,7 @@ class CellLoss(CountingLoss):
         column, row = (F.minimum(F.floor(centre * self._side), self._side - 1) for centre in (x, y))
         cells = F.reshape(F.contrib.arange_like(classes, axis=1), shape=(1, 1, -1))
         inside = F.broadcast_mul(F.broadcast_equal(row * self._side + column, cells), counts)     # B, T, L
-        first = F.argmax(inside, axis=1, keepdims=True)
+        first = F.cast(F.argmax(inside, axis=1, keepdims=True), dtype=self._dtype)
         chosen = inside * F.broadcast_equal(order, first)
 
         numbers = F.reshape(F.contrib.arange_like(classes, axis=2), shape=(1, 1, -1))
@@ -138,11 +145,12 @@ class CellLoss(CountingLoss):
             largest = F.argmax(overlap, axis=2, keepdims=True)
             nearest = F.argmin(distance, axis=2, keepdims=True)
             best = F.where(overlaps, largest, nearest)
+        best = F.cast(best, dtype=self._dtype)
         if not self._settings.random:
             return best
         draws = F.random.uniform_like(F.slice_axis(overlap, axis=2, begin=0, end=1))
         drawn = F.minimum(F.floor(draws * self._boxes), self._boxes - 1)
-        is_early = F.reshape(F.cast(seen, dtype="float32") < RANDOM_IMAGES, shape=(1, 1, 1))
+        is_early = F.reshape(F.cast(seen, dtype=self._dtype) < RANDOM_IMAGES, shape=(1, 1, 1))
         return F.where(F.broadcast_like(is_early, best), drawn, best)
 
     def _box_error(self, F, boxes: Array, target: Array) -> Array:

@@ -122,6 +122,21 @@ def test_detection_behind_a_convolution(softmax, tmp_path, rng):
     assert net.loss()(data, mx.nd.array(TRUTH)).shape == (2,)
 
 
+def test_detection_in_float64(tmp_path, rng):
+    """A net in float64 has the loss, and more digits of it."""
+    head = "[detection]\nside=4\nclasses=3\ncoords=4\nnum=2\nsqrt=1\n"
+    net = load(tmp_path, NET + CONV.format(stride=16, filters=13, activation="logistic") + head)
+    data, truth = images(rng), mx.nd.array(TRUTH)
+    single, _ = gradient_of(net, net.loss(), data, truth)
+    net.cast("float64")
+    loss = net.loss()
+    loss.cast("float64")
+    double, gradient = gradient_of(net, loss, data.astype("float64"), truth.astype("float64"))
+    assert double.dtype == gradient.dtype == np.float64
+    np.testing.assert_allclose(double, single, rtol=1e-5)
+    assert (double != double.astype("float32")).all()
+
+
 def test_errors(tmp_path):
     conv = NET + CONV.format(stride=16, filters=16, activation="linear")
     region = "[region]\nclasses=3\nnum=2\nanchors=1,2,3,4\n"
