@@ -25,13 +25,15 @@ template <typename T, typename Visit>
 void parallel_boxes(const IouLossArgs<T> &args, const Visit &visit)
 {
     enum { LANES = Simd<T>::LANES };
-    const int64_t count = args.count;
-    parallel_for_each((count + LANES - 1) / LANES, LANES * BOX_BYTES, [=](int64_t i) {
-        const int64_t first = i * LANES, left = count - first;
-        if (left >= LANES)
-            visit(first, FullMask());
-        else
-            visit(first, PartialMask{left});
+    const int64_t count = args.count, vectors = (count + LANES - 1) / LANES;
+    parallel_for(vectors, LANES * BOX_BYTES, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t first = i * LANES;
+            if (first + LANES <= count)
+                visit(first, FullMask());
+            else
+                visit(first, PartialMask{count - first});
+        }
     });
 }
 
