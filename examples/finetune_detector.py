@@ -23,7 +23,7 @@ from mxnet import autograd, gluon
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
 METRICS = ("mAP", "mAP_voc07", "AP", "AP50", "AP75", "matched_iou")
-ANCHOR_IMAGES, OBJECT_EPOCHS = 1000, 3   # Large data sets give so many images; so many epochs pretrain.
+ANCHOR_IMAGES, OBJECT_EPOCHS = 1000, 3   # The defaults, for thousands of images.
 SHOWN = ("coordinates", "objectness", "no_objectness", "classes", "iou", "recall")
 
 

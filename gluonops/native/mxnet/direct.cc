@@ -256,7 +256,7 @@ struct Pushed {
     PreparedCall *const call;
     const Signature &given;
     void **const tensors;
-    bool is_over = false;   // That thread has ended.
+    bool is_over = false;   // The call has ended, in that thread.
     bool was_ready = false;
     Answer answer = NOT_NOW;
     std::string error;

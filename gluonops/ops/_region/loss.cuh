@@ -170,7 +170,7 @@ template <typename T, typename Loss> struct Targets {
     {
         const Sides<A> sides = sides_of(box);
         const A share = thresh / (1 + thresh);
-        A most = lowest<A>();   // Intersections without that share of the target's area have no more.
+        A most = lowest<A>();   // the largest intersection, less that share of the target's area
 #pragma unroll 4
         for (int t = 0; t < count; ++t)
             most = larger(most, all[t].intersection(sides) - share * all[t].area);
