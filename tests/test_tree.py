@@ -14,8 +14,7 @@ from mxnet.gluon import HybridBlock
 PACKAGE = pathlib.Path(gops.__file__).parent
 ROOT = PACKAGE.parent
 OPS = gops.ops.list()
-# The files of an operator's folder.
-FILES = {"__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py"}
+FILES = {"__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py"}   # An operator's folder has them.
 
 
 def test_the_operators_of_the_foundation_are_there():

@@ -25,7 +25,7 @@ def enumeration_of(op_name: str, attr: Attr) -> str:
 
 
 def enumerations(op: Op) -> list[str]:
-    """The enumerations of the attributes that are choices. CUDA's C++03 has no ``enum class``."""
+    """The enumerations of the attributes that are choices. Kernels take them for numbers, too."""
     return [f"struct {enumeration_of(op.name, attr)} {{ enum Value {{ {', '.join(map(camel, attr.kind.words))} }}; }};"
             for attr in op.attrs if isinstance(attr.kind, Choice)]
 

@@ -1,24 +1,15 @@
 // Functions of a number: the one home of exp, log and square roots on a GPU.
 struct __half;
 
-__device__ inline float exponential(float x) { return expf(x); }
-__device__ inline double exponential(double x) { return exp(x); }
-template <typename A>
-__device__ A full_range_exponential(A x) { return exponential(x); }   // C++'s vectors have another one.
-__device__ inline float exponential_minus_one(float x) { return expm1f(x); }
-__device__ inline double exponential_minus_one(double x) { return expm1(x); }
-__device__ inline float logarithm(float x) { return logf(x); }
-__device__ inline double logarithm(double x) { return log(x); }
-__device__ inline float power(float base, float exponent) { return powf(base, exponent); }
-__device__ inline double power(double base, double exponent) { return pow(base, exponent); }
-__device__ inline float square_root(float x) { return sqrtf(x); }
-__device__ inline double square_root(double x) { return sqrt(x); }
-__device__ inline float arc_cosine(float x) { return acosf(x); }
-__device__ inline double arc_cosine(double x) { return acos(x); }
-__device__ inline float arctangent(float x) { return atanf(x); }
-__device__ inline double arctangent(double x) { return atan(x); }
-__device__ inline float complementary_error(float x) { return erfcf(x); }
-__device__ inline double complementary_error(double x) { return erfc(x); }
+template <typename A> __device__ A exponential(A x) { return exp(x); }
+template <typename A> __device__ A full_range_exponential(A x) { return exp(x); }   // that of C++'s vectors is another
+template <typename A> __device__ A exponential_minus_one(A x) { return expm1(x); }
+template <typename A> __device__ A logarithm(A x) { return log(x); }
+template <typename A> __device__ A power(A base, A exponent) { return pow(base, exponent); }
+template <typename A> __device__ A square_root(A x) { return sqrt(x); }
+template <typename A> __device__ A arc_cosine(A x) { return acos(x); }
+template <typename A> __device__ A arctangent(A x) { return atan(x); }
+template <typename A> __device__ A complementary_error(A x) { return erfc(x); }
 
 // 2^x in one instruction, within some 1e-7 of it. A result below 2^-126 is 0.
 __device__ inline float power_of_two(float x)
@@ -69,10 +60,16 @@ struct ExponentialOf<__half> {
 };
 
 // One instruction each. Of a number and NaN they return the number.
-__device__ inline float smaller(float a, float b) { return fminf(a, b); }
-__device__ inline double smaller(double a, double b) { return fmin(a, b); }
-__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
-__device__ inline double larger(double a, double b) { return fmax(a, b); }
+template <typename A> __device__ A smaller(A a, A b) { return fmin(a, b); }
+template <typename A> __device__ A larger(A a, A b) { return fmax(a, b); }
+
+// constant + x * (first + x * (...)).
+__device__ inline float polynomial(float, float constant) { return constant; }
+template <typename... Coefficients>
+__device__ float polynomial(float x, float constant, Coefficients... others)
+{
+    return fma(polynomial(x, others...), x, constant);
+}
 
 template <typename A> __device__ A not_a_number() { return __int_as_float(0x7fc00000); }
 

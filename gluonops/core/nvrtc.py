@@ -59,10 +59,10 @@ class Compiler:
             raise OpError("nvrtc", f"NVRTC 11 is not installed: {error}",
                           "Run: pip install nvidia-cuda-nvrtc-cu11") from error
 
-    def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = ()) -> Program:
+    def compile(self, source: str, exports: Iterable[str], options: Iterable[str] = rtc.OPTIONS) -> Program:
         """Compile ``source`` for the kernels that ``exports`` names, as ``rtc.export_name`` spells them.
 
-        ``options``: NVRTC's; without any it compiles as ``mx.rtc`` does.
+        ``options``: NVRTC's; those by default are what ``mx.rtc`` compiles with.
         """
         nvrtc, handle = self._nvrtc, ctypes.c_void_p()
         options = [option.encode() for option in options]

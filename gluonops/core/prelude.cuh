@@ -1,5 +1,5 @@
 // The primitives of every kernel.cu: float16, loads and stores, loops, reductions. NVRTC gets this file in front of the
-// kernel. It includes nothing of CUDA's, because a machine may lack its headers. It is C++03, NVRTC 11's default.
+// kernel. It includes nothing of CUDA's, because a machine may lack its headers. It is C++14, see rtc.py.
 #include "../core/types.cuh"
 #include "../core/record.inl"
 #include "../core/math.cuh"
@@ -39,11 +39,22 @@ __device__ void copy(T *to, int64_t i, const T *from, int64_t j, int request)
         store(to, i, load(from, j), request);
 }
 
-// 16 bytes of a tensor, the most that a thread moves at once. Their address has to be a multiple of 16.
-template <typename T>
-struct __align__(16) Pack {
-    enum { SIZE = 16 / sizeof(T) };
+// The type whose loads and stores move so many elements at once: one of them, or 8 or 16 bytes.
+template <int BYTES> struct Bytes;
+template <> struct Bytes<8> { typedef uint2 type; };
+template <> struct Bytes<16> { typedef uint4 type; };
+template <typename T, int COUNT> struct Word { typedef typename Bytes<COUNT * sizeof(T)>::type type; };
+template <typename T> struct Word<T, 1> { typedef T type; };
+
+// Elements of a tensor that a thread moves at once, at most 16 bytes. Their address has to be a multiple of their size.
+template <typename T, int COUNT = 16 / sizeof(T)>
+struct __align__(COUNT * sizeof(T)) Pack {
+    enum { SIZE = COUNT };
+    typedef typename Word<T, COUNT>::type Whole;
     T items[SIZE];
+
+    __device__ void read(const T *from) { *reinterpret_cast<Whole *>(items) = *reinterpret_cast<const Whole *>(from); }
+    __device__ void write(T *to) const { *reinterpret_cast<Whole *>(to) = *reinterpret_cast<const Whole *>(items); }
 
     __device__ void fill(const T &value)
     {
@@ -53,42 +64,50 @@ struct __align__(16) Pack {
     }
 };
 
-template <typename T>
-__device__ bool aligned(const T *address) { return reinterpret_cast<size_t>(address) % 16 == 0; }
+// Whether packs of 16 bytes begin at each of the addresses.
+__device__ inline bool aligned() { return true; }
 
-template <typename T>
-__device__ Pack<T> load_pack(const T *from, int64_t i)
+template <typename T, typename... Others>
+__device__ bool aligned(const T *address, const Others *... others)
 {
-    Pack<T> pack;
-    *reinterpret_cast<uint4 *>(pack.items) = *reinterpret_cast<const uint4 *>(from + i);
+    return reinterpret_cast<size_t>(address) % 16 == 0 && aligned(others...);
+}
+
+template <typename T, int COUNT = Pack<T>::SIZE>
+__device__ Pack<T, COUNT> load_pack(const T *from, int64_t i)
+{
+    Pack<T, COUNT> pack;
+    pack.read(from + i);
     return pack;
 }
 
 // Under WRITE no bit changes, as in copy.
-template <typename T>
-__device__ void copy_pack(T *to, int64_t i, Pack<T> pack, int request)
+template <typename T, int COUNT>
+__device__ void copy_pack(T *to, int64_t i, Pack<T, COUNT> pack, int request)
 {
     if (request == ADD) {
-        const Pack<T> before = load_pack(to, i);
+        const Pack<T, COUNT> before = load_pack<T, COUNT>(to, i);
 #pragma unroll
-        for (int j = 0; j < Pack<T>::SIZE; ++j)
+        for (int j = 0; j < COUNT; ++j)
             store(pack.items, j, load(before.items, j) + load(pack.items, j), WRITE);
     }
     if (request != NOTHING)
-        *reinterpret_cast<uint4 *>(to + i) = *reinterpret_cast<const uint4 *>(pack.items);
+        pack.write(to + i);
 }
 
-template <typename T>
+template <typename T, int COUNT = Pack<T>::SIZE>
 __device__ void store_pack(T *to, int64_t i, const typename Accumulator<T>::type *values, int request)
 {
-    Pack<T> pack;
+    if (COUNT == 1)
+        return store(to, i, values[0], request);
+    Pack<T, COUNT> pack;
     if (request == ADD)
-        pack = load_pack(to, i);
+        pack = load_pack<T, COUNT>(to, i);
 #pragma unroll
-    for (int j = 0; j < Pack<T>::SIZE; ++j)
+    for (int j = 0; j < COUNT; ++j)
         store(pack.items, j, values[j], request);
     if (request != NOTHING)
-        *reinterpret_cast<uint4 *>(to + i) = *reinterpret_cast<const uint4 *>(pack.items);
+        pack.write(to + i);
 }
 
 __device__ inline int64_t minimum(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -104,15 +123,9 @@ __device__ inline int64_t opaque(int64_t x)
 // The address so many bytes behind another. The compiler knows nothing of the distance: otherwise it computes all
 // multiples of it in front of a loop, and has no registers left for them.
 template <typename T>
-__device__ const T *behind(const T *address, int64_t bytes)
-{
-    return reinterpret_cast<const T *>(reinterpret_cast<const char *>(address) + opaque(bytes));
-}
-
-template <typename T>
 __device__ T *behind(T *address, int64_t bytes)
 {
-    return reinterpret_cast<T *>(reinterpret_cast<char *>(address) + opaque(bytes));
+    return reinterpret_cast<T *>(const_cast<char *>(reinterpret_cast<const char *>(address)) + opaque(bytes));
 }
 
 // The quotient. Where 32 bits suffice it is computed in these: a division of 64 bits takes about 70 instructions.
@@ -126,11 +139,44 @@ __device__ inline int64_t quotient(int64_t a, int64_t b)
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 
+// Calls visit(pack, i) for groups of neighbours among `size` elements; i is the first one of a group. Groups are packs of
+// 16 bytes, if tensors can be moved in such, and the other elements one by one. `pack` is empty, but of the group's size.
+template <typename T, typename Visit>
+__device__ void for_packs(int64_t size, bool in_packs, const Visit &visit)
+{
+    enum { SIZE = Pack<T>::SIZE };
+    const int64_t packed = in_packs ? size / SIZE * SIZE : 0;
+    for (int64_t i = first_item() * SIZE; i < packed; i += item_step() * SIZE)
+        visit(Pack<T>(), i);
+    for (int64_t i = packed + first_item(); i < size; i += item_step())
+        visit(Pack<T, 1>(), i);
+}
+
+// Stores formula(i, x, ...) in each element i; x, ... are those of the tensors `from`.
+template <typename T, typename Formula, typename... Tensors>
+__device__ void map_elements(T *to, int request, int64_t size, const Formula &formula, const Tensors *... from)
+{
+    for_packs<T>(size, aligned(from..., to), [&](auto group, int64_t i) {
+        enum { SIZE = decltype(group)::SIZE };
+        const auto map_packs = [&](const auto &... packs) {
+            typename Accumulator<T>::type values[SIZE];
+#pragma unroll
+            for (int j = 0; j < SIZE; ++j)
+                values[j] = formula(i + j, load(packs.items, j)...);
+            store_pack<T, SIZE>(to, i, values, request);
+        };
+        map_packs(load_pack<T, SIZE>(from, i)...);
+    });
+}
+
 // blockDim.x threads share a row. They are the whole block; or they are a power of two from 1 to 32, and the block
 // has blockDim.y rows. Threads of one row never diverge from each other, so code that branches on the row may reduce
 // over it.
 __device__ inline int64_t first_row() { return int64_t(blockIdx.x) * blockDim.y + threadIdx.y; }
 __device__ inline int64_t row_step() { return int64_t(gridDim.x) * blockDim.y; }
+
+// The number of a thread in its block.
+__device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
 
 // Reductions: every thread gets the same result, from the same order of operations every time.
 struct Sum { template <typename A> __device__ A operator()(A a, A b) const { return a + b; } };
@@ -153,7 +199,7 @@ __device__ A reduce_lanes(A value, Combine combine, int lanes)
 {
     if (lanes == 32)
         return reduce_warp(value, combine);
-    const int lane = (threadIdx.y * blockDim.x + threadIdx.x) % 32;
+    const int lane = thread_number() % 32;
     const unsigned mask = (0xffffffffu >> (32 - lanes)) << (lane & ~(lanes - 1));
     for (int step = lanes / 2; step > 0; step /= 2)
         value = combine(value, __shfl_xor_sync(mask, value, step));
@@ -164,7 +210,7 @@ template <typename A, typename Combine>
 __device__ A reduce_block(A value, Combine combine)
 {
     __shared__ A partial[32];
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x, warps = blockDim.x * blockDim.y / 32;
+    const int thread = thread_number(), warps = blockDim.x * blockDim.y / 32;
     value = reduce_warp(value, combine);
     __syncthreads();   // the reduction before this one may still be reading
     if (thread % 32 == 0)
@@ -203,13 +249,3 @@ __device__ N sum_before(N own, N &of_all)
     }
     return before;
 }
-
-// One row of an (outer, length, inner) tensor: every inner-th element from start. This thread's elements are
-//     for (int64_t i = row.first; i < row.end; i += row.step)
-struct Row {
-    int64_t start, end, first, step;
-
-    __device__ Row(int64_t index, int64_t length, int64_t inner)
-        : start(index / inner * length * inner + index % inner), end(start + length * inner),
-          first(start + threadIdx.x * inner), step(blockDim.x * inner) {}
-};

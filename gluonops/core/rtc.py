@@ -38,7 +38,8 @@ Dim3 = tuple[int, int, int]
 REQUESTS = {"null": 0, "write": 1, "inplace": 1, "add": 2}
 MAX_BLOCKS = 65536   # kernels have grid-stride loops
 SMALL = 1 << 17   # float64 of scratch memory, 1 MiB, that a pass keeps to save an allocation for each launch
-OPTIONS = tuple(os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())   # -lineinfo for compute-sanitizer, say
+# Lambdas are code of the GPU, too. An environment adds -lineinfo for compute-sanitizer, say.
+OPTIONS = ("--std=c++14", "-default-device", *os.environ.get("GLUONOPS_NVRTC_OPTIONS", "").split())
 
 # CustomOps run in threads of MXNet's. Neither the caches here nor MXNet's tables of modules are thread-safe.
 lock = threading.Lock()
@@ -137,7 +138,7 @@ def compiled(where: str, files: dict[str, str], exports: tuple[str, ...], fault:
 
 @functools.cache
 def _module(op_name: str, exports: tuple[str, ...]) -> mx.rtc.CudaModule:
-    fault = f"the CUDA kernels {', '.join(exports)} do not compile with {' '.join(OPTIONS) or 'no options'}"
+    fault = f"the CUDA kernels {', '.join(exports)} do not compile with {' '.join(OPTIONS)}"
     files = cuda_source.sources(registry.get(op_name).op)
     return keep_alive(compiled(op_name, files, exports, fault, "Report it with this text"))
 

@@ -1,4 +1,4 @@
-// The activations: the value and the slope of each, for one element. C++ and CUDA share this text. It is C++03,
+// The activations: the value and the slope of each, for one element. C++ and CUDA share this text. It is C++14,
 // includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function. activation.h includes it for
 // C++. V is a number or, in C++, a vector with one element per lane.
 

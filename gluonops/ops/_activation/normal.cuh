@@ -15,10 +15,9 @@ struct NormalOfHalf {
     __device__ explicit NormalOfHalf(float x) : x(x)
     {
         const float z = fabsf(x) * 0.70710678f, t = __fdividef(1, 1 + z / 2);
-        const float polynomial = -1.26551223f + t * (1.00002368f + t * (0.37409196f + t * (0.09678418f
-            + t * (-0.18628806f + t * (0.27886807f + t * (-1.13520398f + t * (1.48851587f
-            + t * (-0.82215223f + t * 0.17087277f))))))));
-        const float tail = t * exp_of(polynomial - z * z) / 2;
+        const float of_t = polynomial(t, -1.26551223f, 1.00002368f, 0.37409196f, 0.09678418f, -0.18628806f, 0.27886807f,
+                                      -1.13520398f, 1.48851587f, -0.82215223f, 0.17087277f);
+        const float tail = t * exp_of(of_t - z * z) / 2;
         probability = x < 0 ? tail : 1 - tail;
     }
 

@@ -1,5 +1,5 @@
 // Boxes: their overlap, and the losses of a box that is regressed to another, with their derivatives. C++ and CUDA
-// share this text. It is C++03, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a
+// share this text. It is C++14, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a
 // function. boxes.h includes it for C++. A is a number or, in C++, a vector with one pair of boxes per lane.
 
 // What a comparison gives, and a number in every lane.
@@ -38,24 +38,18 @@ template <typename A> struct Side { A center, size, low, high; };
 template <typename A>
 GLUONOPS_INLINE Side<A> side_of_center(A center, A size)
 {
-    const Side<A> side = {center, size, center - size / 2, center + size / 2};
-    return side;
+    return {center, size, center - size / 2, center + size / 2};
 }
 
 template <typename A>
-GLUONOPS_INLINE Side<A> side_of_corners(A low, A high)
-{
-    const Side<A> side = {(low + high) / 2, high - low, low, high};
-    return side;
-}
+GLUONOPS_INLINE Side<A> side_of_corners(A low, A high) { return {(low + high) / 2, high - low, low, high}; }
 
 template <typename A> struct Sides { Side<A> across, down; };
 
 template <typename A>
 GLUONOPS_INLINE Sides<A> sides_of(const Box<A> &box)
 {
-    const Sides<A> sides = {side_of_center(box.x, box.w), side_of_center(box.y, box.h)};
-    return sides;
+    return {side_of_center(box.x, box.w), side_of_center(box.y, box.h)};
 }
 
 // Four numbers of a row of boxes: centre and size if is_center, else left, top, right and bottom.
@@ -80,14 +74,9 @@ GLUONOPS_INLINE Sides<A> sides_of(const BoxRow<A> &row, bool is_center)
 template <typename A>
 GLUONOPS_INLINE BoxRow<A> row_gradient(const Box<A> &by, bool is_center)
 {
-    BoxRow<A> row = {{by.x, by.y, by.w, by.h}};
-    if (!is_center) {
-        row.numbers[0] = by.x / 2 - by.w;
-        row.numbers[1] = by.y / 2 - by.h;
-        row.numbers[2] = by.x / 2 + by.w;
-        row.numbers[3] = by.y / 2 + by.h;
-    }
-    return row;
+    if (is_center)
+        return {{by.x, by.y, by.w, by.h}};
+    return {{by.x / 2 - by.w, by.y / 2 - by.h, by.x / 2 + by.w, by.y / 2 + by.h}};
 }
 
 // Two boxes along one axis: the distance of their centres, how far they overlap, how long their hull is, and the
@@ -145,12 +134,10 @@ template <typename A> struct BoxPair {
     {
         const A by_intersection = overlaps ? -1 / union_area - by_union : Lanes<A>::all(0);
         const A by_across = by_intersection * down.overlap, by_down = by_intersection * across.overlap;
-        Box<A> by;
-        by.x = by_across * across.overlap_by_center + by_hull_across * across.hull_by_center;
-        by.y = by_down * down.overlap_by_center + by_hull_down * down.hull_by_center;
-        by.w = by_across * across.overlap_by_size + by_hull_across * across.hull_by_size + by_union * box.down.size;
-        by.h = by_down * down.overlap_by_size + by_hull_down * down.hull_by_size + by_union * box.across.size;
-        return by;
+        return {by_across * across.overlap_by_center + by_hull_across * across.hull_by_center,
+                by_down * down.overlap_by_center + by_hull_down * down.hull_by_center,
+                by_across * across.overlap_by_size + by_hull_across * across.hull_by_size + by_union * box.down.size,
+                by_down * down.overlap_by_size + by_hull_down * down.hull_by_size + by_union * box.across.size};
     }
 
     // The pair with the other box as the first one.
@@ -197,8 +184,7 @@ template <typename A>
 GLUONOPS_INLINE BoxLoss<A> iou_loss_of(const BoxPair<A> &pair)
 {
     const A zero = Lanes<A>::all(0);
-    const BoxLoss<A> result = {1 - pair.iou, pair.gradient(pair.iou / pair.union_area, zero, zero)};
-    return result;
+    return {1 - pair.iou, pair.gradient(pair.iou / pair.union_area, zero, zero)};
 }
 
 // 1 - GIoU. `eps` is added to the hull's area.
@@ -208,10 +194,7 @@ GLUONOPS_INLINE BoxLoss<A> giou_loss_of(const BoxPair<A> &pair, A eps)
     const A hull = pair.across.hull * pair.down.hull + eps;
     const A filled = pair.union_area / hull;
     const A by_union = (pair.iou - filled) / pair.union_area, by_hull = filled / hull;
-    BoxLoss<A> result;
-    result.loss = 2 - pair.iou - filled;
-    result.gradient = pair.gradient(by_union, by_hull * pair.down.hull, by_hull * pair.across.hull);
-    return result;
+    return {2 - pair.iou - filled, pair.gradient(by_union, by_hull * pair.down.hull, by_hull * pair.across.hull)};
 }
 
 // 1 - DIoU. `eps` is added to the square of the hull's diagonal.
@@ -222,9 +205,8 @@ GLUONOPS_INLINE BoxLoss<A> diou_loss_of(const BoxPair<A> &pair, A eps)
     const A squared_diagonal = across.hull * across.hull + down.hull * down.hull + eps;
     const A penalty = (across.distance * across.distance + down.distance * down.distance) / squared_diagonal;
     const A by_hull = -2 * penalty / squared_diagonal;
-    BoxLoss<A> result;
-    result.loss = 1 - pair.iou + penalty;
-    result.gradient = pair.gradient(pair.iou / pair.union_area, by_hull * across.hull, by_hull * down.hull);
+    BoxLoss<A> result = {1 - pair.iou + penalty,
+                         pair.gradient(pair.iou / pair.union_area, by_hull * across.hull, by_hull * down.hull)};
     result.gradient.x += 2 * across.distance / squared_diagonal;
     result.gradient.y += 2 * down.distance / squared_diagonal;
     return result;

@@ -11,24 +11,17 @@ __device__ bool whole(L value, int64_t &number)
     return true;
 }
 
-template <>
-__device__ inline bool whole(float value, int64_t &number)
+template <typename A>
+__device__ bool whole_float(A value, int64_t &number)
 {
-    const bool is_whole = fabsf(value) < 4e18f && value == floorf(value);
+    const bool is_whole = fabs(value) < A(4e18) && value == floor(value);
     number = is_whole ? int64_t(value) : 0;
     return is_whole;
 }
 
-template <>
-__device__ inline bool whole(double value, int64_t &number)
-{
-    const bool is_whole = fabs(value) < 4e18 && value == floor(value);
-    number = is_whole ? int64_t(value) : 0;
-    return is_whole;
-}
-
-template <>
-__device__ inline bool whole(__half value, int64_t &number) { return whole(float(value), number); }
+__device__ inline bool whole(float value, int64_t &number) { return whole_float(value, number); }
+__device__ inline bool whole(double value, int64_t &number) { return whole_float(value, number); }
+__device__ inline bool whole(__half value, int64_t &number) { return whole_float(float(value), number); }
 
 // The class that a label names: 0 to classes - 1, NO_CLASS or IGNORED.
 template <typename L>

@@ -1,4 +1,4 @@
-// The keys of losses: unsigned integers in the order of the losses. C++ and CUDA share this text. It is C++03, includes
+// The keys of losses: unsigned integers in the order of the losses. C++ and CUDA share this text. It is C++14, includes
 // nothing, and GLUONOPS_INLINE is what each of them needs in front of a function.
 
 template <typename A> struct KeyOf;

@@ -4,6 +4,15 @@
 template <typename V>
 GLUONOPS_INLINE V sigmoid(V x) { return 1 / (1 + full_range_exponential(-x)); }
 
+// The negative log-likelihood of a sigmoid's logit, given its target of 0 or 1.
+template <typename A>
+GLUONOPS_INLINE A sigmoid_nll(A x, A target)
+{
+    const A positive = x > 0 ? x : A(0);
+    const A sum = exponential(-positive) + exponential(x - positive);
+    return logarithm(sum) + positive - x * target;
+}
+
 // The logits, `stride` apart: of a softmax, or of a sigmoid each.
 template <typename T>
 struct ClassLogits {
@@ -37,10 +46,6 @@ struct ClassLogits {
     GLUONOPS_INLINE A nll(int64_t k, A target) const
     {
         const A x = logit(k);
-        if (softmax)
-            return target * (log_sum - (x - max));
-        const A positive = x > 0 ? x : A(0);
-        const A sum = exponential(-positive) + exponential(x - positive);
-        return logarithm(sum) + positive - x * target;
+        return softmax ? target * (log_sum - (x - max)) : sigmoid_nll(x, target);
     }
 };

@@ -14,6 +14,23 @@ GLUONOPS_INLINE void count_match(A iou, A probability, S *sums)
     sums[TRUTHS] += 1;
 }
 
+// What the heads have in common, unless one says otherwise.
+template <typename A> struct HeadLoss {
+    typedef A Scalar;
+    enum { STEP = 1, OBJECT = 4, FIRST_CLASS = 5 };   // channels: from x to y, the objectness, and the first class
+    List<double> other_anchors;
+
+    // The centre of a box along an axis, from the point that the head predicts. V is a number or a vector.
+    template <typename V>
+    GLUONOPS_INLINE V center(V point, V) const { return point; }
+
+    // What the point lies beside the centre, in boxes.
+    GLUONOPS_INLINE A point_shift() const { return 0; }
+
+    // Whether the best anchor is the one whose predicted size fits best.
+    GLUONOPS_INLINE bool compares_predictions() const { return false; }
+};
+
 // A row of ground truth, and the cell of its centre. The row is a box, padding (zeros), or invalid. A box has its
 // centre in the image, some area, and a class from 0 to classes - 1. A NaN makes a row invalid.
 template <typename A> struct GroundTruth {

@@ -5,11 +5,8 @@
 const int REGION_GIOU = 1;   // the index of "giou" in box_loss
 
 // The attributes.
-template <typename A> struct RegionLoss {
-    typedef A Scalar;
-    enum { STEP = 1, OBJECT = 4, FIRST_CLASS = 5 };   // channels: from x to y, the objectness, and the first class
-    enum { WRITTEN = 4 };                             // see loss.h
-    List<double> other_anchors;                       // none
+template <typename A> struct RegionLoss : HeadLoss<A> {
+    enum { WRITTEN = 4 };   // see loss.h
     A object_scale, noobject_scale, coord_scale, thresh, warm_up_scale;
     double class_scale;
     bool rescore, bias_match, softmax, is_giou;
@@ -18,9 +15,6 @@ template <typename A> struct RegionLoss {
     GLUONOPS_INLINE V offset(V number) const { return sigmoid(number); }
     template <typename V>
     GLUONOPS_INLINE V factor(V number) const { return full_range_exponential(number); }
-    template <typename V>
-    GLUONOPS_INLINE V center(V point, V) const { return point; }
-    GLUONOPS_INLINE A point_shift() const { return 0; }
     GLUONOPS_INLINE bool compares_predictions() const { return !bias_match; }
     GLUONOPS_INLINE bool fits(const Box<A> &, const Box<A> &) const { return false; }
 };
@@ -30,8 +24,7 @@ template <typename A, typename Args>
 GLUONOPS_INLINE RegionLoss<A> region_loss_of(const Args &args, bool is_warm_up)
 {
     RegionLoss<A> loss;
-    loss.other_anchors.values = 0;
-    loss.other_anchors.count = 0;
+    loss.other_anchors = {};
     loss.object_scale = A(args.object_scale);
     loss.noobject_scale = A(args.noobject_scale);
     loss.coord_scale = A(args.coord_scale);

@@ -104,10 +104,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
     for (; next < truths.count; next = truths.next_at(next + 1, prediction))
         loss_of_overlaps += overlap_loss(loss, predicted.box, truths.box(next < 0 ? best.truth : next));
 
-    BoxDelta<A, OBJECT> total;
-    for (int c = 0; c < OBJECT; ++c)
-        total.delta[c] = 0;
-    total.loss = 0;
+    BoxDelta<A, OBJECT> total = {};
     bool is_assigned = false;
     const int first = is_match ? -1 : truths.next_at(0, prediction);
     for (int i = first; i < truths.count; i = truths.next_at(i + 1, prediction)) {

@@ -5,13 +5,10 @@ const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in box_loss
 const int ALEXEYAB = 1;               // the index of "alexeyab" in dialect
 
 // The attributes. `truth_thresh` is infinite if no prediction is matched by it, `max_delta` if there is no limit.
-template <typename A> struct YoloLoss {
-    typedef A Scalar;
-    enum { STEP = 1, OBJECT = 4, FIRST_CLASS = 5 };   // channels: from x to y, the objectness, and the first class
-    enum { WRITTEN = 0 };                             // see loss.h
+template <typename A> struct YoloLoss : HeadLoss<A> {
+    enum { WRITTEN = 0 };   // see loss.h
     bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
     int box_loss;
-    List<double> other_anchors;
     A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;
 
     // V is a number or a vector.
@@ -28,11 +25,7 @@ template <typename A> struct YoloLoss {
     // The loss whose derivative by the number is `activation(number) - target`.
     GLUONOPS_INLINE A entropy(A number, A target) const
     {
-        if (new_coords)
-            return (number - target) * (number - target) / 2;
-        const A positive = number > 0 ? number : A(0);
-        const A sum = exponential(-positive) + exponential(number - positive);
-        return logarithm(sum) + positive - number * target;
+        return new_coords ? (number - target) * (number - target) / 2 : sigmoid_nll(number, target);
     }
 
     // Whether two sizes fit well enough for a further anchor.
@@ -40,16 +33,6 @@ template <typename A> struct YoloLoss {
     {
         return several_anchors && iou_of(size, other) > iou_thresh;
     }
-
-    // Whether the best anchor is the one whose predicted size fits best.
-    GLUONOPS_INLINE bool compares_predictions() const { return false; }
-
-    // The centre of a box along an axis, from the point that the head predicts.
-    template <typename V>
-    GLUONOPS_INLINE V center(V point, V) const { return point; }
-
-    // What the point lies beside the centre, in boxes.
-    GLUONOPS_INLINE A point_shift() const { return 0; }
 
     // The objectness that a prediction has if it is ignored and `objectness_smooth`.
     GLUONOPS_INLINE A smooth_target(A iou) const { return iou; }

@@ -8,8 +8,6 @@
 
 enum { THREADS = 256 };
 
-__device__ inline int thread_number() { return threadIdx.y * blockDim.x + threadIdx.x; }
-
 // The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
 // both are powers of two. Every thread of the block calls it.
 template <typename A>
@@ -122,11 +120,10 @@ __device__ void scale_rows(const Args &args)
         const A by_root = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
         if (block.is_first(part))
             store(args.rstd, r + block.own, by_root, args.rstd_request);
-        const Product<A> x_hat = {by_root};
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (part.length > x.length())
                 x.read(args.data, rows, part, i, 0);
-            x.apply(x_hat);
+            x.apply([&](A x) { return x * by_root; });
             block.multiply(x, args.scale + i);
             x.write(args.output, rows, part, i, args.output_request);
         }
@@ -231,10 +228,11 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
 // The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename Args>
-__device__ void scale_rows_backward(const Args &args, typename ScaleSums<typename Args::Data>::Groups &groups)
+__device__ void scale_rows_backward(const Args &args)
 {
     typedef typename Args::Data T;
     typedef typename Args::A A;
+    __shared__ typename ScaleSums<T>::Groups groups;
     if (args.step == args.SCALE) {
         combine_scale_sums(args.sums, args.scale_grad, args.scale_grad_request, args.channels);
         return;

@@ -36,18 +36,8 @@ struct Functions<float> {
     // The polynomial nearest to log(1 + e) / e, relative to it: within 5e-09. Of e - 1/2, so that its terms fall.
     __device__ static float add_log1p(float e, float y)
     {
-        const float t = e - 0.5f;
-        float sum = -0.00324402284f;
-        sum = fma(sum, t, 0.00525334897f);
-        sum = fma(sum, t, -0.00674991263f);
-        sum = fma(sum, t, 0.0115761515f);
-        sum = fma(sum, t, -0.0205702949f);
-        sum = fma(sum, t, 0.0366354734f);
-        sum = fma(sum, t, -0.0676876977f);
-        sum = fma(sum, t, 0.13260901f);
-        sum = fma(sum, t, -0.288527101f);
-        sum = fma(sum, t, 0.810930192f);
-        return fma(e, sum, y);
+        return fma(e, polynomial(e - 0.5f, 0.810930192f, -0.288527101f, 0.13260901f, -0.0676876977f, 0.0366354734f,
+                                 -0.0205702949f, 0.0115761515f, -0.00674991263f, 0.00525334897f, -0.00324402284f), y);
     }
 };
 
@@ -60,12 +50,7 @@ struct Functions<__half> {
     // As above, within 8e-06.
     __device__ static float add_log1p(float e, float y)
     {
-        float sum = -0.0238691401f;
-        sum = fma(sum, e, 0.101222254f);
-        sum = fma(sum, e, -0.210048661f);
-        sum = fma(sum, e, 0.325206667f);
-        sum = fma(sum, e, -0.499361366f);
-        sum = fma(sum, e, 0.999991596f);
-        return fma(e, sum, y);
+        return fma(e, polynomial(e, 0.999991596f, -0.499361366f, 0.325206667f, -0.210048661f, 0.101222254f,
+                                 -0.0238691401f), y);
     }
 };

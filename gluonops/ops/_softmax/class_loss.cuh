@@ -8,9 +8,9 @@
 //
 // and store_loss, a function that stores what there is of a row. A gradient has
 //
-//     BYTES, LABELLED, SUMS, VARIES                 see ClassPass
+//     BYTES, LABELLED, SUMS                         see ClassPass
 //     Row; row(row, class_id, start)                numbers of a row. If `factor` is NaN, so is the gradient
-//     gradient(element, result)                     the value of one of the results
+//     gradient(element), second_gradient(element)   of the two results; most have one
 //
 // If SUMS, it has sums() and term(element) too, and a row has the sum of the terms.
 #include "../_labels/labels.cuh"
@@ -23,8 +23,7 @@ struct RowSizes {
 template <typename Args>
 __device__ RowSizes class_rows(const Args &args)
 {
-    const RowSizes sizes = {args.batch * args.inner, args.classes, args.inner};
-    return sizes;
+    return {args.batch * args.inner, args.classes, args.inner};
 }
 
 // The tensors of a pass. All but the first input and result may be null.
@@ -69,6 +68,13 @@ struct ClassRows {
                 x[n].write(results[n], rows, part, i, requests[n]);
     }
 };
+
+// The tensors of a pass over logits. Forward has no gradient of theirs.
+template <typename Args>
+__device__ ClassRows<typename Args::Data, 1> logit_rows(const Args &args)
+{
+    return {class_rows(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
+}
 
 // The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got
 // it. The threads of a row hold `length` elements.
@@ -166,22 +172,22 @@ struct ClassElement {
     Label label;
 };
 
-template <int NUMBER> struct Result {};
-
-// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row. VARIES:
-// whether elements have weight(class).
+// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row.
 template <typename GivenArgs>
 struct ClassPass {
     typedef GivenArgs Args;
     typedef typename Args::Data T;
     typedef typename Args::A A;
-    enum { BYTES = STREAMED_BYTES, LABELLED = true, SUMS = false, VARIES = false };
+    enum { BYTES = STREAMED_BYTES, LABELLED = true, SUMS = false };
     const Args &args;
 
     __device__ explicit ClassPass(const Args &args) : args(args) {}
     __device__ int64_t class_of_row(int64_t row) const { return class_of(args, row); }
     __device__ bool sums() const { return false; }
-    __device__ A weight(int64_t) const { return 1; }
+    __device__ A weight(int64_t) const { return 1; }   // The elements of a class have it.
+
+    template <typename Element>
+    __device__ A second_gradient(const Element &) const { return 0; }
 };
 
 // The gradients of a chunk take the place of its inputs.
@@ -201,24 +207,17 @@ struct ChunkOfPass {
     // `first` is the chunk's first class. Behind the end the weight is 0.
     __device__ Element element(int k, const Row &row, bool is_label, int64_t first) const
     {
-        Element at = {{}, 1, row, {is_label}};
+        Element at = {{}, k < x[0].count ? pass.weight(first + rows.offset(k)) : A(0), row, {is_label}};
 #pragma unroll
         for (int n = 0; n < Tensors::INPUTS; ++n)
             at.inputs[n] = x[n].values[k];
-        if (Pass::VARIES)
-            at.weight = k < x[0].count ? pass.weight(first + rows.offset(k)) : A(0);
         return at;
     }
 
     __device__ A sum(const Row &row, int64_t first) const
     {
         A sum = 0;
-#pragma unroll
-        for (int k = 0; k < Chunk::SIZE; k += Chunk::AT_ONCE)
-            if (k < x[0].most)
-#pragma unroll
-                for (int j = k; j < k + Chunk::AT_ONCE; ++j)
-                    sum += pass.term(element(j, row, false, first));
+        x[0].each([&](int k) { sum += pass.term(element(k, row, false, first)); });
         return sum;
     }
 
@@ -242,9 +241,9 @@ struct ChunkOfPass {
 #pragma unroll
         for (int j = k; j < k + Chunk::AT_ONCE; ++j) {
             const Element at = element(j, row, HAS_LABEL && label == j, first);
-            x[0].values[j] = pass.gradient(at, Result<0>());
+            x[0].values[j] = pass.gradient(at);
             if (Tensors::RESULTS > 1)
-                x[Tensors::RESULTS - 1].values[j] = pass.gradient(at, Result<Tensors::RESULTS - 1>());
+                x[Tensors::RESULTS - 1].values[j] = pass.second_gradient(at);
         }
     }
 };

@@ -1,5 +1,5 @@
 // The margins of a margin softmax: what takes the place of the label's cosine, and its derivative. C++ and CUDA share
-// this text. It is C++03, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function.
+// this text. It is C++14, includes nothing, and GLUONOPS_INLINE is what each of them needs in front of a function.
 // Both define square_root(x), arc_cosine(x), cosine_of_pi(x) for cos(pi x), sine_of_pi(x) and whole_part(x) before it.
 
 #define COSINE_LIMIT (1 - 1.0 / 1048576)   // The derivative by an angle is taken where the label's cosine is no larger.
@@ -53,7 +53,6 @@ struct Margin {
     {
         const A half_turns = (m1 * arc_cosine(cosine) + m2) * A(INVERSE_PI);
         const A k = whole_part(half_turns), rest = half_turns - k;
-        const MarginValue<A> value = {cosine_of_pi(rest) - 2 * k, m1 * sine_of_pi(rest) / sine};
-        return value;
+        return {cosine_of_pi(rest) - 2 * k, m1 * sine_of_pi(rest) / sine};
     }
 };

@@ -59,9 +59,8 @@ struct Rows {
     __device__ RowPart part(int64_t row, int number, bool reads = true) const
     {
         const int64_t position = number * part_length;
-        const RowPart part = {start(row) + position * inner, position,
-                              reads && position < length ? minimum(part_length, length - position) : 0};
-        return part;
+        return {start(row) + position * inner, position,
+                reads && position < length ? minimum(part_length, length - position) : 0};
     }
 
     // The number of this thread's elements among `left` ones.
@@ -229,9 +228,21 @@ struct RowChunk {
             values[k] = value;
     }
 
-    // Turns each element into formula(element, its number).
+    // Calls visit(k) for the number k of each element, in their order.
+    template <typename Visit>
+    __device__ void each(const Visit &visit) const
+    {
+#pragma unroll
+        for (int k = 0; k < SIZE; k += AT_ONCE)
+            if (k < most)
+#pragma unroll
+                for (int j = k; j < k + AT_ONCE; ++j)
+                    visit(j);
+    }
+
+    // Turns each element into formula(element).
     template <typename Formula>
-    __device__ void apply(const Formula &formula) { apply_and_sum(formula, 0); }
+    __device__ void apply(const Formula &formula) { each([&](int k) { values[k] = formula(values[k]); }); }
 
     // The element with this number, and another one in its place.
     __device__ A value(int number) const
@@ -253,12 +264,7 @@ struct RowChunk {
     // The sum of `start` and the products with the elements of another chunk.
     __device__ A dot(const RowChunk &other, A start) const
     {
-#pragma unroll
-        for (int k = 0; k < SIZE; k += AT_ONCE)
-            if (k < most)
-#pragma unroll
-                for (int j = k; j < k + AT_ONCE; ++j)
-                    start += values[j] * other.values[j];
+        each([&](int k) { start += values[k] * other.values[k]; });
         return start;
     }
 
@@ -266,12 +272,7 @@ struct RowChunk {
     template <typename Combine>
     __device__ A fold(A start, Combine combine) const
     {
-#pragma unroll
-        for (int k = 0; k < SIZE; k += AT_ONCE)
-            if (k < most)
-#pragma unroll
-                for (int j = k; j < k + AT_ONCE; ++j)
-                    start = combine(values[j], start);
+        each([&](int k) { start = combine(values[k], start); });
         return start;
     }
 
@@ -279,20 +280,10 @@ struct RowChunk {
     template <typename Formula>
     __device__ A apply_and_sum(const Formula &formula, A start)
     {
-#pragma unroll
-        for (int k = 0; k < SIZE; k += AT_ONCE)
-            if (k < most)
-#pragma unroll
-                for (int j = k; j < k + AT_ONCE; ++j) {
-                    values[j] = formula(values[j], j);
-                    start += values[j];
-                }
+        each([&](int k) {
+            values[k] = formula(values[k]);
+            start += values[k];
+        });
         return start;
     }
-};
-
-template <typename A>
-struct Product {
-    A factor;
-    __device__ A operator()(A x, int) const { return x * factor; }
 };

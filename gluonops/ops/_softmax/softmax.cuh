@@ -49,14 +49,14 @@ __device__ void softmax_rows(const Args &args, typename Args::A scale)
             continue;
         const Exponential<T> exponentials(sums.max, scale);
         for (int64_t i = part.last_chunk(x.length()); i >= 0; i -= x.length()) {
-            Product<A> normalized = {1 / sums.exponentials};
+            A factor = 1 / sums.exponentials;
             if (i == held) {
-                normalized.factor *= sums.factor_from(held_max);
+                factor *= sums.factor_from(held_max);
             } else {
                 x.read(args.data, rows, part, i, 0);
                 x.apply(exponentials);
             }
-            x.apply(normalized);
+            x.apply([&](A exponential) { return exponential * factor; });
             x.write(args.output, rows, part, i, args.output_request);
         }
     }

@@ -3,7 +3,7 @@
 //
 //     NUMBERS, number(i)   the numbers of the sums, which go from warp to warp and from block to block
 //     add(other)           adds the sums of another part of the row
-//     reduce(over)         adds up those of neighbouring lanes
+//     reduce(lanes)        adds up those of so many neighbouring lanes; all lanes of a warp do the same
 #include "../_blocks/blocks.cuh"
 
 // If one of two is NaN, it returns the other one.
@@ -19,14 +19,7 @@ struct Exponential {
     __device__ explicit Exponential(A max, A scale = 1, A log_sum = 0)
         : max(max), factor(smaller(scale * ExponentialOf<T>::unit(), -lowest<A>())),
           log_sum(log_sum * ExponentialOf<T>::unit()) {}
-    __device__ A operator()(A x, int = 0) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
-};
-
-// What a number is reduced over: neighbouring lanes of a warp, all of whose lanes do the same.
-struct OverLanes {
-    int lanes;
-    template <typename A, typename Combine>
-    __device__ A operator()(A value, Combine combine) const { return reduce_warp(value, combine, lanes); }
+    __device__ A operator()(A x) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
 };
 
 // The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to
@@ -36,13 +29,9 @@ __device__ void reduce_sums(Sums &sums)
 {
     if (blockDim.x == 1)
         return;
-    if (blockDim.x < 32) {
-        const OverLanes in_row = {int(blockDim.x)};
-        sums.reduce(in_row);
-        return;
-    }
-    const OverLanes in_warp = {32};   // a constant, for which there is no branch
-    sums.reduce(in_warp);
+    if (blockDim.x < 32)
+        return sums.reduce(blockDim.x);
+    sums.reduce(32);   // a constant, for which there is no branch
     if (blockDim.x == 32)
         return;
     __shared__ A numbers[Sums::NUMBERS][32];
@@ -52,23 +41,21 @@ __device__ void reduce_sums(Sums &sums)
         for (int i = 0; i < Sums::NUMBERS; ++i)
             numbers[i][threadIdx.x / 32] = sums.number(i);
     __syncthreads();   // the warps have left theirs
-    const OverLanes over_warps = {int(blockDim.x / 32)};   // a power of two
+    const int warps = blockDim.x / 32;   // a power of two
 #pragma unroll
     for (int i = 0; i < Sums::NUMBERS; ++i)
-        sums.number(i) = numbers[i][threadIdx.x & (over_warps.lanes - 1)];
-    sums.reduce(over_warps);
+        sums.number(i) = numbers[i][threadIdx.x & (warps - 1)];
+    sums.reduce(warps);
 }
 
 // A sum over a row.
 template <typename A>
 struct PlainSum {
     enum { NUMBERS = 1 };
-    A sum;
-
-    __device__ PlainSum() : sum(0) {}
+    A sum = 0;
 
     __device__ void add(const PlainSum &other) { sum += other.sum; }
-    __device__ void reduce(const OverLanes &over) { sum = over(sum, Sum()); }
+    __device__ void reduce(int lanes) { sum = reduce_warp(sum, Sum(), lanes); }
     __device__ A &number(int) { return sum; }
 };
 
@@ -121,10 +108,10 @@ struct SoftmaxSums {
         exponentials += other.exponentials;
     }
 
-    __device__ void reduce(const OverLanes &over)
+    __device__ void reduce(int lanes)
     {
-        raise_max(over(max, Largest()));
-        exponentials = over(exponentials, Sum());
+        raise_max(reduce_warp(max, Largest(), lanes));
+        exponentials = reduce_warp(exponentials, Sum(), lanes);
     }
 
     __device__ A &number(int i) { return i == 0 ? max : exponentials; }

@@ -31,9 +31,7 @@ __device__ void forward(const BoxIouArgs<T> &args)
 // by the box's area, with the opposite sign.
 template <typename A>
 struct Slopes {
-    A left, right, top, bottom, area;
-
-    __device__ Slopes() : left(0), right(0), top(0), bottom(0), area(0) {}
+    A left = 0, right = 0, top = 0, bottom = 0, area = 0;
 
     // With the union u and the intersection i, the derivatives of the IoU are (1 + IoU) / u by i, and -IoU / u by an
     // area. Ends that coincide count as those of lhs. A product with 0 is NaN where the other factor is.

@@ -14,8 +14,7 @@ enum { OWN = 16, WINDOW = OWN * THREADS };   // samples that a thread, and a blo
 template <typename L>
 __device__ int64_t class_among(int64_t classes, L label)
 {
-    const Optional<int64_t> none = {false, 0};
-    return class_of_label(label, classes, none);
+    return class_of_label(label, classes, Optional<int64_t>{false, 0});
 }
 
 template <typename T, typename L>

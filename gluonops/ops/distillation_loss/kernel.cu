@@ -51,12 +51,12 @@ struct PairSums {
         differences += other.differences;
     }
 
-    __device__ void reduce(const OverLanes &over)
+    __device__ void reduce(int lanes)
     {
-        raise_maxima(over(student.max, Largest()), over(teacher.max, Largest()));
-        student.exponentials = over(student.exponentials, Sum());
-        teacher.exponentials = over(teacher.exponentials, Sum());
-        differences = over(differences, Sum());
+        raise_maxima(reduce_warp(student.max, Largest(), lanes), reduce_warp(teacher.max, Largest(), lanes));
+        student.exponentials = reduce_warp(student.exponentials, Sum(), lanes);
+        teacher.exponentials = reduce_warp(teacher.exponentials, Sum(), lanes);
+        differences = reduce_warp(differences, Sum(), lanes);
     }
 
     __device__ A &number(int i)
@@ -100,27 +100,24 @@ __device__ void store_loss(const DistillationLoss<T> &loss, int64_t row, const R
 
 // The inputs are the student's and the teacher's logits.
 template <typename T>
-struct DistillationGradient : ClassPass<DistillationLossArgs<T> > {
+struct DistillationGradient : ClassPass<DistillationLossArgs<T>> {
+    using ClassPass<DistillationLossArgs<T>>::ClassPass;
     typedef typename Accumulator<T>::type A;
     enum { BYTES = 32, LABELLED = false };
     struct Row { Exponential<T> of_student, of_teacher; A factor; };
-
-    __device__ explicit DistillationGradient(const DistillationLossArgs<T> &args)
-        : ClassPass<DistillationLossArgs<T> >(args) {}
 
     __device__ int64_t class_of_row(int64_t) const { return 0; }
 
     __device__ Row row(int64_t row, int64_t, int64_t) const
     {
         const DistillationLossArgs<T> &args = this->args;
-        const Row numbers = {Exponential<T>(args.max[row], args.scale, args.log_sum[row]),
-                             Exponential<T>(args.teacher_max[row], args.scale, args.teacher_log_sum[row]),
-                             load(args.output_grad, row) * A(args.temperature)};
-        return numbers;
+        return {Exponential<T>(args.max[row], args.scale, args.log_sum[row]),
+                Exponential<T>(args.teacher_max[row], args.scale, args.teacher_log_sum[row]),
+                load(args.output_grad, row) * A(args.temperature)};
     }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         return (at.row.of_student(at.inputs[0]) - at.row.of_teacher(at.inputs[1])) * at.row.factor;
     }
@@ -130,8 +127,7 @@ template <typename T>
 __device__ void forward(const DistillationLossArgs<T> &args)
 {
     const ClassRows<T, 2> tensors = {class_rows(args), {args.data, args.teacher}};
-    const DistillationLoss<T> loss = {args};
-    class_loss(tensors, loss);
+    class_loss(tensors, DistillationLoss<T>{args});
 }
 
 template <typename T>

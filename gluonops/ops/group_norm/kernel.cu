@@ -159,8 +159,7 @@ __device__ Sums sum_of(const Sums *sums, int64_t count, int64_t step, const T *f
         head += factor * sums[i * step].head;
         x_hat += factor * sums[i * step].x_hat;
     }
-    const Sums sum = {reduce_row(head, Sum()), reduce_row(x_hat, Sum())};
-    return sum;
+    return {reduce_row(head, Sum()), reduce_row(x_hat, Sum())};
 }
 
 // GROUPS: the sums over a group of gamma times the sums of its channels, and the gradients of gamma and beta, which are

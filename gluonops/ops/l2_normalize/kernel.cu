@@ -5,8 +5,4 @@ template <typename T>
 __device__ void forward(const L2NormalizeArgs<T> &args) { scale_rows(args); }
 
 template <typename T>
-__device__ void backward(const L2NormalizeArgs<T> &args)
-{
-    __shared__ typename ScaleSums<T>::Groups groups;
-    scale_rows_backward(args, groups);
-}
+__device__ void backward(const L2NormalizeArgs<T> &args) { scale_rows_backward(args); }

@@ -8,24 +8,16 @@ template <typename T, typename L>
 __device__ Margin<typename Accumulator<T>::type> margin_of(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const Margin<A> margin = {A(args.m1), A(args.m2), A(args.m3), A(args.cosine_of_m2), A(args.sine_of_m2),
-                              args.easy_margin};
-    return margin;
+    return {A(args.m1), A(args.m2), A(args.m3), A(args.cosine_of_m2), A(args.sine_of_m2), args.easy_margin};
 }
 
 template <typename T, typename L>
-__device__ RowSizes rows_of_cosines(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
-{
-    const RowSizes sizes = {args.rows, args.classes, 1};
-    return sizes;
-}
+__device__ RowSizes class_rows(const MarginSoftmaxCrossEntropyArgs<T, L> &args) { return {args.rows, args.classes, 1}; }
 
 template <typename T, typename L>
-struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L> > {
+struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L>> {
+    using LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
-
-    __device__ explicit MarginLoss(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
-        : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L> >(args) {}
 
     __device__ bool reads(int64_t class_id) const { return class_id >= 0; }
     __device__ SoftmaxSums<T> none() const { return SoftmaxSums<T>(A(this->args.scale)); }
@@ -47,12 +39,10 @@ struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L> > {
 
 // head * scale * softmax, and another number for the label's cosine.
 template <typename T, typename L>
-struct MarginGradient : ClassPass<MarginSoftmaxCrossEntropyArgs<T, L> > {
+struct MarginGradient : ClassPass<MarginSoftmaxCrossEntropyArgs<T, L>> {
+    using ClassPass<MarginSoftmaxCrossEntropyArgs<T, L>>::ClassPass;
     typedef typename Accumulator<T>::type A;
     struct Row { Exponential<T> probability; A of_label, factor; };
-
-    __device__ explicit MarginGradient(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
-        : ClassPass<MarginSoftmaxCrossEntropyArgs<T, L> >(args) {}
 
     __device__ Row row(int64_t row, int64_t class_id, int64_t start) const
     {
@@ -68,8 +58,8 @@ struct MarginGradient : ClassPass<MarginSoftmaxCrossEntropyArgs<T, L> > {
         return numbers;
     }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         return at.label.replace_in(at.row.probability(at.inputs[0]) * at.row.factor, at.row.of_label);
     }
@@ -78,13 +68,11 @@ struct MarginGradient : ClassPass<MarginSoftmaxCrossEntropyArgs<T, L> > {
 template <typename T, typename L>
 __device__ void forward(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
 {
-    const ClassRows<T, 1> tensors = {rows_of_cosines(args), {args.data}};
-    class_loss(tensors, MarginLoss<T, L>(args));
+    class_loss(logit_rows(args), MarginLoss<T, L>(args));
 }
 
 template <typename T, typename L>
 __device__ void backward(const MarginSoftmaxCrossEntropyArgs<T, L> &args)
 {
-    const ClassRows<T, 1> tensors = {rows_of_cosines(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
-    class_gradient(tensors, MarginGradient<T, L>(args));
+    class_gradient(logit_rows(args), MarginGradient<T, L>(args));
 }

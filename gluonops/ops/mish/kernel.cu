@@ -2,13 +2,7 @@
 #include "../_activation/activation.cuh"
 
 template <typename T>
-__device__ void forward(const MishArgs<T> &args)
-{
-    activate(args, Mish());
-}
+__device__ void forward(const MishArgs<T> &args) { activate(args, Mish()); }
 
 template <typename T>
-__device__ void backward(const MishArgs<T> &args)
-{
-    activate_backward(args, Mish());
-}
+__device__ void backward(const MishArgs<T> &args) { activate_backward(args, Mish()); }

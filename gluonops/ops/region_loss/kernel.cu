@@ -20,8 +20,8 @@ __device__ void compute_unassigned(const RegionLoss<A> &loss, const Prediction &
 }
 
 template <typename T, typename A>
-__device__ void compute(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A> > &prediction,
-                        const Targets<T, RegionLoss<A> > &targets, A *parts)
+__device__ void compute(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>> &prediction,
+                        const Targets<T, RegionLoss<A>> &targets, A *parts)
 {
     const YoloBox<A> predicted(loss, prediction);
     int t = targets.next_at(0, prediction);

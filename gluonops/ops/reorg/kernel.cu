@@ -9,28 +9,6 @@
 // Bytes moved: every element is read once and written once. Stride 2 moves 16 bytes of the large image at a time. Other
 // strides, and tensors that are unaligned, move the `stride` elements of a cell's row.
 
-// Half a pack: neighbours in a plane.
-template <typename T>
-struct __align__(8) Piece {
-    enum { SIZE = Pack<T>::SIZE / 2 };
-    T items[SIZE];
-
-    __device__ void read(const T *from) { *reinterpret_cast<uint2 *>(items) = *reinterpret_cast<const uint2 *>(from); }
-
-    // Under WRITE no bit changes, as in copy.
-    __device__ void write(T *to, int request) const
-    {
-        Piece piece = *this;
-        if (request == ADD) {
-            piece.read(to);
-#pragma unroll
-            for (int j = 0; j < SIZE; ++j)
-                store(piece.items, j, load(items, j), ADD);
-        }
-        *reinterpret_cast<uint2 *>(to) = *reinterpret_cast<const uint2 *>(piece.items);
-    }
-};
-
 // Where column `x` of a row of the large image starts in the other tensor: its element with dx 0.
 template <typename T>
 __device__ int64_t small_place(const ReorgArgs<T> &args, int64_t stride, int64_t row, int64_t x)
@@ -40,30 +18,30 @@ __device__ int64_t small_place(const ReorgArgs<T> &args, int64_t stride, int64_t
     return ((image * stride + dy) * stride * args.lines + line_in_image) * args.cells + x;
 }
 
-// Packs of the large image, in stride 2.
+// Packs of the large image, in stride 2. Half a pack are neighbours in a plane.
 template <bool SHRINK, typename T>
 __device__ void move_packs(const ReorgArgs<T> &args, const T *__restrict__ from, T *__restrict__ to, int request)
 {
-    enum { SIZE = Pack<T>::SIZE };
-    const int64_t across = args.cells / Piece<T>::SIZE, plane = args.lines * args.cells;
+    enum { SIZE = Pack<T>::SIZE, HALF = SIZE / 2 };
+    const int64_t across = args.cells / HALF, plane = args.lines * args.cells;
     for (int64_t i = first_item(); i < args.size / SIZE; i += item_step()) {
         const int64_t row = quotient(i, across), large = i * SIZE;
-        const int64_t small = small_place(args, 2, row, (i - row * across) * Piece<T>::SIZE);
-        Piece<T> pieces[2];
+        const int64_t small = small_place(args, 2, row, (i - row * across) * HALF);
+        Pack<T> pack;
+        Pack<T, HALF> halves[2];
         if (SHRINK) {
-            const Pack<T> pack = load_pack(from, large);
+            pack.read(from + large);
 #pragma unroll
             for (int j = 0; j < SIZE; ++j)
-                pieces[j % 2].items[j / 2] = pack.items[j];
-            pieces[0].write(to + small, request);
-            pieces[1].write(to + small + plane, request);
+                halves[j % 2].items[j / 2] = pack.items[j];
+            copy_pack(to, small, halves[0], request);
+            copy_pack(to, small + plane, halves[1], request);
         } else {
-            pieces[0].read(from + small);
-            pieces[1].read(from + small + plane);
-            Pack<T> pack;
+            halves[0].read(from + small);
+            halves[1].read(from + small + plane);
 #pragma unroll
             for (int j = 0; j < SIZE; ++j)
-                pack.items[j] = pieces[j % 2].items[j / 2];
+                pack.items[j] = halves[j % 2].items[j / 2];
             copy_pack(to, large, pack, request);
         }
     }
@@ -88,7 +66,7 @@ __device__ void permute(const ReorgArgs<T> &args, const T *from, T *to, int requ
 {
     if (request == NOTHING)
         return;
-    if (args.stride == 2 && args.cells % Piece<T>::SIZE == 0 && aligned(from) && aligned(to))
+    if (args.stride == 2 && args.cells % (Pack<T>::SIZE / 2) == 0 && aligned(from) && aligned(to))
         move_packs<SHRINK>(args, from, to, request);
     else
         move_elements<SHRINK>(args, from, to, request);

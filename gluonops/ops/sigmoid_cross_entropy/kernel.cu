@@ -4,17 +4,13 @@
 template <typename T>
 struct CrossEntropy {
     typedef typename Accumulator<T>::type A;
-    IgnoredLabel<A> ignored;
 
-    __device__ A value(A x, A y, int64_t) const
-    {
-        return ignored.unless_ignored(SigmoidOf<T>(x).cross_entropy(y), y);
-    }
+    __device__ A value(A x, A y, int64_t) const { return SigmoidOf<T>(x).cross_entropy(y); }
 
     __device__ A slope(A x, A y, int64_t) const
     {
         const SigmoidOf<T> sigmoid(x);
-        return ignored.unless_ignored((1 - y) * sigmoid.plus - y * sigmoid.minus, y);
+        return (1 - y) * sigmoid.plus - y * sigmoid.minus;
     }
 };
 
@@ -22,7 +18,6 @@ struct CrossEntropy {
 template <typename T>
 struct WeightedCrossEntropy {
     typedef typename Accumulator<T>::type A;
-    IgnoredLabel<A> ignored;
     const SigmoidCrossEntropyArgs<T> &args;
 
     __device__ A weight(int64_t place) const
@@ -35,37 +30,30 @@ struct WeightedCrossEntropy {
     {
         const SigmoidOf<T> sigmoid(x);
         const A log1p = Functions<T>::add_log1p(sigmoid.e, A(0));
-        const A loss = weight(place) * y * (log1p + sigmoid.below) + (1 - y) * (log1p + sigmoid.above);
-        return ignored.unless_ignored(loss, y);
+        return weight(place) * y * (log1p + sigmoid.below) + (1 - y) * (log1p + sigmoid.above);
     }
 
     __device__ A slope(A x, A y, int64_t place) const
     {
         const SigmoidOf<T> sigmoid(x);
-        return ignored.unless_ignored((1 - y) * sigmoid.plus - weight(place) * y * sigmoid.minus, y);
+        return (1 - y) * sigmoid.plus - weight(place) * y * sigmoid.minus;
     }
 };
 
 template <typename T>
 __device__ void forward(const SigmoidCrossEntropyArgs<T> &args)
 {
-    const IgnoredLabel<typename Accumulator<T>::type> ignored(args.ignore_label);
-    const CrossEntropy<T> formula = {ignored};
-    const WeightedCrossEntropy<T> with_weights = {ignored, args};
     if (args.pos_weight.values)
-        sigmoid_loss(args, with_weights);
+        sigmoid_loss(args, WeightedCrossEntropy<T>{args});
     else
-        sigmoid_loss(args, formula);
+        sigmoid_loss(args, CrossEntropy<T>());
 }
 
 template <typename T>
 __device__ void backward(const SigmoidCrossEntropyArgs<T> &args)
 {
-    const IgnoredLabel<typename Accumulator<T>::type> ignored(args.ignore_label);
-    const CrossEntropy<T> formula = {ignored};
-    const WeightedCrossEntropy<T> with_weights = {ignored, args};
     if (args.pos_weight.values)
-        sigmoid_loss_backward(args, with_weights);
+        sigmoid_loss_backward(args, WeightedCrossEntropy<T>{args});
     else
-        sigmoid_loss_backward(args, formula);
+        sigmoid_loss_backward(args, CrossEntropy<T>());
 }

@@ -17,8 +17,6 @@ template <typename A>
 struct Exponent {
     A gamma;
 
-    __device__ explicit Exponent(A gamma) : gamma(gamma) {}
-
     // At least a number whose logarithm is finite, and whose power is as good as 0.
     __device__ static A positive(A x) { return Max()(x, A(1e-37)); }
 
@@ -33,14 +31,8 @@ struct Exponent {
 template <typename T, typename Easing>
 struct Focal {
     typedef typename Accumulator<T>::type A;
-    IgnoredLabel<A> ignored;
     A positives, negatives;   // their weights
     Easing easing;
-
-    // Without weights alpha is negative.
-    __device__ Focal(const IgnoredLabel<A> &ignored, double alpha, const Easing &easing)
-        : ignored(ignored), positives(alpha < 0 ? A(1) : A(alpha)), negatives(alpha < 0 ? A(1) : A(1 - alpha)),
-          easing(easing) {}
 
     __device__ A weight(A y) const { return fma(positives, y, negatives * (1 - y)); }
 
@@ -48,7 +40,7 @@ struct Focal {
     {
         const SigmoidOf<T> sigmoid(x);
         const A error = fma(y, sigmoid.minus, (1 - y) * sigmoid.plus);
-        return ignored.unless_ignored(weight(y) * easing.of(error) * sigmoid.cross_entropy(y), y);
+        return weight(y) * easing.of(error) * sigmoid.cross_entropy(y);
     }
 
     // The derivative of the error by x is (1 - 2 y) p (1 - p).
@@ -57,15 +49,16 @@ struct Focal {
         const SigmoidOf<T> sigmoid(x);
         const A of_positive = y * sigmoid.minus, of_negative = (1 - y) * sigmoid.plus;
         const A by_error = sigmoid.plus * sigmoid.minus * (1 - y - y) * sigmoid.cross_entropy(y);
-        const A slope = easing.slope(of_positive + of_negative, of_negative - of_positive, by_error);
-        return ignored.unless_ignored(weight(y) * slope, y);
+        return weight(y) * easing.slope(of_positive + of_negative, of_negative - of_positive, by_error);
     }
 };
 
 template <typename T, typename Easing>
 __device__ Focal<T, Easing> focal(const SigmoidFocalLossArgs<T> &args, const Easing &easing)
 {
-    return Focal<T, Easing>(IgnoredLabel<typename Accumulator<T>::type>(args.ignore_label), args.alpha, easing);
+    typedef typename Accumulator<T>::type A;
+    const bool has_weights = args.alpha >= 0;   // None is -1
+    return {has_weights ? A(args.alpha) : A(1), has_weights ? A(1 - args.alpha) : A(1), easing};
 }
 
 template <typename T>
@@ -75,7 +68,7 @@ __device__ void forward(const SigmoidFocalLossArgs<T> &args)
     if (args.gamma == 2)
         sigmoid_loss(args, focal(args, Square()));
     else
-        sigmoid_loss(args, focal(args, Exponent<A>(A(args.gamma))));
+        sigmoid_loss(args, focal(args, Exponent<A>{A(args.gamma)}));
 }
 
 template <typename T>
@@ -85,5 +78,5 @@ __device__ void backward(const SigmoidFocalLossArgs<T> &args)
     if (args.gamma == 2)
         sigmoid_loss_backward(args, focal(args, Square()));
     else
-        sigmoid_loss_backward(args, focal(args, Exponent<A>(A(args.gamma))));
+        sigmoid_loss_backward(args, focal(args, Exponent<A>{A(args.gamma)}));
 }

@@ -18,26 +18,22 @@ __device__ void forward(const SoftmaxArgs<T> &args)
 
 // The inputs are the head gradient and the output.
 template <typename T>
-struct SoftmaxGradient : ClassPass<SoftmaxArgs<T> > {
+struct SoftmaxGradient : ClassPass<SoftmaxArgs<T>> {
+    using ClassPass<SoftmaxArgs<T>>::ClassPass;
     typedef typename Accumulator<T>::type A;
     enum { BYTES = HELD_BYTES, LABELLED = false, SUMS = true };
     struct Row { A sum, factor; };
 
-    __device__ explicit SoftmaxGradient(const SoftmaxArgs<T> &args) : ClassPass<SoftmaxArgs<T> >(args) {}
     __device__ int64_t class_of_row(int64_t) const { return 0; }
     __device__ bool sums() const { return true; }
 
-    __device__ Row row(int64_t, int64_t, int64_t) const
-    {
-        const Row row = {0, inverse_temperature<A>(this->args.temperature)};
-        return row;
-    }
+    __device__ Row row(int64_t, int64_t, int64_t) const { return {0, inverse_temperature<A>(this->args.temperature)}; }
 
     template <typename Element>
     __device__ A term(const Element &at) const { return at.inputs[0] * at.inputs[1]; }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         return at.inputs[1] * ((at.inputs[0] - at.row.sum) * at.row.factor);
     }

@@ -33,33 +33,27 @@ __device__ int64_t class_or_none(const SoftmaxCrossEntropyArgs<T, L> &args, int6
 
 // Labels are classes, all of the same weight, and are not smoothed.
 template <typename T, typename L>
-struct PlainLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L> > {
+struct PlainLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L>> {
+    using LabelLoss<SoftmaxCrossEntropyArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
-
-    __device__ explicit PlainLoss(const SoftmaxCrossEntropyArgs<T, L> &args)
-        : LabelLoss<SoftmaxCrossEntropyArgs<T, L> >(args) {}
 
     __device__ A loss(int64_t, A nll, A, const SoftmaxSums<T> &) const { return this->args.label_weight * nll; }
 };
 
 // Labels are classes, all of the same weight.
 template <typename T, typename L>
-struct PlainGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L> > {
+struct PlainGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
+    using ClassPass<SoftmaxCrossEntropyArgs<T, L>>::ClassPass;
     typedef typename Accumulator<T>::type A;
     struct Row { Exponential<T> probability; A factor; };
 
-    __device__ explicit PlainGradient(const SoftmaxCrossEntropyArgs<T, L> &args)
-        : ClassPass<SoftmaxCrossEntropyArgs<T, L> >(args) {}
-
     __device__ Row row(int64_t row, int64_t, int64_t) const
     {
-        const Row numbers = {Exponential<T>(this->args.max[row], 1, this->args.log_sum[row]),
-                             load(this->args.output_grad, row)};
-        return numbers;
+        return {Exponential<T>(this->args.max[row], 1, this->args.log_sum[row]), load(this->args.output_grad, row)};
     }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         const A p = at.row.probability(at.inputs[0]);
         return at.row.factor * (at.label.subtract_from(p, this->args.label_weight) - this->args.uniform);
@@ -105,12 +99,12 @@ struct TargetSums : SoftmaxSums<T> {
         weighted_logits += other.weighted_logits;
     }
 
-    __device__ void reduce(const OverLanes &over)
+    __device__ void reduce(int lanes)
     {
-        raise_max(over(this->max, Largest()));
-        this->exponentials = over(this->exponentials, Sum());
-        target = over(target, Sum());
-        weighted_logits = over(weighted_logits, Sum());
+        raise_max(reduce_warp(this->max, Largest(), lanes));
+        this->exponentials = reduce_warp(this->exponentials, Sum(), lanes);
+        target = reduce_warp(target, Sum(), lanes);
+        weighted_logits = reduce_warp(weighted_logits, Sum(), lanes);
     }
 
     __device__ A &number(int i)
@@ -121,13 +115,11 @@ struct TargetSums : SoftmaxSums<T> {
 
 // Labels are probabilities or smoothed, or classes have weights. The second input are labels that are probabilities.
 template <typename T, typename L>
-struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L> > {
+struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L>> {
+    using LabelLoss<SoftmaxCrossEntropyArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
     typedef TargetSums<T> Sums;
     enum { BYTES = Pack<T>::SIZE * sizeof(A) };   // The registers would not do for more.
-
-    __device__ explicit WeightedLoss(const SoftmaxCrossEntropyArgs<T, L> &args)
-        : LabelLoss<SoftmaxCrossEntropyArgs<T, L> >(args) {}
 
     __device__ int64_t class_of_row(int64_t row) const { return class_or_none(this->args, row); }
     __device__ Sums none() const { return Sums(); }
@@ -153,15 +145,13 @@ struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L> > {
 };
 
 template <typename T, typename L>
-struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L> > {
+struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
+    using ClassPass<SoftmaxCrossEntropyArgs<T, L>>::ClassPass;
     typedef typename Accumulator<T>::type A;
-    enum { BYTES = HELD_BYTES / 4, SUMS = Same<T, L>::TYPE, VARIES = true };
+    enum { BYTES = HELD_BYTES / 4, SUMS = Same<T, L>::TYPE };
 
     // The sum of the target distribution, and the label's share of it.
     struct Row { A sum, share, max, log_sum, factor; };
-
-    __device__ explicit WeightedGradient(const SoftmaxCrossEntropyArgs<T, L> &args)
-        : ClassPass<SoftmaxCrossEntropyArgs<T, L> >(args) {}
 
     __device__ int64_t class_of_row(int64_t row) const { return class_or_none(this->args, row); }
     __device__ A weight(int64_t class_id) const { return this->args.class_weight.of(class_id); }
@@ -188,39 +178,42 @@ struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L> > {
     __device__ A log_probability(const Element &at) const { return at.inputs[0] - at.row.max - at.row.log_sum; }
 
     template <typename Element>
-    __device__ A gradient(const Element &at, Result<0>) const
+    __device__ A gradient(const Element &at) const
     {
         const A by_logit = at.row.sum * exponential(log_probability(at)) - term(at);
         return at.row.factor * at.label.subtract_from(by_logit, at.row.share);
     }
 
     template <typename Element>
-    __device__ A gradient(const Element &at, Result<1>) const
+    __device__ A second_gradient(const Element &at) const
     {
         return -this->args.label_weight * at.row.factor * at.weight * log_probability(at);
     }
 };
 
+// The logits and dense labels, and their gradients.
+template <typename T, typename L>
+__device__ ClassRows<T, 2, 2> logit_and_label_rows(const SoftmaxCrossEntropyArgs<T, L> &args)
+{
+    T *const label_grad = is_dense(args) ? reinterpret_cast<T *>(args.label_grad) : 0;
+    return {class_rows(args), {args.data, dense_label(args)}, {args.data_grad, label_grad},
+            {args.data_grad_request, args.label_grad_request}};
+}
+
 template <typename T, typename L>
 __device__ void forward(const SoftmaxCrossEntropyArgs<T, L> &args)
 {
-    const ClassRows<T, 2> tensors = {class_rows(args), {args.data, dense_label(args)}};
-    const ClassRows<T, 1> logits = {class_rows(args), {args.data}};
     if (is_dense(args) || args.class_weight.values || args.uniform > 0)
-        class_loss(tensors, WeightedLoss<T, L>(args));
+        class_loss(logit_and_label_rows(args), WeightedLoss<T, L>(args));
     else
-        class_loss(logits, PlainLoss<T, L>(args));
+        class_loss(logit_rows(args), PlainLoss<T, L>(args));
 }
 
 template <typename T, typename L>
 __device__ void backward(const SoftmaxCrossEntropyArgs<T, L> &args)
 {
-    T *const label_grad = is_dense(args) ? reinterpret_cast<T *>(args.label_grad) : 0;
-    const ClassRows<T, 2, 2> tensors = {class_rows(args), {args.data, dense_label(args)}, {args.data_grad, label_grad},
-                                        {args.data_grad_request, args.label_grad_request}};
-    const ClassRows<T, 1> logits = {class_rows(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
     if (is_dense(args) || args.class_weight.values)
-        class_gradient(tensors, WeightedGradient<T, L>(args));
+        class_gradient(logit_and_label_rows(args), WeightedGradient<T, L>(args));
     else
-        class_gradient(logits, PlainGradient<T, L>(args));
+        class_gradient(logit_rows(args), PlainGradient<T, L>(args));
 }

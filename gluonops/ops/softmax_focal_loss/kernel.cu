@@ -3,11 +3,9 @@
 
 // (1 - p)^gamma * nll, with the probability p = exp(-nll).
 template <typename T, typename L>
-struct FocalLoss : LabelLoss<SoftmaxFocalLossArgs<T, L> > {
+struct FocalLoss : LabelLoss<SoftmaxFocalLossArgs<T, L>> {
+    using LabelLoss<SoftmaxFocalLossArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
-
-    __device__ explicit FocalLoss(const SoftmaxFocalLossArgs<T, L> &args)
-        : LabelLoss<SoftmaxFocalLossArgs<T, L> >(args) {}
 
     __device__ A loss(int64_t class_id, A nll, A, const SoftmaxSums<T> &) const
     {
@@ -26,12 +24,10 @@ __device__ A focal_slope(A nll, A gamma)
 }
 
 template <typename T, typename L>
-struct FocalGradient : ClassPass<SoftmaxFocalLossArgs<T, L> > {
+struct FocalGradient : ClassPass<SoftmaxFocalLossArgs<T, L>> {
+    using ClassPass<SoftmaxFocalLossArgs<T, L>>::ClassPass;
     typedef typename Accumulator<T>::type A;
     struct Row { Exponential<T> probability; A factor; };
-
-    __device__ explicit FocalGradient(const SoftmaxFocalLossArgs<T, L> &args)
-        : ClassPass<SoftmaxFocalLossArgs<T, L> >(args) {}
 
     __device__ Row row(int64_t row, int64_t class_id, int64_t start) const
     {
@@ -46,8 +42,8 @@ struct FocalGradient : ClassPass<SoftmaxFocalLossArgs<T, L> > {
         return numbers;
     }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         return at.label.subtract_from(at.row.probability(at.inputs[0]), A(1)) * at.row.factor;
     }
@@ -56,13 +52,11 @@ struct FocalGradient : ClassPass<SoftmaxFocalLossArgs<T, L> > {
 template <typename T, typename L>
 __device__ void forward(const SoftmaxFocalLossArgs<T, L> &args)
 {
-    const ClassRows<T, 1> tensors = {class_rows(args), {args.data}};
-    class_loss(tensors, FocalLoss<T, L>(args));
+    class_loss(logit_rows(args), FocalLoss<T, L>(args));
 }
 
 template <typename T, typename L>
 __device__ void backward(const SoftmaxFocalLossArgs<T, L> &args)
 {
-    const ClassRows<T, 1> tensors = {class_rows(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
-    class_gradient(tensors, FocalGradient<T, L>(args));
+    class_gradient(logit_rows(args), FocalGradient<T, L>(args));
 }

@@ -10,7 +10,7 @@ template <typename T, typename L>
 __device__ void count_valid(const SoftmaxOutputArgs<T, L> &args)
 {
     const int64_t rows = args.batch * args.inner, threads = blockDim.x * blockDim.y;
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const int thread = thread_number();
     for (int part = blockIdx.y * gridDim.x + blockIdx.x; part < LABEL_COUNTS; part += gridDim.x * gridDim.y) {
         int64_t count = 0;
         for (int64_t row = part * threads + thread; row < rows; row += LABEL_COUNTS * threads)
@@ -32,29 +32,25 @@ __device__ double divisor(const SoftmaxOutputArgs<T, L> &args)
     if (!args.ignore_label.given)
         return double(args.batch * args.inner);
     double count = 0;
-    for (int part = threadIdx.y * blockDim.x + threadIdx.x; part < LABEL_COUNTS; part += blockDim.x * blockDim.y)
+    for (int part = thread_number(); part < LABEL_COUNTS; part += blockDim.x * blockDim.y)
         count += args.label_counts[part];
     return reduce_block(count, Sum());
 }
 
 // (output - onehot) * scale
 template <typename T, typename L>
-struct SoftmaxOutputGradient : ClassPass<SoftmaxOutputArgs<T, L> > {
+struct SoftmaxOutputGradient : ClassPass<SoftmaxOutputArgs<T, L>> {
     typedef typename Accumulator<T>::type A;
     struct Row { A factor; };
     A scale;
 
     __device__ SoftmaxOutputGradient(const SoftmaxOutputArgs<T, L> &args, A scale)
-        : ClassPass<SoftmaxOutputArgs<T, L> >(args), scale(scale) {}
+        : ClassPass<SoftmaxOutputArgs<T, L>>(args), scale(scale) {}
 
-    __device__ Row row(int64_t, int64_t, int64_t) const
-    {
-        const Row row = {scale};
-        return row;
-    }
+    __device__ Row row(int64_t, int64_t, int64_t) const { return {scale}; }
 
-    template <typename Element, typename Result>
-    __device__ A gradient(const Element &at, Result) const
+    template <typename Element>
+    __device__ A gradient(const Element &at) const
     {
         return at.label.subtract_from(at.inputs[0], A(1)) * at.row.factor;
     }

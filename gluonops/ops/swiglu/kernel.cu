@@ -1,39 +1,31 @@
-// swiglu. A gate of `length` elements and a value of as many lie behind each other, `batch` times. Where the tensors
-// are aligned, a thread moves packs of 16 bytes; otherwise it goes by elements.
+// swiglu. A gate of `length` elements and a value of as many lie behind each other, `batch` times.
 #include "../_activation/activation.cuh"
 
-// Whether gates and values begin at multiples of a pack.
-template <typename T>
-__device__ bool in_packs(int64_t length, const T *a, const T *b, const T *c)
+// Calls visit(pack, i, gate) for groups of the output's elements, as for_packs. Their gates begin at element `gate` of
+// the data, and their values `length` elements behind.
+template <typename T, typename Visit>
+__device__ void for_gates(const SwigluArgs<T> &args, bool all_aligned, const Visit &visit)
 {
-    return length % Pack<T>::SIZE == 0 && aligned(a) && aligned(b) && aligned(c);
+    const bool in_packs = args.length % Pack<T>::SIZE == 0 && all_aligned;
+    for_packs<T>(args.batch * args.length, in_packs, [&](auto pack, int64_t i) {
+        visit(pack, i, i + i / args.length * args.length);
+    });
 }
 
 template <typename T>
 __device__ void forward(const SwigluArgs<T> &args)
 {
-    typedef typename Accumulator<T>::type A;
     const Swish silu = {1};
-    const int64_t size = args.batch * args.length;
-    if (in_packs(args.length, args.data, args.output, args.output)) {
-        for (int64_t i = first_item() * Pack<T>::SIZE; i < size; i += item_step() * Pack<T>::SIZE) {
-            const int64_t gate_place = i + i / args.length * args.length;
-            const Pack<T> gate = load_pack(args.data, gate_place);
-            const Pack<T> value = load_pack(args.data, gate_place + args.length);
-            A values[Pack<T>::SIZE];
+    for_gates(args, aligned(args.data, args.output), [&](auto gate, int64_t i, int64_t place) {
+        enum { SIZE = decltype(gate)::SIZE };
+        gate.read(args.data + place);
+        const auto value = load_pack<T, SIZE>(args.data, place + args.length);
+        typename Accumulator<T>::type values[SIZE];
 #pragma unroll
-            for (int j = 0; j < Pack<T>::SIZE; ++j)
-                values[j] = silu.value(load(gate.items, j)) * load(value.items, j);
-            store_pack(args.output, i, values, args.output_request);
-        }
-        return;
-    }
-
-    for (int64_t i = first_item(); i < size; i += item_step()) {
-        const int64_t gate_place = i + i / args.length * args.length;
-        const A gate = load(args.data, gate_place), value = load(args.data, gate_place + args.length);
-        store(args.output, i, silu.value(gate) * value, args.output_request);
-    }
+        for (int j = 0; j < SIZE; ++j)
+            values[j] = silu.value(load(gate.items, j)) * load(value.items, j);
+        store_pack<T, SIZE>(args.output, i, values, args.output_request);
+    });
 }
 
 template <typename T>
@@ -41,31 +33,19 @@ __device__ void backward(const SwigluArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     const Swish silu = {1};
-    const int64_t size = args.batch * args.length;
-    if (in_packs(args.length, args.output_grad, args.data, args.data_grad)) {
-        for (int64_t i = first_item() * Pack<T>::SIZE; i < size; i += item_step() * Pack<T>::SIZE) {
-            const int64_t gate_place = i + i / args.length * args.length;
-            const Pack<T> head = load_pack(args.output_grad, i);
-            const Pack<T> gate = load_pack(args.data, gate_place);
-            const Pack<T> value = load_pack(args.data, gate_place + args.length);
-            A by_gate[Pack<T>::SIZE], by_value[Pack<T>::SIZE];
+    for_gates(args, aligned(args.output_grad, args.data, args.data_grad), [&](auto gate, int64_t i, int64_t place) {
+        enum { SIZE = decltype(gate)::SIZE };
+        const auto head = load_pack<T, SIZE>(args.output_grad, i);
+        gate.read(args.data + place);
+        const auto value = load_pack<T, SIZE>(args.data, place + args.length);
+        A by_gate[SIZE], by_value[SIZE];
 #pragma unroll
-            for (int j = 0; j < Pack<T>::SIZE; ++j) {
-                const A x = load(gate.items, j), h = load(head.items, j);
-                by_gate[j] = h * load(value.items, j) * silu.slope(x);
-                by_value[j] = h * silu.value(x);
-            }
-            store_pack(args.data_grad, gate_place, by_gate, args.data_grad_request);
-            store_pack(args.data_grad, gate_place + args.length, by_value, args.data_grad_request);
+        for (int j = 0; j < SIZE; ++j) {
+            const A x = load(gate.items, j), h = load(head.items, j);
+            by_gate[j] = h * load(value.items, j) * silu.slope(x);
+            by_value[j] = h * silu.value(x);
         }
-        return;
-    }
-
-    for (int64_t i = first_item(); i < size; i += item_step()) {
-        const int64_t gate_place = i + i / args.length * args.length;
-        const A gate = load(args.data, gate_place), value = load(args.data, gate_place + args.length);
-        const A head = load(args.output_grad, i);
-        store(args.data_grad, gate_place, head * value * silu.slope(gate), args.data_grad_request);
-        store(args.data_grad, gate_place + args.length, head * silu.value(gate), args.data_grad_request);
-    }
+        store_pack<T, SIZE>(args.data_grad, place, by_gate, args.data_grad_request);
+        store_pack<T, SIZE>(args.data_grad, place + args.length, by_value, args.data_grad_request);
+    });
 }

@@ -2,15 +2,7 @@
 #include "../_activation/activation.cuh"
 
 template <typename T>
-__device__ void forward(const SwishArgs<T> &args)
-{
-    const Swish formula = {args.beta};
-    activate(args, formula);
-}
+__device__ void forward(const SwishArgs<T> &args) { activate(args, Swish{args.beta}); }
 
 template <typename T>
-__device__ void backward(const SwishArgs<T> &args)
-{
-    const Swish formula = {args.beta};
-    activate_backward(args, formula);
-}
+__device__ void backward(const SwishArgs<T> &args) { activate_backward(args, Swish{args.beta}); }

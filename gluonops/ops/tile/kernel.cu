@@ -70,17 +70,6 @@ __device__ void forward(const TileArgs<T> &args)
     }
 }
 
-// Reads SIZE neighbours: one element, or a pack.
-template <int SIZE, typename T>
-__device__ Pack<T> read_group(const T *__restrict__ from, int64_t i)
-{
-    if (SIZE > 1)
-        return load_pack(from, i);
-    Pack<T> group;
-    group.items[0] = from[i];
-    return group;
-}
-
 // The sums of groups of SIZE neighbours. blockDim.y threads and gridDim.y blocks share the copies of a group. Their
 // sums are added in one order, so the result is the same every time.
 template <int SIZE, typename T>
@@ -88,7 +77,7 @@ __device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A of_threads[THREADS][SIZE];
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const int thread = thread_number();
     const int64_t groups = args.elements / SIZE, run = args.run, step = gridDim.y * blockDim.y;
     const bool side_by_side = args.outermost == 0;   // the copies of a run, which are found faster then
 
@@ -99,7 +88,7 @@ __device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
         A sums[SIZE] = {};
 #pragma unroll 1
         for (int64_t c = blockIdx.y * blockDim.y + threadIdx.y; c < args.copies; c += step) {
-            const Pack<T> group = read_group<SIZE>(first_copy, side_by_side ? c * run : loops.copy_of(0, c));
+            const auto group = load_pack<T, SIZE>(first_copy, side_by_side ? c * run : loops.copy_of(0, c));
 #pragma unroll
             for (int k = 0; k < SIZE; ++k)
                 sums[k] += load(group.items, k);
@@ -121,10 +110,8 @@ __device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
         if (gridDim.y > 1)
             for (int k = 0; k < SIZE; ++k)
                 args.sums[(i + k) * gridDim.y + blockIdx.y] = sums[k];
-        else if (SIZE == 1)
-            store(args.data_grad, i, sums[0], args.data_grad_request);
         else
-            store_pack(args.data_grad, i, sums, args.data_grad_request);
+            store_pack<T, SIZE>(args.data_grad, i, sums, args.data_grad_request);
     }
 }
 
@@ -132,7 +119,7 @@ __device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
 template <typename T>
 __device__ void combine(const TileArgs<T> &args)
 {
-    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    const int thread = thread_number();
     const int64_t blocks = int64_t(gridDim.x) * gridDim.y;
     for (int64_t i = int64_t(blockIdx.y) * gridDim.x + blockIdx.x; i < args.elements; i += blocks) {
         double sum = 0;
