@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-model cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
+.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -80,9 +80,6 @@ cuda-sanitize: $(STAMP) ## the CUDA kernels, run on the CPU, under AddressSaniti
 
 cuda-ptx: $(STAMP) ## the CUDA kernels' PTX in an interpreter, every small case under three schedules; races and bounds
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or not slow" $(PYTEST) tests/ptx
-
-cuda-model: $(STAMP) ## estimate the CUDA kernels' speed on several GPUs from their executed PTX; OP=reorg for one operator
-	$(BIN)/python -m benchmarks.gpu.model $(if $(OP),--op $(OP))
 
 cuda-import-check: $(STAMP) ## install the real CUDA wheels, and import them with a stub for a driver; 5 GB of disk
 	$(BIN)/python tools/cuda_import_check.py

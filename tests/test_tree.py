@@ -14,7 +14,8 @@ from mxnet.gluon import HybridBlock
 PACKAGE = pathlib.Path(gops.__file__).parent
 ROOT = PACKAGE.parent
 OPS = gops.ops.list()
-FILES = {"__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py"}   # An operator's folder has them.
+# The files of an operator's folder.
+FILES = {"__init__.py", "contract.py", "reference.py", "kernel.cu", "kernel.cc", "block.py"}
 
 
 def test_the_operators_of_the_foundation_are_there():

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 
 from . import memory as spaces
-from .counter import Counter
 from .memory import Memory, Shadow, Times
 from .operations import DTYPES, operation
 from .parse import SIZES, WAITS, Instruction, Kernel, PtxError
@@ -44,26 +43,18 @@ class Launch:
     grid, block : tuple of int
     seed : int, optional
         Draws the schedule. The default is lockstep.
-    counter : Counter, optional
-        Counts what is executed; see ``counter.py``.
-    checks : bool, default True
-        Whether races and unwritten shared memory are looked for.
-    blocks : array of int, optional
-        The numbers of the blocks that run, in ascending order. The default is all of the grid.
     """
 
     def __init__(self, kernel: Kernel, memory: Memory, arguments: list, grid: tuple, block: tuple,
-                 seed: int | None = None, counter: Counter | None = None, checks: bool = True,
-                 blocks: np.ndarray | None = None):
-        self.kernel, self.memory, self.counter, self.checks = kernel, memory, counter, checks
-        self.per_block = math.prod(block)
-        numbers = np.arange(math.prod(grid)) if blocks is None else np.asarray(blocks)
-        self.count = len(numbers) * self.per_block
+                 seed: int | None = None):
+        self.kernel, self.memory = kernel, memory
+        self.per_block, blocks = math.prod(block), math.prod(grid)
+        self.count = blocks * self.per_block
         everyone = np.arange(self.count)
         thread, self.block_of = everyone % self.per_block, everyone // self.per_block
         self.lane = thread % WARP
         self.warp = self.block_of * -(-self.per_block // WARP) + thread // WARP
-        self.special = _special(thread, numbers[self.block_of], self.lane, grid, block)
+        self.special = _special(thread, self.block_of, self.lane, grid, block)
         self.times = Times(self.count, self.per_block, self.warp)
 
         self.registers, self.call_parameters = {}, {}
@@ -71,14 +62,13 @@ class Launch:
             raise PtxError(f"{kernel.name} takes {len(kernel.parameters)} arguments, and gets {len(arguments)}")
         self.parameters = {name: np.array([value]).astype(DTYPES[kind])
                            for (kind, name), value in zip(kernel.parameters, arguments)}
-        self.shared = np.full(len(numbers) * kernel.shared_size, 0xFF, np.uint8)
+        self.shared = np.full(blocks * kernel.shared_size, 0xFF, np.uint8)
         self.shared_written = np.zeros(len(self.shared), bool)
         self.local = np.full(self.count * kernel.local_size, 0xFF, np.uint8)
         self.tables = placed_tables(kernel)
-        if checks:
-            granules = _granules(kernel)
-            self.shadows = {"global": Shadow(len(memory.bytes), granules["global"], self.times),
-                            "shared": Shadow(len(self.shared), granules["shared"], self.times)}
+        granules = _granules(kernel)
+        self.shadows = {"global": Shadow(len(memory.bytes), granules["global"], self.times),
+                        "shared": Shadow(len(self.shared), granules["shared"], self.times)}
         self.pc, self.status = np.zeros(self.count, np.int64), np.full(self.count, RUNS, np.int8)
         self.random = None if seed is None else np.random.RandomState(seed)
 
@@ -134,12 +124,8 @@ class Launch:
         position = int(self.pc[threads[0]])
         everyone = len(threads) == self.count
         selected = slice(None) if everyone else threads
-        if self.counter:
-            self.counter.enter(self, threads)
         while True:
             instruction, step = program[position]
-            if self.counter:
-                self.counter.instruction(self.kernel, position)
             if instruction.root in WAITS and instruction.root != "activemask":
                 self._wait(instruction, position, threads)
                 return
@@ -504,14 +490,12 @@ def _accessed(launch, instruction, addresses, size, elements, threads, permissio
     space, addresses = _space(instruction, addresses)
     text, whole = instruction.text, size * elements
     spaces.check_alignment(addresses, whole, text)
-    if launch.counter:
-        launch.counter.access(launch, space, addresses, whole, threads, permission)
     if space == "tables":
         launch.tables.check(addresses, whole, permission, text)
         return launch.tables.bytes, addresses
     if space == "global":
         launch.memory.check(addresses, whole, permission, text)
-        data, places = launch.memory.bytes, launch.memory.places(addresses)
+        data, places = launch.memory.bytes, addresses
     else:
         limit = launch.kernel.shared_size if space == "shared" else launch.kernel.local_size
         if ((addresses < 0) | (addresses + whole > limit)).any():
@@ -520,15 +504,12 @@ def _accessed(launch, instruction, addresses, size, elements, threads, permissio
             return launch.local, threads * limit + addresses
         data, places = launch.shared, launch.block_of[threads] * limit + addresses
         _check_written(launch, places, whole, permission, text)
-    if launch.checks:
-        launch.shadows[space].access(places, whole, threads, text, permission == spaces.WRITE, atomic)
+    launch.shadows[space].access(places, whole, threads, text, permission == spaces.WRITE, atomic)
     return data, places
 
 
 def _check_written(launch, places, size, permission, text):
     """Shared memory has no values before it is written."""
-    if not launch.checks:
-        return
     covered = (places[:, None] + np.arange(size)).ravel()
     if permission == spaces.WRITE:
         launch.shared_written[covered] = True

@@ -2,14 +2,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 
 from .parse import PtxError
 
 GUARD = 256                       # bytes between two arrays
-PACK = 16                         # bytes that a thread accesses at once, at most
 SHARED, LOCAL = 1 << 60, 1 << 61   # where the windows of these spaces begin among generic addresses
 TABLES = 1 << 59                  # where the tables of a module begin among global addresses
 READ, WRITE = 1, 2
@@ -68,10 +66,6 @@ class Memory:
         array = self.arrays[name]
         self.permissions[array.address:array.address + array.nbytes] = permissions
 
-    def places(self, addresses: np.ndarray) -> np.ndarray:
-        """Where in ``bytes`` they are."""
-        return addresses
-
     def check(self, addresses: np.ndarray, size: int, permission: int, text: str) -> None:
         """Raise a PtxError for an access outside the arrays, or to one that may not be accessed so."""
         inside = (addresses >= 0) & (addresses + size <= len(self.bytes))
@@ -87,38 +81,6 @@ class Memory:
         nearest = min(self.arrays.values(), key=lambda array: min(abs(address - array.address),
                                                                   abs(address - array.address - array.nbytes)))
         return f"byte {address - nearest.address} of {nearest.name}, which has {nearest.nbytes}"
-
-
-class RepeatedMemory:
-    """Global memory for large arrays, which repeat some rows. Nothing is checked.
-
-    An array has the addresses of the whole, and bytes for a part of it.
-    """
-
-    def __init__(self):
-        self.bytes, self.arrays = np.zeros(0, np.uint8), {}
-        self._starts, self._parts = [], []   # an array's address, and its part's (place, bytes)
-        self._end = GUARD
-
-    def add(self, name: str, shape: tuple, dtype: str, rows: np.ndarray) -> None:
-        """Place an array that repeats these rows."""
-        array = Array(name, self._end, tuple(shape), np.dtype(dtype))
-        part = np.ascontiguousarray(rows, array.dtype).reshape(-1).view(np.uint8)
-        part = np.tile(part, PACK // math.gcd(len(part), PACK))   # so that no access reaches from its end to its start
-        self._end = -(-(array.address + array.nbytes) // GUARD) * GUARD + GUARD
-        self._starts.append(array.address)
-        self._parts.append((len(self.bytes), max(1, len(part))))
-        self.bytes = np.concatenate([self.bytes, part, np.zeros(-len(part) % GUARD, np.uint8)])
-        self.arrays[name] = array
-
-    def places(self, addresses: np.ndarray) -> np.ndarray:
-        """Where in ``bytes`` they are."""
-        which = np.searchsorted(self._starts, addresses, "right") - 1
-        starts, parts = np.array(self._starts)[which], np.array(self._parts)[which]
-        return parts[:, 0] + (addresses - starts) % parts[:, 1]
-
-    def check(self, addresses: np.ndarray, size: int, permission: int, text: str) -> None:
-        """Nothing."""
 
 
 def check_alignment(addresses: np.ndarray, size: int, text: str) -> None:

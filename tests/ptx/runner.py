@@ -7,7 +7,6 @@ import numpy as np
 from benchmarks.gpu.runners import filler, offset, zeros
 
 from . import memory as spaces
-from .counter import Counter
 from .machine import Launch
 from .memory import Memory
 from .parse import Kernel, kernel, parse
@@ -20,14 +19,10 @@ class Interpreter:
     ----------
     seed : int, optional
         Draws the schedule; the default is lockstep.
-    counter : Counter, optional
-        See ``counter.py``.
-    checks : bool, default True
-        Whether races and unwritten shared memory are looked for.
     """
 
-    def __init__(self, seed: int | None = None, counter: Counter | None = None, checks: bool = True):
-        self.seed, self.counter, self.checks = seed, counter, checks
+    def __init__(self, seed: int | None = None):
+        self.seed = seed
         self.modules, self.kernels = {}, {}
 
     def load(self, programs: dict) -> None:
@@ -75,7 +70,7 @@ class Interpreter:
         for arguments in planned["launches"]:
             values = [self.memory.arrays[value].address if kind == "array" else value for kind, value in arguments]
             Launch(self.kernel(planned["kernel"]), self.memory, values, tuple(planned["grid"]),
-                   tuple(planned["block"]), self.seed, self.counter, self.checks).run()
+                   tuple(planned["block"]), self.seed).run()
 
     def spilled(self) -> list[str]:
         """Nothing: the bounds of every access have been checked."""
