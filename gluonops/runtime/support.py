@@ -29,7 +29,7 @@ def table() -> list[tuple[str, str, str, str]]:
         ("NumPy", " to ".join(numpys), tried_numpys, "module 'numpy' has no attribute 'bool'"),
         ("processor", "x86-64, Arm (aarch64)", "x86-64; Arm emulated", "libarmpl_lp64_mp.so"),
         ("system", "Linux with glibc", "Debian 12, 13", ""),
-        ("CUDA", "none, 11.7, 11.2, 10.2", "none; kernels on an H100", "libcudnn.so.8"),
+        ("CUDA", "none, 11.7, 11.2, 10.2", "11.7: kernels on an H200", "libcudnn.so.8"),
     ]
 
 
