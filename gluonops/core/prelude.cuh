@@ -146,10 +146,13 @@ __device__ void for_packs(int64_t size, bool in_packs, const Visit &visit)
 {
     enum { SIZE = Pack<T>::SIZE };
     const int64_t packed = in_packs ? size / SIZE * SIZE : 0;
-    for (int64_t i = first_item() * SIZE; i < packed; i += item_step() * SIZE)
-        visit(Pack<T>(), i);
+    // The elements come first: what they need takes no register during the loop over packs. A thread has few of both.
+#pragma unroll 1
     for (int64_t i = packed + first_item(); i < size; i += item_step())
         visit(Pack<T, 1>(), i);
+#pragma unroll 1
+    for (int64_t i = first_item() * SIZE; i < packed; i += item_step() * SIZE)
+        visit(Pack<T>(), i);
 }
 
 // Stores formula(i, x, ...) in each element i; x, ... are those of the tensors `from`.

@@ -20,8 +20,11 @@ def threads(length: int, inner: int) -> int:
 
 
 def forward(args) -> Launch:
-    """A row for each (batch, inner)."""
-    return Launch.of_rows(args.batch * args.inner, threads(args.channels, args.inner))
+    """A row for each (batch, inner). More rows of float16 share a block, so that 64 bytes are read at a place."""
+    of_row = threads(args.channels, args.inner)
+    if args.inner > 1 and args.dtype == "float16":
+        of_row = max(1, of_row // 2)
+    return Launch.of_rows(args.batch * args.inner, of_row)
 
 
 def backward(args) -> Launch:
@@ -61,6 +64,6 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
                      Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),
             forward_bounds="256, 2",
-            backward_bounds="256, sizeof(T) == 2 ? 2 : 1",
+            backward_bounds="256, sizeof(T) < 8 ? 2 : 1",
         ),
     )

@@ -225,23 +225,16 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
     }
 }
 
-// The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
-// gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
-template <typename Args>
-__device__ void scale_rows_backward(const Args &args)
+// DOTS and ROWS. Where the compiler knows that rows are PACKED, the loads of two chunks are under way together. It does
+// not know that they are not, since both kinds would take more registers then.
+template <bool PACKED, typename Args>
+__device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::Data> block,
+                                   ScaleSums<typename Args::Data> scale_sums)
 {
     typedef typename Args::Data T;
     typedef typename Args::A A;
-    __shared__ typename ScaleSums<T>::Groups groups;
-    if (args.step == args.SCALE) {
-        combine_scale_sums(args.sums, args.scale_grad, args.scale_grad_request, args.channels);
-        return;
-    }
-    const bool all_aligned = aligned(args.output_grad) && aligned(args.data) && aligned(args.scale)
-        && aligned(args.data_grad);
-    const RowsOfBlock<T> block(args, all_aligned);
+    block.rows.packed = PACKED || opaque(0);
     const Rows<T> &rows = block.rows;
-    ScaleSums<T> scale_sums(groups);
     const RowPart places = rows.part(0, blockIdx.y);
     for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
         scale_sums.clear();
@@ -280,4 +273,22 @@ __device__ void scale_rows_backward(const Args &args)
             return;
         scale_sums.store_to(args.sums + blockIdx.x * args.channels, block, places, i);
     }
+}
+
+// The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
+// gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
+template <typename Args>
+__device__ void scale_rows_backward(const Args &args)
+{
+    typedef typename Args::Data T;
+    __shared__ typename ScaleSums<T>::Groups groups;
+    if (args.step == args.SCALE) {
+        combine_scale_sums(args.sums, args.scale_grad, args.scale_grad_request, args.channels);
+        return;
+    }
+    const RowsOfBlock<T> block(args, aligned(args.output_grad, args.data, args.scale, args.data_grad));
+    if (block.rows.packed)
+        differentiate_rows<true>(args, block, ScaleSums<T>(groups));
+    else
+        differentiate_rows<false>(args, block, ScaleSums<T>(groups));
 }

@@ -71,18 +71,27 @@ struct Normalized {
     int64_t inner;
     A origin, mean, rstd;
 
-    // The chunk at the i-th element of the group. A pack has elements of one channel.
+    // The chunk at the i-th element of the group. With BORDERS, a pack may have elements of two channels.
+    template <bool BORDERS>
     __device__ void apply(RowChunk<T, BYTES> &x, const Rows<T> &rows, int64_t i) const
     {
-        A scale = 0, shift = 0;
+        A scale = 0, shift = 0, next_scale = 0, next_shift = 0;
+        int border = x.SIZE;   // of the two channels
 #pragma unroll
         for (int k = 0; k < x.SIZE; ++k) {
             if (k < x.count && (!rows.packed || k % x.GROUP == 0)) {
-                const int64_t channel = quotient(i + rows.offset(k), inner);
+                const int64_t place = i + rows.offset(k), channel = quotient(place, inner);
                 scale = rstd * load(gamma, channel);
                 shift = load(beta, channel);
+                if (BORDERS) {
+                    const int64_t left = (channel + 1) * inner - place, next = channel + (left < x.GROUP);
+                    border = k + int(minimum(left, x.GROUP));
+                    next_scale = rstd * load(gamma, next);
+                    next_shift = load(beta, next);
+                }
             }
-            x.values[k] = (x.values[k] - origin - mean) * scale + shift;
+            const A distance = x.values[k] - origin - mean;
+            x.values[k] = distance * (k < border ? scale : next_scale) + (k < border ? shift : next_shift);
         }
     }
 };
@@ -92,8 +101,8 @@ __device__ void forward(const GroupNormArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t length = args.length, chunk = RowChunk<T, BYTES>::length();
-    const bool has_whole_packs = args.inner % Pack<T>::SIZE == 0;   // A channel has whole packs.
-    const Rows<T> rows(length, 1, has_whole_packs && aligned(args.data) && aligned(args.output));
+    const Rows<T> rows(length, 1, args.inner >= Pack<T>::SIZE && aligned(args.data, args.output));
+    const bool has_borders = rows.packed && args.inner % Pack<T>::SIZE != 0;
     for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
         const RowPart row = rows.part(group, 0);
         const A origin = load(args.data, row.start);
@@ -112,19 +121,34 @@ __device__ void forward(const GroupNormArgs<T> &args)
         for (int64_t i = last; i >= 0; i -= chunk) {
             if (i < last)
                 x.read(args.data, rows, row, i, 0);
-            normalized.apply(x, rows, i);
+            if (has_borders)
+                normalized.template apply<true>(x, rows, i);
+            else
+                normalized.template apply<false>(x, rows, i);
             x.write(args.output, rows, row, i, args.output_request);
         }
     }
 }
 
+// Reads the same chunk of two tensors. As the compiler knows what is packed, all loads come before a conversion.
+template <typename T>
+__device__ void read_both(RowChunk<T, BYTES> &x, const T *data, RowChunk<T, BYTES> &head, const T *output_grad,
+                          Rows<T> rows, const RowPart &row, int64_t i)
+{
+    const auto read = [&](bool packed) {
+        rows.packed = packed;
+        x.read(data, rows, row, i, 0);
+        head.read(output_grad, rows, row, i, 0);
+    };
+    rows.packed ? read(true) : read(false);
+}
+
 // CHANNELS: the sums of each channel of a sample.
 template <typename T>
-__device__ void sum_channels(const GroupNormArgs<T> &args)
+__device__ void sum_channels(const GroupNormArgs<T> &args, const Rows<T> &rows)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t group_channels = args.group_channels;
-    const Rows<T> rows(args.inner, 1, aligned(args.output_grad) && aligned(args.data));
     for (int64_t r = first_row(); r < args.batch * args.channels; r += row_step()) {
         const RowPart row = rows.part(r, 0);
         const int64_t group = quotient(r, group_channels);
@@ -132,8 +156,7 @@ __device__ void sum_channels(const GroupNormArgs<T> &args)
         RowChunk<T, BYTES> x, head;
         A sum = 0, centered = 0;
         for (int64_t i = 0; i < row.length; i += x.length()) {
-            x.read(args.data, rows, row, i, 0);
-            head.read(args.output_grad, rows, row, i, 0);
+            read_both(x, args.data, head, args.output_grad, rows, row, i);
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
                 sum += head.values[k];   // 0 behind the end
@@ -154,6 +177,7 @@ template <typename T>
 __device__ Sums sum_of(const Sums *sums, int64_t count, int64_t step, const T *factors)
 {
     double head = 0, x_hat = 0;
+#pragma unroll 4
     for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
         const double factor = factors ? double(load(factors, i)) : 1;
         head += factor * sums[i * step].head;
@@ -168,32 +192,32 @@ template <typename T>
 __device__ void sum_groups(const GroupNormArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t group_channels = args.group_channels;
-    for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
-        const int64_t first_channel = (group - quotient(group, args.num_groups) * args.num_groups) * group_channels;
-        const Sums sum = sum_of(args.channel_sums + group * group_channels, group_channels, 1,
-                                args.gamma + first_channel);
-        if (threadIdx.x == 0)
-            args.group_sums[group] = sum;
-    }
-    for (int64_t c = first_row(); c < args.channels; c += row_step()) {
-        const Sums sum = sum_of<T>(args.channel_sums + c, args.batch, args.channels, 0);
-        if (threadIdx.x == 0) {
-            store(args.gamma_grad, c, A(sum.x_hat), args.gamma_grad_request);
-            store(args.beta_grad, c, A(sum.head), args.beta_grad_request);
+    const int64_t groups = args.batch * args.num_groups, group_channels = args.group_channels;
+    for (int64_t r = first_row(); r < groups + args.channels; r += row_step()) {
+        const int64_t c = r - groups;
+        if (c < 0) {
+            const T *const gamma = args.gamma + (r - quotient(r, args.num_groups) * args.num_groups) * group_channels;
+            const Sums sum = sum_of(args.channel_sums + r * group_channels, group_channels, 1, gamma);
+            if (threadIdx.x == 0)
+                args.group_sums[r] = sum;
+        } else {
+            const Sums sum = sum_of<T>(args.channel_sums + c, args.batch, args.channels, 0);
+            if (threadIdx.x == 0) {
+                store(args.gamma_grad, c, A(sum.x_hat), args.gamma_grad_request);
+                store(args.beta_grad, c, A(sum.head), args.beta_grad_request);
+            }
         }
     }
 }
 
 // DATA: the gradient of the data, channel by channel.
 template <typename T>
-__device__ void data_gradient(const GroupNormArgs<T> &args)
+__device__ void data_gradient(const GroupNormArgs<T> &args, const Rows<T> &rows)
 {
     typedef typename Accumulator<T>::type A;
     const int64_t group_channels = args.group_channels, channels = args.channels;
     const A length = A(args.length);
     const bool is_pair = args.length <= 2;   // or a single element
-    const Rows<T> rows(args.inner, 1, aligned(args.output_grad) && aligned(args.data) && aligned(args.data_grad));
     for (int64_t left = args.batch * channels - first_row(); left > 0; left -= row_step()) {
         const int64_t r = left - 1;
         const RowPart row = rows.part(r, 0);
@@ -206,8 +230,7 @@ __device__ void data_gradient(const GroupNormArgs<T> &args)
         const A own = length == 1 ? 0 : is_pair ? A(args.eps) * rstd * rstd : 1;
         for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
             RowChunk<T, BYTES> x, head;
-            x.read(args.data, rows, row, i, 0);
-            head.read(args.output_grad, rows, row, i, 0);
+            read_both(x, args.data, head, args.output_grad, rows, row, i);
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
                 const A x_hat = (x.values[k] - center) * rstd, scaled_head = head.values[k] * factor;
@@ -221,10 +244,11 @@ __device__ void data_gradient(const GroupNormArgs<T> &args)
 template <typename T>
 __device__ void backward(const GroupNormArgs<T> &args)
 {
+    const Rows<T> rows(args.inner, 1, aligned(args.output_grad, args.data, args.data_grad));
     if (args.step == args.CHANNELS)
-        sum_channels(args);
+        sum_channels(args, rows);
     else if (args.step == args.GROUPS)
         sum_groups(args);
     else if (args.data_grad_request != NOTHING)
-        data_gradient(args);
+        data_gradient(args, rows);
 }

@@ -23,7 +23,7 @@ template <bool SHRINK, typename T>
 __device__ void move_packs(const ReorgArgs<T> &args, const T *__restrict__ from, T *__restrict__ to, int request)
 {
     enum { SIZE = Pack<T>::SIZE, HALF = SIZE / 2 };
-    const int64_t across = args.cells / HALF, plane = args.lines * args.cells;
+    const int64_t across = args.cells / HALF, plane = args.lines * args.cells * sizeof(T);   // plane: its bytes
     for (int64_t i = first_item(); i < args.size / SIZE; i += item_step()) {
         const int64_t row = quotient(i, across), large = i * SIZE;
         const int64_t small = small_place(args, 2, row, (i - row * across) * HALF);
@@ -35,10 +35,10 @@ __device__ void move_packs(const ReorgArgs<T> &args, const T *__restrict__ from,
             for (int j = 0; j < SIZE; ++j)
                 halves[j % 2].items[j / 2] = pack.items[j];
             copy_pack(to, small, halves[0], request);
-            copy_pack(to, small + plane, halves[1], request);
+            copy_pack(behind(to + small, plane), 0, halves[1], request);
         } else {
             halves[0].read(from + small);
-            halves[1].read(from + small + plane);
+            halves[1].read(behind(from + small, plane));
 #pragma unroll
             for (int j = 0; j < SIZE; ++j)
                 pack.items[j] = halves[j % 2].items[j / 2];

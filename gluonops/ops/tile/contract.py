@@ -21,6 +21,8 @@ from ...core.shapes import normalized_axis
 
 MAX_COUNTS = 8     # repeat counts in a tuple
 ELEMENTS = 2048    # each of the 256 threads of a block has two packs of float32
+PACK = 4           # elements of 16 bytes of float32
+COPIES = 8         # that a thread writes of a pack
 MAX_SLICES = 64    # threads of a block that share the copies of an element
 BLOCKS = 384       # blocks that a large GPU runs at a time
 SHARE = 16         # copies that each thread sums at least, if several blocks share them
@@ -58,8 +60,10 @@ def derive(attrs, known: dict) -> dict:
 
 
 def forward(args) -> Launch:
-    """One block per ELEMENTS elements of the output."""
-    return Launch(math.ceil(args.elements * args.copies / ELEMENTS))
+    """One block per ELEMENTS elements of the output. In one loop of packs, a thread writes COPIES copies of each."""
+    if args.outermost or args.run % PACK:
+        return Launch(math.ceil(args.elements * args.copies / ELEMENTS))
+    return Launch(math.ceil(args.elements / ELEMENTS), parts=math.ceil(args.copies / COPIES))
 
 
 def backward(args) -> Launch:
@@ -105,8 +109,9 @@ OP = Op(
             "sizes": Number("int64", count=MAX_COUNTS),
         },
         derive=derive,
+        forward_bounds="THREADS, sizeof(T) == 1 ? 4 : 5",
+        backward_bounds="THREADS, sizeof(T) == 1 ? 3 : 4",
         scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
-        backward_bounds="THREADS, sizeof(T) < 4 ? 2 : 3",
     ),
     derived={"elements": "data.size", "loops": Number("TileLoops")},
 )

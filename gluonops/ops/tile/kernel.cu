@@ -1,5 +1,7 @@
-// tile. Where runs consist of packs of 16 bytes, a thread moves a pack at a time. Forward gathers what a pack of the
-// output repeats, backward sums the copies of a pack or, in other runs, of an element.
+// tile. Where runs consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them. In
+// other runs, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This holds
+// where there is one loop, so that the copies of a run lie side by side. It takes many operations and registers to find
+// them in nested loops: these have code of their own, in which a thread finds one pack or one element after the other.
 #include "record.inl"
 
 enum { THREADS = 256 };
@@ -8,7 +10,7 @@ enum { THREADS = 256 };
 template <typename T>
 __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)
 {
-    if (threadIdx.x == 0 && threadIdx.y == 0) {
+    if (thread_number() == 0) {
         loops->run = args.run;
         loops->copies = args.copies;
         loops->outermost = args.outermost;
@@ -25,93 +27,169 @@ __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)
 template <typename T>
 __device__ bool packed(const TileArgs<T> &args, const T *data, const T *output)
 {
-    return args.run % Pack<T>::SIZE == 0 && aligned(data) && aligned(output);
+    return args.run % Pack<T>::SIZE == 0 && aligned(data, output);
+}
+
+// Where the first copy of the i-th element is, if there is one loop.
+template <typename T>
+__device__ int64_t first_copy(const TileArgs<T> &args, int64_t i)
+{
+    return i + quotient(i, args.run) * (args.copies - 1) * args.run;
+}
+
+// The same in nested loops.
+template <typename T>
+__device__ int64_t first_copy(const TileArgs<T> &args, const TileLoops &loops, int64_t i)
+{
+    const int64_t number = quotient(i, args.run);
+    return loops.copy_of(number, 0) + (i - number * args.run);
+}
+
+// gridDim.y blocks share the copies of a pack.
+template <typename T>
+__device__ void scatter(const TileArgs<T> &args)
+{
+    enum { SIZE = Pack<T>::SIZE };
+    for (int64_t i = first_item() * SIZE; i < args.elements; i += item_step() * SIZE) {
+        const Pack<T> pack = load_pack(args.data, i);
+        T *const to = args.output + first_copy(args, i);
+#pragma unroll 1
+        for (int64_t c = blockIdx.y; c < args.copies; c += gridDim.y)
+            copy_pack(to, c * args.run, pack, args.output_request);
+    }
+}
+
+// Where the run of data starts that the next run of the output repeats. That of this one, with the number, is `source`.
+template <typename T>
+__device__ int64_t next_source(const TileArgs<T> &args, int64_t number, int64_t source)
+{
+    const bool is_last_copy = (number + 1) * args.run == (source + args.run) * args.copies;
+    return is_last_copy ? source + args.run : source;
+}
+
+// A thread writes a pack, whose elements are those of one run or of several.
+template <typename T>
+__device__ void gather(const TileArgs<T> &args)
+{
+    enum { SIZE = Pack<T>::SIZE };
+    const int64_t run = args.run, size = args.elements * args.copies, step = item_step() * gridDim.y * SIZE;
+    const bool writes_packs = aligned(args.output);
+    for (int64_t i = (blockIdx.y * item_step() + first_item()) * SIZE; i < size; i += step) {
+        int64_t number = quotient(i, run), source = quotient(number, args.copies) * run;
+        const int64_t column = i - number * run;
+        const int count = int(minimum(size - i, SIZE));
+        int end = int(minimum(run - column, SIZE));   // so many elements of the pack are in front of the next run
+        const T *from = args.data + source + column;
+        Pack<T> pack;
+        source = next_source(args, number, source);
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k) {
+            if (k < count)
+                pack.items[k] = from[k];
+            if (k + 1 == end) {
+                from = args.data + source - end;
+                if (run < SIZE) {   // else the pack ends before the next run does
+                    source = next_source(args, ++number, source);
+                    end += run;
+                }
+            }
+        }
+        if (writes_packs && count == SIZE) {
+            copy_pack(args.output, i, pack, args.output_request);
+        } else {
+#pragma unroll
+            for (int k = 0; k < SIZE; ++k)
+                if (k < count)
+                    copy(args.output, i + k, pack.items, k, args.output_request);
+        }
+    }
+}
+
+template <typename T>
+__device__ void gather_nested(const TileArgs<T> &args)
+{
+    __shared__ TileLoops loops;
+    read_loops(args, &loops);
+    for_packs<T>(args.elements * args.copies, packed(args, args.data, args.output), [&](auto pack, int64_t i) {
+        const int64_t number = quotient(i, args.run);
+        pack.read(args.data + loops.source_of(number) + (i - number * args.run));
+        copy_pack(args.output, i, pack, args.output_request);
+    });
 }
 
 template <typename T>
 __device__ void forward(const TileArgs<T> &args)
 {
-    enum { SIZE = Pack<T>::SIZE };
-    __shared__ TileLoops loops;
-    read_loops(args, &loops);
-    const T *const data = args.data;
-    T *const output = args.output;
-    const int request = args.output_request;
-    const int64_t run = args.run, size = args.elements * args.copies;
-    const bool in_packs = packed(args, data, output), writes_packs = aligned(output);
-
-    for (int64_t i = first_item() * SIZE; i < size; i += item_step() * SIZE) {
-        int64_t number = quotient(i, run), column = i - number * run, source = loops.source_of(number);
-        if (in_packs) {
-            copy_pack(output, i, load_pack(data, source + column), request);
-            continue;
-        }
-        Pack<T> pack;
-        int64_t next_source = loops.source_of(number + 1);
-#pragma unroll
-        for (int k = 0; k < SIZE; ++k) {
-            if (i + k < size)
-                pack.items[k] = data[source + column];
-            if (++column == run) {
-                column = 0;
-                source = next_source;
-                if (run < SIZE)   // else the pack ends before the next run does
-                    next_source = loops.source_of(++number + 1);
-            }
-        }
-        if (writes_packs && size - i >= SIZE) {
-            copy_pack(output, i, pack, request);
-        } else {
-#pragma unroll
-            for (int k = 0; k < SIZE; ++k)
-                if (i + k < size)
-                    copy(output, i + k, pack.items, k, request);
-        }
-    }
+    if (args.outermost > 0)
+        gather_nested(args);
+    else if (packed(args, args.data, args.output))
+        scatter(args);
+    else
+        gather(args);
 }
 
 // The sums of groups of SIZE neighbours. blockDim.y threads and gridDim.y blocks share the copies of a group. Their
 // sums are added in one order, so the result is the same every time.
-template <int SIZE, typename T>
-__device__ void reduce(const TileArgs<T> &args, const TileLoops &loops)
+template <bool NESTED, int SIZE, typename T>
+__device__ void reduce(const TileArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    __shared__ A of_threads[THREADS][SIZE];
-    const int thread = thread_number();
+    // A thread has loads of so many groups and of so many copies under way.
+    enum { GROUPS = NESTED || SIZE > 8 ? 1 : SIZE == 1 ? 4 : 2, TOGETHER = NESTED ? 1 : 2 };
+    __shared__ A of_threads[THREADS][GROUPS * SIZE];
+    __shared__ TileLoops loops;
+    if (NESTED)
+        read_loops(args, &loops);
+    const int thread = thread_number(), of_block = GROUPS * blockDim.x;
     const int64_t groups = args.elements / SIZE, run = args.run, step = gridDim.y * blockDim.y;
-    const bool side_by_side = args.outermost == 0;   // the copies of a run, which are found faster then
 
-    for (int64_t first = int64_t(blockIdx.x) * blockDim.x; first < groups; first += int64_t(gridDim.x) * blockDim.x) {
-        const int64_t i = minimum(first + threadIdx.x, groups - 1) * SIZE;   // behind the last group: it again
-        const int64_t number = quotient(i, run), column = i - number * run;
-        const T *const first_copy = args.output_grad + loops.copy_of(number, 0) + column;
-        A sums[SIZE] = {};
-#pragma unroll 1
-        for (int64_t c = blockIdx.y * blockDim.y + threadIdx.y; c < args.copies; c += step) {
-            const auto group = load_pack<T, SIZE>(first_copy, side_by_side ? c * run : loops.copy_of(0, c));
+    for (int64_t first = int64_t(blockIdx.x) * of_block; first < groups; first += int64_t(gridDim.x) * of_block) {
+        const T *from[GROUPS];
 #pragma unroll
-            for (int k = 0; k < SIZE; ++k)
-                sums[k] += load(group.items, k);
+        for (int g = 0; g < GROUPS; ++g) {   // behind the last group: it again
+            const int64_t i = minimum(first + g * blockDim.x + threadIdx.x, groups - 1) * SIZE;
+            from[g] = args.output_grad + (NESTED ? first_copy(args, loops, i) : first_copy(args, i));
+        }
+        A sums[GROUPS * SIZE] = {};
+#pragma unroll 1
+        for (int64_t c = blockIdx.y * blockDim.y + threadIdx.y; c < args.copies; c += TOGETHER * step) {
+            Pack<T, SIZE> copies[TOGETHER][GROUPS];
+#pragma unroll
+            for (int n = 0; n < TOGETHER; ++n)
+                if (c + n * step < args.copies)
+#pragma unroll
+                    for (int g = 0; g < GROUPS; ++g)
+                        copies[n][g].read(from[g] + (NESTED ? loops.copy_of(0, c) : (c + n * step) * run));
+#pragma unroll
+            for (int n = 0; n < TOGETHER; ++n)
+                if (c + n * step < args.copies)
+#pragma unroll
+                    for (int k = 0; k < GROUPS * SIZE; ++k)
+                        sums[k] += load(copies[n][k / SIZE].items, k % SIZE);
         }
 
         if (blockDim.y > 1) {
             __syncthreads();   // the sums of the groups before may still be read
 #pragma unroll
-            for (int k = 0; k < SIZE; ++k)
+            for (int k = 0; k < GROUPS * SIZE; ++k)
                 of_threads[thread][k] = sums[k];
             __syncthreads();   // each thread has left its sums
             for (int other = thread + blockDim.x; threadIdx.y == 0 && other < THREADS; other += blockDim.x)
 #pragma unroll
-                for (int k = 0; k < SIZE; ++k)
+                for (int k = 0; k < GROUPS * SIZE; ++k)
                     sums[k] += of_threads[other][k];
         }
-        if (threadIdx.y != 0 || first + threadIdx.x >= groups)
-            continue;
-        if (gridDim.y > 1)
-            for (int k = 0; k < SIZE; ++k)
-                args.sums[(i + k) * gridDim.y + blockIdx.y] = sums[k];
-        else
-            store_pack<T, SIZE>(args.data_grad, i, sums, args.data_grad_request);
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) {
+            const int64_t group = first + g * blockDim.x + threadIdx.x, i = group * SIZE;
+            if (threadIdx.y != 0 || group >= groups)
+                continue;
+            if (gridDim.y > 1)
+                for (int k = 0; k < SIZE; ++k)
+                    args.sums[(i + k) * gridDim.y + blockIdx.y] = sums[g * SIZE + k];
+            else
+                store_pack<T, SIZE>(args.data_grad, i, sums + g * SIZE, args.data_grad_request);
+        }
     }
 }
 
@@ -134,12 +212,12 @@ __device__ void combine(const TileArgs<T> &args)
 template <typename T>
 __device__ void backward(const TileArgs<T> &args)
 {
-    __shared__ TileLoops loops;
-    read_loops(args, &loops);
     if (args.step == args.COMBINE)
         combine(args);
+    else if (args.outermost > 0)
+        reduce<true, 1>(args);
     else if (packed(args, args.data_grad, args.output_grad))
-        reduce<Pack<T>::SIZE>(args, loops);
+        reduce<false, Pack<T>::SIZE>(args);
     else
-        reduce<1>(args, loops);
+        reduce<false, 1>(args);
 }
