@@ -4,7 +4,7 @@ import math
 from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
 BLOCKS = 1056         # So many occupy a large GPU.
-PART = 512           # A block has at least so many samples of a class that several share.
+PART = 512            # A block has at least so many samples of a class that several share.
 
 
 def backward(args) -> Launch:

@@ -2,8 +2,8 @@
 //
 // Backward: gridDim.y blocks per class have a part of the samples each. A block finds the samples of the class, its
 // members, writes their gradients, and adds them up for the centre; the last block adds up the sums of all parts. The
-// members are found in one order, so the sums have one order. Samples without a class are one more class. Their gradient
-// is NaN.
+// members are found in one order, so the sums have one order. Samples without a class are one more class. Their
+// gradient is NaN.
 #include "../_blocks/blocks.cuh"
 #include "../_labels/labels.cuh"
 
