@@ -114,6 +114,7 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
 {
     const bool is_center = args.format == BoxIouFormat::Center;
     const T *const columns = args.rhs + NUMBERS * tile.first_column;
+    volatile A *const of_rows = args.lhs_sums + NUMBERS * tile.number * args.sets * args.lhs_boxes;
     const T *heads = args.output_grad + (tile.first_row + threadIdx.y) * args.rhs_boxes
                      + tile.number * HELD * blockDim.x + threadIdx.x;
     Sides<A> boxes[HELD];
@@ -146,7 +147,7 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
         if (args.column_tiles == 1)
             store(args.lhs_grad, place, sum, args.lhs_grad_request);
         else
-            args.lhs_sums[NUMBERS * tile.number * args.sets * args.lhs_boxes + place] = sum;
+            of_rows[place] = sum;
     }
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {
