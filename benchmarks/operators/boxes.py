@@ -16,7 +16,10 @@ class box_iou(Declaration):
     CPU = [Row((4, 8732, 4), more={"rhs": (4, 50, 4)})]
     TYPICAL = [Row((2, 19, 4), more={"rhs": (2, 37, 4)})]
     SMALL = [Row((3, 4), more={"rhs": (5, 4)})]
-    VARIANTS = [Row((2, 9, 4), {"format": "center"}, {"rhs": (2, 7, 4)})]
+    VARIANTS = [
+        Row((2, 9, 4), {"format": "center"}, {"rhs": (2, 7, 4)}),
+        Row((1, 70, 4), more={"rhs": (1, 130, 4)}),   # several blocks for a box of either input
+    ]
     GPU = [Row((32, 8732, 4), more={"rhs": (32, 50, 4)})]
 
     def in_torch(self, attrs, ndim):

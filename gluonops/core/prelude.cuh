@@ -196,6 +196,23 @@ __device__ A reduce_warp(A value, Combine combine, int lanes = 32)
     return value;
 }
 
+// The sums of four numbers over groups of at least four neighbouring lanes. A lane gets that of the number lane % 4, so
+// lanes exchange less than for four sums.
+template <typename A>
+__device__ A sum_four(const A *numbers, int lanes = 32)
+{
+    const unsigned all = 0xffffffffu;
+    const bool odd = threadIdx.x % 2 == 1, high = threadIdx.x % 4 >= 2;
+    const A first = (odd ? numbers[1] : numbers[0]) + __shfl_xor_sync(all, odd ? numbers[0] : numbers[1], 1);
+    const A second = (odd ? numbers[3] : numbers[2]) + __shfl_xor_sync(all, odd ? numbers[2] : numbers[3], 1);
+    A sum = (high ? second : first) + __shfl_xor_sync(all, high ? first : second, 2);
+#pragma unroll
+    for (int step = 4; step < 32; step *= 2)
+        if (step < lanes)
+            sum += __shfl_xor_sync(all, sum, step);
+    return sum;
+}
+
 // Only the lanes that reduce together take part: the lanes of another row may be elsewhere.
 template <typename A, typename Combine>
 __device__ A reduce_lanes(A value, Combine combine, int lanes)

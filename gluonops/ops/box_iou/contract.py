@@ -1,21 +1,25 @@
 """The contract of ``box_iou``."""
-from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes, elements
+import math
+
+from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
-THREADS = 256   # A block of backward has so many, each for a box.
-BLOCKS = 1056   # So many occupy a large GPU.
-BAND = 32       # A thread has at least so many of the other input's boxes, where several share them.
+THREADS = 256   # A block has so many.
+BLOCKS = 792    # So many occupy a large GPU.
+ROWS = 16       # A thread of forward has so many boxes of lhs.
+BAND = 64       # Several blocks share the boxes of lhs where each has at least so many.
+
+
+def forward(args) -> Launch:
+    """A thread takes a box of rhs with ROWS boxes of lhs."""
+    return Launch(math.ceil(args.sets * math.ceil(args.lhs_boxes / ROWS) * args.rhs_boxes / THREADS))
 
 
 def backward(args) -> Launch:
-    """A thread takes a box of lhs or of rhs, for which several blocks share the boxes of the other input."""
-    return Launch(args.lhs_blocks * args.lhs_bands + args.rhs_blocks * args.rhs_bands, (THREADS, 1))
-
-
-def bands(own: str, other: str) -> dict[str, str]:
-    """The blocks that the boxes of an input take, and the bands of the other input's boxes."""
-    return {f"{own}_blocks": f"max(1, (sets * {own}_boxes + THREADS - 1) // THREADS)",
-            f"{own}_bands": f"max(1, min({BLOCKS} // {own}_blocks, ({other}_boxes + {BAND} - 1) // {BAND}))"}
+    """A block takes a tile: up to four boxes of rhs for each thread along x, and a band of the boxes of lhs."""
+    tiles = args.sets * args.column_tiles
+    bands = max(1, min(BLOCKS // max(1, tiles), math.ceil(args.lhs_boxes / BAND)))
+    return Launch(tiles, (args.lanes, THREADS // args.lanes), bands)
 
 
 OP = Op(
@@ -29,15 +33,16 @@ OP = Op(
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
     scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
     cuda=Cuda(
-        forward=elements("sets * lhs_boxes * rhs_boxes"),
+        forward=forward,
         backward=backward,
-        constants={"THREADS": THREADS},
-        derived={**bands("lhs", "rhs"), **bands("rhs", "lhs")},
+        constants={"THREADS": THREADS, "ROWS": ROWS},
+        derived={"lanes": "4 if rhs_boxes <= 16 else 8 if rhs_boxes <= 32 else 16 if rhs_boxes <= 64 else 32",
+                 "column_tiles": "max(1, (rhs_boxes + 4 * lanes - 1) // (4 * lanes))"},
         # The last of the blocks that have the same boxes adds up the sums of all.
-        scratch=(Array("lhs_counts", "uint32", "lhs_blocks", "backward", kept=True),
-                 Array("rhs_counts", "uint32", "rhs_blocks", "backward", kept=True),
-                 Array("lhs_sums", "A", "4 * sets * lhs_boxes * lhs_bands", "backward"),
-                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * rhs_bands", "backward")),
-        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+        scratch=(Array("lhs_counts", "uint32", "sets * parts", "backward", kept=True),
+                 Array("rhs_counts", "uint32", "sets * column_tiles", "backward", kept=True),
+                 Array("lhs_sums", "A", "4 * sets * lhs_boxes * column_tiles if column_tiles > 1 else 0", "backward"),
+                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * parts", "backward")),
+        backward_bounds="THREADS, sizeof(T) == 8 ? 1 : 3",
     ),
 )

@@ -4,7 +4,7 @@ import math
 from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
 BLOCKS = 1056         # So many occupy a large GPU.
-PART = 1024           # A block has at least so many samples of a class that several share.
+PART = 512            # A block has at least so many samples of a class that several share.
 
 
 def backward(args) -> Launch:
@@ -37,6 +37,6 @@ OP = Op(
         scratch=(Array("counts", "uint32", "classes", "backward", kept=True),
                  Array("sums", "A", "(classes + 1) * parts * features", "backward")),
         forward_bounds="512, 1",
-        backward_bounds="THREADS, 2",
+        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
 )

@@ -6,7 +6,7 @@ from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"
 PLACES = "batch, inner..."
-PLACES_AT_ONCE = 1024   # A block takes so many places.
+PLACES_AT_ONCE = 1024   # A block has at least so many places where several share a sample.
 BLOCKS = 1056           # So many occupy a large GPU.
 
 
@@ -36,11 +36,10 @@ OP = Op(
     cuda=Cuda(
         forward=forward,
         backward=elements("batch * inner"),
-        constants={"PLACES": PLACES_AT_ONCE},
         # The last of the blocks that share a sample adds up their sums.
         scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
                  Array("sums", "A", "2 * batch * classes * parts", "forward")),
-        forward_bounds="256, sizeof(T) == 8 ? 2 : 4",
+        forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++
     derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},

@@ -16,7 +16,7 @@ from ...core.contract import (
     each_element,
 )
 
-THREADS = 512                # A block of forward has so many.
+THREADS = 256                # A block of forward has so many.
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
@@ -55,15 +55,14 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"THREADS": THREADS, "BINS": 2048},   # counts of losses by a digit
+        constants={"THREADS": THREADS, "BINS": 2048, "BINS_IN_TURN": 3},   # BINS: counts of losses by a digit
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
-        # is known, and the counts of each part by the last digit.
-        scratch=(Array("counts", "uint32", "selections if parts > 1 else 0", "forward", kept=True),
-                 Array("bins", "uint64", "selections * BINS if parts > 1 else 0", "forward", kept=True),
-                 Array("lowest", "Lowest", "selections if parts > 1 else 0", "forward", numbers=3),
+        # is known in this step and in the one before, and the counts of each part by the last digit.
+        scratch=(Array("bins", "uint64", "selections * BINS_IN_TURN * BINS if parts > 1 else 0", "forward", kept=True),
+                 Array("lowest", "Lowest", "2 * selections if parts > 1 else 0", "forward", numbers=3),
                  Array("part_bins", "uint32", "selections * parts * BINS if parts > 1 else 0", "forward")),
-        forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
+        forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     accumulate_fp32=False,
 )

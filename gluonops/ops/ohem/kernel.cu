@@ -1,12 +1,11 @@
 // ohem. Forward finds the lowest loss that is kept, digit by digit of its key from the highest: it counts the losses by
 // their next digit, and looks from the top for the one with the last loss that is kept. Where losses are equal to the
 // lowest and not all of them are kept, the first ones are. A selection has gridDim.y blocks. One block does it all at
-// once. Several have a launch for each digit, whose last block finds the digit, and one for the output. Backward: a
-// thread per element.
-#include "../_blocks/blocks.cuh"
+// once. Several have a launch for each digit, which counts the losses by it, and one for the output. Backward: a thread
+// per element.
 #include "../_order/keys.inl"
 
-enum { WARPS = THREADS / 32, OWN = 8 };   // OWN: losses that a thread reads at a time
+enum { WARPS = THREADS / 32, OWN = 16 };   // OWN: losses that a thread holds
 enum { DIGIT_BITS = 11 };                 // BINS are 2^11
 
 // The lowest loss that is kept, as far as its digits are known, and how many are kept of those that have these digits.
@@ -16,7 +15,8 @@ struct Lowest {
     int64_t left, is_found;
 };
 
-// A selection, and the part of it that a block has.
+// A selection, and the part of it that a block has. The threads hold OWN losses each, which are all that a short part
+// has.
 template <typename T>
 struct Selection {
     typedef typename Accumulator<T>::type A;
@@ -25,10 +25,12 @@ struct Selection {
     const OhemArgs<T> &args;
     const T *data;
     T *output;
-    int64_t number, start, end;
+    int64_t number, start, end, held_first;
+    T held[OWN];
 
     __device__ Selection(const OhemArgs<T> &args, int64_t number)
-        : args(args), data(args.data + number * args.length), output(args.output + number * args.length), number(number)
+        : args(args), data(args.data + number * args.length), output(args.output + number * args.length),
+          number(number), held_first(-1)
     {
         const int64_t part_length = quotient(args.length + gridDim.y - 1, gridDim.y);
         start = minimum(blockIdx.y * part_length, args.length);
@@ -38,31 +40,33 @@ struct Selection {
     // The lowest bit of a digit. The first digit has fewer bits than the others.
     __device__ static int shift_of(int place) { return (DIGITS - 1 - place) * DIGIT_BITS; }
 
-    // Reads losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
-    __device__ void read_losses(int64_t first, T *losses) const
+    // Holds losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
+    __device__ void hold_losses(int64_t first)
     {
+        if (first == held_first)
+            return;
+        held_first = first;
         const int last = int(minimum(end - first, OWN * THREADS)) - 1;
 #pragma unroll
         for (int k = 0; k < OWN; ++k) {
             const int i = k * THREADS + threadIdx.x;
             const T loss = data[first + (i < last ? i : last)];
-            losses[k] = i <= last ? loss : T(0);
+            held[k] = i <= last ? loss : T(0);
         }
     }
 
     // Counts losses by a digit, those whose higher digits are the lowest one's.
-    __device__ void count_digits(unsigned *bins, const Lowest &lowest, int place) const
+    __device__ void count_digits(unsigned *bins, const Lowest &lowest, int place)
     {
         const Key higher = Key(lowest.key);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
             bins[bin] = 0;
         __syncthreads();   // the bins are empty
         for (int64_t first = start; first < end; first += OWN * THREADS) {
-            T losses[OWN];
-            read_losses(first, losses);
+            hold_losses(first);
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
-                const Key key = key_of(load(losses, k)), digit = (key ^ higher) >> shift_of(place);
+                const Key key = key_of(load(held, k)), digit = (key ^ higher) >> shift_of(place);
                 if (key != 0 && digit < BINS)
                     atomicAdd(&bins[digit], 1u);
             }
@@ -75,12 +79,18 @@ struct Selection {
     __device__ Lowest with_digit(const Lowest &lowest, int place, const N *bins) const
     {
         __shared__ Lowest found;
-        enum { OWN_BINS = BINS / THREADS };
+        enum { OWN_BINS = BINS / THREADS, TOGETHER = Pack<N>::SIZE };
         const int top = BINS - 1 - threadIdx.x * OWN_BINS;
-        int64_t own = 0, all;
-        for (int k = 0; k < OWN_BINS; ++k)
-            own += bins[top - k];
-        int64_t before = sum_before<WARPS>(own, all);
+        N own = 0, all_counts;
+#pragma unroll
+        for (int k = 1; k <= OWN_BINS / TOGETHER; ++k) {
+            const Pack<N> pack = load_pack(bins, top + 1 - k * TOGETHER);
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j)
+                own += pack.items[j];
+        }
+        int64_t before = sum_before<WARPS>(own, all_counts);
+        const int64_t all = all_counts;
         const int64_t kept_of_all = args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
         const int64_t kept = place == 0 ? kept_of_all : lowest.left;
         if (threadIdx.x == 0 && (kept == 0 || kept >= all)) {
@@ -99,34 +109,51 @@ struct Selection {
         return found;
     }
 
-    // One of several blocks. The last one finds the digit. By the last digit, each leaves the counts of its part: one
-    // of them says how many losses are equal to the lowest one.
-    __device__ void find_digit(unsigned *own_bins, const Lowest &lowest, int place) const
+    // The counts of the losses of all blocks by a digit. Each step has counts to add to, those of the step before to
+    // read, and those of the next one to clear.
+    __device__ unsigned long long *bins_of(int place) const
     {
-        const Scratch<unsigned long long> scratch(args.counts, args.bins + number * BINS);
+        return args.bins + (number * BINS_IN_TURN + place % BINS_IN_TURN) * BINS;
+    }
+
+    __device__ void clear_bins(int place) const
+    {
+        for (int bin = blockIdx.y * THREADS + threadIdx.x; bin < BINS; bin += gridDim.y * THREADS)
+            bins_of(place)[bin] = 0;
+    }
+
+    // The lowest loss, as far as the steps before have counted. Every block finds it; one leaves it for the next step.
+    __device__ Lowest find_lowest(int place) const
+    {
+        Lowest *const steps = args.lowest + 2 * number;
+        Lowest lowest = {0, 0, false};
+        if (place > 0)
+            lowest = steps[(place - 1) % 2];
+        if (place > 0 && !lowest.is_found)
+            lowest = with_digit(lowest, place - 1, bins_of(place - 1));
+        if (blockIdx.y == 0 && threadIdx.x == 0)
+            steps[place % 2] = lowest;
+        return lowest;
+    }
+
+    // Adds the counts of this block's part. By the last digit, each part leaves its own, too: one of them says how many
+    // losses are equal to the lowest one.
+    __device__ void add_digits(unsigned *own_bins, const Lowest &lowest, int place)
+    {
         count_digits(own_bins, lowest, place);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
-            const unsigned long long count = own_bins[bin];
-            if (count > 0)
-                atomicAdd(args.bins + number * BINS + bin, count);
+            if (own_bins[bin] > 0)
+                atomicAdd(bins_of(place) + bin, static_cast<unsigned long long>(own_bins[bin]));
             if (place == DIGITS - 1)
-                part_bins(blockIdx.y)[bin] = unsigned(count);
+                part_bins(blockIdx.y)[bin] = own_bins[bin];
         }
-        if (!scratch.is_last_block(number, gridDim.y))
-            return;
-        const Lowest found = with_digit(lowest, place, scratch.partial);
-        for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
-            scratch.partial[bin] = 0;   // for the next launch
-        if (threadIdx.x == 0)
-            args.lowest[number] = found;
     }
 
     __device__ unsigned *part_bins(int64_t part) const { return args.part_bins + (number * gridDim.y + part) * BINS; }
 
     // What a block keeps of the losses that are equal to the lowest one: what the parts before it leave.
-    __device__ Lowest lowest_of_part() const
+    __device__ Lowest lowest_of_part(Lowest lowest) const
     {
-        Lowest lowest = args.lowest[number];
         if (lowest.is_found)
             return lowest;
         const int digit = int(lowest.key % BINS);
@@ -159,21 +186,20 @@ struct Selection {
     }
 
     // Writes the part.
-    __device__ void keep_losses(const Lowest &lowest) const
+    __device__ void keep_losses(const Lowest &lowest)
     {
         const Key above = least_key_above<A>(args.threshold), least = Key(lowest.key);
         const Key exceeding = above <= least ? above : least + 1;   // all losses from this key on are kept
         const int64_t equal_end = lowest.is_found ? end : end_of_equal(lowest);
         for (int64_t first = start; first < end; first += OWN * THREADS) {
-            T losses[OWN];
-            read_losses(first, losses);
+            hold_losses(first);
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
                 const int64_t i = first + k * THREADS + threadIdx.x;
-                const Key key = key_of(load(losses, k));
-                losses[k] = key >= exceeding || key == least && i < equal_end ? losses[k] : T(0);
+                const Key key = key_of(load(held, k));
+                const T kept = key >= exceeding || key == least && i < equal_end ? held[k] : T(0);
                 if (i < end)
-                    copy(output, i, losses, k, args.output_request);
+                    copy(output, i, &kept, 0, args.output_request);
             }
         }
     }
@@ -182,24 +208,27 @@ struct Selection {
 template <typename T>
 __device__ void forward(const OhemArgs<T> &args)
 {
-    __shared__ unsigned bins[BINS];
+    __shared__ Pack<unsigned> packed_bins[BINS / Pack<unsigned>::SIZE];
+    unsigned *const bins = packed_bins[0].items;
     for (int64_t number = blockIdx.x; number < args.selections; number += gridDim.x) {
-        const Selection<T> selection(args, number);
-        Lowest lowest = {0, 0, false};
+        Selection<T> selection(args, number);
         if (gridDim.y == 1) {
+            Lowest lowest = {0, 0, false};
             for (int place = 0; place < Selection<T>::DIGITS && !lowest.is_found; ++place) {
                 selection.count_digits(bins, lowest, place);
                 lowest = selection.with_digit(lowest, place, bins);
             }
             selection.keep_losses(lowest);
-        } else if (args.step == args.KEEP) {
-            selection.keep_losses(selection.lowest_of_part());
-        } else {
-            if (args.step > args.DIGIT0)
-                lowest = args.lowest[number];
-            if (!lowest.is_found)
-                selection.find_digit(bins, lowest, int(args.step));
+            continue;
         }
+        selection.hold_losses(selection.start);   // they come while the lowest loss is found
+        const int place = args.step == args.KEEP ? int(Selection<T>::DIGITS) : int(args.step);
+        const Lowest lowest = selection.find_lowest(place);
+        selection.clear_bins(place + 1);
+        if (args.step == args.KEEP)
+            selection.keep_losses(selection.lowest_of_part(lowest));
+        else if (!lowest.is_found)
+            selection.add_digits(bins, lowest, place);
     }
 }
 
