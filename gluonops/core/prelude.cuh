@@ -39,8 +39,9 @@ __device__ void copy(T *to, int64_t i, const T *from, int64_t j, int request)
         store(to, i, load(from, j), request);
 }
 
-// The type whose loads and stores move so many elements at once: one of them, or 8 or 16 bytes.
+// The type whose loads and stores move so many elements at once: one of them, or 4, 8 or 16 bytes.
 template <int BYTES> struct Bytes;
+template <> struct Bytes<4> { typedef unsigned type; };
 template <> struct Bytes<8> { typedef uint2 type; };
 template <> struct Bytes<16> { typedef uint4 type; };
 template <typename T, int COUNT> struct Word { typedef typename Bytes<COUNT * sizeof(T)>::type type; };

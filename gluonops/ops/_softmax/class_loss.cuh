@@ -2,13 +2,12 @@
 // threads, a block, or parts with a block each. An operator supplies what the layouts share. A loss has
 //
 //     BYTES                                         of each input, that a thread holds
-//     Sums; none(); add(sums, x, label, rows, part) the sums of a row; `x` are chunks of a part, whose element `label`
-//                                                   is that of the label's class
-//     reads(class_id)                               false: the row counts as one of zeros
+//     Row; row(row, rows)                           what the sums of a row need. If `reads` is false, there are none
+//     Sums; none(); add(sums, x, row, rows, part)   the sums of a row; `x` are chunks of a part
 //
 // and store_loss, a function that stores what there is of a row. A gradient has
 //
-//     BYTES, LABELLED, SUMS                         see ClassPass
+//     BYTES, LABELLED, SUMS, HELD                   see ClassPass
 //     Row; row(row, class_id, start)                numbers of a row. If `factor` is NaN, so is the gradient
 //     gradient(element), second_gradient(element)   of the two results; most have one
 //
@@ -26,7 +25,7 @@ __device__ RowSizes class_rows(const Args &args)
     return {args.batch * args.inner, args.classes, args.inner};
 }
 
-// The tensors of a pass. All but the first input and result may be null.
+// The tensors of a pass. Where there are two results, the second one and the second input may be null.
 template <typename T, int READ, int WRITTEN = 1>
 struct ClassRows {
     typedef T Type;
@@ -46,17 +45,22 @@ struct ClassRows {
         return all;
     }
 
-    // Reads each input's chunk at the i-th element of a part. One without a tensor is 0.
+    // Reads each input's chunk at the i-th element of a part. One without a tensor is 0: the test for it keeps the loads
+    // of the inputs apart.
     template <typename Chunk>
     __device__ void read(Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i,
                          typename Accumulator<T>::type empty) const
     {
+        if (WRITTEN == 1) {
+            Chunk::template read_all<READ>(x, inputs, rows, part, i, empty);
+        } else {
 #pragma unroll
-        for (int n = 0; n < READ; ++n)
-            if (n == 0 || inputs[n])
-                x[n].read(inputs[n], rows, part, i, empty);
-            else
-                x[n].fill(0);
+            for (int n = 0; n < READ; ++n)
+                if (n == 0 || inputs[n])
+                    x[n].read(inputs[n], rows, part, i, empty);
+                else
+                    x[n].fill(0);
+        }
     }
 
     template <typename Chunk>
@@ -87,26 +91,51 @@ __device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowP
 
 // -- losses -----------------------------------------------------------------------------------------------------------
 
+// What the sums of a row need, at least: whether there is something to read.
+struct RowOfLoss {
+    bool reads;
+};
+
 // What losses of labels share whose sums are those of a softmax. A loss has loss(class_id, nll, log_sum, sums) besides:
-// nll is the negative logarithm of the probability of the class.
+// nll is the negative logarithm of the probability of the class. Where has_sums(class_id) is false, a row counts as one
+// of zeros.
 template <typename GivenArgs>
 struct LabelLoss {
     typedef GivenArgs Args;
     typedef typename Args::Data T;
     typedef typename Args::A A;
     typedef SoftmaxSums<T> Sums;
+    typedef RowOfLoss Row;
     enum { BYTES = STREAMED_BYTES };
     const Args &args;
 
     __device__ explicit LabelLoss(const Args &args) : args(args) {}
     __device__ int64_t class_of_row(int64_t row) const { return class_of(args, row); }
-    __device__ bool reads(int64_t class_id) const { return class_id != IGNORED; }
+    __device__ bool has_sums(int64_t class_id) const { return class_id != IGNORED; }
+
+    // Where no label is ignored, the row does not wait for its label. No register holds the label's address afterwards.
+    __device__ Row row(int64_t row, const Rows<T> &) const
+    {
+        return {!args.ignore_label.given || has_sums(class_of_row(opaque(row)))};
+    }
+
     __device__ Sums none() const { return Sums(); }
     __device__ A logit(A x) const { return x; }
 
     template <typename Chunk>
-    __device__ void add(Sums &sums, Chunk *x, int, const Rows<T> &, const RowPart &) const { sums.add_chunk(x[0]); }
+    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &, const RowPart &) const
+    {
+        sums.add_chunk(x[0]);
+    }
 };
+
+// The logit of a row's class.
+template <typename Loss>
+__device__ typename Loss::A logit_of_class(const Loss &loss, const Rows<typename Loss::T> &rows, int64_t row,
+                                           int64_t class_id)
+{
+    return loss.logit(load(loss.args.data, rows.start(row) + class_id * rows.inner));
+}
 
 // Stores what there is of a row with a label.
 template <typename Loss, typename Sums>
@@ -114,42 +143,58 @@ __device__ void store_loss(const Loss &loss, int64_t row, const Rows<typename Lo
 {
     typedef typename Loss::A A;
     const int64_t class_id = loss.class_of_row(row);
-    if (!loss.reads(class_id))
+    if (!loss.has_sums(class_id))
         sums.set_zeros(rows.length);
     const A log_sum = sums.log_sum();
     store(loss.args.max, row, sums.max, loss.args.max_request);
     store(loss.args.log_sum, row, log_sum, loss.args.log_sum_request);
     A value = class_id == IGNORED ? A(0) : not_a_number<A>();
     if (class_id >= 0) {
-        const A logit = loss.logit(load(loss.args.data, rows.start(row) + class_id * rows.inner));
+        const A logit = logit_of_class(loss, rows, row, class_id);
         value = loss.loss(class_id, log_sum - (logit - sums.max) * sums.scale, log_sum, sums);
     }
     store(loss.args.output, row, value, loss.args.output_request);
 }
 
-template <typename Tensors, typename Loss>
-__device__ void class_loss(const Tensors &tensors, const Loss &loss)
+template <int ROWS, typename Tensors, typename Loss>
+__device__ void losses_of_rows(const Tensors &tensors, const Loss &loss)
 {
     typedef typename Tensors::Type T;
     typedef typename Accumulator<T>::type A;
-    typedef RowChunk<T, Loss::BYTES> Chunk;
+    typedef RowChunk<T, Loss::BYTES / ROWS> Chunk;
     const PartSums<A> parts(loss.args.counts, loss.args.sums);
     const Rows<T> rows(tensors.sizes.length, tensors.sizes.inner, tensors.all_aligned());
-    for (RowLoop at(tensors.sizes.count); at.goes_on(); at.next()) {
-        const int64_t class_id = loss.class_of_row(at.row);
-        typename Loss::Sums sums = loss.none();
+    for (RowLoop at(tensors.sizes.count / ROWS); at.goes_on(); at.next()) {
+        const int64_t first = at.row() * ROWS;
+        const typename Loss::Row row[2] = {loss.row(first, rows), loss.row(first + ROWS - 1, rows)};
+        typename Loss::Sums sums[2] = {loss.none(), loss.none()};
+        const bool reads = row[0].reads || row[1].reads;
 #pragma unroll 1
-        for (RowPart left = rows.part(at.row, at.part, at.exists && loss.reads(class_id)); left.length > 0;
+        for (RowPart left = rows.part(first, at.part, at.exists() && reads); left.length > 0;
              left.skip(Chunk::length(), rows.inner)) {
-            Chunk x[Tensors::INPUTS];
-            tensors.read(x, rows, left, 0, -infinity<A>());
-            loss.add(sums, x, number_of_class(class_id, rows, left, 0, Chunk::length()), rows, left);
+            Chunk x[2][Tensors::INPUTS];
+            if (ROWS == 1)
+                tensors.read(x[0], rows, left, 0, -infinity<A>());
+            else
+                Chunk::read_pair(x[0][0], x[1][0], tensors.inputs[0], rows, left, 0, -infinity<A>());
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r)
+                loss.add(sums[r], x[r], row[r], rows, left);
         }
-        reduce_sums<A>(sums);
-        const bool has_sums = gridDim.y == 1 || parts.gather(at.row, at.part, sums, loss.none());
-        if (has_sums && at.is_first_in_block())
-            store_loss(loss, at.row, rows, sums);
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r)
+            if ((ROWS > 1 || parts.gather(first, at.part, sums[r], loss.none())) && at.is_first_in_block())
+                store_loss(loss, opaque(first + r), rows, sums[r]);   // No register holds its addresses in the loop.
     }
+}
+
+template <typename Tensors, typename Loss>
+__device__ void class_loss(const Tensors &tensors, const Loss &loss)
+{
+    if (Tensors::INPUTS == 1 && in_pairs(tensors.sizes.inner, tensors.all_aligned()))
+        losses_of_rows<Tensors::INPUTS == 1 ? 2 : 1>(tensors, loss);
+    else
+        losses_of_rows<1>(tensors, loss);
 }
 
 // -- gradients --------------------------------------------------------------------------------------------------------
@@ -172,13 +217,14 @@ struct ClassElement {
     Label label;
 };
 
-// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row.
+// What gradients share. LABELLED: whether rows have labels. SUMS: whether there may be a sum over a row. HELD: whether
+// the chunk that is read last for the sum is kept.
 template <typename GivenArgs>
 struct ClassPass {
     typedef GivenArgs Args;
     typedef typename Args::Data T;
     typedef typename Args::A A;
-    enum { BYTES = STREAMED_BYTES, LABELLED = true, SUMS = false };
+    enum { BYTES = STREAMED_BYTES, LABELLED = true, SUMS = false, HELD = false };
     const Args &args;
 
     __device__ explicit ClassPass(const Args &args) : args(args) {}
@@ -191,11 +237,11 @@ struct ClassPass {
 };
 
 // The gradients of a chunk take the place of its inputs.
-template <typename Pass, typename Tensors>
+template <int ROWS, typename Pass, typename Tensors>
 struct ChunkOfPass {
     typedef typename Tensors::Type T;
     typedef typename Accumulator<T>::type A;
-    typedef RowChunk<T, Pass::BYTES> Chunk;
+    typedef RowChunk<T, Pass::BYTES / ROWS> Chunk;
     typedef typename Pass::Row Row;
     typedef ClassElement<A, Tensors::INPUTS, Row> Element;
     const Pass &pass;
@@ -221,14 +267,15 @@ struct ChunkOfPass {
         return sum;
     }
 
-    // `label` is the number of the label's element. Most groups do without its tests.
+    // `label` is the number of the label's element. Most groups do without its tests, but with a row or two for each
+    // thread, a warp has a label in almost every group.
     __device__ void differentiate(const Row &row, int label, int64_t first)
     {
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; k += Chunk::AT_ONCE) {
             if (k >= x[0].most)
                 continue;
-            if (Pass::LABELLED && label >= k && label < k + Chunk::AT_ONCE)
+            if (Pass::LABELLED && (ROWS > 1 || (label >= k && label < k + Chunk::AT_ONCE)))
                 differentiate_group<true>(k, row, label, first);
             else
                 differentiate_group<false>(k, row, label, first);
@@ -271,39 +318,62 @@ struct SumOfRow<true> {
             tensors.read(chunk.x, chunk.rows, part, i, 0);
             sums.sum += chunk.sum(row, part.position + i);
         }
-        reduce_sums<A>(sums);
         const bool has_sums = share_sums(pass.args, at, sums, PlainSum<A>());
         row.sum = sums.sum;
         return has_sums;
     }
 };
 
-template <typename Tensors, typename Pass>
-__device__ void class_gradient(const Tensors &tensors, const Pass &pass)
+template <int ROWS, typename Tensors, typename Pass>
+__device__ void gradients_of_rows(const Tensors &tensors, const Pass &pass)
 {
     typedef typename Tensors::Type T;
     typedef typename Accumulator<T>::type A;
-    typedef RowChunk<T, Pass::BYTES> Chunk;
+    typedef RowChunk<T, Pass::BYTES / ROWS> Chunk;
     const Rows<T> rows(tensors.sizes.length, tensors.sizes.inner, tensors.all_aligned());
-    ChunkOfPass<Pass, Tensors> chunk(pass, rows);
-    for (RowLoop at(tensors.sizes.count); at.goes_on(); at.next()) {
-        const int64_t class_id = pass.class_of_row(at.row);
-        const RowPart part = rows.part(at.row, at.part, at.exists);
-        typename Pass::Row row = pass.row(at.row, class_id, rows.start(at.row));
-        if (!SumOfRow<Pass::SUMS>::find(pass, tensors, at, part, chunk, row))
+    ChunkOfPass<ROWS, Pass, Tensors> chunk[2] = {{pass, rows}, {pass, rows}};
+    for (RowLoop at(tensors.sizes.count / ROWS); at.goes_on(); at.next()) {
+        const int64_t first = at.row() * ROWS;
+        const int64_t class_id[2] = {pass.class_of_row(first), pass.class_of_row(first + ROWS - 1)};
+        const RowPart part = rows.part(first, at.part, at.exists());
+        const int64_t start = rows.start(first);
+        typename Pass::Row row[2] = {pass.row(first, class_id[0], start),
+                                     pass.row(first + ROWS - 1, class_id[1], start + ROWS - 1)};
+        if (!SumOfRow<Pass::SUMS>::find(pass, tensors, at, part, chunk[0], row[0]))
             continue;
-        if (class_id == NO_CLASS)
-            row.factor = not_a_number<A>();
-        const bool is_held = Pass::SUMS && pass.sums() && gridDim.y == 1;   // the last chunk
+#pragma unroll
+        for (int r = 0; r < ROWS; ++r)
+            if (class_id[r] == NO_CLASS)
+                row[r].factor = not_a_number<A>();
+        const bool is_held = Pass::HELD && gridDim.y == 1;   // the last chunk
         const int64_t last = part.last_chunk(Chunk::length());
 #pragma unroll 1
         for (int64_t i = last; i >= 0; i -= Chunk::length()) {
-            if (!is_held || i < last)
-                tensors.read(chunk.x, rows, part, i, 0);
-            chunk.differentiate(row, number_of_class(class_id, rows, part, i, Chunk::length()), part.position + i);
-            if (Pass::LABELLED && class_id == IGNORED)   // whatever the row or the head gradient holds
-                chunk.x[0].fill(0);
-            tensors.write(chunk.x, rows, part, i);
+            if (ROWS > 1)
+                Chunk::read_pair(chunk[0].x[0], chunk[1].x[0], tensors.inputs[0], rows, part, i, 0);
+            else if (!is_held || i < last)
+                tensors.read(chunk[0].x, rows, part, i, 0);
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const int label = ROWS > 1 ? int(class_id[r] - i)
+                    : number_of_class(class_id[r], rows, part, i, Chunk::length());
+                chunk[r].differentiate(row[r], label, part.position + i);
+                if (Pass::LABELLED && class_id[r] == IGNORED)   // whatever the row or the head gradient holds
+                    chunk[r].x[0].fill(0);
+            }
+            if (ROWS > 1)
+                Chunk::write_pair(chunk[0].x[0], chunk[1].x[0], tensors.results[0], rows, part, i, tensors.requests[0]);
+            else
+                tensors.write(chunk[0].x, rows, part, i);
         }
     }
+}
+
+template <typename Tensors, typename Pass>
+__device__ void class_gradient(const Tensors &tensors, const Pass &pass)
+{
+    if (Tensors::INPUTS == 1 && in_pairs(tensors.sizes.inner, tensors.all_aligned()))
+        gradients_of_rows<Tensors::INPUTS == 1 ? 2 : 1>(tensors, pass);
+    else
+        gradients_of_rows<1>(tensors, pass);
 }

@@ -9,6 +9,7 @@ MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per 
 MANY_THREADS = 131072   # number of threads that occupies a GPU
 MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
 FEW_BLOCKS = 256       # a GPU has room for more
+ONE_WAVE = 512         # blocks of losses, all of which a large GPU has room for
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
 BLOCK = 256            # threads
@@ -39,14 +40,24 @@ def with_class_indices(remedies: dict[str, str] | None = None) -> tuple[Shapes, 
             Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS))
 
 
-def held_rows(args) -> Launch:
+def held_rows(args, block: int = BLOCK) -> Launch:
     """The launch of a kernel that needs a row's sums before its elements, and holds the row or reads it twice.
 
-    Where rows are so few that they have parts, one launch finds the sums, and another one needs them.
+    Where rows are so few that they have parts, one launch finds the sums, and another one needs them. A row that a
+    block cannot hold has ``block`` threads: a GPU has room for fewer rows then, and its cache for what is read again.
     """
     rows, classes, inner = sizes(args)
-    parts = held_parts(rows, classes, inner) if rows < FEW_BLOCKS else 1
-    return launched(rows, held_threads(rows, classes, inner), parts, STEPS if parts > 1 else STEPS[1:])
+    threads = held_threads(rows, classes, inner)
+    if threads == BLOCK and classes > HELD * BLOCK and args.dtype != "float64":
+        threads = block
+    parts = streamed_parts(rows, classes, inner, FEW_BLOCKS * BLOCK // max(threads, BLOCK))
+    return launched(rows, threads, parts, STEPS if parts > 1 else STEPS[1:])
+
+
+def summed_rows(args) -> Launch:
+    """The launch of a loss. The last block of a row waits for the others, so all of few rows run at a time."""
+    rows, classes, inner = sizes(args)
+    return launched(rows, streamed_threads(rows, classes, inner), streamed_parts(rows, classes, inner, ONE_WAVE))
 
 
 def streamed_rows(args) -> Launch:
@@ -109,9 +120,9 @@ def held_parts(rows: int, classes: int, inner: int) -> int:
     return max(1, min(-(-classes // (HELD * BLOCK)), MAX_PARTS))
 
 
-def streamed_parts(rows: int, classes: int, inner: int) -> int:
-    """The number of parts of a row if none of it has to be held: as many as occupy a GPU."""
-    return min(held_parts(rows, classes, inner), max(1, MAX_BLOCKS // max(1, rows)))
+def streamed_parts(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS) -> int:
+    """The number of parts of a row if none of it has to be held: so many that there are ``blocks``."""
+    return min(held_parts(rows, classes, inner), max(1, blocks // max(1, rows)))
 
 
 def gathered(direction: str, numbers: int, rows: str = "batch * inner") -> tuple[Array, Array]:

@@ -30,18 +30,13 @@ struct RowPart {
 template <typename T>
 struct Rows {
     enum { GROUP = Pack<T>::SIZE };   // elements of 16 bytes
-    int64_t length, inner, part_length;
+    int64_t length, inner;
     bool packed;
     int first, step, log_step;
 
     __device__ Rows(int64_t length, int64_t inner, bool aligned_tensors)
-        : length(length), inner(inner), part_length(length),
-          packed(inner == 1 && length % GROUP == 0 && aligned_tensors), first(threadIdx.x * width()),
-          step(blockDim.x * width()), log_step(31 - __clz(step))
-    {
-        if (gridDim.y > 1)
-            part_length = (length + gridDim.y * PART_UNIT - 1) / (gridDim.y * PART_UNIT) * PART_UNIT;
-    }
+        : length(length), inner(inner), packed(inner == 1 && length % GROUP == 0 && aligned_tensors),
+          first(threadIdx.x * width()), step(blockDim.x * width()), log_step(31 - __clz(step)) {}
 
     // The elements that a thread reads or writes at once.
     __device__ int width() const { return packed ? GROUP : 1; }
@@ -52,12 +47,14 @@ struct Rows {
         if (inner == 1)
             return row * length;
         const int64_t before = quotient(row, inner);
-        return before * length * inner + (row - before * inner);
+        return row + before * ((length - 1) * inner);
     }
 
     // Without `reads` the part has no elements.
     __device__ RowPart part(int64_t row, int number, bool reads = true) const
     {
+        const int64_t unit = gridDim.y * PART_UNIT;   // No register holds the length of a part in a loop.
+        const int64_t part_length = gridDim.y == 1 ? length : (length + unit - 1) / unit * PART_UNIT;
         const int64_t position = number * part_length;
         return {start(row) + position * inner, position,
                 reads && position < length ? minimum(part_length, length - position) : 0};
@@ -92,38 +89,35 @@ struct Rows {
 // and those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so
 // that they can reduce without regard to what a row is like: behind the last row, some have the last one again.
 struct RowLoop {
-    int64_t row, count, number;
-    int part, behind;   // behind: the number of the warp's rows that are in front of this one
-    bool exists;        // false: there is nothing to read and nothing to write
+    int64_t count, number;
+    int part;
 
-    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), part(0), behind(0)
+    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), part(0)
     {
         if (gridDim.y > 1) {
             const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
             number = quotient(block, gridDim.y);
             part = int(block - number * gridDim.y);
         }
-        if (blockDim.x < 32)
-            behind = threadIdx.y & ((32 >> (31 - __clz(blockDim.x))) - 1);
-        set_row();
     }
 
-    __device__ void set_row()
+    __device__ int64_t row() const { return minimum(number, count - 1); }
+
+    // Otherwise there is nothing to read and nothing to write.
+    __device__ bool exists() const { return number < count; }
+
+    __device__ bool goes_on() const { return number - rows_in_front() < count; }
+
+    // The number of the warp's rows that are in front of this one.
+    __device__ int rows_in_front() const
     {
-        exists = number < count;
-        row = exists ? number : count - 1;
+        return blockDim.x < 32 ? threadIdx.y & ((32 >> (31 - __clz(blockDim.x))) - 1) : 0;
     }
 
-    __device__ bool goes_on() const { return number - behind < count; }
-
-    __device__ void next()
-    {
-        number += gridDim.y > 1 ? int64_t(gridDim.x) : row_step();
-        set_row();
-    }
+    __device__ void next() { number += gridDim.y > 1 ? int64_t(gridDim.x) : row_step(); }
 
     // The first of the threads that share the row in this block.
-    __device__ bool is_first_in_block() const { return exists && threadIdx.x == 0; }
+    __device__ bool is_first_in_block() const { return exists() && threadIdx.x == 0; }
 };
 
 // The elements of a chunk that a thread holds: `count` of them. Behind them is what `read` puts there. What is done to
@@ -141,28 +135,53 @@ struct RowChunk {
     // The chunk begins at the i-th element of the part. Behind the end is `empty`.
     __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
     {
-        const int left = int(minimum(part.length - i, length()));
-        count = rows.count(left);
-        most = rows.most(left);
-        const T filler(empty);
-        if (rows.packed)
-            read_packs(tensor + (part.start + i + rows.first), opaque(rows.step), filler);
-        else
-            read_items(tensor + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
+        const T *const tensors[1] = {tensor};
+        read_all<1>(this, tensors, rows, part, i, empty);
     }
 
-    __device__ void read_packs(const T *from, int64_t step, const T &filler)
+    // The same of several tensors.
+    template <int TENSORS>
+    __device__ static void read_all(RowChunk *x, const T *const *tensors, const Rows<T> &rows, const RowPart &part,
+                                    int64_t i, A empty)
     {
-        Pack<T> packs[SIZE / GROUP];   // all loads come before the first conversion
+        const int left = int(minimum(part.length - i, length()));
+        const T filler(empty);
 #pragma unroll
-        for (int k = 0; k < SIZE; k += GROUP, from += step)
-            if (k < count)
-                packs[k / GROUP] = load_pack(from, 0);
-            else
-                packs[k / GROUP].fill(filler);
+        for (int n = 0; n < TENSORS; ++n) {
+            x[n].count = rows.count(left);
+            x[n].most = rows.most(left);
+        }
+        if (rows.packed)
+            return read_packs<TENSORS>(x, tensors, part.start + i + rows.first, opaque(rows.step), filler);
 #pragma unroll
-        for (int k = 0; k < SIZE; ++k)
-            values[k] = load(packs[k / GROUP].items, k % GROUP);
+        for (int n = 0; n < TENSORS; ++n)
+            x[n].read_items(tensors[n] + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
+    }
+
+    // Whole words are selected, not their halves.
+    template <int TENSORS>
+    __device__ static void read_packs(RowChunk *x, const T *const *tensors, int64_t first, int64_t step,
+                                      const T &filler)
+    {
+        typedef typename Pack<T>::Whole Whole;
+        Pack<T> none;
+        none.fill(filler);
+        Whole packs[TENSORS][SIZE / GROUP];   // all loads come before the first conversion
+#pragma unroll
+        for (int n = 0; n < TENSORS; ++n) {
+            const T *from = tensors[n] + first;
+#pragma unroll
+            for (int k = 0; k < SIZE; k += GROUP, from += step)
+                if (k < x[n].count)
+                    packs[n][k / GROUP] = *reinterpret_cast<const Whole *>(from);
+                else
+                    packs[n][k / GROUP] = *reinterpret_cast<const Whole *>(none.items);
+        }
+#pragma unroll
+        for (int n = 0; n < TENSORS; ++n)
+#pragma unroll
+            for (int k = 0; k < SIZE; ++k)
+                x[n].values[k] = load(reinterpret_cast<const T *>(packs[n] + k / GROUP), k % GROUP);
     }
 
     // Where all of AT_ONCE elements exist there is no branch for each.
@@ -197,12 +216,31 @@ struct RowChunk {
             write_items(tensor + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, request);
     }
 
+    // As store_pack, which tests the request for each element.
+    template <int COUNT>
+    __device__ static void write_pack(T *to, const A *values, int request)
+    {
+        Pack<T, COUNT> pack;
+        if (request == ADD) {
+            pack = load_pack<T, COUNT>(to, 0);
+#pragma unroll
+            for (int j = 0; j < COUNT; ++j)
+                store(pack.items, j, values[j], ADD);
+        } else {
+#pragma unroll
+            for (int j = 0; j < COUNT; ++j)
+                store(pack.items, j, values[j], WRITE);
+        }
+        if (request != NOTHING)
+            pack.write(to);
+    }
+
     __device__ void write_packs(T *to, int64_t step, int request) const
     {
 #pragma unroll
         for (int k = 0; k < SIZE; k += GROUP, to += step)
             if (k < count)
-                store_pack(to, 0, values + k, request);
+                write_pack<GROUP>(to, values + k, request);
     }
 
     __device__ void write_items(T *to, int64_t step, int request) const
@@ -219,6 +257,38 @@ struct RowChunk {
                 for (int j = k; j < k + AT_ONCE; ++j, to = behind(to, bytes))
                     if (j < count)
                         store(to, 0, values[j], request);
+    }
+
+    // The same of two rows that are neighbours in memory, and have a thread: an element of each is read at once.
+    __device__ static void read_pair(RowChunk &x, RowChunk &y, const T *tensor, const Rows<T> &rows,
+                                     const RowPart &part, int64_t i, A empty)
+    {
+        const T *from = tensor + (part.start + i * rows.inner);
+        x.count = x.most = y.count = y.most = int(minimum(part.length - i, SIZE));
+        Pack<T, 2> pairs[SIZE];   // as in read_packs
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k, from = behind(from, rows.inner * sizeof(T)))
+            if (k < x.count)
+                pairs[k] = load_pack<T, 2>(from, 0);
+            else
+                pairs[k].fill(T(empty));
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k) {
+            x.values[k] = load(pairs[k].items, 0);
+            y.values[k] = load(pairs[k].items, 1);
+        }
+    }
+
+    __device__ static void write_pair(const RowChunk &x, const RowChunk &y, T *tensor, const Rows<T> &rows,
+                                      const RowPart &part, int64_t i, int request)
+    {
+        T *to = tensor + (part.start + i * rows.inner);
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k, to = behind(to, rows.inner * sizeof(T))) {
+            const A pair[2] = {x.values[k], y.values[k]};
+            if (k < x.count)
+                write_pack<2>(to, pair, request);
+        }
     }
 
     __device__ void fill(A value)
@@ -244,18 +314,11 @@ struct RowChunk {
     template <typename Formula>
     __device__ void apply(const Formula &formula) { each([&](int k) { values[k] = formula(values[k]); }); }
 
-    // The element with this number, and another one in its place.
-    __device__ A value(int number) const
-    {
-        A found = 0;
-#pragma unroll
-        for (int k = 0; k < SIZE; ++k)
-            found = number == k ? values[k] : found;
-        return found;
-    }
-
+    // Sets the element with this number, if there is one.
     __device__ void replace(int number, A value)
     {
+        if (number < 0)
+            return;
 #pragma unroll
         for (int k = 0; k < SIZE; ++k)
             values[k] = number == k ? value : values[k];

@@ -143,18 +143,22 @@ struct PartSums {
         return sums;
     }
 
-    // The sums of this block's part become those of the row, if it is the last block of the row. Whether it is.
+    // The sums of this thread become those of the row, if this is the last block of the row. Whether it is. A loop, as
+    // two copies of reduce_sums need more registers.
     template <typename Sums>
     __device__ bool gather(int64_t row, int part, Sums &sums, const Sums &none) const
     {
-        if (threadIdx.x == 0)
-            put(row, part, sums);
-        if (!scratch.is_last_block(row, gridDim.y))
-            return false;
-        sums = none;
-        for (int other = threadIdx.x; other < gridDim.y; other += blockDim.x)
-            sums.add(get(row, other, none));
-        reduce_sums<A>(sums);
-        return true;
+        for (bool are_of_row = gridDim.y == 1;; are_of_row = true) {
+            reduce_sums<A>(sums);
+            if (are_of_row)
+                return true;
+            if (threadIdx.x == 0)
+                put(row, part, sums);
+            if (!scratch.is_last_block(row, gridDim.y))
+                return false;
+            sums = none;
+            for (int other = threadIdx.x; other < gridDim.y; other += blockDim.x)
+                sums.add(get(row, other, none));
+        }
     }
 };

@@ -1,8 +1,8 @@
 """The contract of ``distillation_loss``."""
 from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
-from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows
+from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows, summed_rows
 
-BOUNDS = "256, sizeof(T) == 8 ? 2 : 3"
+BOUNDS = "256, sizeof(T) == 8 ? 2 : 4"
 
 
 OP = Op(
@@ -22,7 +22,7 @@ OP = Op(
     shapes=Shapes(data=LOGITS, teacher=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS, teacher_max=ROWS,
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),
-    cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 5), forward_bounds=BOUNDS,
+    cuda=Cuda(forward=summed_rows, backward=streamed_rows, scratch=gathered("forward", 5), forward_bounds=BOUNDS,
               backward_bounds=BOUNDS),
     derived={"scale": "1 / temperature"},
 )

@@ -69,15 +69,15 @@ template <typename T>
 struct DistillationLoss {
     typedef typename Accumulator<T>::type A;
     typedef PairSums<T> Sums;
+    typedef RowOfLoss Row;
     enum { BYTES = 32 };
     const DistillationLossArgs<T> &args;
 
-    __device__ int64_t class_of_row(int64_t) const { return 0; }
-    __device__ bool reads(int64_t) const { return true; }
+    __device__ RowOfLoss row(int64_t, const Rows<T> &) const { return {true}; }
     __device__ Sums none() const { return Sums(args.scale); }
 
     template <typename Chunk>
-    __device__ void add(Sums &sums, Chunk *x, int, const Rows<T> &, const RowPart &) const
+    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &, const RowPart &) const
     {
         sums.add_chunks(x[0], x[1]);
     }

@@ -3,16 +3,16 @@ import math
 
 from ...core.contract import Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE, LABEL
-from .._softmax.contract import gathered, launched, streamed_parts, streamed_threads
+from .._softmax.contract import MAX_BLOCKS, ONE_WAVE, gathered, launched, streamed_parts, streamed_threads
 
 COSINES = "batch, places..., classes"
 ROWS = "batch, places..."
 
 
-def streamed_rows(args) -> Launch:
+def streamed_rows(args, blocks: int = MAX_BLOCKS) -> Launch:
     """The launch of the softmax family, for rows that lie behind each other."""
     sizes = args.rows, args.classes, 1
-    return launched(args.rows, streamed_threads(*sizes), streamed_parts(*sizes))
+    return launched(args.rows, streamed_threads(*sizes), streamed_parts(*sizes, blocks))
 
 
 OP = Op(
@@ -37,8 +37,9 @@ OP = Op(
            IGNORE,
            CLASS_WEIGHT),
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
-    cuda=Cuda(forward=streamed_rows, backward=streamed_rows, scratch=gathered("forward", 2, "rows"),
-              forward_bounds="256, sizeof(T) == 8 ? 2 : 3", backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
+    cuda=Cuda(forward=lambda args: streamed_rows(args, ONE_WAVE), backward=streamed_rows,
+              scratch=gathered("forward", 2, "rows"), forward_bounds="256, sizeof(T) == 8 ? 2 : 4",
+              backward_bounds="256, sizeof(T) == 8 ? 2 : 4"),
     counts={"class_weight": "classes"},
     derived={"rows": "batch * places",
              "cosine_of_m2": Number("float64", "cos(m2)"),

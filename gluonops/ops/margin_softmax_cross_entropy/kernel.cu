@@ -19,15 +19,24 @@ struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L>> {
     using LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
 
-    __device__ bool reads(int64_t class_id) const { return class_id >= 0; }
+    struct Row { bool reads; int64_t class_id; A logit; };
+
+    __device__ bool has_sums(int64_t class_id) const { return class_id >= 0; }
+
+    __device__ Row row(int64_t row, const Rows<T> &rows) const
+    {
+        const int64_t class_id = this->class_of_row(row);
+        const bool reads = has_sums(class_id);
+        return {reads, class_id, reads ? logit_of_class(*this, rows, row, class_id) : A(0)};
+    }
+
     __device__ SoftmaxSums<T> none() const { return SoftmaxSums<T>(A(this->args.scale)); }
     __device__ A logit(A cosine) const { return margin_of(this->args)(cosine).cosine; }
 
     template <typename Chunk>
-    __device__ void add(SoftmaxSums<T> &sums, Chunk *x, int label, const Rows<T> &, const RowPart &) const
+    __device__ void add(SoftmaxSums<T> &sums, Chunk *x, const Row &row, const Rows<T> &rows, const RowPart &part) const
     {
-        if (label >= 0)
-            x[0].replace(label, logit(x[0].value(label)));
+        x[0].replace(number_of_class(row.class_id, rows, part, 0, Chunk::length()), row.logit);
         sums.add_chunk(x[0]);
     }
 

@@ -2,7 +2,7 @@
 from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, STEPS, gathered, held_rows
 
-BOUNDS = "256, sizeof(T) == 8 ? 1 : 2"
+WIDE_BLOCK = 512   # threads
 
 OP = Op(
     name="softmax",
@@ -13,8 +13,8 @@ OP = Op(
     attrs=(AXIS, Attr("temperature", Float(above=0), 1.0, "Divides the logits; above 0.")),
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),
-    cuda=Cuda(forward=held_rows, backward=held_rows, steps=STEPS,
+    cuda=Cuda(forward=held_rows, backward=lambda args: held_rows(args, WIDE_BLOCK), steps=STEPS,
               scratch=(*gathered("forward", 2), *gathered("backward", 1)),
-              forward_bounds=BOUNDS, backward_bounds=BOUNDS),
+              forward_bounds="256, sizeof(T) == 8 ? 1 : 2", backward_bounds="sizeof(T) == 8 ? 256 : 512, 1"),
     avx512=("float32", "float16"),
 )

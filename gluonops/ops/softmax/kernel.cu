@@ -21,7 +21,7 @@ template <typename T>
 struct SoftmaxGradient : ClassPass<SoftmaxArgs<T>> {
     using ClassPass<SoftmaxArgs<T>>::ClassPass;
     typedef typename Accumulator<T>::type A;
-    enum { BYTES = HELD_BYTES, LABELLED = false, SUMS = true };
+    enum { BYTES = HELD_BYTES, LABELLED = false, SUMS = true, HELD = true };
     struct Row { A sum, factor; };
 
     __device__ int64_t class_of_row(int64_t) const { return 0; }

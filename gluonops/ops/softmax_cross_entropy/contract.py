@@ -40,7 +40,7 @@ OP = Op(
         family.NEEDS_A_BATCH,
     ),
     cuda=Cuda(
-        forward=family.streamed_rows,
+        forward=family.summed_rows,
         backward=backward,
         steps=family.STEPS,
         # The sums that make a row's loss, and that of a row of dense labels.

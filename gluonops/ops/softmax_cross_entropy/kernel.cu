@@ -8,10 +8,14 @@
 template <typename T, typename L> struct Same { enum { TYPE = false }; };
 template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
-// The blocks that share a multiprocessor. A kernel with the gradients of dense labels needs more registers.
+// The blocks that share a multiprocessor. A kernel with dense labels needs more registers.
 template <typename T, typename L>
 struct Blocks {
-    enum { FORWARD = sizeof(T) == 4 ? 3 : 2, BACKWARD = (sizeof(T) == 8 ? 2 : 3) - Same<T, L>::TYPE };
+    enum {
+        DENSE = Same<T, L>::TYPE,
+        FORWARD = sizeof(T) == 8 ? 2 : sizeof(T) == 2 && DENSE ? 3 : 4,
+        BACKWARD = (sizeof(T) == 8 ? 2 : 4) - (sizeof(T) == 2 ? 2 : 1) * DENSE
+    };
 };
 
 template <typename T, typename L>
@@ -119,13 +123,14 @@ struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L>> {
     using LabelLoss<SoftmaxCrossEntropyArgs<T, L>>::LabelLoss;
     typedef typename Accumulator<T>::type A;
     typedef TargetSums<T> Sums;
+    typedef RowOfLoss Row;
     enum { BYTES = Pack<T>::SIZE * sizeof(A) };   // The registers would not do for more.
 
     __device__ int64_t class_of_row(int64_t row) const { return class_or_none(this->args, row); }
     __device__ Sums none() const { return Sums(); }
 
     template <typename Chunk>
-    __device__ void add(Sums &sums, Chunk *x, int, const Rows<T> &rows, const RowPart &part) const
+    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &rows, const RowPart &part) const
     {
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
@@ -148,7 +153,7 @@ template <typename T, typename L>
 struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
     using ClassPass<SoftmaxCrossEntropyArgs<T, L>>::ClassPass;
     typedef typename Accumulator<T>::type A;
-    enum { BYTES = HELD_BYTES / 4, SUMS = Same<T, L>::TYPE };
+    enum { BYTES = Pack<T>::SIZE * sizeof(A), SUMS = Same<T, L>::TYPE };   // The registers would not do for more.
 
     // The sum of the target distribution, and the label's share of it.
     struct Row { A sum, share, max, log_sum, factor; };

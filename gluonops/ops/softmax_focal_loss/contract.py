@@ -19,8 +19,8 @@ OP = Op(
            IGNORE),
     shapes=family.with_class_indices(),
     refused=(family.NEEDS_A_BATCH,),
-    cuda=Cuda(forward=family.streamed_rows, backward=family.streamed_rows, scratch=family.gathered("forward", 2),
-              forward_bounds="256, sizeof(T) == 4 ? 4 : sizeof(T) == 2 ? 3 : 2",
-              backward_bounds="256, sizeof(T) == 8 ? 2 : 3"),
+    cuda=Cuda(forward=family.summed_rows, backward=family.streamed_rows, scratch=family.gathered("forward", 2),
+              forward_bounds="256, sizeof(T) == 8 ? 2 : 4",
+              backward_bounds="256, sizeof(T) == 8 ? 2 : 4"),
     counts={"alpha": "classes"},
 )
