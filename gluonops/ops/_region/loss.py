@@ -5,7 +5,7 @@ from ...core.contract import Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, ea
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-THREADS = 384       # A block takes so many predictions at once.
+THREADS = 256       # A block takes so many predictions at once.
 MANY_BLOCKS = 256   # So many are enough for a GPU: as many images have one each.
 
 BOXES = Rows(
