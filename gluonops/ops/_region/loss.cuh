@@ -317,7 +317,11 @@ __device__ void head_loss_forward(const Args &args, const Loss &loss)
 {
     typedef typename Args::Data T;
     const Map<T, Loss> map(args);
-    const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, loss};
+    __shared__ Loss shared_loss;   // registers are short
+    if (threadIdx.x == 0)
+        shared_loss = loss;
+    __syncthreads();   // the attributes are there
+    const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, shared_loss};
     for (int64_t b = blockIdx.x; b < args.batch; b += gridDim.x)
         compute_image(args, targets.of_image(b), b);
 }
