@@ -1,13 +1,17 @@
-// The losses of YOLO's heads. `Loss` is a RegionLoss, a YoloLoss or a GaussianLoss, and each has a function
-// compute(loss, prediction, targets, parts). Forward has steps:
-//     ASSIGN    a thread per ground truth finds the predictions to which it is assigned;
-//     COMPUTE   gridDim.y blocks share an image, a thread per prediction. The last block adds up the sums of all.
+// The losses of YOLO's heads. `Loss` is a RegionLoss, a YoloLoss or a GaussianLoss, and each has the functions
+//     compute_background(loss, prediction, targets, parts)   a thread calls it where no ground truth is assigned. It
+//                                                            returns false if it leaves the prediction over;
+//     compute_prediction(loss, prediction, targets, parts)   some lanes call it together for any prediction.
+// gridDim.y blocks share an image. Each finds the predictions to which the ground truths are assigned, computes its own
+// predictions, and then those that are left over. The last block adds up the sums of all.
 #include "../_blocks/blocks.cuh"
 #include "../_boxes/boxes.inl"
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
-enum { THREADS = 256 };
+enum { WARP = 32, LEFT = 1024 };   // LEFT: A block holds the numbers of so many predictions that are left over.
+
+struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
 
 // One image's map.
 template <typename T, typename Loss> struct Map {
@@ -68,13 +72,15 @@ template <typename A> struct __align__(16) Target {
     }
 };
 
-// A prediction, and where its gradient goes.
+// A prediction, and where its gradient goes. A thread computes it alone, or LANES do so together.
 template <typename T, typename Loss> struct Prediction {
     typedef typename Loss::Scalar A;
+    enum { LANES = 8 };   // They share the classes, and the ground truths that the box is compared with.
     const Map<T, Loss> &map;
     const T *from;
     A *to;
     int request, anchor, column, row, cell, height, width, classes;
+    unsigned first_ones;   // a bit for each of the first 32 ground truths that are here, where lanes compute it
 
     // `number` is anchor * cells + cell. 32 bits hold it, because more predictions fit into no memory.
     __device__ Prediction(const Map<T, Loss> &map, A *gradient, int request, unsigned number)
@@ -108,12 +114,27 @@ template <typename T, typename Loss> struct Prediction {
     __device__ int64_t at(int channel) const { return int64_t(channel) * (height * width); }   // 32 bits hold the cells
     __device__ A number(int channel) const { return load(from, at(channel)); }
     __device__ void put(int channel, A value) const { store(to, at(channel), value, request); }
+    __device__ int lane() const { return threadIdx.x % LANES; }
+    __device__ int sum(int of_lane) const { return reduce_lanes(of_lane, Sum(), LANES); }
+
+    // All lanes get the best match of theirs, of several the first.
+    template <typename Match>
+    __device__ void share_best(Match &match) const
+    {
+        const A most = reduce_lanes(match.iou, Max(), LANES);
+        match.truth = -reduce_lanes(match.iou == most ? -match.truth : -0x7fffffff, Max(), LANES);
+        match.iou = most;
+    }
 
     // The same value for the channels from one on.
     __device__ void put_all(int first, A value) const
     {
+        const int step = height * width;
+        A *place = to + at(first);
 #pragma unroll 4
-        for (int channel = first; channel < Loss::FIRST_CLASS + classes; ++channel)
+        for (int channel = first; request == WRITE && channel < map.channels(); ++channel, place += step)
+            *place = value;
+        for (int channel = first; request == ADD && channel < map.channels(); ++channel)
             put(channel, value);
     }
 };
@@ -127,11 +148,11 @@ template <typename T, typename Loss> struct Targets {
     Map<T, Loss> map;
     const Loss &loss;
 
-    // Those of image `b`, of the targets of the first one.
+    // Those of image `b`, for this block.
     __device__ Targets of_image(int64_t b) const
     {
         Targets own = *this;
-        own.all += b * count;
+        own.all += (b * gridDim.y + blockIdx.y) * count;
         own.rows += b * count * 5;
         own.map.data += b * map.size();
         return own;
@@ -141,27 +162,59 @@ template <typename T, typename Loss> struct Targets {
     __device__ bool is_box(int t) const { return all[t].cell >= 0; }
     __device__ Box<A> box(int t) const { return all[t].box; }
 
-    __device__ void assign(int t) const
+    // The block's threads share the ground truths.
+    __device__ void assign() const
     {
-        all[t].set(GroundTruth<A>(rows, t, map.classes, map.height, map.width, loss.point_shift()), loss, map);
+        for (int t = threadIdx.x; t < count; t += THREADS)
+            all[t].set(GroundTruth<A>(rows, t, map.classes, map.height, map.width, loss.point_shift()), loss, map);
+        __syncthreads();   // all are assigned
     }
 
-    // Whether a ground truth is assigned to a prediction.
+    // Whether a ground truth is assigned to the prediction of an anchor in its cell.
+    __device__ bool has_anchor(int t, int anchor) const
+    {
+        const Box<A> size = {0, 0, all[t].box.w, all[t].box.h};
+        const Box<A> anchor_size = {0, 0, map.anchor_w(anchor) / A(map.width), map.anchor_h(anchor) / A(map.height)};
+        return all[t].anchor == anchor || loss.fits(anchor_size, size);
+    }
+
     __device__ bool is_at(int t, const Prediction<T, Loss> &prediction) const
     {
-        if (all[t].cell != prediction.cell)
-            return false;
-        const Box<A> size = {0, 0, all[t].box.w, all[t].box.h};
-        const Box<A> anchor_size = {0, 0, prediction.prior_w(), prediction.prior_h()};
-        return all[t].anchor == prediction.anchor || loss.fits(anchor_size, size);
+        return all[t].cell == prediction.cell && has_anchor(t, prediction.anchor);
+    }
+
+    // Which of the 32 predictions from number `first` on have a ground truth: a bit for each. A warp looks together.
+    __device__ unsigned assigned(int first) const
+    {
+        unsigned found = 0;
+        for (int t = threadIdx.x % WARP; t < count; t += WARP) {
+            unsigned place = all[t].cell - first;
+            for (int anchor = 0; is_box(t) && anchor < map.anchors; ++anchor, place += unsigned(map.cells()))
+                if (place < 32 && has_anchor(t, anchor))
+                    found |= 1u << place;
+        }
+        return reduce_warp(found, Or());
+    }
+
+    // Which of the 32 ground truths from number `first` on are at a place: a bit for each. Its lanes look together.
+    __device__ unsigned ones_at(int first, const Prediction<T, Loss> &prediction) const
+    {
+        enum { LANES = Prediction<T, Loss>::LANES };
+        unsigned here = 0;
+        for (int t = prediction.lane(); t < WARP && first + t < count; t += LANES)
+            here |= unsigned(is_at(first + t, prediction)) << t;
+        return reduce_lanes(here, Or(), LANES);
     }
 
     // The first ground truth from number `t` on that is at a place; `count` if there is none.
     __device__ int next_at(int t, const Prediction<T, Loss> &prediction) const
     {
-        while (t < count && !is_at(t, prediction))
-            ++t;
-        return t;
+        for (; t < count; t = (t / 32 + 1) * 32) {
+            const unsigned here = (t < 32 ? prediction.first_ones : ones_at(t / 32 * 32, prediction)) >> t % 32;
+            if (here)
+                return t + 31 - __clz(int(here & (0u - here)));   // the lowest bit
+        }
+        return count;
     }
 
     // Whether the IoU of any of them with a box is above a threshold. It needs no division: the IoU is above t where
@@ -187,24 +240,29 @@ template <typename T, typename Loss> struct Targets {
     }
 };
 
-// The results of image `b`, by the last of its blocks. `own` are the sums of this thread.
+// The results of image `b`, by the last of its blocks. A warp adds up a part.
 template <typename Args, typename A>
-__device__ void write_parts(const Args &args, const A *own, const Scratch<A> &scratch, int64_t b)
+__device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Scratch<A> &scratch, int64_t b)
 {
-    for (int p = 0; p < PARTS; ++p) {
-        const A sum = reduce_block(own[p], Sum());
-        if (threadIdx.x == 0)
-            scratch.partial[(b * gridDim.y + blockIdx.y) * PARTS + p] = sum;
+    const int lane = threadIdx.x % WARP;
+    const int64_t first = b * gridDim.y * PARTS;
+    __syncthreads();   // all threads have theirs
+    for (int part = threadIdx.x / WARP; part < PARTS; part += THREADS / WARP) {
+        A sum = 0;
+        for (int thread = lane; thread < THREADS; thread += WARP)
+            sum += of_threads[thread][part];
+        sum = reduce_warp(sum, Sum());
+        if (lane == 0)
+            scratch.partial[first + blockIdx.y * PARTS + part] = sum;
     }
-    if (!scratch.is_last_block(b, gridDim.y) || threadIdx.x > 0)
+    if (!scratch.is_last_block(b, gridDim.y) || threadIdx.x >= WARP)
         return;
-    A loss = 0;
-    for (int p = 0; p < PARTS; ++p) {
-        const A sum = scratch.sum(b * gridDim.y * PARTS + p, gridDim.y, PARTS);
-        loss += p <= CLASS_PART ? sum : A(0);
-        store(args.parts, b * PARTS + p, sum, args.parts_request);
-    }
-    store(args.output, b, loss, args.output_request);
+    const A sum = lane < PARTS ? scratch.sum(first + lane, gridDim.y, PARTS) : A(0);
+    const A loss = reduce_warp(lane <= CLASS_PART ? sum : A(0), Sum());
+    if (lane < PARTS)
+        store(args.parts, b * PARTS + lane, sum, args.parts_request);
+    if (lane == 0)
+        store(args.output, b, loss, args.output_request);
 }
 
 // One image. An invalid row of its ground truth makes it NaN.
@@ -214,20 +272,44 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     typedef typename Args::A A;
     const Map<T, Loss> &map = targets.map;
     A *const gradient = args.gradient + b * map.size();
+    targets.assign();
     const bool is_invalid = targets.any_invalid();
     __shared__ A of_threads[THREADS][PARTS];   // registers are short
     A *const parts = of_threads[threadIdx.x];
     for (int p = 0; p < PARTS; ++p)
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory
-    for (int n = blockIdx.y * THREADS + threadIdx.x; n < predictions; n += gridDim.y * THREADS) {
-        const Prediction<T, Loss> prediction(map, gradient, args.gradient_request, n);
-        if (is_invalid)
-            prediction.put_all(0, not_a_number<A>());
-        else
-            compute(targets.loss, prediction, targets, parts);
+    enum { LANES = Prediction<T, Loss>::LANES };
+    const auto prediction = [&](int number) {
+        return Prediction<T, Loss>(map, gradient, args.gradient_request, number);
+    };
+    __shared__ int left[LEFT];
+    int count = 0;   // of those that the threads have left over
+    const int step = gridDim.y * THREADS;
+    for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
+        const int n = first + threadIdx.x, lane = threadIdx.x % WARP;
+        bool is_left = !is_invalid && targets.assigned(n - lane) >> lane & 1;
+        if (n < predictions && is_invalid)
+            prediction(n).put_all(0, not_a_number<A>());
+        else if (n < predictions && !is_left)
+            is_left = !compute_background(targets.loss, prediction(n), targets, parts);
+        int found;
+        const int place = count + sum_before<THREADS / WARP>(int(is_left), found);
+        if (is_left)
+            left[place] = n;
+        count += found;
+        __syncthreads();   // their numbers are there
+        if (count <= LEFT - THREADS && first + step < predictions)
+            continue;
+        for (int i = threadIdx.x / LANES; i < count; i += THREADS / LANES) {
+            Prediction<T, Loss> together = prediction(left[i]);
+            together.first_ones = targets.ones_at(0, together);
+            compute_prediction(targets.loss, together, targets, parts);
+        }
+        count = 0;
+        __syncthreads();   // their numbers are read
     }
-    write_parts(args, parts, Scratch<A>(args.counts, args.sums), b);
+    write_parts(args, of_threads, Scratch<A>(args.counts, args.sums), b);
 }
 
 template <typename Args, typename Loss>
@@ -235,12 +317,11 @@ __device__ void head_loss_forward(const Args &args, const Loss &loss)
 {
     typedef typename Args::Data T;
     const Map<T, Loss> map(args);
-    const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, loss};
-    if (args.step == args.ASSIGN) {
-        for (int64_t t = first_item(); blockIdx.y == 0 && t < args.batch * targets.count; t += item_step())
-            targets.of_image(t / targets.count).assign(int(t % targets.count));
-        return;
-    }
+    __shared__ Loss shared_loss;   // registers are short
+    if (threadIdx.x == 0)
+        shared_loss = loss;
+    __syncthreads();   // the attributes are there
+    const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, shared_loss};
     for (int64_t b = blockIdx.x; b < args.batch; b += gridDim.x)
         compute_image(args, targets.of_image(b), b);
 }
@@ -251,7 +332,7 @@ __device__ void head_loss_backward(const Args &args)
 {
     const int64_t of_image = args.anchor_count * args.channels * args.height * args.width;
     for (int64_t i = first_item(); i < args.batch * of_image; i += item_step()) {
-        const typename Args::A head = load(args.output_grad, quotient(i, of_image));
-        store(args.data_grad, i, load(args.gradient, i) * head, args.data_grad_request);
+        const typename Args::A own = load(args.gradient, i);   // It is under way during the division.
+        store(args.data_grad, i, own * load(args.output_grad, quotient(i, of_image)), args.data_grad_request);
     }
 }

@@ -86,6 +86,7 @@ struct Anchor {
 template <typename T>
 struct Prediction : AnchorSize<typename Simd<T>::Scalar> {
     typedef typename Simd<T>::Scalar A;
+    enum { LANES = 1 };   // A GPU has several.
     const T *from;
     A *to;
     int64_t anchor, cell, column, row, width, height, cells, classes;
@@ -99,6 +100,10 @@ struct Prediction : AnchorSize<typename Simd<T>::Scalar> {
     const Prediction &again() const { return *this; }   // a GPU has few registers, and reads it again
     A number(int64_t channel) const { return load_scalar(from + channel * cells); }
     void put(int64_t channel, A value) const { to[channel * cells] = value; }
+    int lane() const { return 0; }
+    int sum(int of_lane) const { return of_lane; }
+    template <typename Match>
+    void share_best(const Match &) const {}
 };
 
 // The predictions of an anchor in the cells from one on, one per lane.

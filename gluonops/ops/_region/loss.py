@@ -5,9 +5,8 @@ from ...core.contract import Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, ea
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-PREDICTIONS = 256    # A block of threads takes so many, where an image has several.
-MANY_BLOCKS = 2048   # So many are enough for a GPU: as many images have one each.
-STEPS = ("ASSIGN", "COMPUTE")   # forward's launches; the last block of an image adds up the sums of its blocks
+THREADS = 256       # A block takes so many predictions at once.
+MANY_BLOCKS = 256   # So many are enough for a GPU: as many images have one each.
 
 BOXES = Rows(
     columns=("x", "y", "w", "h", "class_id"),
@@ -43,16 +42,16 @@ def shapes_of(shape: str) -> dict:
 def images(args) -> Launch:
     """One block per image, or several."""
     predictions = args.anchor_count * args.height * args.width
-    parts = max(1, min(math.ceil(predictions / PREDICTIONS), MANY_BLOCKS // max(1, args.batch)))
-    return Launch(args.batch, parts=parts, steps=STEPS)
+    parts = max(1, min(math.ceil(predictions / THREADS), MANY_BLOCKS // max(1, args.batch)))
+    return Launch(args.batch, (THREADS, 1), parts)
 
 
 CUDA = Cuda(
     forward=images,
     backward=each_element,
-    steps=STEPS,
     derived={**ANCHOR_COUNT, "size": "data.size"},
-    scratch=(Array("targets", "Target<A>", "batch * truths", "forward", numbers=12),
+    constants={"THREADS": THREADS},
+    scratch=(Array("targets", "Target<A>", "batch * parts * truths", "forward", numbers=12),
              Array("counts", "uint32", "batch", "forward", kept=True),
              Array("sums", "A", f"batch * parts * {len(PARTS)}", "forward")),
     forward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",

@@ -113,17 +113,20 @@ GLUONOPS_INLINE int first_target(const RegionLoss<A> &loss, const Prediction &pr
 }
 
 // The loss and the gradient of a prediction to which ground truths are assigned, as number `last` is the last of them.
+// On a GPU lanes share the classes, and each has sums of its own.
 template <typename A, typename Prediction, typename Logits, typename Truths, typename S>
 GLUONOPS_INLINE void compute_assigned(const RegionLoss<A> &loss, const Prediction &prediction,
                                       const YoloBox<A> &predicted, const Logits &logits, const Truths &truths,
                                       int last, S *sums)
 {
-    const Box<A> truth = truths.box(last);
-    compare_boxes(loss, prediction, predicted, truth, sums);
-    const A objectness = loss.rescore ? iou_of(predicted.box, truth) : A(1);
-    regress_objectness(prediction, objectness, loss.object_scale, OBJECTNESS, sums);
+    if (prediction.lane() == 0) {
+        const Box<A> truth = truths.box(last);
+        compare_boxes(loss, prediction, predicted, truth, sums);
+        const A objectness = loss.rescore ? iou_of(predicted.box, truth) : A(1);
+        regress_objectness(prediction, objectness, loss.object_scale, OBJECTNESS, sums);
+    }
     const int first = first_target(loss, prediction, truths, last);
-    for (int k = 0; k < prediction.classes; ++k) {
+    for (int k = prediction.lane(); k < prediction.classes; k += Prediction::LANES) {
         A target = 0;
         for (int t = first; t <= last; ++t)
             target = truths.class_id(t) == A(k) && truths.is_at(t, prediction) ? A(1) : target;

@@ -21,11 +21,3 @@ __device__ bool compute_background(const Loss &loss, const Prediction &predictio
     prediction.put(Loss::OBJECT, weighted_error);
     return true;
 }
-
-template <typename Loss, typename Prediction, typename Targets, typename A>
-__device__ void compute(const Loss &loss, const Prediction &prediction, const Targets &targets, A *parts)
-{
-    const bool is_assigned = targets.next_at(0, prediction) < targets.count;
-    if (is_assigned || !compute_background(loss, prediction, targets, parts))
-        compute_prediction(loss, prediction, targets, parts);
-}

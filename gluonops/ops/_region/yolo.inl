@@ -8,16 +8,17 @@ template <typename A> struct BestMatch {
     int truth;   // -1: none
     A iou;
 
-    template <typename Truths>
-    GLUONOPS_INLINE BestMatch(const Box<A> &box, const Truths &truths) : truth(-1), iou(0)
+    template <typename Prediction, typename Truths>
+    GLUONOPS_INLINE BestMatch(const Prediction &prediction, const Box<A> &box, const Truths &truths) : truth(-1), iou(0)
     {
-        for (int t = 0; t < truths.count; ++t) {
+        for (int t = prediction.lane(); t < truths.count; t += Prediction::LANES) {
             if (!truths.is_box(t))
                 continue;
             const A found = iou_of(box, truths.box(t));
             truth = found > iou ? t : truth;
             iou = found > iou ? found : iou;
         }
+        prediction.share_best(*this);
     }
 };
 
@@ -26,10 +27,10 @@ template <typename Loss, typename Prediction>
 GLUONOPS_INLINE bool has_likely_class(const Loss &loss, const Prediction &prediction)
 {
     typedef typename Loss::Scalar A;
-    for (int k = 0; k < prediction.classes; ++k)
-        if (loss.activation(prediction.number(Loss::FIRST_CLASS + k)) > A(0.25))
-            return true;
-    return false;
+    bool is_likely = false;
+    for (int k = prediction.lane(); k < prediction.classes && !is_likely; k += Prediction::LANES)
+        is_likely = loss.activation(prediction.number(Loss::FIRST_CLASS + k)) > A(0.25);
+    return prediction.sum(is_likely) > 0;
 }
 
 // A target, and the weight of the error.
@@ -81,14 +82,16 @@ template <typename A> struct YoloMatches {
     }
 };
 
-// Computes one prediction: stores its gradient, and adds to the sums.
+// Computes one prediction: stores its gradient, and adds to the sums. On a GPU lanes share the classes, and each has
+// sums of its own.
 template <typename Loss, typename Prediction, typename Truths, typename S>
 GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &prediction, const Truths &truths, S *sums)
 {
     typedef typename Loss::Scalar A;
     enum { OBJECT = Loss::OBJECT, FIRST_CLASS = Loss::FIRST_CLASS };
     const YoloBox<A> predicted(loss, prediction);
-    const BestMatch<A> best(predicted.box, truths);
+    const BestMatch<A> best(prediction, predicted.box, truths);
+    const bool is_first_lane = prediction.lane() == 0;
     const bool is_match = best.iou > loss.truth_thresh;
     // pjreddie's program ignores a prediction whatever its classes are.
     const bool overlaps = best.iou > loss.ignore_thresh;
@@ -122,8 +125,9 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
         matches.end = t + 1;
         matches.count += 1;
         is_assigned = true;
-        count_match(iou_of(predicted.box, truth),
-                    loss.activation(prediction.number(FIRST_CLASS + int(truths.class_id(t)))), sums);
+        if (is_first_lane)
+            count_match(iou_of(predicted.box, truth),
+                        loss.activation(prediction.number(FIRST_CLASS + int(truths.class_id(t)))), sums);
     }
 
     if (matches.count) {
@@ -143,7 +147,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
     }
     int positive = 0;
     S class_part = 0, cost_of_classes = 0;
-    for (int k = 0; k < prediction.classes; ++k) {
+    for (int k = prediction.lane(); k < prediction.classes; k += Prediction::LANES) {
         if (!matches.count) {
             prediction.put(FIRST_CLASS + k, A(0));
             continue;
@@ -156,6 +160,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
         cost_of_classes += S(delta * delta);
         prediction.put(FIRST_CLASS + k, -delta);
     }
+    positive = prediction.sum(positive);
 
     const A number = prediction.number(OBJECT), objectness = loss.activation(number);
     const YoloTarget<A> to = objectness_target(loss, objectness, best.iou, is_ignored, is_assigned);
@@ -163,6 +168,8 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
     const A share = loss.is_averaged(delta) && positive > 0 ? 1 / A(positive) : A(1);
     sums[CLASS_PART] += class_part;
     sums[COST] += cost_of_classes;
+    if (!is_first_lane)
+        return;
     for (int c = 0; c < OBJECT; ++c) {
         const A averaged = share * total.delta[c];
         sums[COST] += S(averaged * averaged);

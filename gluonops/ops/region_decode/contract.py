@@ -1,8 +1,14 @@
 """The contract of ``region_decode``."""
-from ...core.contract import Arg, Attr, Choice, Cuda, Op, Out, Shapes, elements
+import math
+
+from ...core.contract import Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 
-PREDICTIONS = elements("batch * anchor_count * height * width")
+
+def predictions(args) -> Launch:
+    """A thread per prediction."""
+    return Launch(math.ceil(args.batch * args.anchor_count * args.height * args.width / 256))
+
 
 OP = Op(
     name="region_decode",
@@ -18,6 +24,6 @@ OP = Op(
         Shapes(when="layout == 'map'", data=MAP, output=MAP),
         Shapes(data=MAP, output=f"batch, anchors, height, width, {CHANNELS}"),
     ),
-    cuda=Cuda(forward=PREDICTIONS, backward=PREDICTIONS, derived=ANCHOR_COUNT),
+    cuda=Cuda(forward=predictions, backward=predictions, derived=ANCHOR_COUNT),
     derived={"channels": CHANNELS},
 )

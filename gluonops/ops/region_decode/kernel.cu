@@ -1,13 +1,55 @@
-// region_decode. A thread takes a prediction, one per anchor and cell, whose numbers are a plane apart in the map.
+// region_decode. A warp takes 32 predictions, one per anchor and cell, and a lane takes one. Their numbers are neighbours
+// in each plane of the map. In the layout of boxes a prediction's own numbers are neighbours, so there they go through
+// shared memory, some channels at a time, and neighbouring lanes move neighbouring numbers.
 #include "../_region/class_logits.inl"
 
-// A prediction: its cell, its anchor's size in units of the image, and where its numbers are in both tensors.
+enum { THREADS = 256, WARP = 32 };
+
+// Some channels of a warp's predictions: a row for each.
+template <typename A>
+struct Tile {
+    enum { CHANNELS = 128 / sizeof(A) };
+    A numbers[WARP][CHANNELS + 1];   // one more, so that lanes that take the same channel use different banks
+
+    // The tile of this warp.
+    __device__ static Tile &own()
+    {
+        __shared__ Tile tiles[THREADS / WARP];
+        return tiles[threadIdx.x / WARP];
+    }
+
+    // Moves `channels` numbers of each of `rows`, which are `pitch` apart. Neighbouring lanes move neighbours.
+    template <typename T>
+    __device__ void read(const T *from, int64_t pitch, int64_t rows, int64_t channels)
+    {
+        const int lane = threadIdx.x % WARP, channel = lane % CHANNELS;
+        from += minimum(channel, channels - 1);
+        __syncwarp();   // the numbers before these are used
+#pragma unroll 8
+        for (int row = lane / CHANNELS; row < WARP; row += WARP / CHANNELS)
+            numbers[row][channel] = load(from, minimum(row, rows - 1) * pitch);
+        __syncwarp();   // all numbers are here
+    }
+
+    template <typename T>
+    __device__ void write(T *to, int64_t pitch, int64_t rows, int64_t channels, int request) const
+    {
+        const int lane = threadIdx.x % WARP, channel = lane % CHANNELS;
+        __syncwarp();   // all numbers are here
+#pragma unroll 8
+        for (int row = lane / CHANNELS; row < rows && channel < channels; row += WARP / CHANNELS)
+            store(to + channel, row * pitch, numbers[row][channel], request);
+        __syncwarp();   // they are written
+    }
+};
+
+// A prediction: its cell, its anchor's size in units of the image, and where its numbers are in the map.
 template <typename T>
 struct Prediction {
     typedef typename Accumulator<T>::type A;
     const RegionDecodeArgs<T> &args;
     bool boxes;   // the layout of the output, else that of the map
-    int64_t cells, column, row, in_map, in_output, output_step;
+    int64_t cells, column, row, in_map;
     A prior_w, prior_h;
 
     __device__ Prediction(const RegionDecodeArgs<T> &args, int64_t number)
@@ -18,8 +60,6 @@ struct Prediction {
         row = quotient(cell, args.width);
         column = cell - row * args.width;
         in_map = plane * args.channels * cells + cell;
-        in_output = boxes ? number * args.channels : in_map;
-        output_step = boxes ? 1 : cells;
         prior_w = A(args.anchors.values[2 * anchor]) / A(args.width);
         prior_h = A(args.anchors.values[2 * anchor + 1]) / A(args.height);
     }
@@ -29,9 +69,13 @@ struct Prediction {
         return ClassLogits<T>(args.data + in_map + 5 * cells, args.classes, cells, args.softmax);
     }
 
-    // x, y, w, h and objectness from the numbers of the map, in place.
+    __device__ A number(int c) const { return load(args.data + in_map, c * cells); }
+
+    // x, y, w, h and objectness from the numbers of the map.
     __device__ void decode_box(A *numbers) const
     {
+        for (int c = 0; c < 5; ++c)
+            numbers[c] = number(c);
         numbers[0] = sigmoid(numbers[0]);
         numbers[1] = sigmoid(numbers[1]);
         numbers[4] = sigmoid(numbers[4]);
@@ -43,9 +87,10 @@ struct Prediction {
         numbers[3] = exponential(numbers[3]) * prior_h;
     }
 
-    // The derivative of the c-th of these by its number x of the map.
-    __device__ A box_slope(int c, A x) const
+    // The derivative of the c-th of these by its number of the map.
+    __device__ A box_slope(int c) const
     {
+        const A x = number(c);
         if (c == 2 || c == 3)
             return boxes ? exponential(x) * (c == 2 ? prior_w : prior_h) : A(1);
         const A activated = sigmoid(x), slope = activated * (1 - activated);
@@ -57,20 +102,56 @@ template <typename T>
 __device__ void forward(const RegionDecodeArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t cells = args.height * args.width;
-    for (int64_t i = first_item(); i < args.batch * args.anchor_count * cells; i += item_step()) {
-        const Prediction<T> prediction(args, i);
-        const T *const from = args.data + prediction.in_map;
-        T *const to = args.output + prediction.in_output;
-        A numbers[5];
-        for (int c = 0; c < 5; ++c)
-            numbers[c] = load(from, c * cells);
-        prediction.decode_box(numbers);
-        for (int c = 0; c < 5; ++c)
-            store(to, c * prediction.output_step, numbers[c], args.output_request);
+    enum { CHANNELS = Tile<A>::CHANNELS };
+    Tile<A> &tile = Tile<A>::own();
+    const int64_t predictions = args.batch * args.anchor_count * args.height * args.width;
+    const int lane = threadIdx.x % WARP;
+    A *const own = tile.numbers[lane];
+    for (int64_t first = first_item() - lane; first < predictions; first += item_step()) {
+        const int64_t count = minimum(WARP, predictions - first);
+        const Prediction<T> prediction(args, first + minimum(lane, count - 1));
         const auto of_classes = prediction.class_logits();
-        for (int64_t k = 0; k < args.classes; ++k)
-            store(to, (5 + k) * prediction.output_step, of_classes.probability(k), args.output_request);
+        for (int64_t c = 0; c < args.channels; c += CHANNELS) {
+            const int64_t channels = minimum(CHANNELS, args.channels - c);
+            if (c == 0)
+                prediction.decode_box(own);
+#pragma unroll 4
+            for (int64_t k = c == 0 ? 5 : 0; k < channels; ++k)
+                own[k] = of_classes.probability(c + k - 5);
+            if (prediction.boxes)
+                tile.write(args.output + first * args.channels + c, args.channels, count, channels,
+                           args.output_request);
+            for (int64_t k = 0; !prediction.boxes && lane < count && k < channels; ++k)
+                store(args.output + prediction.in_map, (c + k) * prediction.cells, own[k], args.output_request);
+        }
+    }
+}
+
+// Calls of_box(c, head) and of_class(k, head) for the head gradients of a lane's prediction, of `count` in the warp.
+// Where `to` is not null, what they leave in place of the head goes there, a plane apart.
+template <typename T, typename OfBox, typename OfClass>
+__device__ void for_heads(const RegionDecodeArgs<T> &args, const Prediction<T> &prediction, int64_t first,
+                          int64_t count, T *to, const OfBox &of_box, const OfClass &of_class)
+{
+    typedef typename Accumulator<T>::type A;
+    enum { CHANNELS = Tile<A>::CHANNELS };
+    Tile<A> &tile = Tile<A>::own();
+    A *const own = tile.numbers[threadIdx.x % WARP];
+    for (int64_t c = 0; c < args.channels; c += CHANNELS) {
+        const int64_t channels = minimum(CHANNELS, args.channels - c);
+        if (prediction.boxes)
+            tile.read(args.output_grad + first * args.channels + c, args.channels, count, channels);
+#pragma unroll 4
+        for (int64_t k = 0; !prediction.boxes && k < channels; ++k)
+            own[k] = load(args.output_grad + prediction.in_map, (c + k) * prediction.cells);
+        for (int k = 0; c == 0 && k < 5; ++k)
+            of_box(k, own[k]);
+#pragma unroll 4
+        for (int64_t k = c == 0 ? 5 : 0; k < channels; ++k)
+            of_class(c + k - 5, own[k]);
+#pragma unroll 4
+        for (int64_t k = 0; to && k < channels; ++k)
+            store(to, (c + k) * prediction.cells, own[k], args.data_grad_request);
     }
 }
 
@@ -78,23 +159,24 @@ template <typename T>
 __device__ void backward(const RegionDecodeArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t cells = args.height * args.width;
-    for (int64_t i = first_item(); i < args.batch * args.anchor_count * cells; i += item_step()) {
-        const Prediction<T> prediction(args, i);
-        const int64_t step = prediction.output_step;
-        const T *const from = args.data + prediction.in_map, *const heads = args.output_grad + prediction.in_output;
-        T *const to = args.data_grad + prediction.in_map;
-        for (int c = 0; c < 5; ++c) {
-            const A slope = prediction.box_slope(c, load(from, c * cells));
-            store(to, c * cells, load(heads, c * step) * slope, args.data_grad_request);
-        }
+    const int64_t predictions = args.batch * args.anchor_count * args.height * args.width;
+    const int lane = threadIdx.x % WARP;
+    T *const nowhere = 0;
+    for (int64_t first = first_item() - lane; first < predictions; first += item_step()) {
+        const int64_t count = minimum(WARP, predictions - first);
+        const Prediction<T> prediction(args, first + minimum(lane, count - 1));
         const auto of_classes = prediction.class_logits();
+        T *const to = lane < count ? args.data_grad + prediction.in_map : nowhere;
         A dot = 0;   // the product of the probabilities and the head gradient
-        for (int64_t k = 0; k < args.classes && of_classes.softmax; ++k)
-            dot += of_classes.probability(k) * load(heads, (5 + k) * step);
-        for (int64_t k = 0; k < args.classes; ++k) {
-            const A p = of_classes.probability(k), head = load(heads, (5 + k) * step);
-            store(to, (5 + k) * cells, p * (of_classes.softmax ? head - dot : head * (1 - p)), args.data_grad_request);
-        }
+        if (of_classes.softmax)
+            for_heads(args, prediction, first, count, nowhere, [](int, A) {}, [&](int64_t k, A head) {
+                dot += of_classes.probability(k) * head;
+            });
+        for_heads(args, prediction, first, count, to, [&](int c, A &head) {
+            head *= prediction.box_slope(c);
+        }, [&](int64_t k, A &head) {
+            const A p = of_classes.probability(k);
+            head = p * (of_classes.softmax ? head - dot : head * (1 - p));
+        });
     }
 }

@@ -3,11 +3,12 @@
 #include "../_region/loss.cuh"
 #include "../_region/region.inl"
 
-// A prediction to which no ground truth is assigned.
+// Computes a prediction to which no ground truth is assigned. None is left over.
 template <typename A, typename Prediction, typename Targets>
-__device__ void compute_unassigned(const RegionLoss<A> &loss, const Prediction &prediction,
-                                   const YoloBox<A> &predicted, const Targets &targets, A *parts)
+__device__ bool compute_background(const RegionLoss<A> &loss, const Prediction &prediction, const Targets &targets,
+                                   A *parts)
 {
+    const YoloBox<A> predicted(loss, prediction);
     const A priors[4] = {A(0.5), A(0.5), 0, 0};
     const A weight = targets.any_overlaps(predicted.box, loss.thresh) ? A(0) : loss.noobject_scale;
     A own[PARTS] = {};   // in registers
@@ -17,21 +18,20 @@ __device__ void compute_unassigned(const RegionLoss<A> &loss, const Prediction &
     parts[NO_OBJECTNESS] += own[NO_OBJECTNESS];
     parts[COST] += own[COST];
     prediction.put_all(5, A(0));
+    return true;
 }
 
 template <typename T, typename A>
-__device__ void compute(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>> &prediction,
-                        const Targets<T, RegionLoss<A>> &targets, A *parts)
+__device__ void compute_prediction(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>> &prediction,
+                                   const Targets<T, RegionLoss<A>> &targets, A *parts)
 {
     const YoloBox<A> predicted(loss, prediction);
-    int t = targets.next_at(0, prediction);
-    if (t == targets.count)
-        return compute_unassigned(loss, prediction, predicted, targets, parts);
     const ClassLogits<T> logits(prediction.from + prediction.at(5), prediction.classes, targets.map.cells(),
                                 loss.softmax);
-    int last = t;
-    for (; t < targets.count; t = targets.next_at(t + 1, prediction)) {
-        count_match(iou_of(predicted.box, targets.box(t)), logits.probability(int(targets.class_id(t))), parts);
+    int last = 0;
+    for (int t = targets.next_at(0, prediction); t < targets.count; t = targets.next_at(t + 1, prediction)) {
+        if (prediction.lane() == 0)
+            count_match(iou_of(predicted.box, targets.box(t)), logits.probability(int(targets.class_id(t))), parts);
         last = t;
     }
     compute_assigned(loss, prediction, predicted, logits, targets, last, parts);
