@@ -1,4 +1,4 @@
-// region_decode. A warp takes 32 predictions, one per anchor and cell, a lane each. Their numbers are neighbours in each
+// region_decode. A warp takes 32 predictions, one per anchor and cell, a lane each. Their numbers are neighbours in any
 // plane of the map. In the layout of boxes a prediction's own numbers are neighbours, so there they go through shared
 // memory, some channels at a time, and neighbouring lanes move neighbouring numbers.
 #include "../_region/class_logits.inl"
