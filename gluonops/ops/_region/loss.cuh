@@ -302,7 +302,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         if (count <= LEFT - THREADS && first + step < predictions)
             continue;
         for (int i = threadIdx.x / LANES; i < count; i += THREADS / LANES) {
-            Prediction<T, Loss> together = prediction(left[i]);
+            Prediction<T, Loss> together = prediction(left[i]).again();
             together.first_ones = targets.ones_at(0, together);
             compute_prediction(targets.loss, together, targets, parts);
         }

@@ -1,6 +1,6 @@
-// region_decode. A warp takes 32 predictions, one per anchor and cell, and a lane takes one. Their numbers are neighbours
-// in each plane of the map. In the layout of boxes a prediction's own numbers are neighbours, so there they go through
-// shared memory, some channels at a time, and neighbouring lanes move neighbouring numbers.
+// region_decode. A warp takes 32 predictions, one per anchor and cell, a lane each. Their numbers are neighbours in any
+// plane of the map. In the layout of boxes a prediction's own numbers are neighbours, so there they go through shared
+// memory, some channels at a time, and neighbouring lanes move neighbouring numbers.
 #include "../_region/class_logits.inl"
 
 enum { THREADS = 256, WARP = 32 };
