@@ -307,7 +307,6 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
             compute_prediction(targets.loss, together, targets, parts);
         }
         count = 0;
-        __syncthreads();   // their numbers are read
     }
     write_parts(args, of_threads, Scratch<A>(args.counts, args.sums), b);
 }
