@@ -43,6 +43,6 @@ OP = Op(
                  Array("rhs_counts", "uint32", "sets * column_tiles", "backward", kept=True),
                  Array("lhs_sums", "A", "4 * sets * lhs_boxes * column_tiles if column_tiles > 1 else 0", "backward"),
                  Array("rhs_sums", "A", "4 * sets * rhs_boxes * parts", "backward")),
-        backward_bounds="THREADS, sizeof(T) == 8 ? 1 : 3",
+        backward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
     ),
 )

@@ -39,7 +39,7 @@ OP = Op(
         # The last of the blocks that share a sample adds up their sums.
         scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
                  Array("sums", "A", "2 * batch * classes * parts", "forward")),
-        forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+        forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 3",
     ),
     constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++
     derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},

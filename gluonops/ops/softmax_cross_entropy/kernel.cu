@@ -14,7 +14,8 @@ struct Blocks {
     enum {
         DENSE = Same<T, L>::TYPE,
         FORWARD = sizeof(T) == 8 ? 2 : sizeof(T) == 2 && DENSE ? 3 : 4,
-        BACKWARD = (sizeof(T) == 8 ? 2 : 4) - (sizeof(T) == 2 ? 2 : 1) * DENSE
+        SPARSE = sizeof(T) == 8 ? 2 : sizeof(T) == 2 && sizeof(L) == 8 ? 3 : 4,
+        BACKWARD = SPARSE - (sizeof(T) == 2 ? 2 : 1) * DENSE
     };
 };
 

@@ -110,7 +110,7 @@ OP = Op(
         },
         derive=derive,
         forward_bounds="THREADS, sizeof(T) == 1 ? 4 : 5",
-        backward_bounds="THREADS, sizeof(T) == 1 ? 3 : 4",
+        backward_bounds="THREADS, sizeof(T) < 4 ? 3 : 4",
         scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
     ),
     derived={"elements": "data.size", "loops": Number("TileLoops")},
