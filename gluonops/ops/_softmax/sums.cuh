@@ -87,12 +87,6 @@ struct SoftmaxSums {
         exponentials *= factor_from(before);
     }
 
-    __device__ void add_element(A x)
-    {
-        raise_max(larger(x, max));
-        exponentials += Exponential<T>(max, scale)(x);
-    }
-
     // Adds a chunk, and turns its elements into exp((x - max) * scale).
     template <typename Chunk>
     __device__ void add_chunk(Chunk &x)
