@@ -8,9 +8,8 @@ GLUONOPS_INLINE V sigmoid(V x) { return 1 / (1 + full_range_exponential(-x)); }
 template <typename A>
 GLUONOPS_INLINE A sigmoid_nll(A x, A target)
 {
-    const A positive = x > 0 ? x : A(0);
-    const A sum = exponential(-positive) + exponential(x - positive);
-    return logarithm(sum) + positive - x * target;
+    const A positive = x > 0 ? x : A(0), minus_magnitude = x > 0 ? -x : x;
+    return logarithm(1 + exponential(minus_magnitude)) + positive - x * target;
 }
 
 // The logits, `stride` apart: of a softmax, or of a sigmoid each.
