@@ -45,12 +45,12 @@ struct ClassRows {
 };
 
 // The numbers of as many elements as a vector has lanes. `row` has numbers if all are of one row, else vectors.
-template <typename T, int INPUTS, typename Row, typename Place>
+template <typename T, int INPUTS, typename Row, typename Label>
 struct ClassElement {
     typedef typename Simd<T>::Vector V;
     V inputs[INPUTS], weight;
     Row row;
-    Place label;   // which of the elements is the label's class
+    Label label;   // which of the elements is the label's class
 };
 
 // In one row: the lane, if it is one. Most vectors of a row have none.
@@ -134,11 +134,11 @@ GLUONOPS_INLINE int64_t class_of_row(const Pass &pass, int64_t row)
 }
 
 // The elements from `i` on, counted from where `inputs` point to.
-template <typename Pass, typename Row, typename Place, typename Mask>
-GLUONOPS_INLINE auto class_element(const typename Pass::Type *const *inputs, int64_t i, const Row &row, Place label,
+template <typename Pass, typename Row, typename Label, typename Mask>
+GLUONOPS_INLINE auto class_element(const typename Pass::Type *const *inputs, int64_t i, const Row &row, Label label,
                                    typename Pass::V weight, Mask mask)
 {
-    ClassElement<typename Pass::Type, Pass::INPUTS, Row, Place> element;
+    ClassElement<typename Pass::Type, Pass::INPUTS, Row, Label> element;
     for (int k = 0; k < Pass::INPUTS; ++k) {
         const bool is_missing = Pass::VARIES && k > 0 && !inputs[k];
         element.inputs[k] = is_missing ? typename Pass::V{} : load(inputs[k] + i, mask);
