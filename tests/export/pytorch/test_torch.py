@@ -485,6 +485,14 @@ def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_all_files_are_replaced_or_none(tmp_path):
+    (tmp_path / "net.py").write_text("old")
+    (tmp_path / "test_net.py").mkdir()
+    with pytest.raises(gops.OpError, match="test_net.py is a folder"):
+        export(sequence(nn.LeakyReLU(0.1)), tmp_path)
+    assert (tmp_path / "net.py").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+
+
 def test_what_has_no_converter_is_refused_by_node_and_operator(tmp_path):
     class Unknown(nn.HybridBlock):
         def hybrid_forward(self, F, x):
