@@ -306,6 +306,13 @@ def test_a_name_that_begins_with_a_number_names_no_class(tmp_path):
     assert "class Block(" in export(net, tmp_path, (2, 4))
 
 
+def test_a_layer_with_the_name_of_its_parameter(tmp_path):
+    x, bias = mx.sym.var("data"), mx.sym.var("fc")
+    for name in ("fc", "last"):
+        x = mx.sym.FullyConnected(x, bias=bias, num_hidden=4, name=name)
+    assert "= nn.Linear(4, 4)" in export(gluon.SymbolBlock(x, mx.sym.var("data")), tmp_path, (2, 4))
+
+
 def test_a_parameter_of_a_layer_that_the_net_reads_as_well(tmp_path):
     class Scaled(nn.HybridBlock):
         def __init__(self):
