@@ -258,6 +258,9 @@ def _check_outputs(outputs: list, expected: list[np.ndarray], mode: str, growth:
         if tuple(ours.shape) != theirs.shape:
             raise _differs(f"output {number} in {mode} mode has the shape {tuple(ours.shape)}; MXNet's has "
                            f"{theirs.shape}")
+        if not np.isfinite(theirs).all():
+            raise OpError("export.torch", f"output {number} in {mode} mode has numbers that are not finite in MXNet, "
+                          "and cannot be compared", "Run gluonops files check, which finds such parameters")
         _check(f"output {number} in {mode} mode", ours.detach().numpy(), theirs, growth * OUTPUTS, _largest(theirs))
 
 

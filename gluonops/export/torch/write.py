@@ -184,7 +184,11 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
                       "Pass the path without -symbol.json")
     with Recorder() if is_block else contextlib.nullcontext() as recorder:
-        return ExportedModel.of(WHERE, net, data_shape, epoch), recorder
+        model = ExportedModel.of(WHERE, net, data_shape, epoch)
+    if not model.inputs:
+        raise OpError(WHERE, "the net has no input: the parameter file has a value for every variable",
+                      "Remove those of the data from the file")
+    return model, recorder
 
 
 def _label_shapes(model: ExportedModel) -> Shapes:

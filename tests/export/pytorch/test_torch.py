@@ -492,6 +492,18 @@ def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_that_cannot_be_compared(tmp_path):
+    values = {"arg:fc_weight": mx.nd.ones((2, 3)), "arg:fc_bias": mx.nd.full(2, np.nan)}
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    net.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), values)
+    with pytest.raises(gops.OpError, match="output 0 in evaluation mode has numbers that are not finite in MXNet"):
+        gops.export.torch(tmp_path / "net", tmp_path / "port", (1, 3))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {**values, "data": mx.nd.ones((1, 3))})
+    with pytest.raises(gops.OpError, match="the net has no input: the parameter file has a value for every variable"):
+        gops.export.torch(tmp_path / "net", tmp_path / "port")
+
+
 def test_all_files_are_replaced_or_none(tmp_path):
     (tmp_path / "net.py").write_text("old")
     (tmp_path / "test_net.py").mkdir()
