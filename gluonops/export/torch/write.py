@@ -144,6 +144,8 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
         test = RECORDED.read_text(encoding="utf-8")
+        if exact(source) != plain(source):   # The record is of numbers that MXNet has rounded to float32.
+            test = test.replace("TOLERANCE = 1e-9", "TOLERANCE = 1e-5")
     (folder / "test_net.py").write_text(test, encoding="utf-8")
     (folder / "net.py").write_text(plain(source), encoding="utf-8")
     return [*paths, folder / "test_net.py"]
