@@ -67,7 +67,8 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     """
     arrays = _arrays(state_dict)
     parameters = _parameters(net)
-    pairs = _pairs([_weight(name, value.shape) for name, value in arrays.items()],
+    theirs = _tree(_weight(name, value.shape) for name, value in arrays.items())
+    pairs = _pairs([*_weights(_by_number(theirs))],
                    [_weight(name, parameter.shape) for name, parameter in parameters.items()])
     _check_fixed_gammas(parameters, {our.name: arrays[their.name] for their, our in pairs})
     for their, our in pairs:
@@ -136,6 +137,14 @@ def _tree(weights: Iterable[Weight]) -> dict[str, Tree]:
     return root
 
 
+def _by_number(tree: Tree) -> Tree:
+    """The tree with numbered layers in the order of their numbers: safetensors sorts names, so that 10 is before 2."""
+    if isinstance(tree, Weight):
+        return tree
+    names = sorted(tree, key=int) if all(map(str.isdecimal, tree)) else tree
+    return {name: _by_number(tree[name]) for name in names}
+
+
 def _weights(tree: Tree) -> Iterator[Weight]:
     if isinstance(tree, Weight):
         yield tree
@@ -198,7 +207,8 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
         for (first, one), (second, other) in zip(group, group[1:]):
             if place[one.name] > place[other.name]:
                 raise OpError(WHERE, f"{first.name} and {second.name} have one shape, and the net has such layers in "
-                              "another order", "Give the layers of the net the names of those in state_dict")
+                              "another order", "Pass model.state_dict(), not a file's dict, which is sorted by "
+                              "name; or give the layers of the net the names of those in state_dict")
 
 
 def _matched(theirs: Named, ours: Named) -> Iterator[tuple[Weight, Weight]]:

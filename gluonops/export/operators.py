@@ -98,7 +98,7 @@ def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], 
         if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
             raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
                        "that computes from its inputs alone")
-        if node.op not in {"Custom", *LOOPS}:
+        if node.op not in {VARIABLE, "Custom", *LOOPS}:   # MXNet gives a variable the attributes of its layer
             limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)),
                       **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
             for name, most in limits.items():

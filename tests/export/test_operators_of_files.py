@@ -171,6 +171,11 @@ def test_counts_that_would_take_all_memory(op, attrs, tmp_path):
         read(content_of(op, attrs, 2), tmp_path)
 
 
+def test_a_variable_that_mxnet_has_given_the_attributes_of_its_layer(tmp_path):
+    symbol = mx.sym.UpSampling(mx.sym.var("data"), scale=2, sample_type="bilinear", num_filter=4, num_args=2)
+    assert len(read(json.loads(symbol.tojson()), tmp_path).variables()) == 2
+
+
 @pytest.mark.parametrize("version", [None, ["int"], ["str", "10901"], ["int", "x"], ["int", True], {}, 10901])
 def test_no_version(version, tmp_path):
     content = content_of("relu", {}, 1)

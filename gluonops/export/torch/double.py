@@ -15,6 +15,7 @@ from .prepare import has_open_size
 __all__ = ["compute_in_double"]
 
 F = mx.sym
+REGRESSIONS = ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
@@ -33,9 +34,9 @@ def compute_in_double(graph: Graph) -> None:
 
 
 def _loss_head(node, x, label=None):
-    """A MakeLoss or a SoftmaxOutput whose gradient is scaled in the type of the data, in front of one without a scale.
+    """A loss head whose gradient is scaled in the type of the data, in front of one without a scale.
 
-    Dense labels are refused before. With ``multi_output`` the divisor is that of each map.
+    Dense labels of a SoftmaxOutput are refused before. With ``multi_output`` the divisor is that of each map.
     """
     attrs, mode, is_map = node.attrs, node.attrs.get("normalization", "null"), node.flag("multi_output")
     rows = F.reshape(F.BlockGrad(x if label is None else label), (0, -1))
@@ -52,6 +53,8 @@ def _loss_head(node, x, label=None):
     x = scaled + F.BlockGrad(x - scaled)
     if label is None:
         return F.MakeLoss(x)
+    if node.op in REGRESSIONS:   # a row of one number has no further divisor
+        return F.reshape_like(getattr(F, node.op)(F.reshape(x, (-1, 1)), F.reshape(label, (-1, 1))), x)
     ignored = {name: attrs[name] for name in ("use_ignore", "ignore_label") if name in attrs}
     if not is_map:
         return F.SoftmaxOutput(x, label, preserve_shape=True, **ignored)
@@ -301,7 +304,7 @@ FORMULAS = {
     **dict.fromkeys(("SequenceMask", "SequenceReverse"),   # the lengths have no gradient
                     lambda node, x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)),
     **dict.fromkeys(("topk", "argsort"), _sorted),
-    **dict.fromkeys(("SoftmaxOutput", "MakeLoss"), _loss_head),
+    **dict.fromkeys(("SoftmaxOutput", "MakeLoss", *REGRESSIONS), _loss_head),
     **{f"_contrib_interleaved_matmul_{kind}": _attention
        for kind in ("selfatt_qk", "selfatt_valatt", "encdec_qk", "encdec_valatt")},
     "_contrib_BilinearResize2D": _resized,

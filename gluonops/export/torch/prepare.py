@@ -39,6 +39,7 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     lowered = {our_name(node) for node in ours
                if not converter_of(node) or node in further or lacks_arguments(node)}
     model = _lowered(model, ours, lowered)
+    rename_namesakes(model.graph)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
     shape = Sizes(model.graph, model.inputs, model.parameters, "float32", False, WHERE).shape
@@ -86,6 +87,14 @@ def check_converters(graph: Graph) -> None:
 def _reads(graph: Graph) -> list[Entry]:
     """The outputs that are read, by nodes and as heads."""
     return [*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)]
+
+
+def rename_namesakes(graph: Graph) -> None:
+    """Give the nodes that have a variable's name another one, in place: what has a parameter's name is it."""
+    names = set(graph.variables())
+    for node in graph.nodes():
+        if not node.is_variable and node.name in names:
+            node.name = graph.free_name(node.name)
 
 
 def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> None:

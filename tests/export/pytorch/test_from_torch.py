@@ -173,6 +173,17 @@ def test_names_say_which_of_equal_layers_is_meant():
     assert float(net._children["query"].weight.data().mean().asscalar()) == 2
 
 
+def test_numbered_layers_are_matched_by_number():
+    """Files of safetensors have their names sorted: 10 is in front of 2."""
+    net = nn.HybridSequential()
+    net.add(*[nn.Dense(2, in_units=2) for _ in range(11)])
+    net.initialize()
+    weights = {f"blocks.{number}.{kind}": np.full((2, 2)[:2 if kind == "weight" else 1], number)
+               for number in sorted(range(11), key=str) for kind in ("bias", "weight")}
+    gops.convert.from_torch(weights, net)
+    assert [layer.weight.data().asnumpy().max() for layer in net] == list(range(11))
+
+
 def test_branches_are_matched_in_order():
     """As in Inception, whose branches are lists of layers in one net, and blocks in the other one."""
     net = nn.HybridSequential()

@@ -306,6 +306,13 @@ def test_a_name_that_begins_with_a_number_names_no_class(tmp_path):
     assert "class Block(" in export(net, tmp_path, (2, 4))
 
 
+def test_a_layer_with_the_name_of_its_parameter(tmp_path):
+    x, bias = mx.sym.var("data"), mx.sym.var("fc")
+    for name in ("fc", "last"):
+        x = mx.sym.FullyConnected(x, bias=bias, num_hidden=4, name=name)
+    assert "= nn.Linear(4, 4)" in export(gluon.SymbolBlock(x, mx.sym.var("data")), tmp_path, (2, 4))
+
+
 def test_a_parameter_of_a_layer_that_the_net_reads_as_well(tmp_path):
     class Scaled(nn.HybridBlock):
         def __init__(self):
@@ -485,6 +492,26 @@ def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_that_cannot_be_compared(tmp_path):
+    values = {"arg:fc_weight": mx.nd.ones((2, 3)), "arg:fc_bias": mx.nd.full(2, np.nan)}
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc")
+    net.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), values)
+    with pytest.raises(gops.OpError, match="output 0 in evaluation mode has numbers that are not finite in MXNet"):
+        gops.export.torch(tmp_path / "net", tmp_path / "port", (1, 3))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {**values, "data": mx.nd.ones((1, 3))})
+    with pytest.raises(gops.OpError, match="the net has no input: the parameter file has a value for every variable"):
+        gops.export.torch(tmp_path / "net", tmp_path / "port")
+
+
+def test_all_files_are_replaced_or_none(tmp_path):
+    (tmp_path / "net.py").write_text("old")
+    (tmp_path / "test_net.py").mkdir()
+    with pytest.raises(gops.OpError, match="test_net.py is a folder"):
+        export(sequence(nn.LeakyReLU(0.1)), tmp_path)
+    assert (tmp_path / "net.py").read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+
+
 def test_what_has_no_converter_is_refused_by_node_and_operator(tmp_path):
     class Unknown(nn.HybridBlock):
         def hybrid_forward(self, F, x):
@@ -508,11 +535,13 @@ def test_from_files_and_the_command(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("memory, modes", [(10 ** 12, 2), (10 ** 3, 1)])
-def test_the_written_test_passes_with_torch_alone(memory, modes, tmp_path, monkeypatch):
+@pytest.mark.parametrize("memory, modes, last", [
+    (10 ** 12, 2, nn.HybridLambda("identity")), (10 ** 3, 1, nn.HybridLambda("identity")),
+    (10 ** 12, 2, nn.HybridLambda("BlockGrad")), (10 ** 12, 2, nn.ELU(0.7))])   # MXNet rounds 0.7 to float32
+def test_the_written_test_passes_with_torch_alone(memory, modes, last, tmp_path, monkeypatch):
     from gluonops.export.torch import verify
     monkeypatch.setattr(verify, "available_memory", lambda: memory)
-    export(residual(), tmp_path)
+    export(sequence(residual(), last), tmp_path)
     code = ("import sys\n"
             "sys.modules.update(dict.fromkeys(('gluonops', 'mxnet', 'numpy', 'safetensors')))\n"
             "import pytest, torch, net\n"

@@ -76,6 +76,7 @@ CASES = {
         "scores": (2, 4, COUNT), "offsets": (2, 4 * COUNT), "data": (2, 3, 4, 3)}, ())
        for number, options in enumerate(DETECTIONS)},
     "align": (lambda F, *inputs: pooled(F, *inputs, aligned=True, sample_ratio=3), {**MAPS, **ROWS}, ()),
+    "align_one_image": (pooled, {"data": (1, 12, 8, 10), "regions": (1, 3, 5)}, ()),
     "gather": (lambda F, data, rows: F.gather_nd(data, F.reshape(rows, (2, -1))),
                {"data": (6, 4, 3), "rows": (2, 5)}, ()),
     **{f"modulated{number}": (lambda F, *inputs, options=options: modulated(F, *inputs, **options), {

@@ -97,9 +97,9 @@ CASES = {
         x, label, normalization="valid", use_ignore=True, ignore_label=1, multi_output=True)),
     "SoftmaxOutput_of_maps": maps(lambda F, x, label: F.SoftmaxOutput(x, label, multi_output=True)),
     "SoftmaxOutput_dense": rows(lambda F, x, label: F.SoftmaxOutput(x, label), label=(5, 4)),
-    "LinearRegressionOutput": rows(lambda F, x, label: F.LinearRegressionOutput(x, label), label=(5, 4)),
+    "LinearRegressionOutput": rows(lambda F, x, label: F.LinearRegressionOutput(x, label), 3, (5, 3)),
     "LogisticRegressionOutput": rows(lambda F, x, label: F.LogisticRegressionOutput(x, label, grad_scale=2),
-                                     label=(5, 4)),
+                                     3, (5, 3)),
     "MAERegressionOutput": rows(lambda F, x, label: F.MAERegressionOutput(x, label), 1, (5,)),
     "SVMOutput": rows(lambda F, x, label: F.SVMOutput(x, label, margin=0.5)),
     "SVMOutput_linear": rows(lambda F, x, label: F.SVMOutput(
