@@ -56,7 +56,9 @@ def top(call: Call) -> Shape | list[Shape]:
     shape = list(call.data) if axis is not None else [math.prod(call.data)]
     if kind != "mask":
         place = -1 if axis is None else call.axis()
-        shape[place] = call.value("k", 1) or shape[place]
+        count = call.value("k", 1) or shape[place]
+        call.check(count <= shape[place], 0, f"at least {count} along axis {place}")
+        shape[place] = count
     return [tuple(shape)] * 2 if kind == "both" else tuple(shape)
 
 
@@ -149,6 +151,10 @@ MOVES["_npx_reshape"] = MOVES["Reshape"]
 def moved(call: Call) -> Shape:
     if None in call.shapes:
         raise TypeError("a shape is not known")
+    if call.node.op == "slice_axis":   # A slice takes what there is.
+        (axis, (begin, end, _)), = call.bounds().items()
+        least = max(-(begin or 0), end or 0)
+        call.check(call.data[axis] == OPEN or call.data[axis] >= least, 0, f"at least {least} along axis {axis}")
     result = MOVES[call.node.op](call, *(np.empty(shape, []) for shape in call.shapes))
     call.check(result.size > 0 or OPEN in call.data, 0, "elements in what is taken")
     return result.shape
