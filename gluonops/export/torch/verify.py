@@ -1,12 +1,13 @@
 """Compares the written net with MXNet in float64: outputs, gradients, and the parameters after some steps of SGD."""
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import pathlib
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -52,8 +53,10 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
 
     Returns what test_net.py compares with: the inputs, and a sample of MXNet's outputs and gradients.
     """
-    reference, module = Reference(model), load(folder)
-    net = module.load(torch.float64)
+    reference = Reference(model)
+    with _explained():
+        module = load(folder)
+        net = module.load(torch.float64)
     _prepare(net)
     sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
     if _lacks_memory(model, sizes):
@@ -136,7 +139,7 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
     """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
-    with torch.no_grad():
+    with torch.no_grad(), _explained():
         found = _outputs(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
     shapes = [tuple(output.shape) for output in found]
     if shapes != outputs:
@@ -220,12 +223,21 @@ def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
     return labels
 
 
-def _outputs(net: Any, arrays: list) -> list:
-    """The outputs of a net. An OpError if it fails."""
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Make an OpError of what net.py raises."""
     try:
-        outputs = net(*arrays)
+        yield
+    except OpError:
+        raise
     except Exception as error:   # the source is wrong, in whatever way
         raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+
+
+def _outputs(net: Any, arrays: list) -> list:
+    """The outputs of a net. An OpError if it fails."""
+    with _explained():
+        outputs = net(*arrays)
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
