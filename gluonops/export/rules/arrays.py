@@ -62,6 +62,13 @@ def top(call: Call) -> Shape | list[Shape]:
     return [tuple(shape)] * 2 if kind == "both" else tuple(shape)
 
 
+@shape_of("gather_nd")
+def gathered(call: Call) -> Shape:
+    count, *rest = call.shapes[1]
+    call.check(count <= len(call.data), 1, f"rows of indices for {len(call.data)} axes at most")
+    return (*rest, *call.data[count:])
+
+
 @shape_of("batch_dot", "_linalg_gemm2", "dot")
 def product(call: Call) -> Shape:
     left, right = call.shapes
@@ -276,7 +283,6 @@ RULES.update({
                     lambda call: _reduced(call, call.reduced_axes(), call.flag("keepdims"))),
     "take": lambda call: (*call.data[:call.axis(default=0)], *call.shapes[1], *call.data[call.axis(default=0) + 1:]),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
-    "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
     "one_hot": lambda call: (*call.data, call.value("depth")),
     "shape_array": lambda call: (len(call.data),),
     "size_array": lambda call: (1,),
