@@ -244,9 +244,8 @@ def recurrent(call: Call) -> Form:
     if mode.startswith("rnn_"):
         args["nonlinearity"] = mode[len("rnn_"):]
     module = {"lstm": "nn.LSTM", "gru": "nn.GRU"}.get(mode, "nn.RNN")
-    outputs = 1
-    if call.flag("__continued__"):
-        module, outputs = ("LSTMWithStates", 3) if mode == "lstm" else (module, 2)
     begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[states]
-    return Form(module=module, args=args, state=_state(call, *state), outputs=outputs,
-                call=f"{{self}}({{0}}{begin})" + "[0]" * (outputs == 1))
+    text, outputs = f"{{self}}({{0}}{begin})[0]", 1
+    if call.flag("__continued__"):
+        text, outputs = (f"with_states({text[:-3]})", 3) if mode == "lstm" else (text[:-3], 2)
+    return Form(module=module, args=args, state=_state(call, *state), outputs=outputs, call=text)
