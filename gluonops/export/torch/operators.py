@@ -263,8 +263,8 @@ def pad(call: Call) -> str:
     mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}[call.text("mode", "constant")]
     if mode != "constant":
         return f"F.pad({{0}}, {sizes}, mode='{mode}')"
-    value = ", value=<constant_value>" if call.value("constant_value") else ""
-    return f"F.pad({{0}}, {sizes}{value})"
+    value = float(call.value("constant_value", 0.0))
+    return f"F.pad({{0}}, {sizes}, value={value})" if value else f"F.pad({{0}}, {sizes})"
 
 
 @converts("space_to_depth", "depth_to_space", "gluonops.reorg")

@@ -44,7 +44,8 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     model = _lowered(model, ours, lowered)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
-    shape = Sizes(model.graph, model.inputs, model.parameters, "float32", False, WHERE).shape
+    model.inputs = {name: shape for name, shape in model.inputs.items() if name in used}
+    shape = Sizes(model.graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE).shape
     flatten_explicitly(model.graph, shape)
     unpack_recurrent(model, shape)
     copy_outputs(model.graph)

@@ -127,7 +127,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     if missing:
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
                       stacklevel=3)
-        shape = Sizes(model.graph, compared, model.parameters, "float32", False, WHERE).shape
+        shape = Sizes(model.graph, compared, model.parameters, model.metadata["dtype"], False, WHERE).shape
         outputs = [shape[head] for head in model.graph.heads]
         if "torch" not in missing:
             from .verify import check_shapes
@@ -200,7 +200,7 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     """
     graph, values = model.graph, model.parameters
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
-    free, compared = _free_axes(graph, model.inputs, values, sizes)
+    free, compared = _free_axes(model, sizes)
     join(graph, sizes, values)
     forms = {}
     for node in graph.nodes():
@@ -213,11 +213,12 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     return forms, compared
 
 
-def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tuple[dict, Shapes]:
+def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
+    graph, inputs, values = model.graph, model.inputs, model.parameters
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes()
              if "BatchNorm" in node.op or node.op in ("InstanceNorm", "GroupNorm")]
     slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
@@ -226,7 +227,7 @@ def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tupl
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
     for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
         try:
-            compared = Sizes(graph, other, values, "float32", False, WHERE).shape
+            compared = Sizes(graph, other, values, model.metadata["dtype"], False, WHERE).shape
         except OpError:
             continue
         if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):

@@ -17,6 +17,8 @@ from mxnet.gluon import nn
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.numpy")
 torch.set_num_threads(1)
+sys.path.append(str(pathlib.Path(__file__).parent))
+import scripted  # noqa: E402
 
 
 class Residual(nn.HybridBlock):
@@ -188,6 +190,31 @@ def test_nets(name, tmp_path):
     export(NETS[name](), tmp_path)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_nets_of_other_types(dtype, tmp_path):
+    net = sequence(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(2))
+    net.cast(dtype)
+    export(net, tmp_path)
+    weights = safetensors.load_file(tmp_path / "net.safetensors")
+    assert weights["conv.weight"].dtype == dtype
+
+
+def test_a_net_that_takes_no_negative_numbers(tmp_path):
+    export(sequence(nn.HybridLambda(lambda F, x: F.log(x) * F.arccos(x)), nn.Dense(2)), tmp_path)
+
+
+def test_inputs_that_are_not_read(tmp_path):
+    class First(nn.HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            return F.sin(x)
+
+    net = First()
+    net.initialize()
+    for training in (False, True):
+        gops.export.torch(net, tmp_path, {"x": (2, 3), "y": (2, 3)}, training=training)
+        assert "forward(self, x):" in (tmp_path / "net.py").read_text()
+
+
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers(name, tmp_path):
     assert "[0]" in export(sequence(RECURRENT[name](), nn.Dense(2)), tmp_path, (4, 6, 3))
@@ -214,6 +241,20 @@ def test_parts_of_all_images_joined_along_the_batch(tmp_path):
 def test_rows_of_different_length_have_no_placeholders(tmp_path):
     long, short = [sequence(*[nn.Dense(8, in_units=8) for _ in range(count)]) for count in (3, 2)]
     assert "Identity" not in export(sequence(long, nn.Activation("relu"), short), tmp_path, (2, 8))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_states_as_outputs(kind, tmp_path):
+    class Continued(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = getattr(gluon.rnn, kind)(3)
+
+        def hybrid_forward(self, F, x):
+            return self.layer(x, self.layer.begin_state(0, F.zeros))
+
+    export(Continued(), tmp_path, (6, 4, 5))
+    scripted.check(tmp_path, torch.rand(7, 3, 5))
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
