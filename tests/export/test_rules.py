@@ -223,6 +223,9 @@ def test_every_operator_that_becomes_torch_has_a_rule():
     ("_contrib_MultiBoxTarget", [(1, 7, 4), (2, 3, 5), (2, 4, 6)], {}),
     ("_contrib_interleaved_matmul_selfatt_valatt", [(5, 2, 24), (8, 5, 6)], {"heads": 4}),
     ("slice_axis", [IMAGE], {"axis": 9, "begin": 0, "end": None}), ("transpose", [IMAGE], {"axes": "(1, 'a')"}),
+    ("slice_axis", [IMAGE], {"axis": 1, "begin": -7, "end": None}), ("topk", [IMAGE], {"axis": 1, "k": 7}),
+    ("gather_nd", [IMAGE, (5, 3)], {}),
+    ("slice_axis", [IMAGE], {"axis": 1, "begin": 0, "end": 7}),
     ("broadcast_to", [(1, 3)], {"shape": (4, 2)}), ("space_to_depth", [IMAGE], {"block_size": 3})])
 def test_what_does_not_fit_is_named(op, shapes, attrs):
     graph = graph_of(op, shapes, attrs)

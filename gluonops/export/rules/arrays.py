@@ -56,8 +56,17 @@ def top(call: Call) -> Shape | list[Shape]:
     shape = list(call.data) if axis is not None else [math.prod(call.data)]
     if kind != "mask":
         place = -1 if axis is None else call.axis()
-        shape[place] = call.value("k", 1) or shape[place]
+        count = call.value("k", 1) or shape[place]
+        call.check(count <= shape[place], 0, f"at least {count} along axis {place}")
+        shape[place] = count
     return [tuple(shape)] * 2 if kind == "both" else tuple(shape)
+
+
+@shape_of("gather_nd")
+def gathered(call: Call) -> Shape:
+    count, *rest = call.shapes[1]
+    call.check(count <= len(call.data), 1, f"rows of indices for {len(call.data)} axes at most")
+    return (*rest, *call.data[count:])
 
 
 @shape_of("batch_dot", "_linalg_gemm2", "dot")
@@ -149,6 +158,10 @@ MOVES["_npx_reshape"] = MOVES["Reshape"]
 def moved(call: Call) -> Shape:
     if None in call.shapes:
         raise TypeError("a shape is not known")
+    if call.node.op == "slice_axis":   # A slice takes what there is.
+        (axis, (begin, end, _)), = call.bounds().items()
+        least = max(-(begin or 0), end or 0)
+        call.check(call.data[axis] == OPEN or call.data[axis] >= least, 0, f"at least {least} along axis {axis}")
     result = MOVES[call.node.op](call, *(np.empty(shape, []) for shape in call.shapes))
     call.check(result.size > 0 or OPEN in call.data, 0, "elements in what is taken")
     return result.shape
@@ -270,7 +283,6 @@ RULES.update({
                     lambda call: _reduced(call, call.reduced_axes(), call.flag("keepdims"))),
     "take": lambda call: (*call.data[:call.axis(default=0)], *call.shapes[1], *call.data[call.axis(default=0) + 1:]),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
-    "gather_nd": lambda call: (*call.shapes[1][1:], *call.data[call.shapes[1][0]:]),
     "one_hot": lambda call: (*call.data, call.value("depth")),
     "shape_array": lambda call: (len(call.data),),
     "size_array": lambda call: (1,),

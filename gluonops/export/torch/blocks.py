@@ -14,6 +14,7 @@ from .registry import default_of
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER = "nn.Parameter"
+IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
 CALL = "{self}({0})"   # It calls a module with one input.
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",

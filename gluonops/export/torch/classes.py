@@ -11,7 +11,7 @@ import keyword
 import re
 from typing import Any
 
-from .blocks import CALL, IDENTITY, SEQUENTIAL, Block, Item, Module
+from .blocks import CALL, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
 from .registry import snippets
 
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
@@ -136,7 +136,7 @@ def _filled(vector: list) -> list:
 def _name_modules(block: Block) -> None:
     """Name the attributes that hold the modules."""
     wanted = [module.name or module.usual_name for module in block.children]
-    counts, taken = collections.Counter(), {*ATTRIBUTES, *keyword.kwlist}
+    counts, taken = collections.Counter(), {*ATTRIBUTES, *IMPORTED, *keyword.kwlist}
     for module, name in zip(block.children, wanted):
         if wanted.count(name) > 1:
             counts[name] += 1
@@ -160,7 +160,7 @@ def classes_of(net: Block) -> list[Class]:
             block.owner.blocks.append(block)
             if structure != block.owner.structure:
                 _leave_out(block, block.owner.place)
-    classes, taken = [], {"Net", *snippets()}
+    classes, taken = [], {"Net", *IMPORTED, *snippets()}
     for owner in sorted(dict.fromkeys(owners.values()), key=lambda owner: len(_classes_in(owner.blocks))):
         is_plain = len(owner.blocks) < FEWEST or "Sequential" in owner.template.kind
         if is_plain and owner.place is None and owner is not net.owner and owner.template.is_chain():

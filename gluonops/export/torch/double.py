@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 import mxnet as mx
 import numpy as np
@@ -12,18 +13,18 @@ from ..graph import Graph
 from ..values import NodeValues
 from .prepare import has_open_size
 
-__all__ = ["compute_in_double"]
+__all__ = ["FORMULAS", "compute_in_double"]
 
 F = mx.sym
 REGRESSIONS = ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def compute_in_double(graph: Graph) -> None:
-    """Replace the operators that MXNet computes in float32, whatever their data are, by the same formula, in place."""
+def compute_in_double(graph: Graph, operators: Collection[str]) -> None:
+    """Replace the operators of some names that MXNet computes in float32 by the same formula, in place."""
     for node in graph.nodes():
         is_right = COMPUTED.get(node.op)
-        if node.op in FORMULAS and not (is_right and is_right(node)):
+        if node.op in operators and not (is_right and is_right(node)):
             read = node.inputs
             if node.op == "RNN":
                 states = [entry for entry in node.inputs[2:] if not has_open_size(entry[0])]

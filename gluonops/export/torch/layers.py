@@ -1,7 +1,9 @@
 """Converters of layers: convolutions, dense layers, normalization, pooling, activations, resizing."""
 from __future__ import annotations
 
-from ..graph import our_name
+import math
+
+from ..graph import is_ours, our_name
 from .registry import CONVERTERS, Call, Form, Single, converts, default_of, one
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
@@ -28,18 +30,11 @@ CONVERTERS.update({
     "FullyConnected": lambda call: Form(   # a node of its own flattens the data; see :func:`.prepare.prepared`
         "F.linear({*})", "nn.Linear", state=_state(call, "weight", "bias"),
         args={"in_features": call.shapes[1][1], "out_features": call.shapes[1][0], "bias": len(call.node.inputs) > 2}),
-    "InstanceNorm": lambda call: Form(
-        module=f"nn.InstanceNorm{call.ndim - 2}d", state=_state(call, "weight", "bias"),
-        args={"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}),
     "LayerNorm": lambda call: Form(
         module="nn.LayerNorm", state=_state(call, "weight", "bias"),
         args={"normalized_shape": call.shapes[1][0], "eps": call.single("eps", 1e-5)},
         call="{self}({0})" if call.axis() == call.ndim - 1 else
         f"{{self}}({{0}}.transpose({call.axis()}, -1)).transpose({call.axis()}, -1)"),
-    "LRN": lambda call: Form(
-        module="nn.LocalResponseNorm",
-        args={"size": call.value("nsize"), "alpha": call.single("alpha", 1e-4), "beta": call.single("beta", 0.75),
-              "k": call.single("knorm", 2.0)}),
     "_contrib_AdaptiveAvgPooling2D": lambda call: Form(
         f"F.adaptive_avg_pool2d({{0}}, {one(call.shape[2:])})", "nn.AdaptiveAvgPool2d",
         {"output_size": one(call.shape[2:])}),
@@ -67,6 +62,9 @@ def convolution(call: Call) -> Form:
     call.refuse_if(any(call.ints("target_shape", ())), "has a target_shape, which MXNet 1.9.1 itself fails on")
     call.refuse_if(is_transposed and spatial > 2,
                    "has three dimensions, for which MXNet has no float64 to compare with")
+    _, strides, _, dilations = call.window()
+    call.refuse_if(is_transposed and max(strides) > 1 and max(dilations) > 1,
+                   "has strides and dilations, for which MXNet's float64 is wrong")
     kind, function = ("ConvTranspose", "conv_transpose") if is_transposed else ("Conv", "conv")
     args = _of_convolution(call, 1)
     options = "".join(f", {name}={args[name]!r}" for name in OPTIONS if args[name] != default_of("nn.Conv", name))
@@ -94,10 +92,28 @@ def batch_norm(call: Call) -> Form:
     return Form(module=module, args=args, state=state, call=text)
 
 
+@converts("LRN")
+def response_norm(call: Call) -> Form:
+    call.refuse_if(call.ndim < 3, "normalizes data without pixels")
+    args = {"size": call.value("nsize"), "alpha": call.single("alpha", 1e-4), "beta": call.single("beta", 0.75),
+            "k": call.single("knorm", 2.0)}
+    return Form(module="nn.LocalResponseNorm", args=args)
+
+
+@converts("InstanceNorm")
+def instance_norm(call: Call) -> Form:
+    call.refuse_if(math.prod(call.shape[2:]) == 1, "normalizes single numbers, which torch refuses")
+    args = {"num_features": call.shapes[1][0], "eps": call.value("eps", 1e-3), "affine": True}
+    return Form(module=f"nn.InstanceNorm{call.ndim - 2}d", args=args, state=_state(call, "weight", "bias"))
+
+
 @converts("GroupNorm", "gluonops.group_norm")
 def group_norm(call: Call) -> Form | str:
-    """MXNet's own has one gamma for each group."""
-    groups, eps = call.value("num_groups", 32 if call.node.op == "Custom" else 1), call.single("eps", 1e-5)
+    """MXNet's own has one gamma for each group, and an epsilon of float32."""
+    if is_ours(call.node):
+        groups, eps = call.value("num_groups", 32), call.value("eps", 1e-5)
+    else:
+        groups, eps = call.value("num_groups", 1), call.single("eps", 1e-5)
     channels = call.shapes[0][1]
     if call.shapes[1][0] != channels:
         parameters = [f"{{{place}}}.repeat_interleave({channels // groups})" for place in (1, 2)]
@@ -228,9 +244,8 @@ def recurrent(call: Call) -> Form:
     if mode.startswith("rnn_"):
         args["nonlinearity"] = mode[len("rnn_"):]
     module = {"lstm": "nn.LSTM", "gru": "nn.GRU"}.get(mode, "nn.RNN")
-    outputs = 1
-    if call.flag("__continued__"):
-        module, outputs = ("LSTMWithStates", 3) if mode == "lstm" else (module, 2)
     begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[states]
-    return Form(module=module, args=args, state=_state(call, *state), outputs=outputs,
-                call=f"{{self}}({{0}}{begin})" + "[0]" * (outputs == 1))
+    text, outputs = f"{{self}}({{0}}{begin})[0]", 1
+    if call.flag("__continued__"):
+        text, outputs = (f"with_states({text[:-3]})", 3) if mode == "lstm" else (text[:-3], 2)
+    return Form(module=module, args=args, state=_state(call, *state), outputs=outputs, call=text)

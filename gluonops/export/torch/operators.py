@@ -44,9 +44,8 @@ CONVERTERS.update({
                     "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
     **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
         ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
-    # A type of floats is the net's own, which the user chooses.
     **dict.fromkeys(("Cast", "amp_cast"), lambda call: "{0}" if call.dtype == call.dtypes[0] or
-                    call.dtype.kind == call.dtypes[0].kind == "f" else f"{{0}}.to(torch.{call.dtype.name})"),
+                    call.dtype.kind == call.dtypes[0].kind == "f" else f"{{0}}.to({_chosen_type(call)})"),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
     "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
@@ -56,8 +55,6 @@ CONVERTERS.update({
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
-    "squeeze": lambda call: "{{0}}.squeeze({})".format(one(call.ints(
-        "axis", tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)))),
     "SwapAxis": "{0}.transpose(<dim1=0>, <dim2=0>)",
     "expand_dims": "{0}.unsqueeze(<axis>)",
     "reverse": "{0}.flip(<axis>)",
@@ -77,6 +74,13 @@ CONVERTERS.update({
     "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
     "{0} * torch.sigmoid(<beta> * {0})",
 })
+
+
+@converts("squeeze")
+def squeeze(call: Call) -> str:
+    """An axis stays in any case."""
+    ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
+    return f"{{0}}.squeeze({one(call.ints('axis', ones[len(ones) == call.ndim:]))})"
 
 
 @converts("where")
@@ -116,16 +120,14 @@ def norm(call: Call) -> str:
 
 @converts("argmax", "argmin")
 def arg_extreme(call: Call) -> str:
-    axis = call.value("axis")
-    call.refuse_if(axis is None, "runs over all axes")
     keep = ", keepdim=True" if call.flag("keepdims") else ""
-    return f"{{0}}.{call.node.op}({axis}{keep}).to({{0}}.dtype)"
+    return f"{{0}}.{call.node.op}({call.axis()}{keep}).to({{0}}.dtype)"
 
 
 def _chosen_type(call: Call) -> str:
-    """The type that an attribute chooses: the net's own for one of floats."""
+    """The type that an attribute chooses. One of floats is the net's own, which the user chooses: its last input's."""
     kind = call.text("dtype", "float32")
-    return "{0}.dtype" if kind.startswith("float") else f"torch.{kind}"
+    return f"{{{len(call.node.inputs) - 1}}}.dtype" if kind.startswith("float") else f"torch.{kind}"
 
 
 @converts("topk", "argsort", "sort")
@@ -155,6 +157,8 @@ def product(call: Call) -> str:
         call.refuse_if(call.flag("transpose_a") or call.flag("transpose_b"),
                        "transposes tensors of more than two dimensions")
         return "torch.tensordot({0}, {1}, 1)"
+    if call.node.op == "dot" and call.shape == (1,):   # of two vectors
+        return "({0} @ {1}).reshape(1)"
     left = "{0}.mT" if call.flag("transpose_a") else "{0}"
     right = "{1}.mT" if call.flag("transpose_b") else "{1}"
     alpha = float(call.value("alpha", 1.0))
@@ -238,8 +242,7 @@ def our_tile(call: Call) -> str:
 
 @converts("repeat")
 def repeat(call: Call) -> str:
-    call.refuse_if(call.value("axis") is None, "repeats the flattened data; expected an axis")
-    return "{0}.repeat_interleave(<repeats>, <axis>)"
+    return f"{{0}}.repeat_interleave(<repeats>, {call.axis(default=None)})"
 
 
 @converts("broadcast_like")
@@ -260,8 +263,8 @@ def pad(call: Call) -> str:
     mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}[call.text("mode", "constant")]
     if mode != "constant":
         return f"F.pad({{0}}, {sizes}, mode='{mode}')"
-    value = ", value=<constant_value>" if call.value("constant_value") else ""
-    return f"F.pad({{0}}, {sizes}{value})"
+    value = float(call.value("constant_value", 0.0))
+    return f"F.pad({{0}}, {sizes}, value={value})" if value else f"F.pad({{0}}, {sizes})"
 
 
 @converts("space_to_depth", "depth_to_space", "gluonops.reorg")

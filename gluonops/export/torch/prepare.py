@@ -4,11 +4,13 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
+
 from ...core import params
 from ...core.errors import OpError
 from ...runtime import importing
 from .. import passes
-from ..constants import computed, parameter_only
+from ..constants import computed, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
 from ..sizes import Sizes
@@ -21,6 +23,7 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
+TYPED = ("Cast", "amp_cast", "topk", "argsort", "one_hot")   # Their attribute chooses their type.
 # The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
 GAMMA_OF_DARKNET = [VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
                     "elemwise_mul"]
@@ -42,23 +45,24 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     rename_namesakes(model.graph)
     used = set(model.graph.variables())
     model.parameters = {name: value for name, value in model.parameters.items() if name in used}
-    shape = Sizes(model.graph, model.inputs, model.parameters, "float32", False, WHERE).shape
+    model.inputs = {name: shape for name, shape in model.inputs.items() if name in used}
+    shape = Sizes(model.graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE).shape
     flatten_explicitly(model.graph, shape)
     unpack_recurrent(model, shape)
     copy_outputs(model.graph)
     return model
 
 
-def join(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:
+def join(graph: Graph, sizes: Sizes, parameters: dict) -> None:
     """Make one node of those that torch computes as one, in place. An OpError if a node has no converter.
 
-    - ``shape``: of each output.
     - ``parameters``: by name; states are among them.
     """
     join_darknet_norms(graph)
     join_counters(graph)
     join_recurrent(graph)
-    follow_batch(graph, shape, parameters)
+    follow_batch(graph, sizes.shape, parameters)
+    follow_type(graph, sizes.dtype)
     check_converters(graph)
 
 
@@ -135,9 +139,10 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
     model = model.copy()
     graph = model.graph
-    varying = set()   # what drops, or has the batch of a recurrent cell
+    varying = set()   # what drops or draws, or has the batch of a recurrent cell
     for node in graph.nodes():
-        if node.op == "Dropout" or has_open_size(node) or any(source in varying for source, _ in node.inputs):
+        is_varying = node.op == "Dropout" or is_random(node) or has_open_size(node)
+        if is_varying or any(source in varying for source, _ in node.inputs):
             varying.add(node)
     constant = parameter_only(graph, {}) - varying
     read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
@@ -180,6 +185,16 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
             while entry[0].op in KEEP_BATCH and shape[entry[0].inputs[0]][0] == shape[entry][0]:
                 entry = entry[0].inputs[0]
             node.inputs = [entry]
+
+
+def follow_type(graph: Graph, dtype: dict[Entry, np.dtype]) -> None:
+    """Let what makes floats of whole numbers read the floats that they come from, in place: those of the net's type."""
+    for node in graph.nodes():
+        if node.op in TYPED and dtype[node.inputs[0]].kind in "iub" and dtype[node, 0].kind == "f":
+            entry = node.inputs[0]
+            while entry[0].inputs and dtype[entry].kind in "iub":
+                entry = entry[0].inputs[0]
+            node.inputs.append(entry)
 
 
 def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:

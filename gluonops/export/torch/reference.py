@@ -7,10 +7,10 @@ import numpy as np
 from ...core.progress import over
 from .. import passes
 from ..model import ExportedModel
-from .double import compute_in_double
+from .double import FORMULAS, compute_in_double
+from .prepare import TYPED
 
 MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
-TYPED = ("Cast", "amp_cast", "_zeros", "_ones", "topk", "argsort", "one_hot")   # an attribute chooses their type
 
 
 def head(shape: tuple[int, ...]) -> np.ndarray:
@@ -22,18 +22,20 @@ class Reference:
     """A model in MXNet, in float64 and without dropout."""
 
     def __init__(self, model: ExportedModel):
+        model = model.copy()
+        compute_in_double(model.graph, {"erf"})   # That in our gelu has the right gradient.
         graph = passes.lower(model, "builtin").graph
         for node in graph.nodes():
             if node.is_variable:
                 node.attrs = {}
             elif node.op in ("Dropout", "RNN"):
                 node.attrs["p"] = "0"
-            elif node.op in TYPED and node.attrs.get("dtype", "float32").startswith("float"):
+            elif node.op in (*TYPED, "_zeros", "_ones") and node.attrs.get("dtype", "float32").startswith("float"):
                 node.attrs["dtype"] = "float64"
             elif node.op == "_contrib_SyncBatchNorm":   # on one device it is a batch norm, and in float32 only
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
-        compute_in_double(graph)
+        compute_in_double(graph, FORMULAS.keys() - {"erf"})
         symbol = graph.symbol()
         self._names = symbol.list_inputs()
         self._call = mx.nd.CachedOp(symbol)

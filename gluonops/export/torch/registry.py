@@ -70,6 +70,10 @@ class Call(SizedNode):
     def ndim(self) -> int:
         return len(self.shapes[0])
 
+    def axis(self, name: str = "axis", default: int = -1) -> int:
+        self.refuse_if(self.value(name, default) is None, "runs over the flattened data; expected an axis")
+        return super().axis(name, default)
+
     def refuse_if(self, has_it: bool, what: str) -> None:
         """Raise an OpError for a node that has what its converter does not support."""
         if has_it:

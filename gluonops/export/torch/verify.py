@@ -1,12 +1,13 @@
 """Compares the written net with MXNet in float64: outputs, gradients, and the parameters after some steps of SGD."""
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import pathlib
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ NOISE = 0.1
 # step without one of them is 100 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
 # gradients then double the differences of rounding at every step, or the numbers grow beyond bounds.
 FIRST_STEP = 1e-7
+# Of the numbers of inputs. The second ones are for nets that have no number otherwise, such as a logarithm of the data.
+BOUNDS = (-2.0, 2.0), (0.0, 1.0)
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 
 
@@ -52,18 +55,22 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
 
     Returns what test_net.py compares with: the inputs, and a sample of MXNet's outputs and gradients.
     """
-    reference, module = Reference(model), load(folder)
-    net = module.load(torch.float64)
+    reference = Reference(model)
+    with _explained():
+        module = load(folder)
+        net = module.load(torch.float64)
     _prepare(net)
-    sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
+    sizes = Sizes(model.graph, shapes, model.parameters, model.metadata["dtype"], False).shape
+    bounds = next((bounds for bounds in BOUNDS if not any(
+        np.isnan(output).any() for output in reference.outputs(_inputs(model, shapes, bounds)))), BOUNDS[0])
     if _lacks_memory(model, sizes):
-        return _compare_outputs(net, reference, _inputs(model, model.inputs))
-    inputs, recorded = _inputs(model, shapes), {}
+        return _compare_outputs(net, reference, _inputs(model, model.inputs, bounds))
+    inputs, recorded = _inputs(model, shapes, bounds), {}
     can_train = not _has_single_numbers(model.graph, sizes)
     for mode in ("evaluation", "training") if can_train else ("evaluation",):
         largest = _compare_gradients(net, reference, keys, inputs, mode, recorded)
     if shapes != model.inputs:
-        _compare_outputs(net, reference, _inputs(model, model.inputs))
+        _compare_outputs(net, reference, _inputs(model, model.inputs, bounds))
     if multipliers and largest and can_train:
         rate, decay = (float(np.float32(value)) for value in (FIRST_STEP / largest, largest))
         _add_noise(net, reference, keys, multipliers)
@@ -136,7 +143,7 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
     """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
-    with torch.no_grad():
+    with torch.no_grad(), _explained():
         found = _outputs(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
     shapes = [tuple(output.shape) for output in found]
     if shapes != outputs:
@@ -160,10 +167,10 @@ def load(folder: pathlib.Path) -> types.ModuleType:
     return module
 
 
-def _inputs(model: ExportedModel, shapes: Shapes) -> dict[str, np.ndarray]:
-    """Numbers of 32 bits for each input; indices and regions of interest where they are read; labels."""
+def _inputs(model: ExportedModel, shapes: Shapes, bounds: tuple[float, float]) -> dict[str, np.ndarray]:
+    """Numbers of 32 bits within bounds for each input; indices and regions of interest where they are read; labels."""
     rng, drawn = np.random.RandomState(0), _draws(model, shapes)
-    return {name: drawn.get(name, _labels if name.endswith("label") else _numbers)(rng, shape)
+    return {name: drawn.get(name, _labels if name.endswith("label") else _numbers(bounds))(rng, shape)
             for name, shape in shapes.items()}
 
 
@@ -172,7 +179,7 @@ def _draws(model: ExportedModel, shapes: Shapes) -> dict[str, Callable]:
 
     MXNet reads beyond its data for other indices, and for other lengths of sequences.
     """
-    sizes = Sizes(model.graph, shapes, model.parameters, "float32", False).shape
+    sizes = Sizes(model.graph, shapes, model.parameters, model.metadata["dtype"], False).shape
     draws = {}
     for node in model.graph.nodes():
         if node.op == "Embedding":
@@ -198,8 +205,8 @@ def _origin(entry: Entry) -> str:
     return node.name
 
 
-def _numbers(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.uniform(-2, 2, shape).astype(np.float32).astype(np.float64)
+def _numbers(bounds: tuple[float, float]) -> Callable:
+    return lambda rng, shape: rng.uniform(*bounds, shape).astype(np.float32).astype(np.float64)
 
 
 def _integers(first: int, end: int) -> Callable:
@@ -222,12 +229,21 @@ def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
     return labels
 
 
-def _outputs(net: Any, arrays: list) -> list:
-    """The outputs of a net. An OpError if it fails."""
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Make an OpError of what net.py raises."""
     try:
-        outputs = net(*arrays)
+        yield
+    except OpError:
+        raise
     except Exception as error:   # the source is wrong, in whatever way
         raise _differs(f"net.py fails: {type(error).__name__}: {error}") from error
+
+
+def _outputs(net: Any, arrays: list) -> list:
+    """The outputs of a net. An OpError if it fails."""
+    with _explained():
+        outputs = net(*arrays)
     return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 

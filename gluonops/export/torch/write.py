@@ -26,6 +26,7 @@ from ..model import ExportedModel
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
+from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
 from .images import images_source
@@ -132,7 +133,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
     if missing:
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
                       stacklevel=3)
-        shape = Sizes(model.graph, compared, model.parameters, "float32", False, WHERE).shape
+        shape = Sizes(model.graph, compared, model.parameters, model.metadata["dtype"], False, WHERE).shape
         outputs = [shape[head] for head in model.graph.heads]
         if "torch" not in missing:
             from .verify import check_shapes
@@ -211,8 +212,8 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     """
     graph, values = model.graph, model.parameters
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
-    free, compared = _free_axes(graph, model.inputs, values, sizes)
-    join(graph, sizes.shape, values)
+    free, compared = _free_axes(model, sizes)
+    join(graph, sizes, values)
     forms = {}
     for node in graph.nodes():
         if not node.is_variable:
@@ -224,20 +225,24 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
     return forms, compared
 
 
-def _free_axes(graph: Graph, inputs: Shapes, values: dict, sizes: Sizes) -> tuple[dict, Shapes]:
+def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible.
     """
-    norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes() if "BatchNorm" in node.op]
+    graph, inputs, values = model.graph, model.inputs, model.parameters
+    norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes()
+             if "BatchNorm" in node.op or node.op in ("InstanceNorm", "GroupNorm")]
+    slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
+              and sizes.shape[node.inputs[1]] != (1,)]
     free = None
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
     for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
         try:
-            compared = Sizes(graph, other, values, "float32", False, WHERE).shape
+            compared = Sizes(graph, other, values, model.metadata["dtype"], False, WHERE).shape
         except OpError:
             continue
-        if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms):
+        if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):
             continue   # MXNet does not check it
         free = free or {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
                         for entry, shape in sizes.shape.items()}
@@ -257,7 +262,7 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
-        if size >= min([LEAST_IMAGE, *images]):
+        if size >= min([LEAST_IMAGE, *images]) and size not in images:   # or their axes would seem fixed
             yield {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
                    if len(shape) == rank else shape for name, shape in batches.items()}
     length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
@@ -285,7 +290,8 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
 
 def _argument(name: str) -> str:
     name = re.sub(r"\W", "_", name)
-    return name if name.isidentifier() and not keyword.iskeyword(name) else f"x_{name}"
+    is_free = name.isidentifier() and not keyword.iskeyword(name) and name not in IMPORTED
+    return name if is_free else f"x_{name}"
 
 
 def _docstring(net: object, model: ExportedModel) -> str:

@@ -2,6 +2,7 @@
 import ast
 import json
 import pathlib
+import runpy
 import subprocess
 import sys
 
@@ -16,6 +17,8 @@ from mxnet.gluon import nn
 torch = pytest.importorskip("torch")
 safetensors = pytest.importorskip("safetensors.numpy")
 torch.set_num_threads(1)
+sys.path.append(str(pathlib.Path(__file__).parent))
+import scripted  # noqa: E402
 
 
 class Residual(nn.HybridBlock):
@@ -130,12 +133,15 @@ NETS = {
     "poolings": lambda: sequence(nn.MaxPool2D(3, 2, ceil_mode=True), nn.AvgPool2D(3, 2, 1, count_include_pad=False),
                                  nn.AvgPool2D(2, 2, ceil_mode=True), nn.GlobalMaxPool2D()),
     "norms": lambda: sequence(nn.InstanceNorm(), gops.nn.GroupNorm(2), nn.LayerNorm(), nn.BatchNorm(momentum=0.8),
+                              gops.nn.GroupNorm(2, epsilon=0.1),
                               nn.BatchNorm(use_global_stats=True), gops.nn.L2Normalize(), gops.nn.RMSNorm(axis=1),
                               gluon.contrib.nn.SyncBatchNorm()),
     "norms_of_axes": lambda: sequence(nn.BatchNorm(axis=-1), nn.Conv2D(4, 3), nn.BatchNorm(axis=2, scale=False),
                                       nn.GroupNorm(2), nn.LayerNorm(axis=1)),
+    "norms_of_rows": lambda: sequence(nn.InstanceNorm(axis=2), nn.Conv2D(4, 3)),
     "activations": lambda: sequence(nn.LeakyReLU(0.1), nn.PReLU(), nn.ELU(0.7), nn.SELU(), nn.GELU(), nn.Swish(),
-                                    gops.nn.Mish(), gops.nn.HardSwish(), gops.nn.GELU("tanh"), gops.nn.SwiGLU(axis=1)),
+                                    gops.nn.Mish(), gops.nn.HardSwish(), gops.nn.GELU("tanh"), gops.nn.GELU("erf"),
+                                    gops.nn.SwiGLU(axis=1)),
     "deconvolutions": lambda: sequence(nn.Conv2DTranspose(6, 3, 2, 1, 1),
                                        nn.Conv2DTranspose(4, 2, 2, groups=2, in_channels=6)),
     "reorg": lambda: sequence(*[gops.nn.Reorg(2, mode, reverse) for reverse in (False, True)
@@ -184,6 +190,31 @@ def test_nets(name, tmp_path):
     export(NETS[name](), tmp_path)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_nets_of_other_types(dtype, tmp_path):
+    net = sequence(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Dense(2))
+    net.cast(dtype)
+    export(net, tmp_path)
+    weights = safetensors.load_file(tmp_path / "net.safetensors")
+    assert weights["conv.weight"].dtype == dtype
+
+
+def test_a_net_that_takes_no_negative_numbers(tmp_path):
+    export(sequence(nn.HybridLambda(lambda F, x: F.log(x) * F.arccos(x)), nn.Dense(2)), tmp_path)
+
+
+def test_inputs_that_are_not_read(tmp_path):
+    class First(nn.HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            return F.sin(x)
+
+    net = First()
+    net.initialize()
+    for training in (False, True):
+        gops.export.torch(net, tmp_path, {"x": (2, 3), "y": (2, 3)}, training=training)
+        assert "forward(self, x):" in (tmp_path / "net.py").read_text()
+
+
 @pytest.mark.parametrize("name", RECURRENT)
 def test_recurrent_layers(name, tmp_path):
     assert "[0]" in export(sequence(RECURRENT[name](), nn.Dense(2)), tmp_path, (4, 6, 3))
@@ -210,6 +241,20 @@ def test_parts_of_all_images_joined_along_the_batch(tmp_path):
 def test_rows_of_different_length_have_no_placeholders(tmp_path):
     long, short = [sequence(*[nn.Dense(8, in_units=8) for _ in range(count)]) for count in (3, 2)]
     assert "Identity" not in export(sequence(long, nn.Activation("relu"), short), tmp_path, (2, 8))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_states_as_outputs(kind, tmp_path):
+    class Continued(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.layer = getattr(gluon.rnn, kind)(3)
+
+        def hybrid_forward(self, F, x):
+            return self.layer(x, self.layer.begin_state(0, F.zeros))
+
+    export(Continued(), tmp_path, (6, 4, 5))
+    scripted.check(tmp_path, torch.rand(7, 3, 5))
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
@@ -296,6 +341,24 @@ def test_names_that_torch_or_the_language_has(tmp_path):
     source = export(Names(), tmp_path, {"in": (2, 3), "2": (2, 3)})
     assert "def forward(self, x_in, x_2):" in source
     assert "self.type_ = nn.Linear(" in source and "self.class_ = nn.Linear(" in source
+
+
+def test_names_that_the_source_imports(tmp_path):
+    class Path(Gauss):
+        def hybrid_forward(self, F, x, width):
+            return super().hybrid_forward(F, x, width) + x
+
+    class Twice(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.torch, self.path = nn.Conv2D(4, 3, in_channels=4), Path()
+
+        def hybrid_forward(self, F, x, y):
+            x = self.torch(x)
+            return F.broadcast_add(self.path(F.sin(x) * x), F.mean(y))
+
+    source = export(Twice(), tmp_path, {"F": (2, 4, 8, 8), "nn": (2, 3)})
+    assert "class Path2(" in source and "torch_ = self.torch_(x_F)" in source and "x_nn.mean()" in source
 
 
 def test_a_name_that_begins_with_a_number_names_no_class(tmp_path):
@@ -520,6 +583,51 @@ def test_what_has_no_converter_is_refused_by_node_and_operator(tmp_path):
     with pytest.raises(gops.OpError, match=r"'.*special' \(gamma\) has no converter to torch; nor have khatri_rao"):
         export(Unknown(), tmp_path, (2, 3))
     assert not list(tmp_path.iterdir())
+
+
+REFUSED = {
+    "has no converter": lambda F, x: F.broadcast_add(x, F.random.normal(shape=(4, 1, 1))),
+    "runs over the flattened data": lambda F, x: F.topk(x, axis=None),
+    "normalizes single numbers": lambda F, x: F.InstanceNorm(F.mean(x, (2, 3), keepdims=True), F.ones(4), F.zeros(4)),
+    "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
+    "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
+                                                             dilate=(2, 2), num_filter=2),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_what_is_refused(reason, tmp_path):
+    with pytest.raises(gops.OpError, match=reason):
+        export(sequence(nn.HybridLambda(REFUSED[reason])), tmp_path)
+
+
+def test_images_as_large_as_the_compared_ones(tmp_path):
+    from gluonops.export.torch.verify import load
+    export(sequence(nn.HybridLambda(lambda F, x: F.reshape(x, (0, 0, -1)))), tmp_path, (2, 4, 40, 40))
+    assert load(tmp_path).load()(torch.rand(3, 4, 8, 6)).shape == (3, 4, 48)
+
+
+def test_slices_that_need_the_whole_batch(tmp_path):
+    """MXNet does not take the smaller batch that is compared otherwise."""
+    export(sequence(nn.HybridLambda(lambda F, x: F.slice_axis(x, axis=0, begin=-3, end=4))), tmp_path, (4, 3))
+
+
+def test_the_written_test_takes_integers_and_what_has_no_gradient(tmp_path, monkeypatch):
+    class Found(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.scores = nn.Dense(3)
+
+        def hybrid_forward(self, F, x):
+            scores = F.BlockGrad(self.scores(x))
+            return scores, F.cast(F.argmax(scores, axis=1), "int32"), F.topk(scores, k=2, dtype="int64")
+
+    from gluonops.export.torch.verify import load
+    export(Found(), tmp_path, (2, 5))
+    monkeypatch.setitem(sys.modules, "net", load(tmp_path))
+    test = runpy.run_path(str(tmp_path / "test_net.py"))
+    for mode in test["MODES"]:
+        test["test_net"](mode)
 
 
 def test_from_files_and_the_command(tmp_path, monkeypatch, capsys):

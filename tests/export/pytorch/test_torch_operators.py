@@ -105,6 +105,7 @@ CASES = {
     "flat_vector": lambda F, x: F.flatten(F.reshape(x, (-1,))),
     "axes": lambda F, x: F.swapaxes(F.transpose(F.expand_dims(x, axis=1), (0, 3, 4, 1, 2)), dim1=1, dim2=3),
     "squeeze": lambda F, x: F.squeeze(F.expand_dims(x, axis=2), axis=2),
+    "squeeze_of_ones": lambda F, x: F.squeeze(F.sum(x, keepdims=True)),
     "reverse": lambda F, x: F.reverse(x, axis=1),
     "tile": lambda F, x: F.tile(x, (1, 2, 1, 3)),
     "repeat": lambda F, x: F.repeat(x, 3, axis=2),
@@ -130,6 +131,10 @@ CASES = {
     "dots": lambda F, x: F.batch_dot(F.reshape(x, (0, 4, -1)), F.reshape(x, (0, 4, -1)), transpose_b=True),
     "gemm": lambda F, x: F.linalg.gemm2(x, x, transpose_a=True, alpha=0.5),
     "dot": lambda F, x: F.dot(F.reshape(x, (0, -1)), F.reshape(x, (0, -1)), transpose_b=True),
+    "dot_of_vectors": lambda F, x: F.dot(F.reshape(x, (-1,)), F.reshape(x, (-1,))),
+    "floats_of_integers": lambda F, x: F.dot(F.cast(F.cast(F.BlockGrad(F.mean(9 * x, (2, 3))), "int32"), "float32"),
+                                             F.one_hot(F.cast(indices(F, x, 4), "int32"), 4), transpose_b=True)
+    + F.dot(F.mean(x, axis=(2, 3)), F.one_hot(F.cast(indices(F, x, 4), "int32"), 4), transpose_b=True),
     "cast": lambda F, x: x + F.cast(F.cast(F.BlockGrad(3 * x), "int32"), "float32"),
     "integers": lambda F, x: F.cast(F.broadcast_div(F.cast(F.BlockGrad(9 * x), "int64"),
                                                     F.ones_like(F.cast(F.BlockGrad(x), "int64")) * 4), "float32"),
@@ -141,7 +146,8 @@ CASES = {
                                         end=None),
     "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=1, begin=0, end=2), axes=(1,)),
     "crop": lambda F, x: F.Crop(x, F.Pooling(x, kernel=(2, 2))),
-    "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1)),
+    "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1))
+    + F.pad(x, "constant", (0, 0, 0, 0, 1, 2, 0, 1), constant_value=2),
     "blocks": lambda F, x: F.depth_to_space(F.space_to_depth(x, 2) * 2, 2),
     "arange_like": lambda F, x: F.broadcast_mul(F.contrib.arange_like(x, axis=3), x),
     "shape_array": lambda F, x: F.broadcast_mul(x, F.cast(F.slice_axis(F.shape_array(x), axis=0, begin=1, end=2),
