@@ -232,7 +232,7 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
             continue
         if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):
             continue   # MXNet does not check it
-        free = free or {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
+        free = free or {entry: {axis for axis, old in enumerate(shape) if compared[entry][axis:axis + 1] != (old,)}
                         for entry, shape in sizes.shape.items()}
         has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
                          for entry, _ in norms)

@@ -580,6 +580,20 @@ def test_images_as_large_as_the_compared_ones(tmp_path):
     assert load(tmp_path).load()(torch.rand(3, 4, 8, 6)).shape == (3, 4, 48)
 
 
+def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
+    from gluonops.export.torch.verify import load
+    export(sequence(nn.Conv2D(3, 5), nn.HybridLambda(lambda F, x: F.squeeze(x))), tmp_path, (2, 4, 16, 16))
+    assert load(tmp_path).load()(torch.rand(2, 4, 5, 5)).shape == (2, 3)
+
+
+def test_many_inputs(tmp_path):
+    class Sum(nn.HybridBlock):
+        def hybrid_forward(self, F, *inputs):
+            return F.concat(*inputs, dim=1)
+
+    export(Sum(), tmp_path, {f"{'long_' * 3}{number}": (2, 3) for number in range(9)})
+
+
 def test_slices_that_need_the_whole_batch(tmp_path):
     """MXNet does not take the smaller batch that is compared otherwise."""
     export(sequence(nn.HybridLambda(lambda F, x: F.slice_axis(x, axis=0, begin=-3, end=4))), tmp_path, (4, 3))
