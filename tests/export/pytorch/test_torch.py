@@ -82,14 +82,14 @@ class Tied(nn.HybridBlock):
 
 
 class Returned(nn.HybridBlock):
-    """Returns its input and its parameter beside what it computes of them."""
+    """Returns its input, its parameter and a constant beside what it computes of them."""
 
     def __init__(self):
         super().__init__()
         self.scale = self.params.get("scale", shape=(1, 4, 1, 1))
 
     def hybrid_forward(self, F, x, scale):
-        return x, F.broadcast_mul(x, scale), scale
+        return x, F.broadcast_mul(x, scale), scale, F.arange(3)
 
 
 class Gauss(nn.HybridBlock):
@@ -563,6 +563,7 @@ REFUSED = {
     "runs over the flattened data": lambda F, x: F.topk(x, axis=None),
     "normalizes single numbers": lambda F, x: F.InstanceNorm(F.mean(x, (2, 3), keepdims=True), F.ones(4), F.zeros(4)),
     "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
+    "MXNet fails to compute": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
     "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
                                                              dilate=(2, 2), num_filter=2),
 }
