@@ -149,7 +149,8 @@ CASES = {
     "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=1, begin=0, end=2), axes=(1,)),
     "crop": lambda F, x: F.Crop(x, F.Pooling(x, kernel=(2, 2))),
     "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1))
-    + F.pad(x, "constant", (0, 0, 0, 0, 1, 2, 0, 1), constant_value=2),
+    + F.pad(x, "constant", (0, 0, 0, 0, 1, 2, 0, 1), constant_value=2)
+    + F.pad(F.pad(x, "edge", (0, 0, 0, 0, 0, 0, 0, 1)), "constant", (0, 0, 0, 0, 1, 2, 0, 0)),
     "blocks": lambda F, x: F.depth_to_space(F.space_to_depth(x, 2) * 2, 2),
     "arange_like": lambda F, x: F.broadcast_mul(F.contrib.arange_like(x, axis=3), x),
     "shape_array": lambda F, x: F.broadcast_mul(x, F.cast(F.slice_axis(F.shape_array(x), axis=0, begin=1, end=2),
