@@ -78,7 +78,9 @@ CONVERTERS.update({
 
 @converts("squeeze")
 def squeeze(call: Call) -> str:
-    """An axis stays in any case."""
+    """An axis stays in any case. In other images other axes may be 1."""
+    if "axis" not in call.node.attrs and call.free[0] - {0}:
+        return "{0}.squeeze()"
     ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
     return f"{{0}}.squeeze({one(call.ints('axis', ones[len(ones) == call.ndim:]))})"
 
@@ -257,10 +259,10 @@ def broadcast_like(call: Call) -> str:
 def pad(call: Call) -> str:
     widths = call.ints("pad_width", ())
     pairs = [widths[2 * axis:2 * axis + 2] for axis in range(call.ndim)]
-    while pairs and not any(pairs[0]):
+    mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}[call.text("mode", "constant")]
+    while pairs and not any(pairs[0]) and (mode == "constant" or len(pairs) > call.ndim - 2):   # others pad all pixels
         pairs.pop(0)
     sizes = tuple(size for pair in reversed(pairs) for size in pair)
-    mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect"}[call.text("mode", "constant")]
     if mode != "constant":
         return f"F.pad({{0}}, {sizes}, mode='{mode}')"
     value = float(call.value("constant_value", 0.0))

@@ -49,7 +49,6 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     shape = Sizes(model.graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE).shape
     flatten_explicitly(model.graph, shape)
     unpack_recurrent(model, shape)
-    copy_outputs(model.graph)
     return model
 
 
@@ -145,12 +144,13 @@ def with_constants(model: ExportedModel) -> ExportedModel:
         if is_varying or any(source in varying for source, _ in node.inputs):
             varying.add(node)
     constant = parameter_only(graph, {}) - varying
-    read = {entry for node in graph.nodes() if node not in constant for entry in node.inputs if entry[0] in constant}
-    entries = sorted(read, key=lambda entry: entry[0].name)
+    read = [*graph.heads, *(entry for node in graph.nodes() if node not in constant for entry in node.inputs)]
+    entries = sorted({entry for entry in read if entry[0] in constant}, key=lambda entry: entry[0].name)
     arrays = computed(entries, graph.attrs)
     made = {entry: Node(VARIABLE, f"{entry[0].name}_constant") for entry in entries}
     model.parameters.update({made[entry].name: array for entry, array in zip(entries, arrays)})
     graph.replace({entry: (node, 0) for entry, node in made.items()})
+    copy_outputs(graph)
     return model
 
 

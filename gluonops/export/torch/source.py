@@ -12,6 +12,7 @@ from .registry import plain, snippets
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
+LONGEST_TUPLE = 70    # characters of a tuple that may be broken inside of an element only
 SHORTEST_RUN = 3      # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
 # A line of the imports -> the text of what needs it; empty for a line that every net has.
@@ -71,7 +72,7 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     if block.children:
         lines += [*constructor, *_wrapped(["super().__init__()", *_assignments(owner)], 8), ""]
     names = inputs or _names_of_inputs(block)
-    lines.append(f"    def forward({', '.join(['self', *names])}):")
+    lines += _wrapped([f"def forward({', '.join(['self', *names])}):"], 4)
     return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
 
 
@@ -184,11 +185,11 @@ def _may_nest(item: Item, reader: Item) -> bool:
 
 
 def _tidied(statement: str) -> str:
-    """An expression, or what returns one, without the parentheses that it does not need."""
+    """An expression, or what returns one, without the parentheses that it does not need. A long tuple keeps its own."""
     prefix = "return " if statement.startswith("return ") else ""
     tree = ast.parse(statement[len(prefix):], mode="eval")
     tidy = ast.unparse(tree)
-    if isinstance(tree.body, ast.Tuple):
+    if isinstance(tree.body, ast.Tuple) and len(plain(tidy)) < LONGEST_TUPLE:
         tidy = tidy[1:-1]
     return prefix + tidy.replace("'", '"')
 

@@ -23,7 +23,7 @@ from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node
 from ..model import ExportedModel
-from ..sizes import DataShape, Shapes, Sizes, known_shapes
+from ..sizes import DataShape, Shapes, Sizes, known_shapes, last_line
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
 from .blocks import IMPORTED
@@ -141,7 +141,11 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         test = _test_alone(model, compared, outputs)
     else:
         from .verify import compare
-        recorded = compare(model, folder, keys, compared, multipliers)
+        try:
+            recorded = compare(model, folder, keys, compared, multipliers)
+        except mx.MXNetError as error:
+            raise OpError(WHERE, f"MXNet fails to compute the net in float64: {last_line(error)}",
+                          "Report it with the net; nothing was written") from error
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
         test = RECORDED.read_text(encoding="utf-8")
@@ -244,8 +248,8 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
             continue
         if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):
             continue   # MXNet does not check it
-        free = free or {entry: {axis for axis, old in enumerate(shape) if old != compared[entry][axis]}
-                        for entry, shape in sizes.shape.items()}
+        free = free or {entry: {axis for axis, old in enumerate(shape) if compared[entry][axis:axis + 1] != (old,)}
+                        for entry, shape in sizes.shape.items() if entry in compared}
         has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
                          for entry, _ in norms)
         if has_pixels:

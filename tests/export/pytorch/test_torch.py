@@ -82,14 +82,14 @@ class Tied(nn.HybridBlock):
 
 
 class Returned(nn.HybridBlock):
-    """Returns its input and its parameter beside what it computes of them."""
+    """Returns its input, its parameter and a constant beside what it computes of them."""
 
     def __init__(self):
         super().__init__()
         self.scale = self.params.get("scale", shape=(1, 4, 1, 1))
 
     def hybrid_forward(self, F, x, scale):
-        return x, F.broadcast_mul(x, scale), scale
+        return x, F.broadcast_mul(x, scale), scale, F.arange(3)
 
 
 class Gauss(nn.HybridBlock):
@@ -590,6 +590,7 @@ REFUSED = {
     "runs over the flattened data": lambda F, x: F.topk(x, axis=None),
     "normalizes single numbers": lambda F, x: F.InstanceNorm(F.mean(x, (2, 3), keepdims=True), F.ones(4), F.zeros(4)),
     "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
+    "MXNet fails to compute": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
     "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
                                                              dilate=(2, 2), num_filter=2),
 }
@@ -605,6 +606,20 @@ def test_images_as_large_as_the_compared_ones(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.HybridLambda(lambda F, x: F.reshape(x, (0, 0, -1)))), tmp_path, (2, 4, 40, 40))
     assert load(tmp_path).load()(torch.rand(3, 4, 8, 6)).shape == (3, 4, 48)
+
+
+def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
+    from gluonops.export.torch.verify import load
+    export(sequence(nn.Conv2D(3, 5), nn.HybridLambda(lambda F, x: F.squeeze(x))), tmp_path, (2, 4, 16, 16))
+    assert load(tmp_path).load()(torch.rand(2, 4, 5, 5)).shape == (2, 3)
+
+
+def test_many_inputs(tmp_path):
+    class Sum(nn.HybridBlock):
+        def hybrid_forward(self, F, *inputs):
+            return F.concat(*inputs, dim=1)
+
+    export(Sum(), tmp_path, {f"{'long_' * 3}{number}": (2, 3) for number in range(9)})
 
 
 def test_slices_that_need_the_whole_batch(tmp_path):

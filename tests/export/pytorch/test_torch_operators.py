@@ -123,6 +123,8 @@ CASES = {
     "prod_of_all": lambda F, x: F.prod(F.exp(0.01 * x)),
     "extremes": lambda F, x: F.argmax(x, axis=1) + 10 * F.argmin(x, axis=1, keepdims=False),
     "top_both": lambda F, x: F.concat(*F.topk(distinct(F, x), axis=1, k=3, ret_typ="both"), dim=1),
+    "top_of_five": lambda F, x: F.concat(*F.topk(F.expand_dims(F.expand_dims(distinct(F, x), 0), 0), axis=5, k=3,
+                                                 ret_typ="both", is_ascend=True), dim=1),
     "top_of_equal_numbers": lambda F, x: F.topk(F.floor(F.reshape(x, (0, -1))), k=5, ret_typ="both")[1],
     "top_value": lambda F, x: F.topk(x, axis=1, k=2, ret_typ="value", is_ascend=True),
     "top_indices": lambda F, x: F.topk(F.reshape(distinct(F, x), (0, -1)), k=5, dtype="int32").astype("float32"),
@@ -147,7 +149,8 @@ CASES = {
     "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=1, begin=0, end=2), axes=(1,)),
     "crop": lambda F, x: F.Crop(x, F.Pooling(x, kernel=(2, 2))),
     "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1))
-    + F.pad(x, "constant", (0, 0, 0, 0, 1, 2, 0, 1), constant_value=2),
+    + F.pad(x, "constant", (0, 0, 0, 0, 1, 2, 0, 1), constant_value=2)
+    + F.pad(F.pad(x, "edge", (0, 0, 0, 0, 0, 0, 0, 1)), "constant", (0, 0, 0, 0, 1, 2, 0, 0)),
     "blocks": lambda F, x: F.depth_to_space(F.space_to_depth(x, 2) * 2, 2),
     "arange_like": lambda F, x: F.broadcast_mul(F.contrib.arange_like(x, axis=3), x),
     "shape_array": lambda F, x: F.broadcast_mul(x, F.cast(F.slice_axis(F.shape_array(x), axis=0, begin=1, end=2),
@@ -205,6 +208,7 @@ def test_operator(name, tmp_path):
     net.initialize()
     gops.export.torch(net, tmp_path, SHAPE)
     scripted.check(tmp_path, torch.rand(SHAPE))
+    assert max(map(len, (tmp_path / "net.py").read_text().splitlines())) <= 100
 
 
 def test_every_converter_has_a_case():
