@@ -245,7 +245,9 @@ def recurrent(call: Call) -> Form:
         args["nonlinearity"] = mode[len("rnn_"):]
     module = {"lstm": "nn.LSTM", "gru": "nn.GRU"}.get(mode, "nn.RNN")
     begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[states]
-    text, outputs = f"{{self}}({{0}}{begin})[0]", 1
-    if call.flag("__continued__"):
-        text, outputs = (f"with_states({text[:-3]})", 3) if mode == "lstm" else (text[:-3], 2)
+    text = f"{{self}}({{0}}{begin})"
+    if not call.flag("__continued__"):
+        text, outputs = f"{text}[0]", 1
+    else:
+        text, outputs = (f"with_states({text})", 3) if mode == "lstm" else (text, 2)
     return Form(module=module, args=args, state=_state(call, *state), outputs=outputs, call=text)
