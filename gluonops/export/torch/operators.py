@@ -78,7 +78,7 @@ CONVERTERS.update({
 
 @converts("squeeze")
 def squeeze(call: Call) -> str:
-    """An axis stays in any case. In other images other axes may be 1."""
+    """MXNet keeps one axis at least. In other images, other axes may be 1."""
     if "axis" not in call.node.attrs and call.free[0] - {0}:
         return "{0}.squeeze()"
     ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
