@@ -80,10 +80,12 @@ def of_cells(prefix):
     class Cells(nn.HybridBlock):
         def __init__(self):
             super().__init__()
-            self.cell = gluon.rnn.LSTMCell(4, input_size=3)
+            self.first, self.second = gluon.rnn.LSTMCell(4, input_size=3), gluon.rnn.GRUCell(4, input_size=4)
 
         def hybrid_forward(self, F, x):
-            return self.cell.unroll(3, x, layout="NTC", merge_outputs=True)[0]
+            for cell in (self.first, self.second):
+                x = cell.unroll(3, x, layout="NTC", merge_outputs=True)[0]
+            return F.softmax(x)   # has a mean without a gradient
 
     net = Cells()
     net.initialize(mx.init.Normal(0.3))
