@@ -84,8 +84,14 @@ def _arrays(state_dict: Mapping[str, Any]) -> dict[str, np.ndarray]:
                       "Pass model.state_dict(), or what torch.load returns")
     arrays = {}
     for name, value in state_dict.items():
+        if not isinstance(name, str) or not name:
+            raise OpError(WHERE, f"state_dict has the name {name!r}; expected one such as 'fc.weight'",
+                          "Pass model.state_dict()")
         if hasattr(value, "detach"):
-            value = value.detach().cpu().double().numpy()   # NumPy has no bfloat16
+            try:
+                value = value.detach().cpu().double().numpy()   # NumPy has no bfloat16
+            except (NotImplementedError, RuntimeError, TypeError) as error:   # sparse, or without values
+                raise OpError(WHERE, f"state_dict[{name!r}] cannot be read: {error}", "Pass dense tensors") from error
         if not isinstance(value, np.ndarray):
             raise OpError(WHERE, f"state_dict[{name!r}] is {type(value).__name__}; expected a tensor",
                           "Pass the dict that has the tensors")

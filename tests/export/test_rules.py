@@ -258,6 +258,13 @@ def test_files(name):
     check(Graph.of(symbol), known, dict.fromkeys(known, np.dtype("float32")))
 
 
+@pytest.mark.parametrize("cell", ["RNNCell", "LSTMCell", "GRUCell"])
+def test_first_states_of_cells(cell):
+    output, _ = getattr(mx.rnn, cell)(4).unroll(2, mx.sym.var("data"), layout="NTC", merge_outputs=True)
+    names, (shapes, _, _) = output.list_arguments(), output.infer_shape(data=(3, 2, 5))
+    check(Graph.of(output), dict(zip(names, shapes)), dict.fromkeys(names, np.dtype("float32")))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((GOLDEN / "darknet").glob("*.cfg")), ids=lambda path: path.name)
 def test_darknet(path):

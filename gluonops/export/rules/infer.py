@@ -97,11 +97,12 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
                 raise ValueError(f"it would make {made}")
             outputs = made
         found.update({(node, index): shape for index, shape in enumerate(outputs)})
-    for node in reversed(graph.nodes()):   # the first state of a recurrent cell has the rows of a dense layer's output
-        rows = found[node, 0] if node.op == "FullyConnected" else None
-        if rows and OPEN in (found[node.inputs[0]] or ()):
+    for node in reversed(graph.nodes()):   # the first state of a recurrent cell has the rows of what is made of it
+        if node.op in ("FullyConnected", "SliceChannel") and OPEN in (found[node.inputs[0]] or ()):
             call = Call(node, found)
-            call.expect(0, (rows[0], *call.data[1:]))
+            rows = [shape[0] for (maker, _), shape in found.items() if maker is node and shape]
+            if rows and call.value("axis", 1) != 0:
+                call.expect(0, (max(rows), *call.data[1:]))
     return found
 
 

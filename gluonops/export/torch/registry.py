@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import OpError
+from ...runtime import importing
 from ..graph import Node, is_ours, our_name
 from ..sizes import SizedNode
 
@@ -99,7 +100,13 @@ class Call(SizedNode):
     def form(self) -> Form:
         """What the node is in torch, from its converter."""
         found = converter_of(self.node)
-        form = found(self) if callable(found) else found
+        try:
+            form = found(self) if callable(found) else found
+        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            if importing.is_imported():   # it has checked the attributes
+                raise
+            what = f"has an attribute that the operator does not take ({type(error).__name__}: {error})"
+            raise refusal(self.node, what) from error
         form = Form(form) if isinstance(form, str) else form
         count = len(self.node.inputs)
         return dataclasses.replace(form, text=form.text and self._written(form.text, count),

@@ -230,7 +230,9 @@ def test_what_is_refused():
         gops.convert.from_torch({}, net)
     net.initialize()
     nested = {"state_dict": {}}
-    for wrong, text in ((ResNet(), "state_dict is ResNet"), (nested, r"state_dict\['state_dict'\] is dict")):
+    for wrong, text in ((ResNet(), "state_dict is ResNet"), (nested, r"state_dict\['state_dict'\] is dict"),
+                        ({0: torch.ones(2, 3)}, "state_dict has the name 0; expected one such as"),
+                        ({"weight": torch.ones(2, 3).to_sparse()}, r"state_dict\['weight'\] cannot be read: .*parse")):
         with pytest.raises(gops.OpError, match=text):
             gops.convert.from_torch(wrong, net)
     norm = nn.BatchNorm(scale=False, in_channels=2)
