@@ -114,6 +114,10 @@ def _parameters(net: mx.gluon.Block) -> dict[str, mx.gluon.Parameter]:
 
 def _named_parameters(block: mx.gluon.Block, prefix: str) -> Iterator[tuple[str, mx.gluon.Parameter]]:
     """The parameters that are no constants. Gluon's own function has other names for recurrent layers."""
+    layout = getattr(block, "_kwargs", {}).get("layout", "")   # of a convolution
+    if layout.endswith("C") and block._reg_params:
+        raise OpError(WHERE, f"{block.name} has the layout {layout}, for which weights are in another order than torch's",
+                      "Make the net with channels first")
     for name, parameter in block._reg_params.items():
         if not isinstance(parameter, mx.gluon.Constant):
             yield prefix + name, parameter

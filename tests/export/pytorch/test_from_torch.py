@@ -235,6 +235,10 @@ def test_what_is_refused():
                         ({"weight": torch.ones(2, 3).to_sparse()}, r"state_dict\['weight'\] cannot be read: .*parse")):
         with pytest.raises(gops.OpError, match=text):
             gops.convert.from_torch(wrong, net)
+    convolution = nn.Conv2D(3, 3, in_channels=3, layout="NHWC")
+    convolution.initialize()
+    with pytest.raises(gops.OpError, match="conv.* has the layout NHWC"):
+        gops.convert.from_torch(torch.nn.Conv2d(3, 3, 3).state_dict(), convolution)
     norm = nn.BatchNorm(scale=False, in_channels=2)
     norm.initialize()
     weights = torch.nn.BatchNorm2d(2).state_dict()
