@@ -115,6 +115,8 @@ CASES = {
         coord_scale=0.5, class_scale=4), 16, BOXES),
     "region_loss_of_sigmoids": maps(lambda F, x, label: ops.region_loss(
         x, label, anchors=ANCHORS, classes=3, softmax=False, bias_match=False), 16, BOXES),
+    "region_loss_of_one_class": maps(lambda F, x, label: ops.region_loss(
+        x, label, anchors=ANCHORS, classes=1, rescore=False, bias_match=False), 12, BOXES),
     "yolo_loss": maps(lambda F, x, label: ops.yolo_loss(
         x, label, anchors=ANCHORS, classes=3, ignore_thresh=0.1), 16, BOXES),
     "yolo_loss_of_several_heads": maps(lambda F, x, label: ops.yolo_loss(
@@ -148,7 +150,8 @@ def test_losses(name, tmp_path):
     scripted.check(tmp_path, torch.rand(data), torch.ones(label))
 
 
-@pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian"])
+@pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian",
+                                  "region_loss_in_warmup"])
 def test_torch_export_takes_losses(name, tmp_path):
     from gluonops.export.torch.verify import load
     function, outputs, data, label = CASES[name]
@@ -176,13 +179,14 @@ def test_center_loss_trains_the_centres(tmp_path):
     assert "center_loss(data, label, self.centers)" in export(Centers(), tmp_path, (5, 4), (5,))
 
 
-def test_region_loss_counts_images(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"softmax": False}], ids=str)
+def test_region_loss_counts_images(options, tmp_path):
     from gluonops.export.torch.verify import load
 
     class Detector(nn.HybridBlock):
         def __init__(self):
             super().__init__()
-            self.layer, self.loss = nn.Conv2D(16, 1), gops.loss.RegionLoss(ANCHORS, 3)
+            self.layer, self.loss = nn.Conv2D(16, 1), gops.loss.RegionLoss(ANCHORS, 3, **options)
 
         def hybrid_forward(self, F, data, label):
             return self.loss(self.layer(data), label)
@@ -192,7 +196,7 @@ def test_region_loss_counts_images(tmp_path):
     net = load(tmp_path).load()
     counters = [module for module in net.modules() if type(module).__name__ == "Counter"]
     for trains in (True, False, True):
-        net.train(trains)(torch.rand(4, 3, 6, 6), torch.zeros(4, 2, 5))
+        net.train(trains)(torch.rand(4, 3, 6, 6), torch.zeros(4, 3, 5))
     assert [counter.count.tolist() for counter in counters] == [[8]]
 
 
