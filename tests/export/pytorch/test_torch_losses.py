@@ -66,6 +66,8 @@ CASES = {
     "sigmoid_focal": rows(lambda F, x, label: ops.sigmoid_focal_loss(x, label), label=(5, 4)),
     "sigmoid_focal_without_weights": rows(lambda F, x, label: ops.sigmoid_focal_loss(
         x, label, alpha=-1, gamma=0.5, ignore_label=0), label=(5, 4)),
+    "sigmoid_focal_of_large_labels": rows(lambda F, x, label: ops.sigmoid_focal_loss(
+        x, label * 255, gamma=1.5, ignore_label=255), label=(5, 4)),
     "arcface": rows(lambda F, x, label: ops.margin_softmax_cross_entropy(F.tanh(x), label, scale=8)),
     "cosface": rows(lambda F, x, label: ops.margin_softmax_cross_entropy(
         F.tanh(x), label, scale=8, m2=0, m3=0.3, ignore_label=1, class_weight=(1, 2, 3, 4))),
@@ -88,6 +90,8 @@ CASES = {
        for kind in ("iou", "giou", "diou", "ciou")},
     "iou_of_centres": rows(lambda F, x, label: ops.iou_loss(
         F.exp(x), label + 0.4, kind="ciou", format="center"), label=(5, 4)),
+    "ciou_of_exchanged_corners": rows(lambda F, x, label: ops.iou_loss(
+        x, F.concat(label, label + 0.7, dim=1), kind="ciou"), label=(5, 2)),
     "softmax_output": maps(lambda F, x, label: ops.softmax_output(x, label, axis=1, normalization="batch")),
     "softmax_output_valid": maps(lambda F, x, label: ops.softmax_output(
         x, label, axis=1, normalization="valid", ignore_label=1, grad_scale=0.3)),
