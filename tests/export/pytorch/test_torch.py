@@ -693,7 +693,7 @@ def test_float32(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["residual", "parameter", "activations", "norms", "resizing"])
+@pytest.mark.parametrize("name", ["residual", "parameter", "functions", "activations", "norms", "resizing"])
 @pytest.mark.filterwarnings("ignore")
 def test_torch_takes_the_nets_further(name, tmp_path):
     """TorchScript, torch.export, torch.compile (with g++) and ONNX compute the same."""
