@@ -156,12 +156,15 @@ def test_losses(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian",
                                   "region_loss_in_warmup"])
-def test_torch_export_takes_losses(name, tmp_path):
+def test_torch_export_and_autocast_take_losses(name, tmp_path):
     from gluonops.export.torch.verify import load
     function, outputs, data, label = CASES[name]
     export(Net(function, data, outputs), tmp_path, data, label)
     net, given = load(tmp_path).load(), (torch.rand(data), torch.ones(label))
-    assert torch.equal(torch.export.export(net, given).module()(*given), net(*given))
+    expected = net(*given)
+    assert torch.equal(torch.export.export(net, given).module()(*given), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(net(*given).float(), expected, rtol=0.1, atol=0.1)
 
 
 def test_boxes_are_labels_whatever_their_name_is(tmp_path):
