@@ -161,8 +161,8 @@ def product(call: Call) -> str:
         return "torch.tensordot({0}, {1}, 1)"
     if call.node.op == "dot" and call.shape == (1,):   # of two vectors
         return "({0} @ {1}).reshape(1)"
-    left = "{0}.mT" if call.flag("transpose_a") else "{0}"
-    right = "{1}.mT" if call.flag("transpose_b") else "{1}"
+    left, right = (f"{{{place}}}" + ".transpose(-2, -1)" * call.flag(name)   # torch.onnx.export does not know mT
+                   for place, name in enumerate(("transpose_a", "transpose_b")))
     alpha = float(call.value("alpha", 1.0))
     return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
 

@@ -162,8 +162,9 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
     entries = [*block.inputs, *(entry for item in block.items for entry in item.makes)]
     numbers = {entry: number for number, entry in enumerate(entries)}
     texts = {entry: f"{{{number:04}}}" for entry, number in numbers.items()}   # All have the same length.
-    uses = collections.Counter(item.reads[int(place)] for item in items for place in TOKEN.findall(item.text))
-    readers = {entry: [item for item in items if entry in item.reads] for entry in entries}
+    used = {item: [item.reads[int(place)] for place in TOKEN.findall(item.text)] for item in items}
+    uses = collections.Counter(itertools.chain(*used.values()))
+    readers = {entry: [item for item in items if entry in used[item]] for entry in entries}
     statements = []
     for item in items:
         attribute = item.module.attribute if item.calls else ""

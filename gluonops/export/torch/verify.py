@@ -40,8 +40,9 @@ NOISE = 0.1
 # step without one of them is 100 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
 # gradients then double the differences of rounding at every step, or the numbers grow beyond bounds.
 FIRST_STEP = 1e-7
-# Of the numbers of inputs. The second ones are for nets that have no number otherwise, such as a logarithm of the data.
-BOUNDS = (-2.0, 2.0), (0.0, 1.0)
+# Of the numbers of inputs, and how many classes labels have. The later ones are for nets that have no number otherwise,
+# such as a logarithm of the data, or a loss of one class.
+BOUNDS = (-2.0, 2.0, 2), (0.0, 1.0, 2), (-2.0, 2.0, 1)
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 
 
@@ -167,14 +168,15 @@ def load(folder: pathlib.Path) -> types.ModuleType:
     return module
 
 
-def _inputs(model: ExportedModel, shapes: Shapes, bounds: tuple[float, float]) -> dict[str, np.ndarray]:
+def _inputs(model: ExportedModel, shapes: Shapes, bounds: tuple[float, float, int]) -> dict[str, np.ndarray]:
     """Numbers of 32 bits within bounds for each input; indices and regions of interest where they are read; labels."""
-    rng, drawn = np.random.RandomState(0), _draws(model, shapes)
-    return {name: drawn.get(name, _labels if name.endswith("label") else _numbers(bounds))(rng, shape)
+    *numbers, classes = bounds
+    rng, drawn = np.random.RandomState(0), _draws(model, shapes, classes)
+    return {name: drawn.get(name, _labels(classes) if name.endswith("label") else _numbers(*numbers))(rng, shape)
             for name, shape in shapes.items()}
 
 
-def _draws(model: ExportedModel, shapes: Shapes) -> dict[str, Callable]:
+def _draws(model: ExportedModel, shapes: Shapes, classes: int) -> dict[str, Callable]:
     """What draws the inputs that do not take any number, whatever their names are.
 
     MXNet reads beyond its data for other indices, and for other lengths of sequences.
@@ -193,7 +195,7 @@ def _draws(model: ExportedModel, shapes: Shapes) -> dict[str, Callable]:
         elif node.op == "_contrib_ROIAlign":
             draws[_origin(node.inputs[1])] = _regions(sizes[node.inputs[0]][0])
         elif is_ours(node) and our_name(node) in ("region_loss", "yolo_loss", "gaussian_yolo_loss"):
-            draws[_origin(node.inputs[1])] = _labels
+            draws[_origin(node.inputs[1])] = _labels(classes)
     return draws
 
 
@@ -205,8 +207,8 @@ def _origin(entry: Entry) -> str:
     return node.name
 
 
-def _numbers(bounds: tuple[float, float]) -> Callable:
-    return lambda rng, shape: rng.uniform(*bounds, shape).astype(np.float32).astype(np.float64)
+def _numbers(lowest: float, highest: float) -> Callable:
+    return lambda rng, shape: rng.uniform(lowest, highest, shape).astype(np.float32).astype(np.float64)
 
 
 def _integers(first: int, end: int) -> Callable:
@@ -221,12 +223,14 @@ def _regions(images: int) -> Callable:
     return draw
 
 
-def _labels(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
-    """The classes 0 and 1, which every loss takes; behind the numbers of a box in rows of five."""
-    labels = rng.randint(0, 2, shape).astype(np.float64)
-    if len(shape) == 3 and shape[-1] == 5:
-        labels[..., :4] = rng.randint(8, 40, labels[..., :4].shape) / 64
-    return labels
+def _labels(classes: int) -> Callable:
+    """The first classes; behind the numbers of a box in rows of five."""
+    def draw(rng: np.random.RandomState, shape: tuple[int, ...]) -> np.ndarray:
+        labels = _integers(0, classes)(rng, shape)
+        if len(shape) == 3 and shape[-1] == 5:
+            labels[..., :4] = rng.randint(8, 40, labels[..., :4].shape) / 64
+        return labels
+    return draw
 
 
 @contextlib.contextmanager

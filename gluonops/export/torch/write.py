@@ -287,7 +287,7 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
     else:
         found = {node.name: (node.attrs.get("__lr_mult__", 1), node.attrs.get("__wd_mult__", 1))
                  for node in graph.nodes() if node.is_variable
-                 and not node.attrs.get("__init__", "").lower().startswith('["constant_')}   # one of Gluon's constants
+                 and not node.attrs.get("__init__", "").lower().lstrip('["').startswith("constant_")}   # Gluon's
     known = parameters.keys() - states - _fixed_gammas(graph)
     return known - found.keys(), {name: tuple(map(float, found[name])) for name in known & found.keys()}
 

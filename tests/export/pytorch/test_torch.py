@@ -500,6 +500,23 @@ def test_a_product_and_an_output_that_is_an_input(tmp_path):
     assert "x = torch.tensordot(left, right, 1)" in source and "return x, left" in source
 
 
+class Scaled(nn.HybridBlock):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = nn.Dense(3), self.params.get_constant("scale", [[1, 2, 3]])
+
+    def hybrid_forward(self, F, x, scale):
+        return F.broadcast_mul(self.layer(x), scale)
+
+
+def test_constants_of_files_are_not_trained(tmp_path):
+    net = Scaled()
+    net.initialize()
+    gops.export.symbol(net, tmp_path / "net", (2, 3))
+    gops.export.torch(tmp_path / "net", tmp_path / "port")
+    assert "torch.empty((1, 3)), requires_grad=False)" in (tmp_path / "port" / "net.py").read_text()
+
+
 def test_parameter_groups(tmp_path):
     from gluonops.export.torch.verify import load
     net = residual()
@@ -691,7 +708,7 @@ def test_float32(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["residual", "parameter", "activations", "norms", "resizing"])
+@pytest.mark.parametrize("name", ["residual", "parameter", "functions", "activations", "norms", "resizing"])
 @pytest.mark.filterwarnings("ignore")
 def test_torch_takes_the_nets_further(name, tmp_path):
     """TorchScript, torch.export, torch.compile (with g++) and ONNX compute the same."""

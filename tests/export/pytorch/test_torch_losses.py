@@ -66,6 +66,8 @@ CASES = {
     "sigmoid_focal": rows(lambda F, x, label: ops.sigmoid_focal_loss(x, label), label=(5, 4)),
     "sigmoid_focal_without_weights": rows(lambda F, x, label: ops.sigmoid_focal_loss(
         x, label, alpha=-1, gamma=0.5, ignore_label=0), label=(5, 4)),
+    "sigmoid_focal_of_large_labels": rows(lambda F, x, label: ops.sigmoid_focal_loss(
+        x, label * 255, gamma=1.5, ignore_label=255), label=(5, 4)),
     "arcface": rows(lambda F, x, label: ops.margin_softmax_cross_entropy(F.tanh(x), label, scale=8)),
     "cosface": rows(lambda F, x, label: ops.margin_softmax_cross_entropy(
         F.tanh(x), label, scale=8, m2=0, m3=0.3, ignore_label=1, class_weight=(1, 2, 3, 4))),
@@ -88,6 +90,8 @@ CASES = {
        for kind in ("iou", "giou", "diou", "ciou")},
     "iou_of_centres": rows(lambda F, x, label: ops.iou_loss(
         F.exp(x), label + 0.4, kind="ciou", format="center"), label=(5, 4)),
+    "ciou_of_exchanged_corners": rows(lambda F, x, label: ops.iou_loss(
+        x, F.concat(label, label + 0.7, dim=1), kind="ciou"), label=(5, 2)),
     "softmax_output": maps(lambda F, x, label: ops.softmax_output(x, label, axis=1, normalization="batch")),
     "softmax_output_valid": maps(lambda F, x, label: ops.softmax_output(
         x, label, axis=1, normalization="valid", ignore_label=1, grad_scale=0.3)),
@@ -115,6 +119,8 @@ CASES = {
         coord_scale=0.5, class_scale=4), 16, BOXES),
     "region_loss_of_sigmoids": maps(lambda F, x, label: ops.region_loss(
         x, label, anchors=ANCHORS, classes=3, softmax=False, bias_match=False), 16, BOXES),
+    "region_loss_of_one_class": maps(lambda F, x, label: ops.region_loss(
+        x, label, anchors=ANCHORS, classes=1, rescore=False, bias_match=False), 12, BOXES),
     "yolo_loss": maps(lambda F, x, label: ops.yolo_loss(
         x, label, anchors=ANCHORS, classes=3, ignore_thresh=0.1), 16, BOXES),
     "yolo_loss_of_several_heads": maps(lambda F, x, label: ops.yolo_loss(
@@ -148,13 +154,17 @@ def test_losses(name, tmp_path):
     scripted.check(tmp_path, torch.rand(data), torch.ones(label))
 
 
-@pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian"])
-def test_torch_export_takes_losses(name, tmp_path):
+@pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian",
+                                  "region_loss_in_warmup"])
+def test_torch_export_and_autocast_take_losses(name, tmp_path):
     from gluonops.export.torch.verify import load
     function, outputs, data, label = CASES[name]
     export(Net(function, data, outputs), tmp_path, data, label)
     net, given = load(tmp_path).load(), (torch.rand(data), torch.ones(label))
-    assert torch.equal(torch.export.export(net, given).module()(*given), net(*given))
+    expected = net(*given)
+    assert torch.equal(torch.export.export(net, given).module()(*given), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(net(*given).float(), expected, rtol=0.1, atol=0.1)
 
 
 def test_boxes_are_labels_whatever_their_name_is(tmp_path):
@@ -176,13 +186,14 @@ def test_center_loss_trains_the_centres(tmp_path):
     assert "center_loss(data, label, self.centers)" in export(Centers(), tmp_path, (5, 4), (5,))
 
 
-def test_region_loss_counts_images(tmp_path):
+@pytest.mark.parametrize("options", [{}, {"softmax": False}], ids=str)
+def test_region_loss_counts_images(options, tmp_path):
     from gluonops.export.torch.verify import load
 
     class Detector(nn.HybridBlock):
         def __init__(self):
             super().__init__()
-            self.layer, self.loss = nn.Conv2D(16, 1), gops.loss.RegionLoss(ANCHORS, 3)
+            self.layer, self.loss = nn.Conv2D(16, 1), gops.loss.RegionLoss(ANCHORS, 3, **options)
 
         def hybrid_forward(self, F, data, label):
             return self.loss(self.layer(data), label)
@@ -192,7 +203,7 @@ def test_region_loss_counts_images(tmp_path):
     net = load(tmp_path).load()
     counters = [module for module in net.modules() if type(module).__name__ == "Counter"]
     for trains in (True, False, True):
-        net.train(trains)(torch.rand(4, 3, 6, 6), torch.zeros(4, 2, 5))
+        net.train(trains)(torch.rand(4, 3, 6, 6), torch.zeros(4, 3, 5))
     assert [counter.count.tolist() for counter in counters] == [[8]]
 
 
