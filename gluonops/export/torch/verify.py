@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...core import registry
 from ...core.errors import OpError
 from ...core.progress import over
 from ...runtime import importing
@@ -194,8 +195,10 @@ def _draws(model: ExportedModel, shapes: Shapes, classes: int) -> dict[str, Call
             draws[_origin(node.inputs[1])] = _integers(1, 1 + longest)
         elif node.op == "_contrib_ROIAlign":
             draws[_origin(node.inputs[1])] = _regions(sizes[node.inputs[0]][0])
-        elif is_ours(node) and our_name(node) in ("region_loss", "yolo_loss", "gaussian_yolo_loss"):
-            draws[_origin(node.inputs[1])] = _labels(classes)
+        elif is_ours(node):
+            for entry, argument in zip(node.inputs, registry.get(our_name(node)).op.inputs):
+                if argument.name in ("label", "truth") and argument.values is not None:
+                    draws[_origin(entry)] = _labels(classes)
     return draws
 
 
