@@ -98,8 +98,9 @@ class ExportedModel:
         variables = set(graph.variables())
         inputs = {name: tuple(shape) for name, shape in stored.get("inputs", {}).items() if name in variables}
         metadata = {name: value for name, value in stored.items() if name not in WRITTEN_ON_SAVE}
-        if any(value.dtype == np.float16 for value in parameters.values()):
-            metadata.setdefault("dtype", "float16")
+        for dtype in (np.float16, np.float64):   # other people's files do not say it
+            if any(value.dtype == dtype for value in parameters.values()):
+                metadata.setdefault("dtype", dtype.__name__)
         return cls(graph, parameters, inputs, metadata, epoch=epoch)
 
     @classmethod

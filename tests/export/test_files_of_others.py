@@ -244,18 +244,18 @@ def test_values_of_float16(kept, tmp_path):
         others.close(run(tmp_path / "out", arrays, shapes), expected, 1e-5)
 
 
-def test_a_net_of_float16_stays_one(tmp_path):
+@pytest.mark.parametrize("dtype, kinds", [("float16", {np.float16, np.float32}), ("float64", {np.float64})])
+def test_a_net_of_another_type_stays_one(dtype, kinds, tmp_path):
     net = mx.gluon.nn.HybridSequential()
     net.add(mx.gluon.nn.Conv2D(4, 3, in_channels=3), mx.gluon.nn.BatchNorm(in_channels=4))
     net.initialize()
-    net.cast("float16")
+    net.cast(dtype)
     net.hybridize()
-    net.infer_shape(mx.nd.ones((1, 3, 6, 6), dtype="float16"))
-    net(mx.sym.var("data", dtype="float16")).save(str(tmp_path / "net-symbol.json"))
+    net.infer_shape(mx.nd.ones((1, 3, 6, 6), dtype=dtype))
+    net(mx.sym.var("data", dtype=dtype)).save(str(tmp_path / "net-symbol.json"))
     net.collect_params().save(str(tmp_path / "net-0000.params"))
     gops.export.rewrite(tmp_path / "net", tmp_path / "out")
-    kinds = {value.dtype for value in mx.nd.load(str(tmp_path / "out-0000.params")).values()}
-    assert kinds == {np.float16, np.float32}
+    assert {value.dtype for value in mx.nd.load(str(tmp_path / "out-0000.params")).values()} == kinds
     gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (1, 3, 6, 6))
     with pytest.raises(gops.OpError, match="the net refuses inputs of float32: .*Pass another dtype"):
         gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (1, 3, 6, 6), dtype="float32")
