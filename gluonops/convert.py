@@ -116,7 +116,7 @@ def _named_parameters(block: mx.gluon.Block, prefix: str) -> Iterator[tuple[str,
     """The parameters that are no constants. Gluon's own function has other names for recurrent layers."""
     layout = getattr(block, "_kwargs", {}).get("layout", "")   # of a convolution
     if layout.endswith("C") and block._reg_params:
-        raise OpError(WHERE, f"{block.name} has the layout {layout}, whose weights are in another order",
+        raise OpError(WHERE, f"{block.name} has the layout {layout}; expected one with channels first, as torch's",
                       "Make the net with channels first")
     for name, parameter in block._reg_params.items():
         if not isinstance(parameter, mx.gluon.Constant):
