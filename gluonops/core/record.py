@@ -7,7 +7,6 @@ parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &ar
 from __future__ import annotations
 
 import ast
-import functools
 import math
 import re
 import types
@@ -87,7 +86,6 @@ def _attributes(op: Op) -> list[Attr]:
     return [attr for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
 
 
-@functools.cache
 def members(op: Op) -> tuple[Member, ...]:
     """The dimensions, attributes and derived numbers of CUDA's record."""
     return (*[_member(name, "int64_t") for name in op.dims],
