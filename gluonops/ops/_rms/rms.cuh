@@ -1,12 +1,10 @@
 // Rows of a (batch, channels, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps,
 // and scaled.
 //
-// A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive
+// A block of THREADS has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive
 // numbers where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of
 // different rows. A thread holds a chunk at the same places of every row: there it sums the gradient of the scale.
 #include "../_softmax/rows.cuh"
-
-enum { THREADS = 256 };
 
 // The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
 // both are powers of two. Every thread of the block calls it.
