@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import mxnet as mx
 import numpy as np
@@ -25,11 +24,11 @@ class Operator(mx.operator.CustomOp):
     MXNet creates another operator for another context, and for other shapes and dtypes.
     """
 
-    def __init__(self, entry: Entry, attrs: tuple, node: rtc.Node):
+    def __init__(self, entry: Entry, node: rtc.Node):
         super().__init__()
         self.op, self.where = entry.op, entry.op.name
         self.reference = entry.reference
-        self.attrs = attrs
+        self.attrs = node.attrs
         self.node = node
         self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
 
@@ -56,12 +55,12 @@ class Operator(mx.operator.CustomOp):
 
     def _launch(self, direction: str, requests: Iterable[str], read: Arrays, targets: Arrays) -> bool:
         """Whether the CUDA kernel computes."""
-        layout = _layout(self.op, self.attrs, self.node.shapes)
+        layout = self.node.layout
         if layout.has_empty:
             return False
         if layout.may_have_scalars:
             read, targets = _vectors(read), _vectors(targets)
-        return rtc.launch(self.op, direction, self.attrs, tuple(requests), self.node, read, targets)
+        return rtc.launch(self.node, direction, tuple(requests), read, targets)
 
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
@@ -88,7 +87,7 @@ class Operator(mx.operator.CustomOp):
 
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
         """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
-        layout = _layout(self.op, self.attrs, self.node.shapes)
+        layout = self.node.layout
         read = [available[place] for place in layout.read]
         targets = [gradients[place] for place in layout.written]
         wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
@@ -150,30 +149,6 @@ class Operator(mx.operator.CustomOp):
                 target[:] = target.astype(values[name].dtype) + values[name]
             elif request != "null":
                 target[:] = values[name]
-
-
-class _Layout(NamedTuple):
-    """Where the CUDA kernels of a node find their tensors, and which shapes they do not take.
-
-    ``read``: the places of what backward reads among head gradients, inputs and outputs. ``written``: the places of the
-    gradients that the kernel can write among the inputs; ``gradients``: of those that these attributes have.
-    """
-    read: tuple
-    written: tuple
-    gradients: tuple
-    has_empty: bool
-    may_have_scalars: bool
-
-
-@cached
-def _layout(op: Op, attrs: tuple, shapes: tuple) -> _Layout:
-    inferred = op.shapes_of(attrs, shapes).values()
-    return _Layout(
-        read=tuple(map(op.known_in_backward.index, op.backward)),
-        written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
-        gradients=tuple(place for place, arg in enumerate(op.inputs) if arg.has_gradient(attrs)),
-        has_empty=any(0 in shape for shape in inferred),
-        may_have_scalars=any(shape in ((), (1,)) for shape in inferred))
 
 
 def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
@@ -241,7 +216,7 @@ class Properties(mx.operator.CustomOpProp):
         return [ids[name] for name in self.op.backward]
 
     def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
-        return Operator(self.entry, self.attrs, rtc.Node.created(ctx, in_shapes, in_dtypes))
+        return Operator(self.entry, rtc.Node.created(self.op, self.attrs, ctx, in_shapes, in_dtypes))
 
 
 @cached

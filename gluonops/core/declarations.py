@@ -123,6 +123,9 @@ class Array:
     numbers: int = 1   # how many float64 have room for a struct in CUDA
 
 
+THREADS = 256   # in a block, unless its launch says otherwise. A kernel has this constant.
+
+
 @dataclasses.dataclass(frozen=True)
 class Launch:
     """How a kernel is launched: with ``blocks`` of ``threads`` (x, y), times ``parts`` that share the same work.
@@ -131,19 +134,19 @@ class Launch:
     ``steps``, words of :class:`Cuda`.
     """
     blocks: int
-    threads: tuple[int, int] = (256, 1)
+    threads: tuple[int, int] = (THREADS, 1)
     parts: int = 1
     steps: tuple[str, ...] = ()
 
     @classmethod
     def of_elements(cls, count: int) -> Launch:
         """A thread takes four elements, which are 16 bytes of float32."""
-        return cls(math.ceil(count / (4 * 256)))
+        return cls(math.ceil(count / (4 * THREADS)))
 
     @classmethod
     def of_rows(cls, count: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
-        """So many threads, a power of two, take a row. Rows with fewer than 256 threads share a block."""
-        rows = max(1, 256 // threads)
+        """So many threads, a power of two, take a row. Rows with fewer than THREADS share a block."""
+        rows = max(1, THREADS // threads)
         return cls(math.ceil(count / rows), (threads, rows), parts, steps)
 
 

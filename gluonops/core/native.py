@@ -65,7 +65,6 @@ def _opened(path: str) -> ctypes.CDLL:
     return library
 
 
-@functools.cache
 def honours_requests() -> bool:
     """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
     return function("gluonops_honours_requests")()

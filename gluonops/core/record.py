@@ -7,7 +7,6 @@ parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &ar
 from __future__ import annotations
 
 import ast
-import functools
 import math
 import re
 import types
@@ -19,7 +18,7 @@ import numpy as np
 from .arguments import Arguments, attribute_type, attributes, derived_numbers, enumerations, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
-from .declarations import Array, Launch, Number, accumulator
+from .declarations import THREADS, Array, Launch, Number, accumulator
 from .expressions import expression
 
 C_TYPES = {**Arguments.C_TYPES, "float16": "__half"}
@@ -87,7 +86,6 @@ def _attributes(op: Op) -> list[Attr]:
     return [attr for attr in attributes(op) if not isinstance(attr.kind, IntOrTuple)]
 
 
-@functools.cache
 def members(op: Op) -> tuple[Member, ...]:
     """The dimensions, attributes and derived numbers of CUDA's record."""
     return (*[_member(name, "int64_t") for name in op.dims],
@@ -136,8 +134,8 @@ def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
 
 def constants(op: Op) -> str:
     """The text in front of a family's files: the numbers that the contract and the kernels share."""
-    values = ", ".join(f"{name} = {value}" for name, value in op.cuda.constants.items())
-    return f"enum {{ {values} }};\n" if values else ""
+    values = {"THREADS": THREADS, **op.cuda.constants}
+    return f"enum {{ {', '.join(f'{name} = {value}' for name, value in values.items())} }};\n"
 
 
 class CudaArguments(Arguments):

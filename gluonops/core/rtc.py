@@ -7,7 +7,7 @@ memory. The template parameters are the contract's type variables. :mod:`.cuda_s
 any GPU from compute capability 5.2 on, also for GPUs newer than NVRTC. One module serves all GPUs: MXNet passes its PTX
 to the driver when a kernel first runs on a GPU.
 
-What a launch needs besides its arrays is prepared once per operator, direction, attributes, requests and :class:`Node`.
+What a launch needs besides its arrays is prepared once, and belongs to a :class:`Node`.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ import numpy as np
 
 from ..runtime import driver
 from . import cuda_source, record, registry
-from .contract import Op, cached
+from .contract import Op
 from .declarations import Launch, accumulator
 from .errors import OpError
 from .record import C_TYPES, written
@@ -50,24 +50,68 @@ DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndar
                if dtype is not None}
 
 
-class Node(NamedTuple):
-    """What a launch depends on besides attributes and requests."""
+class Layout(NamedTuple):
+    """Where the kernels of a node find their tensors, and which shapes they do not take.
 
-    context: mx.Context
-    shapes: tuple[tuple[int, ...], ...]   # those of the inputs; a scalar has the shape (1,)
-    dtypes: tuple[str, ...]               # those of the inputs
+    ``read``: the places of what backward reads among head gradients, inputs and outputs. ``written``: the places of the
+    gradients that the kernel can write among the inputs; ``gradients``: of those that these attributes have.
+    """
+    read: tuple[int, ...]
+    written: tuple[int, ...]
+    gradients: tuple[int, ...]
+    has_empty: bool
+    may_have_scalars: bool
 
-    @classmethod
-    def created(cls, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
+
+class Node:
+    """An operator with its attributes, a device, and the shapes and dtypes of its inputs.
+
+    It owns what its launches need besides the arrays. A scalar has the shape (1,).
+    """
+
+    def __init__(self, op: Op, attrs: tuple, context: mx.Context, shapes: tuple[tuple[int, ...], ...],
+                 dtypes: tuple[str, ...]):
+        self.op, self.attrs, self.context, self.shapes, self.dtypes = op, attrs, context, shapes, dtypes
+        self._passes = {}   # (direction, requests) -> Pass
+
+    @staticmethod
+    def created(op: Op, attrs: tuple, context: mx.Context, shapes: list[list[int]], dtypes: list[int]) -> Node:
         """The node of what MXNet passes to ``create_operator``."""
-        return cls(context, tuple(tuple(shape) or (1,) for shape in shapes),
-                   tuple(DTYPE_NAMES[number] for number in dtypes))
+        return _node(op, attrs, context, tuple(tuple(shape) or (1,) for shape in shapes),
+                     tuple(DTYPE_NAMES[number] for number in dtypes))
 
-    @classmethod
-    def of(cls, arrays: list[mx.nd.NDArray]) -> Node:
+    @staticmethod
+    def of(op: Op, attrs: tuple, arrays: list[mx.nd.NDArray]) -> Node:
         """The node of an operator's inputs."""
-        return cls(arrays[0].context, tuple(array.shape or (1,) for array in arrays),
-                   tuple(array.dtype.__name__ for array in arrays))
+        return _node(op, attrs, arrays[0].context, tuple(array.shape or (1,) for array in arrays),
+                     tuple(array.dtype.__name__ for array in arrays))
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        op = self.op
+        inferred = op.shapes_of(self.attrs, self.shapes).values()
+        return Layout(
+            read=tuple(map(op.known_in_backward.index, op.backward)),
+            written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
+            gradients=tuple(place for place, arg in enumerate(op.inputs) if arg.has_gradient(self.attrs)),
+            has_empty=any(0 in shape for shape in inferred),
+            may_have_scalars=any(shape in ((), (1,)) for shape in inferred))
+
+    def prepared(self, direction: str, requests: tuple[str, ...]) -> Pass:
+        """The pass of a direction. ``lock`` is held."""
+        if (direction, requests) not in self._passes:
+            self._passes[direction, requests] = Pass(self, direction, requests)
+        return self._passes[direction, requests]
+
+    def types(self) -> tuple[tuple[str, str], ...]:
+        """(type variable, dtype) of each type variable, ``"A"`` included."""
+        variables = self.op.type_vars(self.attrs)
+        bound = {variables[arg.name]: dtype for arg, dtype in zip(self.op.inputs, self.dtypes)}
+        types = [(variable, bound.get(variable, bound["T"])) for variable in self.op.types]
+        return *types, ("A", accumulator(dict(types)["T"]))
+
+
+_node = functools.lru_cache(maxsize=512)(Node)   # a node may keep memory of the GPU
 
 
 def operators() -> list[str]:
@@ -83,12 +127,6 @@ def usable(context: mx.Context) -> bool:
 def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
     """The template instance, as CUDA spells it: ``reorg_forward<float>``."""
     return f"{op.name}_{direction}<{', '.join(C_TYPES[types[variable]] for variable in op.types)}>"
-
-
-@functools.lru_cache(maxsize=256)
-def _table(values: tuple[float, ...], context: mx.Context, dtype: str) -> mx.nd.NDArray:
-    """A tuple of numbers in device memory."""
-    return mx.nd.array(values, context, dtype)
 
 
 def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
@@ -150,15 +188,6 @@ def _kernel(op_name: str, direction: str, types: tuple, text: str) -> mx.rtc.Cud
     return keep_alive(_module(op_name, exports).get_kernel(exports[direction == "backward"], text))
 
 
-@functools.cache
-def _placeholder(context: mx.Context, dtype: str, place: int) -> mx.nd.NDArray:
-    """An array that a kernel does not touch. ``mx.rtc`` needs one of the right type.
-
-    ``place`` separates the arguments of a launch: the engine does not take an array twice.
-    """
-    return mx.nd.empty((1,), context, dtype)
-
-
 class Start:
     """A kernel with its grid, its block, and the arguments behind the tensors. A call with the tensors launches it.
 
@@ -187,15 +216,16 @@ class Pass:
     ``requests``: the request of each tensor in :func:`.record.written`.
     """
 
-    def __init__(self, op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node):
-        context, variables, types = node.context, op.type_vars(attrs), _types(op, attrs, node.dtypes)
-        dtypes = dict(types)
+    def __init__(self, node: Node, direction: str, requests: tuple[str, ...]):
+        op, attrs, context, types = node.op, node.attrs, node.context, node.types()
+        variables, dtypes = op.type_vars(attrs), dict(types)
         shapes = op.infer_shape(attrs, {arg.name: shape for arg, shape in zip(op.inputs, node.shapes)})
         planned = record.plan(op, direction, attrs, shapes, node.dtypes[0])
         kernel = _kernel(op.name, direction, types, record.signature(op, direction, dtypes))
 
         self._context, self._loaded = context, False
-        self._untouched = {place: _placeholder(context, dtypes[variables[tensor.name]], place)   # place in `written`
+        # Place in `written` -> an array that the kernel does not touch. ``mx.rtc`` needs one of the right type.
+        self._untouched = {place: mx.nd.empty((1,), context, dtypes[variables[tensor.name]])
                            for place, (tensor, request) in enumerate(zip(written(op, direction), requests))
                            if request == "null"}
         # In order, the memory that is kept from launch to launch, or the size of memory for a single one. Zeros are
@@ -204,7 +234,7 @@ class Pass:
                          for array, size in zip(record.scratch(op, direction), planned.scratch.values())]
 
         tables = record.table_dtypes(op, dtypes)
-        numbers = [_table(value, context, tables[name]) if isinstance(value, tuple) else value
+        numbers = [mx.nd.array(value, context, tables[name]) if isinstance(value, tuple) else value
                    for name, value in planned.arguments.items()]
         numbers_of_requests = [REQUESTS[request] for request in requests]
         step_arguments = [[step] for step in planned.steps] if op.cuda.steps else [[]]
@@ -223,19 +253,6 @@ class Pass:
         self._loaded = True
 
 
-_pass = functools.lru_cache(maxsize=1024)(Pass)   # a pass may keep memory of the GPU
-
-
-@cached
-def _types(op: Op, attrs: tuple, dtypes: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(type variable, dtype) of each type variable, ``"A"`` included, from the dtypes of the inputs."""
-    variables = op.type_vars(attrs)
-    bound = {variables[arg.name]: dtype for arg, dtype in zip(op.inputs, dtypes)}
-    types = [(variable, bound.get(variable, bound["T"])) for variable in op.types]
-    types.append(("A", accumulator(dict(types)["T"])))
-    return tuple(types)
-
-
 @dataclasses.dataclass
 class _Failure:
     """Why there is no kernel, and when it is tried again. Seconds of ``time.monotonic``."""
@@ -244,7 +261,7 @@ class _Failure:
     pause: float
 
 
-def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node: Node, read: list[mx.nd.NDArray],
+def launch(node: Node, direction: str, requests: tuple[str, ...], read: list[mx.nd.NDArray],
            targets: list[mx.nd.NDArray]) -> bool:
     """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
 
@@ -253,21 +270,22 @@ def launch(op: Op, direction: str, attrs: tuple, requests: tuple[str, ...], node
     start, for lack of memory, say, is tried again after a pause. An OpError if there is no kernel, and MXNet has no
     code for this GPU, so that ``mx.nd`` cannot compute there.
     """
+    op = node.op
     if op.cuda is None:
-        _check_mxnet_computes(op, node, "the operator has none")
+        _check_mxnet_computes(node, "the operator has none")
         return False
     key = (op.name, node.dtypes, node.context)
     with lock:
         before = _failed.get(key)
         if before is None or time.monotonic() >= before.until:
             try:   # a kernel is compiled at its first use, and loaded at its first launch
-                _pass(op, direction, attrs, requests, node)(read, targets)
+                node.prepared(direction, requests)(read, targets)
                 _failed.pop(key, None)
                 return True
             except (OpError, mx.MXNetError) as error:
                 _failed[key] = _failure(error, before)
         reason = _failed[key].reason
-    _check_mxnet_computes(op, node, reason)
+    _check_mxnet_computes(node, reason)
     if before is None:
         warnings.warn(f"gluonops.{op.name}: {_no_kernel(node)}, computing with mx.nd instead: {reason}", RuntimeWarning,
                       stacklevel=2)
@@ -294,10 +312,10 @@ def mxnet_computes(context: mx.Context) -> bool:
     return capability is None or driver.runs_mxnet(capability)
 
 
-def _check_mxnet_computes(op: Op, node: Node, reason: object) -> None:
+def _check_mxnet_computes(node: Node, reason: object) -> None:
     """Raise an OpError if the fallback would fail inside MXNet."""
     if not mxnet_computes(node.context):
         capability = driver.capability(node.context.device_id)
-        raise op.error(f"{_no_kernel(node)} (compute capability {capability}), and MXNet 1.9.1 has no code for this "
-                       f"GPU that could compute instead: {reason}",
-                       "Compute on mx.cpu(), or on a GPU of compute capability 5.0 to 8.9")
+        raise node.op.error(f"{_no_kernel(node)} (compute capability {capability}), and MXNet 1.9.1 has no code for "
+                            f"this GPU that could compute instead: {reason}",
+                            "Compute on mx.cpu(), or on a GPU of compute capability 5.0 to 8.9")

@@ -200,7 +200,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit(mxnet / "src" / "lib_api.cc", [*common, *include, *SMALL, "-w"])
     yield unit(MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit(MXNET / "place.cc", exact)
-    for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", HERE / "neighbours.cc",
+    for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", HERE / "other_processes.cc",
                    PATCHES / "blocks.cc"):
         yield unit(source, hidden)
     # It calls what takes the time.

@@ -33,7 +33,7 @@
 #include <system_error>
 #include <thread>
 
-#include "neighbours.h"
+#include "other_processes.h"
 #include "target.h"
 
 namespace gluonops {
@@ -174,7 +174,7 @@ public:
         if (!use.owns_lock())
             return;
         start_helpers(1);
-        if (neighbours() == BUSY)   // then no processor sleeps
+        if (other_processes() == BUSY)   // then no processor sleeps
             return;
         calls_.fetch_add(1);
         wake(first_wakes_);
@@ -214,7 +214,7 @@ private:
             if (outcome == LATE)
                 sleep(is_first ? first_wakes_ : others_wake_, is_wanted);
             const bool was_displaced = outcome == GONE || (gate_.enter() && was_displaced_in_loop());
-            if (was_displaced && neighbours() != QUIET)
+            if (was_displaced && other_processes() != QUIET)
                 std::this_thread::sleep_for(AWAY);
         }
     }

@@ -102,7 +102,7 @@ def launches(monkeypatch):
 
 def forget():
     """Drop every kernel and everything that is prepared for one."""
-    for cached in (rtc._pass, rtc._kernel, rtc._module):
+    for cached in (rtc._node, rtc._kernel, rtc._module):
         cached.cache_clear()
 
 
@@ -111,7 +111,8 @@ def run_abs(values=(-1, 2), context=None, dtype="float32", request="write"):
     entry = registry.get("abs")
     data = mx.nd.array(values, context, dtype)
     output = mx.nd.ones_like(data)
-    custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data])).forward(True, [request], [data], [output], [])
+    node = rtc.Node.of(entry.op, entry.op.parse({}), [data])
+    custom.Operator(entry, node).forward(True, [request], [data], [output], [])
     return output.asnumpy()
 
 
@@ -135,7 +136,7 @@ def test_what_a_custom_op_launches(name, dtype, launches):
     dtypes = op.infer_type(attrs, {op.inputs[0].name: dtype})
     arrays = {t.name: mx.nd.zeros(shapes[t.name], dtype=dtypes[t.name]) for t in op.tensors}
     inputs, outputs = [arrays[a.name] for a in op.inputs], [arrays[o.name] for o in op.outputs]
-    operator = custom.Operator(registry.get(name), attrs, rtc.Node.of(inputs))
+    operator = custom.Operator(registry.get(name), rtc.Node.of(op, attrs, inputs))
     operator.forward(True, ["write"] * len(outputs), inputs, outputs, [])
     requests = ["add"] + ["write"] * (len(inputs) - 1)
     operator.backward(requests, [a.copy() for a in outputs], inputs, outputs, [a.copy() for a in inputs], [])
@@ -367,7 +368,7 @@ class TestFallback:
         data, label = mx.nd.ones((2, 3)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in entry.op.outputs]
         gradients = [mx.nd.ones((2, 3)), mx.nd.ones((2,))]
-        operator = custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data, label]))
+        operator = custom.Operator(entry, rtc.Node.of(entry.op, entry.op.parse({}), [data, label]))
         operator.backward(["write", "write"], outputs, [data, label], outputs, gradients, [])
         assert not gradients[1].asnumpy().any() and len(launches) == 1 and bool(copied) == (not computes)
 
@@ -408,7 +409,8 @@ class TestPrepared:
         attrs = entry.op.parse({})
         data = mx.nd.ones((2, 1 << 17))
         for _ in range(2):
-            custom.Operator(entry, attrs, rtc.Node.of([data])).forward(True, ["write"], [data], [data.copy()], [])
+            node = rtc.Node.of(entry.op, attrs, [data])
+            custom.Operator(entry, node).forward(True, ["write"], [data], [data.copy()], [])
         arrays = [given["counts"] for _, given in launches]
         assert len(arrays) == 4 and len({id(array) for array in arrays}) == 1   # two launches of each node
 
@@ -419,7 +421,7 @@ class TestPrepared:
         data, label = mx.nd.ones((2, 1 << 17)), mx.nd.zeros((2,))
         outputs = [mx.nd.ones((2,)) for _ in range(3)]
         for _ in range(2):
-            operator = custom.Operator(entry, entry.op.parse({}), rtc.Node.of([data, label]))
+            operator = custom.Operator(entry, rtc.Node.of(entry.op, entry.op.parse({}), [data, label]))
             operator.forward(True, ["write"] * 3, [data, label], outputs, [])
         assert len({id(given["sums"]) for _, given in launches}) == arrays
         assert len({id(given["counts"]) for _, given in launches}) == 1, "its zeros are needed"

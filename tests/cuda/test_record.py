@@ -76,7 +76,7 @@ def operator(tmp_path, monkeypatch):
         def run(data, label, dtype="float32", label_dtype="float32", **values):
             inputs = [mx.nd.array(data, dtype=dtype), mx.nd.array(label, dtype=label_dtype)]
             output = mx.nd.zeros_like(inputs[0])
-            rtc.launch(op, "forward", op.parse(values), ("write",), rtc.Node.of(inputs), inputs, [output])
+            rtc.launch(rtc.Node.of(op, op.parse(values), inputs), "forward", ("write",), inputs, [output])
             return output.asnumpy()
 
         run.op = op

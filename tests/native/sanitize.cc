@@ -21,7 +21,7 @@
 #include "generated/tile.cc"
 #include "generated/yolo_loss.cc"
 #include "native/patches/batch_norm.h"
-#include "native/neighbours.cc"
+#include "native/other_processes.cc"
 #include "native/pool.cc"
 #include "native/mxnet/runtime.cc"
 

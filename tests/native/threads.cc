@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "native/parallel.h"
-#include "native/neighbours.cc"
+#include "native/other_processes.cc"
 #include "native/pool.cc"
 
 using namespace gluonops;

@@ -101,7 +101,7 @@ inline std::vector<std::string> items_of(std::string text)
     return items;
 }
 
-struct Integer {
+struct Int {
     int64_t low = INT64_MIN;
 
     Parsed operator()(const std::string &text, int64_t *value) const
@@ -112,7 +112,7 @@ struct Integer {
 };
 
 // As ast.literal_eval(text), for an integer or a tuple or list of integers.
-struct IntegerOrTuple {
+struct IntOrTuple {
     int64_t low;
 
     Parsed operator()(const std::string &given, Integers *result) const
@@ -139,7 +139,7 @@ struct IntegerOrTuple {
 };
 
 // As Python's float(text), but without underscores, for what is finite. -0.0 and subnormal numbers become 0.0.
-struct Number {
+struct Float {
     double low = -INFINITY, above = -INFINITY, below = INFINITY;
 
     Parsed operator()(const std::string &text, double *value) const
@@ -159,7 +159,7 @@ struct Number {
 
 // The numbers of a tuple or list, with or without brackets, in groups.
 struct Numbers {
-    Number item;
+    Float item;
     size_t group = 1;
 
     Parsed operator()(const std::string &text, std::vector<double> *values) const
@@ -172,7 +172,7 @@ struct Numbers {
     }
 };
 
-struct Boolean {
+struct Bool {
     Parsed operator()(std::string text, bool *value) const
     {
         for (char &c : text)
@@ -183,7 +183,7 @@ struct Boolean {
 };
 
 // One of these words, as a value of an enumeration.
-struct Word {
+struct Choice {
     std::vector<const char *> words;
 
     template <typename Value>

@@ -12,20 +12,20 @@
 namespace gluonops {
 
 // `weights` and `offsets` are those of the planes; a null pointer stands for weights of 1. The results are the output,
-// and the average and 1 / deviation of every plane.
+// and the average and the rstd, 1 / deviation, of every plane.
 struct NormForward {
     enum { READ = 1 };   // tensors
     Planes size;
     const float *data, *weights, *offsets;
     double epsilon;
-    float *output, *averages, *deviations;
+    float *output, *averages, *rstds;
 };
 
 // `gradient` is that of the output. The results are the gradients of the data, the weights and the offsets.
 struct NormBackward {
     enum { READ = 2 };
     Planes size;
-    const float *gradient, *data, *weights, *averages, *deviations;
+    const float *gradient, *data, *weights, *averages, *rstds;
     float *data_gradient, *weight_gradient, *offset_gradient;
 };
 
@@ -99,11 +99,11 @@ inline void finish(const NormForward &call, const Cut &cut, const NormMemory &me
     });
     for (int lane = 0; lane < PLANES; ++lane) {
         const int64_t plane = block * PLANES + lane;
-        const double deviation = 1 / square_root(squares[lane] / count + call.epsilon);
-        const double slope = call.weights ? deviation * double(call.weights[plane]) : deviation;
+        const double rstd = 1 / square_root(squares[lane] / count + call.epsilon);
+        const double slope = call.weights ? rstd * double(call.weights[plane]) : rstd;
         const float origin = float(averages[lane]);
         call.averages[plane] = origin;
-        call.deviations[plane] = float(deviation);
+        call.rstds[plane] = float(rstd);
         factors.origin[plane] = origin;
         factors.slope[plane] = float(slope);
         factors.shift[plane] = float(double(call.offsets[plane]) + (double(origin) - averages[lane]) * slope);
@@ -154,12 +154,12 @@ inline void finish(const NormBackward &call, const Cut &cut, const NormMemory &m
     });
     for (int lane = 0; lane < PLANES; ++lane) {
         const int64_t plane = block * PLANES + lane;
-        const double deviation = double(call.deviations[plane]);
+        const double rstd = double(call.rstds[plane]);
         call.offset_gradient[plane] = float(slopes[lane]);
-        call.weight_gradient[plane] = float(products[lane] * deviation);
+        call.weight_gradient[plane] = float(products[lane] * rstd);
         factors.shift[plane] = float(slopes[lane] / count);
-        factors.slope[plane] = float(products[lane] * deviation * deviation / count);
-        factors.factor[plane] = float(call.weights ? deviation * double(call.weights[plane]) : deviation);
+        factors.slope[plane] = float(products[lane] * rstd * rstd / count);
+        factors.factor[plane] = float(call.weights ? rstd * double(call.weights[plane]) : rstd);
     }
 }
 

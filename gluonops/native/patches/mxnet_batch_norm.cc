@@ -37,9 +37,9 @@ typedef std::vector<mxnet::OpReqType> Requests;
 
 // The inputs and outputs of MXNet's two operators, and the dimensions of the data.
 enum { DATA, WEIGHTS, OFFSETS };
-enum { OUTPUT, AVERAGES, DEVIATIONS };
+enum { OUTPUT, AVERAGES, RSTDS };
 enum {
-    HEAD, SAVED_AVERAGES, SAVED_DEVIATIONS, SAVED_DATA, SAVED_WEIGHTS, SAVED_OFFSETS, MOVING_AVERAGES, MOVING_VARIANCES
+    HEAD, SAVED_AVERAGES, SAVED_RSTDS, SAVED_DATA, SAVED_WEIGHTS, SAVED_OFFSETS, MOVING_AVERAGES, MOVING_VARIANCES
 };
 enum { IMAGES, PLANES, HEIGHT, WIDTH, NDIM };
 
@@ -259,8 +259,8 @@ bool forward(const nnvm::NodeAttrs &attrs, const Arrays &inputs, const Requests 
     call.offsets = numbers(inputs[OFFSETS], planes);
     call.epsilon = settings.epsilon;
     call.averages = numbers(outputs[AVERAGES], planes);
-    call.deviations = numbers(outputs[DEVIATIONS], planes);
-    if (!weights || !call.offsets || !call.averages || !call.deviations)
+    call.rstds = numbers(outputs[RSTDS], planes);
+    if (!weights || !call.offsets || !call.averages || !call.rstds)
         return false;
     call.output = write(outputs[OUTPUT], data);
     if (!call.output)
@@ -276,8 +276,8 @@ void move(const Settings &settings, const NormBackward &call, float *averages, f
 {
     const float rest = 1.0f - settings.momentum;
     for (int64_t i = 0; i < call.size.planes; ++i) {
-        const double deviation = call.deviations[i];
-        const float variance = float(1 / (deviation * deviation) - settings.epsilon);
+        const double rstd = call.rstds[i];
+        const float variance = float(1 / (rstd * rstd) - settings.epsilon);
         averages[i] = averages[i] * settings.momentum + call.averages[i] * rest;
         variances[i] = variances[i] * settings.momentum + variance * rest;
     }
@@ -309,11 +309,11 @@ bool backward(const nnvm::NodeAttrs &attrs, const Arrays &inputs, const Requests
     call.data = data.values;
     call.weights = settings.has_fixed_weights ? nullptr : weights;
     call.averages = numbers(inputs[SAVED_AVERAGES], planes);
-    call.deviations = numbers(inputs[SAVED_DEVIATIONS], planes);
+    call.rstds = numbers(inputs[SAVED_RSTDS], planes);
     call.weight_gradient = of_weights.data();
     call.offset_gradient = of_offsets.data();
     if (!weights || !moving_averages || !moving_variances || !weight_gradient || !offset_gradient || !call.averages ||
-        !call.deviations)
+        !call.rstds)
         return false;
     call.data_gradient = write(outputs[DATA], data);
     if (!call.data_gradient)

@@ -32,7 +32,7 @@ def _form(operator: str, attr: Attr) -> Form:
     if isinstance(kind, Choice):
         enumeration = enumeration_of(operator, attr)
         return Form(f"{enumeration}::Value", f"{enumeration}::{camel(attr.default)}",
-                    f"Word{{{{{listed(map(quoted, kind.words))}}}}}")
+                    f"Choice{{{{{listed(map(quoted, kind.words))}}}}}")
     item = kind.kind if isinstance(kind, Optional) else kind
     if type(item) not in _FORMS:
         raise ValueError(f"{attr.name}: an attribute of kind {type(kind).__name__} has no form in C++")
@@ -57,14 +57,14 @@ def _number(kind: Float) -> str:
     """The parser of a number within its bounds."""
     low, above = ("-INFINITY" if bound is None else repr(float(bound)) for bound in (kind.low, kind.above))
     below = "INFINITY" if kind.below is None else repr(float(kind.below))
-    return f"Number{{{low}, {above}, {below}}}"
+    return f"Float{{{low}, {above}, {below}}}"
 
 
 _FORMS = {   # kind -> the type, what writes a value, and what writes the parser
-    Int: ("int64_t", str, lambda kind: "Integer{}" if kind.low is None else f"Integer{{{kind.low}}}"),
+    Int: ("int64_t", str, lambda kind: "Int{}" if kind.low is None else f"Int{{{kind.low}}}"),
     Float: ("double", lambda value: repr(float(value)), _number),
-    Bool: ("bool", lambda value: str(value).lower(), lambda kind: "Boolean{}"),
-    IntOrTuple: ("Integers", _integers, lambda kind: f"IntegerOrTuple{{{kind.item.low}}}"),
+    Bool: ("bool", lambda value: str(value).lower(), lambda kind: "Bool{}"),
+    IntOrTuple: ("Integers", _integers, lambda kind: f"IntOrTuple{{{kind.item.low}}}"),
     Numbers: ("std::vector<double>", _list, lambda kind: f"Numbers{{{_number(kind.item)}}}"),
     Pairs: ("std::vector<double>", _list, lambda kind: f"Numbers{{{_number(kind.item)}, 2}}"),
 }

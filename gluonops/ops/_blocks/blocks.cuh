@@ -14,11 +14,11 @@ __device__ inline bool is_last_of(unsigned all, unsigned *count)
 // A count for each row, which is 0 before a launch and after it, and the partial results. Other blocks write these
 // during a launch, so they are volatile.
 template <typename A>
-struct Scratch {
+struct PartialResults {
     unsigned *counts;
     volatile A *partial;
 
-    __device__ Scratch(unsigned *counts, A *partial) : counts(counts), partial(partial) {}
+    __device__ PartialResults(unsigned *counts, A *partial) : counts(counts), partial(partial) {}
 
     // Whether this block is the last of those that share the row. All its threads call it.
     __device__ bool is_last_block(int64_t row, int64_t blocks) const

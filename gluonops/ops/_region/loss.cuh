@@ -242,7 +242,7 @@ template <typename T, typename Loss> struct Targets {
 
 // The results of image `b`, by the last of its blocks. A warp adds up a part.
 template <typename Args, typename A>
-__device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Scratch<A> &scratch, int64_t b)
+__device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const PartialResults<A> &scratch, int64_t b)
 {
     const int lane = threadIdx.x % WARP;
     const int64_t first = b * gridDim.y * PARTS;
@@ -308,7 +308,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         }
         count = 0;
     }
-    write_parts(args, of_threads, Scratch<A>(args.counts, args.sums), b);
+    write_parts(args, of_threads, PartialResults<A>(args.counts, args.sums), b);
 }
 
 template <typename Args, typename Loss>

@@ -1,11 +1,10 @@
 """What the contracts of the losses of YOLO's maps share: the ground truth, the outputs and the launches."""
 import math
 
-from ...core.contract import Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element
+from ...core.contract import THREADS, Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
-THREADS = 256       # A block takes so many predictions at once.
 MANY_BLOCKS = 256   # So many are enough for a GPU: as many images have one each.
 
 BOXES = Rows(
@@ -43,14 +42,13 @@ def images(args) -> Launch:
     """One block per image, or several."""
     predictions = args.anchor_count * args.height * args.width
     parts = max(1, min(math.ceil(predictions / THREADS), MANY_BLOCKS // max(1, args.batch)))
-    return Launch(args.batch, (THREADS, 1), parts)
+    return Launch(args.batch, parts=parts)
 
 
 CUDA = Cuda(
     forward=images,
     backward=each_element,
     derived={**ANCHOR_COUNT, "size": "data.size"},
-    constants={"THREADS": THREADS},
     scratch=(Array("targets", "Target<A>", "batch * parts * truths", "forward", numbers=12),
              Array("counts", "uint32", "batch", "forward", kept=True),
              Array("sums", "A", f"batch * parts * {len(PARTS)}", "forward")),

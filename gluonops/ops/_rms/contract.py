@@ -1,10 +1,9 @@
 """The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
-from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
+from ...core.contract import THREADS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
 from .._softmax.contract import power_of_two, threads_per_row
 
 HELD = 32            # elements that a thread holds in registers
 WARP = 32            # threads
-THREADS = 256        # threads per block
 MOST_BLOCKS = 512    # backward's; each has sums of its own for the gradient of the scale
 STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
 
@@ -63,7 +62,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             # The dot product of each part of a row, and each block's sums for each channel.
             scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
                      Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),
-            forward_bounds="256, 2",
-            backward_bounds="256, sizeof(T) == 4 ? 2 : 1",
+            forward_bounds="THREADS, 2",
+            backward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
         ),
     )

@@ -1,12 +1,10 @@
 // Rows of a (batch, channels, inner) tensor, divided by the root of the sum of their squares times `share`, plus eps,
 // and scaled.
 //
-// A block of 256 threads has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive
+// A block of THREADS has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive
 // numbers where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of
 // different rows. A thread holds a chunk at the same places of every row: there it sums the gradient of the scale.
 #include "../_softmax/rows.cuh"
-
-enum { THREADS = 256 };
 
 // The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
 // both are powers of two. Every thread of the block calls it.
@@ -117,13 +115,13 @@ __device__ void scale_rows(const Args &args)
             x.read(args.data, rows, part, i, 0);
             squares = x.dot(x, squares);
         }
-        const A by_root = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
+        const A rstd = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
         if (block.is_first(part))
-            store(args.rstd, r + block.own, by_root, args.rstd_request);
+            store(args.rstd, r + block.own, rstd, args.rstd_request);
         for (int64_t i = 0; i < part.length; i += x.length()) {
             if (part.length > x.length())
                 x.read(args.data, rows, part, i, 0);
-            x.apply([&](A x) { return x * by_root; });
+            x.apply([&](A x) { return x * rstd; });
             block.multiply(x, args.scale + i);
             x.write(args.output, rows, part, i, args.output_request);
         }
@@ -150,7 +148,7 @@ struct ScaleSums {
             groups[k / TOGETHER][thread_number()] = zeros;
     }
 
-    __device__ void add(const RowChunk<T> &x, const RowChunk<T> &head, A by_root)
+    __device__ void add(const RowChunk<T> &x, const RowChunk<T> &head, A rstd)
     {
 #pragma unroll
         for (int k = 0; k < SIZE; k += TOGETHER) {
@@ -159,7 +157,7 @@ struct ScaleSums {
             Group group = groups[k / TOGETHER][thread_number()];
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j)
-                group.values[j] += head.values[k + j] * (x.values[k + j] * by_root);
+                group.values[j] += head.values[k + j] * (x.values[k + j] * rstd);
             groups[k / TOGETHER][thread_number()] = group;
         }
     }
@@ -241,12 +239,12 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowPart part = block.part(r);
             const int64_t row = part.length > 0 ? r + block.own : 0;
-            const A by_root = args.rstd[row];
+            const A rstd = args.rstd[row];
             RowChunk<T> x, head;
             A dot = dot_of_others(args.output_grad, args.data, args.scale, block, part, i);
             x.read(args.data, rows, part, i, 0);
             head.read(args.output_grad, rows, part, i, 0);
-            scale_sums.add(x, head, by_root);
+            scale_sums.add(x, head, rstd);
             block.multiply(head, args.scale + part.position + i);
             dot = head.dot(x, dot);
             if (gridDim.y == 1 || args.step == args.DOTS)
@@ -262,11 +260,11 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
                     dot += args.dots[row * gridDim.y + other];
             }
             const bool is_single = args.channels == 1;
-            const A own = is_single ? A(args.eps) * by_root * by_root : 1;   // 1 - u^2 * share, without a difference
-            dot = is_single ? 0 : dot * by_root * by_root * args.share;
+            const A own = is_single ? A(args.eps) * rstd * rstd : 1;   // 1 - (x rstd)^2, without a difference
+            dot = is_single ? 0 : dot * rstd * rstd * args.share;
 #pragma unroll
             for (int k = 0; k < RowChunk<T>::SIZE; ++k)   // the scale is in the head gradient
-                x.values[k] = fma(-x.values[k], dot * by_root, head.values[k] * (own * by_root));
+                x.values[k] = fma(-x.values[k], dot * rstd, head.values[k] * (own * rstd));
             x.write(args.data_grad, rows, part, i, args.data_grad_request);
         }
         if (args.step == args.DOTS)

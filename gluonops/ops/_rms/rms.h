@@ -13,7 +13,10 @@ template <template <typename> class Args, typename T>
 GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, args.channels, args.inner}; }
 
 template <template <typename> class Args, typename T, typename A>
-GLUONOPS_INLINE A rstd_of(const Args<T> &args, A squares) { return 1 / square_root(squares * args.share + A(args.eps)); }
+GLUONOPS_INLINE A rstd_of(const Args<T> &args, A squares)
+{
+    return 1 / square_root(squares * args.share + A(args.eps));
+}
 
 template <template <typename> class Args, typename T>
 inline void rms_rows(const Args<T> &args, bool streaming)
@@ -26,10 +29,10 @@ inline void rms_rows(const Args<T> &args, bool streaming)
             const auto values = load(x + i, mask);
             return values * values;
         });
-        const A by_root = rstd_of(args, squares);
-        args.rstd[row] = by_root;
+        const A rstd = rstd_of(args, squares);
+        args.rstd[row] = rstd;
         write_row(args.output + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(x + i, mask) * by_root * load(scale + i, mask);
+            return load(x + i, mask) * rstd * load(scale + i, mask);
         });
     });
 }
@@ -40,24 +43,24 @@ inline void rms_columns(const Args<T> &args, bool streaming)
     typedef typename Simd<T>::Scalar A;
     parallel_column_blocks<T>(row_sizes(args), 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
         alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
-        A *by_root = buffer;
+        A *rstd = buffer;   // first the sums of squares
         for (int64_t c = 0; c < args.channels; ++c) {
             const T *x = args.data + start + c * args.inner;
             for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto values = load(x + j, mask);
-                store(by_root + j, load(by_root + j) + values * values);
+                store(rstd + j, load(rstd + j) + values * values);
             });
         }
         for (int64_t j = 0; j < columns; ++j) {
-            by_root[j] = rstd_of(args, by_root[j]);
-            args.rstd[first_row + j] = by_root[j];
+            rstd[j] = rstd_of(args, rstd[j]);
+            args.rstd[first_row + j] = rstd[j];
         }
         for (int64_t c = 0; c < args.channels; ++c) {
             const int64_t place = start + c * args.inner;
             const T *x = args.data + place;
             const A factor = load_scalar(args.scale + c);
             write_row(args.output + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                return load(x + j, mask) * load(by_root + j, mask) * factor;
+                return load(x + j, mask) * load(rstd + j, mask) * factor;
             });
         }
     });
@@ -79,15 +82,15 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
         A *sums = args.partial + block * length;
         for (int64_t row = block * outer / blocks; row < (block + 1) * outer / blocks; ++row) {
             const T *x = args.data + row * length, *head = args.output_grad + row * length, *scale = args.scale;
-            const A by_root = args.rstd[row];
+            const A rstd = args.rstd[row];
             const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return load(head + i, mask) * load(scale + i, mask) * load(x + i, mask);
             });
-            const A factor = dot * by_root * by_root * args.share;
+            const A factor = dot * rstd * rstd * args.share;
             write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 const auto h = load(head + i, mask), values = load(x + i, mask);
-                store(sums + i, load(sums + i, mask) + h * values * by_root, mask);
-                return (h * load(scale + i, mask) - values * factor) * by_root;
+                store(sums + i, load(sums + i, mask) + h * values * rstd, mask);
+                return (h * load(scale + i, mask) - values * factor) * rstd;
             });
         }
     });
@@ -96,7 +99,7 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
 // It takes a block of neighbouring columns from the tensor's element `start` on; the columns of a sample add their
 // sums to `sums`.
 template <template <typename> class Args, typename T>
-inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t columns, const typename Args<T>::A *by_root,
+inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t columns, const typename Args<T>::A *rstd,
                                typename Args<T>::A *sums, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
@@ -112,13 +115,13 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
         for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V product = load(x + j, mask) * load(head + j, mask);
             store(dot + j, load(dot + j) + product * factor);
-            *channel += product * load(by_root + j, mask);
+            *channel += product * load(rstd + j, mask);
         });
         sums[c] += reduce_sum(sum);
     }
     for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-        const V root = load(by_root + j, mask);
-        store(dot + j, load(dot + j) * root * root * share);
+        const V factor = load(rstd + j, mask);
+        store(dot + j, load(dot + j) * factor * factor * share);
     });
     for (int64_t c = 0; c < args.channels; ++c) {
         const int64_t place = start + c * args.inner;
@@ -126,7 +129,7 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
         const A factor = load_scalar(args.scale + c);
         write_row(args.data_grad + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V shift = load(x + j, mask) * load(dot + j, mask);
-            return (load(head + j, mask) * factor - shift) * load(by_root + j, mask);
+            return (load(head + j, mask) * factor - shift) * load(rstd + j, mask);
         });
     }
 }
@@ -145,15 +148,15 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
     });
 }
 
-// The data's gradient in rows of a single element. Its difference cancels: 1 - u^2 * share is eps / root^2.
+// The data's gradient in rows of a single element. Its difference cancels: 1 - (x rstd)^2 is eps rstd^2.
 template <template <typename> class Args, typename T>
 inline void rms_single_gradient(const Args<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     const A scale = load_scalar(args.scale), eps = A(args.eps);
     write_row(args.data_grad, row_sizes(args).rows(), false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        const auto by_root = load(args.rstd + i, mask);
-        return load(args.output_grad + i, mask) * scale * (eps * by_root * by_root * by_root);
+        const auto rstd = load(args.rstd + i, mask);
+        return load(args.output_grad + i, mask) * scale * (eps * rstd * rstd * rstd);
     });
 }
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
+from ...core.contract import THREADS, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
@@ -12,7 +12,6 @@ FEW_BLOCKS = 256       # a GPU has room for more
 ONE_WAVE = 512         # blocks of losses, all of which a large GPU has room for
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
-BLOCK = 256            # threads
 MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
@@ -40,7 +39,7 @@ def with_class_indices(remedies: dict[str, str] | None = None) -> tuple[Shapes, 
             Shapes(data=LOGITS, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS))
 
 
-def held_rows(args, block: int = BLOCK) -> Launch:
+def held_rows(args, block: int = THREADS) -> Launch:
     """The launch of a kernel that needs a row's sums before its elements, and holds the row or reads it twice.
 
     Where rows are so few that they have parts, one launch finds the sums, and another one needs them. A row that a
@@ -48,9 +47,9 @@ def held_rows(args, block: int = BLOCK) -> Launch:
     """
     rows, classes, inner = sizes(args)
     threads = held_threads(rows, classes, inner)
-    if threads == BLOCK and classes > HELD * BLOCK and args.dtype != "float64":
+    if threads == THREADS and classes > HELD * THREADS and args.dtype != "float64":
         threads = block
-    parts = streamed_parts(rows, classes, inner, FEW_BLOCKS * BLOCK // max(threads, BLOCK))
+    parts = streamed_parts(rows, classes, inner, FEW_BLOCKS * THREADS // max(threads, THREADS))
     return launched(rows, threads, parts, STEPS if parts > 1 else STEPS[1:])
 
 
@@ -73,7 +72,7 @@ def sizes(args) -> tuple[int, int, int]:
 
 def launched(rows: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
     """The launch for rows, so many at a time. Of more, each thread takes several, one after the other."""
-    return Launch.of_rows(min(rows, MAX_BLOCKS * BLOCK // threads), threads, parts, steps)
+    return Launch.of_rows(min(rows, MAX_BLOCKS * THREADS // threads), threads, parts, steps)
 
 
 def held_threads(rows: int, classes: int, inner: int) -> int:
@@ -93,7 +92,7 @@ def streamed_threads(rows: int, classes: int, inner: int) -> int:
 def threads_per_row(classes: int) -> int:
     """Up to a warp with 8 elements for each thread in a short row, and 16 or 32 in a longer one; else a block."""
     if classes > HELD * WARP:
-        return BLOCK
+        return THREADS
     return max(power_of_two(min(classes, 32) / 8), min(WARP, power_of_two(classes / 16)))
 
 
@@ -117,7 +116,7 @@ def held_parts(rows: int, classes: int, inner: int) -> int:
     """
     if inner > 1 and rows >= MANY_ROWS:
         return 1
-    return max(1, min(-(-classes // (HELD * BLOCK)), MAX_PARTS))
+    return max(1, min(-(-classes // (HELD * THREADS)), MAX_PARTS))
 
 
 def streamed_parts(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS) -> int:

@@ -114,7 +114,7 @@ struct SoftmaxSums {
 // The sums of the parts of rows, in scratch memory.
 template <typename A>
 struct PartSums {
-    const Scratch<A> scratch;
+    const PartialResults<A> scratch;
 
     __device__ PartSums(unsigned *counts, A *sums) : scratch(counts, sums) {}
 

@@ -11,7 +11,7 @@ __device__ inline bool negative(uint8_t) { return false; }   // the comparison w
 template <typename T>
 __device__ T magnitude(T x) { return negative(x) ? -x : x; }
 
-struct Magnitude {
+struct Abs {
     template <typename A>
     __device__ A value(A x) const { return magnitude(x); }
 
@@ -21,7 +21,7 @@ struct Magnitude {
 };
 
 template <typename T>
-__device__ void forward(const AbsArgs<T> &args) { activate(args, Magnitude()); }
+__device__ void forward(const AbsArgs<T> &args) { activate(args, Abs()); }
 
 template <typename T>
-__device__ void backward(const AbsArgs<T> &args) { activate_backward(args, Magnitude()); }
+__device__ void backward(const AbsArgs<T> &args) { activate_backward(args, Abs()); }

@@ -1,10 +1,9 @@
 """The contract of ``box_iou``."""
 import math
 
-from ...core.contract import Arg, Array, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import THREADS, Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
-THREADS = 256   # A block has so many.
 BLOCKS = 792    # So many occupy a large GPU.
 ROWS = 16       # A thread of forward has so many boxes of lhs.
 BAND = 64       # Several blocks share the boxes of lhs where each has at least so many.
@@ -35,7 +34,7 @@ OP = Op(
     cuda=Cuda(
         forward=forward,
         backward=backward,
-        constants={"THREADS": THREADS, "ROWS": ROWS},
+        constants={"ROWS": ROWS},
         derived={"lanes": "4 if rhs_boxes <= 16 else 8 if rhs_boxes <= 32 else 16 if rhs_boxes <= 64 else 32",
                  "column_tiles": "max(1, (rhs_boxes + 4 * lanes - 1) // (4 * lanes))"},
         # The last of the blocks that have the same boxes adds up the sums of all.

@@ -101,8 +101,8 @@ struct Tile {
 
 // Stores the gradients of some boxes, of which each of `parts` blocks has left a part.
 template <typename T, typename A>
-__device__ void store_gradients(const Scratch<A> &scratch, int64_t parts, int64_t boxes, int64_t first, int count,
-                                T *grad, int request)
+__device__ void store_gradients(const PartialResults<A> &scratch, int64_t parts, int64_t boxes, int64_t first,
+                                int count, T *grad, int request)
 {
     for (int i = thread_number(); i < NUMBERS * count; i += THREADS)
         store(grad, NUMBERS * first + i, scratch.sum(NUMBERS * first + i, parts, NUMBERS * boxes), request);
@@ -163,7 +163,7 @@ __device__ void backward(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A of_threads[HELD * NUMBERS][THREADS];
-    const Scratch<A> of_rows(args.lhs_counts, args.lhs_sums), of_columns(args.rhs_counts, args.rhs_sums);
+    const PartialResults<A> of_rows(args.lhs_counts, args.lhs_sums), of_columns(args.rhs_counts, args.rhs_sums);
     const int64_t all_rows = args.sets * args.lhs_boxes, all_columns = args.sets * args.rhs_boxes;
     for (int64_t number = blockIdx.x; number < args.sets * args.column_tiles; number += gridDim.x) {
         const Tile tile(args, number);

@@ -7,7 +7,7 @@
 #include "../_blocks/blocks.cuh"
 #include "../_labels/labels.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
+enum { WARPS = THREADS / 32 };
 enum { OWN = 16, WINDOW = OWN * THREADS };   // samples that a thread, and a block, looks at together
 enum { FEW = 1024 };                         // members that a block does not take yet
 
@@ -117,7 +117,7 @@ __device__ void backward(const CenterLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ int64_t members[FEW + WINDOW];
-    const Scratch<A> scratch(args.counts, args.sums);
+    const PartialResults<A> scratch(args.counts, args.sums);
     const int64_t classes = args.classes, features = args.features;
     const int64_t part_length = (args.batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * part_length;
     const int64_t end = minimum(start + part_length, args.batch);

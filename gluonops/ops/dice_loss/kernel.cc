@@ -1,14 +1,14 @@
-// dice_loss on the CPU. Bytes moved: forward the logits', backward twice the logits'; what is read again is in the cache.
-// The places of a sample are divided into blocks, whose sums are added in their order: the result does not depend on the
-// number of threads.
+// dice_loss on the CPU. Bytes moved: forward the logits', backward twice these; what is read again is in the cache.
+// The places of a sample are divided into blocks, whose sums are added in their order: the result does not depend on
+// the number of threads.
 #include "generated/dice_loss.h"
 #include "../_softmax/softmax.h"
 
 namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
-// Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is for
-// a number for each logit of a block, or null.
+// Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is
+// for a number for each logit of a block, or null.
 template <typename T, typename Body>
 void for_each_block(const DiceLossArgs<T> &args, int64_t bytes_per_element, const Body &body)
 {
@@ -88,9 +88,7 @@ void forward(const DiceLossArgs<T> &args)
     typedef typename Simd<T>::Scalar A;
     const int64_t classes = args.classes;
     const double smooth = double(A(args.smooth));
-    for_each_block(args, sizeof(T), [=](int64_t block, int64_t sample, int64_t place, int64_t places, A *scratch) {
-        sum_block(args, block, sample, place, places, scratch);
-    });
+    for_each_block(args, sizeof(T), [=](auto... block) { sum_block(args, block...); });
     for (int64_t map = 0; map < args.batch * classes; ++map) {
         double intersection = 0, total = 0;
         for (int64_t i = 0; i < args.blocks; ++i) {
@@ -124,7 +122,7 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
     for (int64_t j = 0; j < MAX_BLOCK_COLUMNS; ++j)
         mean[j] = j < places && labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : A(0);
 
-    // The gradient of a probability is by_power times the derivative of its power, and by_target at places of the class.
+    // A probability's gradient is by_power times the derivative of its power, and by_target at places of the class.
     const auto probability = [=](int64_t c, int64_t j, auto mask) GLUONOPS_LAMBDA {
         return exponential(load(logits + c * inner + j, mask) - load(max + j, mask) - load(log_sum + j, mask));
     };
@@ -155,10 +153,7 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
 template <typename T>
 void backward(const DiceLossArgs<T> &args)
 {
-    typedef typename Simd<T>::Scalar A;
-    for_each_block(args, 2 * sizeof(T), [=](int64_t, int64_t sample, int64_t place, int64_t places, A *scratch) {
-        write_block(args, sample, place, places, scratch);
-    });
+    for_each_block(args, 2 * sizeof(T), [=](int64_t, auto... block) { write_block(args, block...); });
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
+enum { WARPS = THREADS / 32 };
 enum { TOGETHER = 4 };   // classes whose logits are read together
 enum { CLASSES = 64 };   // classes between two barriers
 
@@ -127,7 +127,7 @@ template <typename T, typename L>
 __device__ void forward(const DiceLossArgs<T, L> &args)
 {
     enum { OWN = sizeof(T) == 8 ? 2 : 4 };
-    const Scratch<typename Accumulator<T>::type> scratch(args.counts, args.sums);
+    const PartialResults<typename Accumulator<T>::type> scratch(args.counts, args.sums);
     const bool in_packs = args.inner % OWN == 0 && aligned(args.data);
     const int64_t places = THREADS * (in_packs ? OWN : 1);   // of a block
     for (int64_t sample = blockIdx.x; sample < args.batch; sample += gridDim.x) {

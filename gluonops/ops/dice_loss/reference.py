@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...core.emitter import Array
-from .._labels.reference import exact, first_class, label_masks, onehot, row_weights
+from .._labels.reference import exact, first_class, label_masks, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 
 PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
@@ -57,22 +57,20 @@ def _zero_where(F, condition: Array, values: Array) -> Array:
 
 
 def backward(nd, attrs, shapes, output_grad, data, label, intersection, total, max, log_sum) -> dict:   # noqa: A002
-    valid, ignored = label_masks(nd, exact(nd, label), data, 1, attrs.ignore_label)
+    max, log_sum = max.expand_dims(1), log_sum.expand_dims(1)   # noqa: A001
+    valid, ignored = label_masks(nd, exact(nd, label.expand_dims(1)), data, 1, attrs.ignore_label)
     per_class = (*output_grad.shape, *(1,) * (data.ndim - 2))
     denominator = total + attrs.smooth
     by_power = output_grad * (2 * intersection + attrs.smooth) / nd.square(denominator)
     by_target = -2 * output_grad / denominator
 
-    shifted = nd.broadcast_sub(data, nd.expand_dims(max, axis=1))
-    probabilities = nd.exp(nd.broadcast_sub(shifted, nd.expand_dims(log_sum, axis=1)))
+    probabilities = nd.exp(nd.broadcast_sub(nd.broadcast_sub(data, max), log_sum))
     slope = 2 * probabilities if attrs.squared else nd.ones_like(probabilities)
     target = onehot(nd, label, data.shape[1], 1, data.dtype)
     by_probability = nd.broadcast_mul(slope, by_power.reshape(per_class))
     by_probability = by_probability + nd.broadcast_mul(target, by_target.reshape(per_class))
 
     mean = nd.sum(by_probability * probabilities, axis=1, keepdims=True)
-    weights = nd.expand_dims(row_weights(nd, log_sum, valid, ignored), axis=1)
+    weights = row_weights(nd, log_sum, valid, ignored)
     gradient = nd.broadcast_mul(probabilities * nd.broadcast_sub(by_probability, mean), weights)
-    if ignored is not None:
-        gradient = _zero_where(nd, nd.broadcast_like(nd.expand_dims(ignored, axis=1), gradient), gradient)
-    return {"data": gradient}
+    return {"data": without_ignored(nd, gradient, ignored)}

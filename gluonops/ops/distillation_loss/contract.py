@@ -2,7 +2,7 @@
 from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows, summed_rows
 
-BOUNDS = "256, sizeof(T) == 8 ? 2 : 4"
+BOUNDS = "THREADS, sizeof(T) == 8 ? 2 : 4"
 
 
 OP = Op(

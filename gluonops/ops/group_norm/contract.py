@@ -4,7 +4,7 @@ from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads
 STEPS = ("CHANNELS", "GROUPS", "DATA")   # backward's launches; see kernel.cu
-BOUNDS = "256, sizeof(T) < 8 ? 3 : 2"
+BOUNDS = "THREADS, sizeof(T) < 8 ? 3 : 2"
 
 OP = Op(
     name="group_norm",

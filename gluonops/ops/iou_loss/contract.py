@@ -15,5 +15,5 @@ OP = Op(
            FORMAT),
     shapes=Shapes(data="batch, ..., 4", truth="batch, ..., 4", output="batch, ..."),
     derived={"count": "data.size // 4"},
-    cuda=Cuda(forward=elements("count"), backward=elements("count"), backward_bounds="256, sizeof(T) == 8 ? 1 : 5"),
+    cuda=Cuda(forward=elements("count"), backward=elements("count"), backward_bounds="THREADS, sizeof(T) == 8 ? 1 : 5"),
 )

@@ -16,7 +16,6 @@ from ...core.contract import (
     each_element,
 )
 
-THREADS = 256                # A block of forward has so many.
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
@@ -28,9 +27,9 @@ def forward(args) -> Launch:
     """A block for each selection, or several. Then each digit is a step, and so is the output."""
     parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or parts < 2:
-        return Launch(args.selections, (THREADS, 1))
+        return Launch(args.selections)
     digits = 6 if args.dtype == "float64" else 3
-    return Launch(args.selections, (THREADS, 1), parts, (*STEPS[:digits], "KEEP"))
+    return Launch(args.selections, parts=parts, steps=(*STEPS[:digits], "KEEP"))
 
 
 OP = Op(
@@ -55,7 +54,7 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"THREADS": THREADS, "BINS": 2048, "BINS_IN_TURN": 3},   # BINS: counts of losses by a digit
+        constants={"BINS": 2048, "BINS_IN_TURN": 3},   # BINS: counts of losses by a digit
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
         # is known in this step and in the one before, and the counts of each part by the last digit.

@@ -1,13 +1,13 @@
 """The contract of ``region_decode``."""
 import math
 
-from ...core.contract import Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from ...core.contract import THREADS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 
 
 def predictions(args) -> Launch:
     """A thread per prediction."""
-    return Launch(math.ceil(args.batch * args.anchor_count * args.height * args.width / 256))
+    return Launch(math.ceil(args.batch * args.anchor_count * args.height * args.width / THREADS))
 
 
 OP = Op(

@@ -3,7 +3,7 @@
 // memory, some channels at a time, and neighbouring lanes move neighbouring numbers.
 #include "../_region/class_logits.inl"
 
-enum { THREADS = 256, WARP = 32 };
+enum { WARP = 32 };
 
 // Some channels of a warp's predictions: a row for each.
 template <typename A>

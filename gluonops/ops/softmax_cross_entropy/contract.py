@@ -45,8 +45,8 @@ OP = Op(
         steps=family.STEPS,
         # The sums that make a row's loss, and that of a row of dense labels.
         scratch=(*family.gathered("forward", 4), *family.gathered("backward", 1)),
-        forward_bounds="256, Blocks<T, L>::FORWARD",
-        backward_bounds="256, Blocks<T, L>::BACKWARD",
+        forward_bounds="THREADS, MinBlocks<T, L>::FORWARD",
+        backward_bounds="THREADS, MinBlocks<T, L>::BACKWARD",
     ),
     counts={"class_weight": "classes"},
     derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},

@@ -10,7 +10,7 @@ template <typename T> struct Same<T, T> { enum { TYPE = true }; };
 
 // The blocks that share a multiprocessor. A kernel with dense labels needs more registers.
 template <typename T, typename L>
-struct Blocks {
+struct MinBlocks {
     enum {
         DENSE = Same<T, L>::TYPE,
         FORWARD = sizeof(T) == 8 ? 2 : sizeof(T) == 2 && DENSE ? 3 : 4,

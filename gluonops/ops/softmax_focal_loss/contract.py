@@ -20,7 +20,7 @@ OP = Op(
     shapes=family.with_class_indices(),
     refused=(family.NEEDS_A_BATCH,),
     cuda=Cuda(forward=family.summed_rows, backward=family.streamed_rows, scratch=family.gathered("forward", 2),
-              forward_bounds="256, sizeof(T) == 8 ? 2 : 4",
-              backward_bounds="256, sizeof(T) == 8 ? 2 : 4"),
+              forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+              backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4"),
     counts={"alpha": "classes"},
 )

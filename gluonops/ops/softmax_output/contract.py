@@ -39,8 +39,8 @@ OP = Op(
         derive=lambda attrs, shapes: {"samples": shapes["label"][0]},
         constants={"LABEL_COUNTS": 256},   # one per block, of the labels that are not ignored
         scratch=(*family.gathered("forward", 2), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
-        forward_bounds="256, sizeof(T) == 8 ? 1 : 2",
-        backward_bounds="256, sizeof(T) == 8 ? 2 : 4",
+        forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
+        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     derived=SAMPLES,
     avx512=("float32", "float16"),

@@ -4,6 +4,7 @@ import math
 from ...core.contract import (
     FLOATS,
     INTEGERS,
+    THREADS,
     Arg,
     Array,
     Attr,
@@ -20,7 +21,7 @@ from ...core.contract import (
 from ...core.shapes import normalized_axis
 
 MAX_COUNTS = 8     # repeat counts in a tuple
-ELEMENTS = 2048    # each of the 256 threads of a block has two packs of float32
+ELEMENTS = 2048    # each thread of a block has two packs of float32
 PACK = 4           # elements of 16 bytes of float32
 COPIES = 8         # that a thread writes of a pack
 MAX_SLICES = 64    # threads of a block that share the copies of an element
@@ -75,7 +76,7 @@ def backward(args) -> Launch:
         slices *= 2
     blocks = max(1, math.ceil(args.elements * slices / ELEMENTS))
     parts = max(1, min(BLOCKS // blocks, args.copies // (SHARE * slices)))
-    return Launch(blocks, (256 // slices, slices), parts, ("SUM", "COMBINE") if parts > 1 else ("SUM",))
+    return Launch(blocks, (THREADS // slices, slices), parts, ("SUM", "COMBINE") if parts > 1 else ("SUM",))
 
 
 OP = Op(

@@ -4,8 +4,6 @@
 // them in nested loops: these have code of their own, in which a thread finds one pack or one element after the other.
 #include "record.inl"
 
-enum { THREADS = 256 };
-
 // The loops, in shared memory, so that loops over them stay loops.
 template <typename T>
 __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)

@@ -1,7 +1,7 @@
-// Prints what neighbours.cc makes of a /proc/stat, and of counts; see test_neighbours.py.
+// Prints what other_processes.cc makes of a /proc/stat, and of counts; see test_other_processes.py.
 #include <stdio.h>
 
-#include "native/neighbours.cc"
+#include "native/other_processes.cc"
 
 using namespace gluonops;
 
@@ -35,5 +35,5 @@ int main()
     Count unknown = after(0.5, 10, 4);
     unknown.all.is_known = false;
     printf("%d\n", compare(first, unknown) == UNKNOWN);
-    printf("%d\n", neighbours() != UNKNOWN);
+    printf("%d\n", other_processes() != UNKNOWN);
 }

@@ -1,6 +1,6 @@
 // The time that all processes had on the processors that this one may use (/proc/stat), less the time of this one; and
 // how many threads want to run.
-#include "neighbours.h"
+#include "other_processes.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ struct Count {
 
 // What other processes are at this moment. A loop of ours has a thread for every processor, and one more prepares the
 // next operator.
-Neighbours glance(const Load &all)
+OtherProcesses glance(const Load &all)
 {
     if (!all.is_known)
         return UNKNOWN;
@@ -105,7 +105,7 @@ Neighbours glance(const Load &all)
 }
 
 // What other processes were from one count to another.
-Neighbours compare(const Count &from, const Count &to)
+OtherProcesses compare(const Count &from, const Count &to)
 {
     const Seconds passed = to.when - from.when;
     if (passed > LONGEST || !to.all.is_known)
@@ -116,10 +116,10 @@ Neighbours compare(const Count &from, const Count &to)
 
 }  // namespace
 
-Neighbours neighbours()
+OtherProcesses other_processes()
 {
     static thread_local Count last = Count::now();
-    static thread_local Neighbours answer = glance(last.all);
+    static thread_local OtherProcesses answer = glance(last.all);
     if (Clock::now() - last.when < SHORTEST)
         return answer;
     const Count now = Count::now();

@@ -1,4 +1,4 @@
-"""gluonops/native/neighbours.cc, which says whether other processes use the processors."""
+"""gluonops/native/other_processes.cc, which says whether other processes use the processors."""
 import pathlib
 import subprocess
 import sys
@@ -18,6 +18,6 @@ def test_what_others_use(tmp_path):
         pytest.skip(str(error))
     program, package = tmp_path / "check", pathlib.Path(gluonops.__file__).parent
     subprocess.run([*compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-I", str(package),
-                    str(HERE / "neighbours_check.cc"), "-o", str(program)], check=True)
+                    str(HERE / "other_processes_check.cc"), "-o", str(program)], check=True)
     printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
     assert printed == ["1243", "2", "5", "111111", "1"]
