@@ -1,6 +1,7 @@
 """Fills Gluon nets with weights of PyTorch. :func:`gluonops.export.torch` goes the other way."""
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Union
@@ -42,7 +43,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     Parameters
     ----------
     state_dict : mapping of str to torch.Tensor or numpy.ndarray
-        As ``model.state_dict()`` returns it.
+        As ``model.state_dict()`` returns it. A file's may be sorted by name, which hides the order of layers.
     net : Block
         Initialized, with known shapes. It is filled wholly, or not changed.
 
@@ -55,7 +56,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     ------
     OpError
         Weights have no counterpart, or equal ones come in another order; the message names them. Or a batch norm with
-        ``scale=False`` would get a gamma that is not 1.
+        ``scale=False`` would get a gamma that is not 1, or a parameter that layers share would get several values.
 
     Examples
     --------
@@ -70,6 +71,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     theirs = _tree(_weight(name, value.shape) for name, value in arrays.items())
     pairs = _pairs([*_weights(_by_number(theirs))],
                    [_weight(name, parameter.shape) for name, parameter in parameters.items()])
+    _check_shared(parameters, arrays, pairs)
     _check_fixed_gammas(parameters, {our.name: arrays[their.name] for their, our in pairs})
     for their, our in pairs:
         parameter = parameters[our.name]
@@ -87,14 +89,18 @@ def _arrays(state_dict: Mapping[str, Any]) -> dict[str, np.ndarray]:
         if not isinstance(name, str) or not name:
             raise OpError(WHERE, f"state_dict has the name {name!r}; expected one such as 'fc.weight'",
                           "Pass model.state_dict()")
-        if hasattr(value, "detach"):
+        if hasattr(value, "numel"):   # a tensor
             try:
-                value = value.detach().cpu().double().numpy()   # NumPy has no bfloat16
+                value = value.detach().cpu()
+                value = (value.double() if value.is_floating_point() else value).numpy()   # NumPy has no bfloat16
             except (NotImplementedError, RuntimeError, TypeError) as error:   # sparse, or without values
                 raise OpError(WHERE, f"state_dict[{name!r}] cannot be read: {error}", "Pass dense tensors") from error
         if not isinstance(value, np.ndarray):
             raise OpError(WHERE, f"state_dict[{name!r}] is {type(value).__name__}; expected a tensor",
                           "Pass the dict that has the tensors")
+        if value.dtype.kind not in "fiub":
+            raise OpError(WHERE, f"state_dict[{name!r}] is of {value.dtype}; expected real numbers",
+                          "Pass the dict that has the weights")
         if not name.endswith(NOT_WEIGHTS):
             arrays[name] = value
     return arrays
@@ -151,8 +157,14 @@ def _by_number(tree: Tree) -> Tree:
     """The tree with numbered layers in the order of their numbers: safetensors sorts names, so that 10 is before 2."""
     if isinstance(tree, Weight):
         return tree
-    names = sorted(tree, key=int) if all(map(str.isdecimal, tree)) else tree
+    is_sorted = all(map(str.isdecimal, tree)) or [*tree] == sorted(tree)
+    names = sorted(tree, key=_number_or_text) if is_sorted else tree
     return {name: _by_number(tree[name]) for name in names}
+
+
+def _number_or_text(name: str) -> list[int | str]:
+    """A key that sorts layer2 in front of layer10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def _weights(tree: Tree) -> Iterator[Weight]:
@@ -177,12 +189,15 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
 
     An OpError if weights are left, or if equal layers of the two nets come in different orders.
     """
-    names = {_full_name(weight): weight for weight in ours}
-    if {(_full_name(weight), weight.shape) for weight in theirs} == {(name, names[name].shape) for name in names}:
-        return [(weight, names[_full_name(weight)]) for weight in theirs]
+    named, names = _by_full_name(theirs), _by_full_name(ours)
+    has_all = len(named) == len(theirs) and len(names) == len(ours)
+    if has_all and {name: named[name].shape for name in named} == {name: names[name].shape for name in names}:
+        return [(weight, names[name]) for name, weight in named.items()]
     layers = [_layers(_tree(weights)) for weights in (theirs, ours)]
     if [*map(_signature, layers[0])] == [*map(_signature, layers[1])]:
-        return [pair for their, our in zip(*layers) for pair in _matched([("", their)], [("", our)])]
+        pairs = [pair for their, our in zip(*layers) for pair in _matched([("", their)], [("", our)])]
+        if not _crosses_names(pairs):
+            return pairs
     pairs = [*_matched([("", _tree(theirs))], [("", _tree(ours))])]
     matched = {their for their, _ in pairs}, {our for _, our in pairs}
     left = [[weight for weight in weights if weight not in found] for weights, found in zip((theirs, ours), matched)]
@@ -192,9 +207,23 @@ def _pairs(theirs: list[Weight], ours: list[Weight]) -> list[tuple[Weight, Weigh
     return pairs
 
 
-def _full_name(weight: Weight) -> str:
-    """Its name, with torch's name of the parameter."""
-    return ".".join([*weight.name.split(".")[:-1], weight.role])
+def _by_full_name(weights: list[Weight]) -> dict[str, Weight]:
+    """Names without the blocks that are around all weights, such as DataParallel's, and with torch's of parameters."""
+    paths = [weight.name.split(".")[:-1] for weight in weights]
+    around = len(os.path.commonprefix(paths))
+    return {".".join([*path[around:], weight.role]): weight for path, weight in zip(paths, weights)}
+
+
+def _crosses_names(pairs: list[tuple[Weight, Weight]]) -> bool:
+    """Whether matched blocks have parts of the same names, which come in another order in the net."""
+    parts = {}   # the paths of two blocks -> the names of the parts of each
+    for pair in pairs:
+        paths = [[*weight.name.split(".")[:-1], weight.role] for weight in pair]
+        for depth in range(1, min(map(len, paths)) + 1):
+            blocks = tuple(tuple(path[:-depth]) for path in paths)
+            for path, names in zip(paths, parts.setdefault(blocks, ({}, {}))):
+                names[path[-depth]] = None
+    return any(theirs.keys() == ours.keys() and [*theirs] != [*ours] for theirs, ours in parts.values())
 
 
 def _layers(tree: dict) -> list[Tree]:
@@ -296,6 +325,18 @@ def _differ(theirs: list[Weight], ours: list[Weight]) -> OpError:
 
     return OpError(WHERE, f"state_dict has {listed(theirs)} without a counterpart, and the net {listed(ours)}",
                    "Pass a net of the same architecture, and remove what it does not have from state_dict")
+
+
+def _check_shared(parameters: dict[str, mx.gluon.Parameter], arrays: dict[str, np.ndarray],
+                  pairs: list[tuple[Weight, Weight]]) -> None:
+    """Raise an OpError if a parameter that layers of the net share gets different values."""
+    filled = {}
+    for their, our in pairs:
+        parameter = parameters[our.name]
+        first = filled.setdefault(parameter, their)
+        if not np.array_equal(arrays[first.name].ravel(), arrays[their.name].ravel(), equal_nan=True):
+            raise OpError(WHERE, f"layers of the net share {parameter.name}, and {first.name} and {their.name} differ",
+                          "Make the net with a parameter for each")
 
 
 def _check_fixed_gammas(parameters: dict[str, mx.gluon.Parameter], values: dict[str, np.ndarray]) -> None:

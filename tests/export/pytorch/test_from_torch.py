@@ -162,23 +162,69 @@ def test_there_and_back(tmp_path):
         assert (one.data() == two.data()).min() == 1, one.name
 
 
-def test_names_say_which_of_equal_layers_is_meant():
-    net = nn.HybridSequential()
-    for name in ("query", "key"):
-        net.register_child(nn.Dense(2, in_units=2), name)
+def projections(order):
+    """A block of two equal layers with names."""
+    block = nn.HybridSequential()
+    for name in order:
+        block.register_child(nn.Dense(2, in_units=2), name)
+    return block
+
+
+def weights_of(names):
+    """Weights and biases of dense layers: those of each layer are its number."""
+    return {f"{name}.{kind}": np.full((2, 2)[:2 if kind == "weight" else 1], float(number))
+            for number, name in enumerate(names) for kind in ("weight", "bias")}
+
+
+@pytest.mark.parametrize("around", ["", "module.", "module.attention."])
+def test_names_say_which_of_equal_layers_is_meant(around):
+    """Also of layers that are inside DataParallel, which the net does not have."""
+    net = projections(("query", "key"))
     net.initialize()
-    weights = {f"{name}.{kind}": np.full((2, 2)[:2 if kind == "weight" else 1], value)
-               for name, value in (("key", 1.0), ("query", 2.0)) for kind in ("weight", "bias")}
-    gops.convert.from_torch(weights, net)
-    assert float(net._children["query"].weight.data().mean().asscalar()) == 2
+    gops.convert.from_torch(weights_of([f"{around}key", f"{around}query"]), net)
+    assert [layer.weight.data().asnumpy().max() for layer in net._children.values()] == [1, 0]
 
 
-def test_numbered_layers_are_matched_by_number():
+def test_names_that_do_not_agree_with_the_order_are_refused():
+    """The blocks around the layers have other names, so that names alone do not match them."""
+    net = nn.HybridSequential()
+    net.add(projections(("query", "key")), nn.Dense(2, in_units=2))
+    net.initialize()
+    with pytest.raises(gops.OpError, match="key.weight and attention.query.weight have one shape"):
+        gops.convert.from_torch(weights_of(["attention.key", "attention.query", "head"]), net)
+
+
+def test_a_parameter_for_each_of_equal_names():
+    """A block may have parameters that Gluon's and torch's layers have under one name."""
+    block = nn.HybridSequential()
+    for name in ("weight", "gamma"):
+        block._reg_params[name] = block.params.get(name, shape=(2,))
+    block.initialize()
+    gops.convert.from_torch({"weight": np.array([1, 2]), "gamma": np.array([3, 4])}, block)
+    assert [parameter.data().asnumpy().tolist() for parameter in block._reg_params.values()] == [[1, 2], [3, 4]]
+    with pytest.raises(gops.OpError, match="without a counterpart"):
+        gops.convert.from_torch({"weight": np.array([1, 2])}, block)
+
+
+def test_shared_parameters_have_one_value():
+    layer = nn.Dense(2, in_units=2)
+    net = nn.HybridSequential()
+    net.add(layer, nn.Activation("relu"), layer)
+    net.initialize()
+    weights = weights_of(["0", "2"])
+    with pytest.raises(gops.OpError, match="layers of the net share dense.*_weight, and 0.weight and 2.weight differ"):
+        gops.convert.from_torch(weights, net)
+    weights.update({f"2.{kind}": weights[f"0.{kind}"] for kind in ("weight", "bias")})
+    assert len(gops.convert.from_torch(weights, net)) == 4
+
+
+@pytest.mark.parametrize("layer", ["blocks.", "blocks.layer"])
+def test_numbered_layers_are_matched_by_number(layer):
     """Files of safetensors have their names sorted: 10 is in front of 2."""
     net = nn.HybridSequential()
     net.add(*[nn.Dense(2, in_units=2) for _ in range(11)])
     net.initialize()
-    weights = {f"blocks.{number}.{kind}": np.full((2, 2)[:2 if kind == "weight" else 1], number)
+    weights = {f"{layer}{number}.{kind}": np.full((2, 2)[:2 if kind == "weight" else 1], number)
                for number in sorted(range(11), key=str) for kind in ("bias", "weight")}
     gops.convert.from_torch(weights, net)
     assert [layer.weight.data().asnumpy().max() for layer in net] == list(range(11))
@@ -232,7 +278,10 @@ def test_what_is_refused():
     nested = {"state_dict": {}}
     for wrong, text in ((ResNet(), "state_dict is ResNet"), (nested, r"state_dict\['state_dict'\] is dict"),
                         ({0: torch.ones(2, 3)}, "state_dict has the name 0; expected one such as"),
-                        ({"weight": torch.ones(2, 3).to_sparse()}, r"state_dict\['weight'\] cannot be read: .*parse")):
+                        ({"weight": torch.ones(2, 3).to_sparse()}, r"state_dict\['weight'\] cannot be read: .*parse"),
+                        ({"weight": mx.nd.ones((2, 3))}, r"state_dict\['weight'\] is NDArray; expected a tensor"),
+                        ({"dtype": torch.qint8}, r"state_dict\['dtype'\] is dtype; expected a tensor"),
+                        ({"weight": torch.ones(2, 3) * 1j}, r"\['weight'\] is of complex64; expected real numbers")):
         with pytest.raises(gops.OpError, match=text):
             gops.convert.from_torch(wrong, net)
     convolution = nn.Conv2D(3, 3, in_channels=3, layout="NHWC")
