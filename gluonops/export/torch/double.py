@@ -40,7 +40,8 @@ def _loss_head(node, x, label=None):
     Dense labels of a SoftmaxOutput are refused before. With ``multi_output`` the divisor is that of each map.
     """
     attrs, mode, is_map = node.attrs, node.attrs.get("normalization", "null"), node.flag("multi_output")
-    rows = F.reshape(F.BlockGrad(x if label is None else label), (0, -1))
+    label = None if label is None else F.BlockGrad(label)   # MXNet does not write its gradient
+    rows = F.reshape(F.BlockGrad(x) if label is None else label, (0, -1))
     counts = F.ones_like(rows)
     if mode == "valid":
         counts = rows > float(attrs.get("valid_thresh", 0)) if label is None else \

@@ -7,6 +7,7 @@ import numpy as np
 from ...core.progress import over
 from .. import passes
 from ..model import ExportedModel
+from ..parameters import labels
 from .double import FORMULAS, compute_in_double
 from .prepare import TYPED
 
@@ -22,6 +23,7 @@ class Reference:
     """A model in MXNet, in float64 and without dropout."""
 
     def __init__(self, model: ExportedModel):
+        self._labels = labels(model.graph)
         model = model.copy()
         compute_in_double(model.graph, {"erf"})   # That in our gelu has the right gradient.
         graph = passes.lower(model, "builtin").graph
@@ -52,7 +54,7 @@ class Reference:
         """The outputs, and the gradient of every parameter and input until the next run."""
         arrays = _arrays(inputs)
         # MXNet's losses have no gradient of labels.
-        data = {name: array for name, array in arrays.items() if not name.endswith("label")}
+        data = {name: array for name, array in arrays.items() if name not in self._labels}
         sources = {**data, **{name: self.values[name] for name in self._trained}}
         for array in sources.values():
             if array.grad is None:

@@ -341,6 +341,13 @@ def test_names_that_torch_or_the_language_has(tmp_path):
     source = export(Names(), tmp_path, {"in": (2, 3), "2": (2, 3)})
     assert "def forward(self, x_in, x_2):" in source
     assert "self.type_ = nn.Linear(" in source and "self.class_ = nn.Linear(" in source
+    assert "def forward(self, a_b, a_b_):" in export(Names(), tmp_path, {"a.b": (2, 3), "a_b": (2, 3)})
+
+
+def test_names_that_every_module_has():
+    """A later torch may have further ones."""
+    from gluonops.export.torch.classes import ATTRIBUTES
+    assert {name for name in dir(torch.nn.Module()) if not name.startswith("_")} <= set(ATTRIBUTES)
 
 
 def test_names_that_the_source_imports(tmp_path):
@@ -582,6 +589,14 @@ def test_a_file_that_cannot_be_compared(tmp_path):
     mx.nd.save(str(tmp_path / "net-0000.params"), {**values, "data": mx.nd.ones((1, 3))})
     with pytest.raises(gops.OpError, match="the net has no input: the parameter file has a value for every variable"):
         gops.export.torch(tmp_path / "net", tmp_path / "port")
+
+
+def test_a_folder_that_nothing_was_written_to_is_removed(tmp_path):
+    with pytest.raises(gops.OpError, match="there is no file"):
+        gops.export.torch(tmp_path / "net", tmp_path / "new" / "port")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(gops.OpError, match="the path is None; expected text"):
+        gops.export.torch(tmp_path / "net", None)
 
 
 def test_all_files_are_replaced_or_none(tmp_path):
