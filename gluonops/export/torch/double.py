@@ -130,8 +130,9 @@ def _sorted(node, x):
 
 
 def _numbers(node, name, default):
-    """The numbers of an attribute, as MXNet holds them."""
-    return np.float32(ast.literal_eval(node.attrs.get(name, str(default)))).tolist()
+    """The number of an attribute, or the numbers if the default has several, as MXNet holds them."""
+    numbers = np.float32(ast.literal_eval(node.attrs.get(name, str(default)))).tolist()
+    return [numbers] if isinstance(default, tuple) and isinstance(numbers, float) else numbers
 
 
 def _anchors(node, x):
@@ -301,7 +302,8 @@ FORMULAS = {
     "LRN": _across_neighbours,
     "LeakyReLU": _activation,
     "RNN": _recurrent,
-    "Embedding": lambda node, indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs),   # no gradient
+    "Embedding": lambda node, indices, weight: F.Embedding(   # The indices have no gradient.
+        F.BlockGrad(indices), weight, **{**node.attrs, "sparse_grad": False}),
     "SequenceLast": _last,
     **dict.fromkeys(("SequenceMask", "SequenceReverse"),   # the lengths have no gradient
                     lambda node, x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)),

@@ -11,6 +11,7 @@ from ..parameters import labels
 from .double import FORMULAS, compute_in_double
 from .prepare import TYPED
 
+FLOATS = (*TYPED, "_zeros", "_ones")   # Operators that return float32 unless an attribute says otherwise.
 MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
 
 
@@ -32,8 +33,10 @@ class Reference:
                 node.attrs = {}
             elif node.op in ("Dropout", "RNN"):
                 node.attrs["p"] = "0"
-            elif node.op in (*TYPED, "_zeros", "_ones") and node.attrs.get("dtype", "float32").startswith("float"):
+            elif node.attrs.get("dtype", "float32" if node.op in FLOATS else "None").startswith("float"):
                 node.attrs["dtype"] = "float64"
+            elif node.op == "sort":   # MXNet's gradient does not know the default
+                node.attrs.setdefault("axis", "-1")
             elif node.op == "_contrib_SyncBatchNorm":   # on one device it is a batch norm, and in float32 only
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
@@ -61,7 +64,9 @@ class Reference:
                 array.attach_grad()
         with mx.autograd.record(train_mode=is_training):
             outputs = self._outputs(arrays)
-        heads = [mx.nd.array(head(value.shape), dtype="float64") for value in outputs]
+        # Whole numbers have no gradient, but MXNet gives a cast to them one.
+        heads = [mx.nd.array(head(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
+                 for value in outputs]
         mx.autograd.backward(outputs, heads, train_mode=is_training)
         mx.nd.waitall()   # or MXNet and torch hold their memory at the same time
         return [value.asnumpy() for value in outputs], {name: array.grad for name, array in sources.items()}

@@ -274,9 +274,14 @@ def _growth(net: Any, arrays: list, outputs: list) -> float:
         changed.append(torch.from_numpy(np.where(numbers == np.round(numbers), numbers, neighbours)))
     with torch.no_grad():
         others = _outputs(net, changed)
-    changes = [_largest((other - output).detach().numpy()) / max(_largest(output.detach().numpy()), ZERO)
+    changes = [_largest(_numbers_of(other) - _numbers_of(output)) / max(_largest(_numbers_of(output)), ZERO)
                for other, output in zip(others, outputs)]
     return min(max([1.0, *(CHANGES * change / OUTPUTS for change in changes)]), MOST_GROWTH)
+
+
+def _numbers_of(tensor: Any) -> np.ndarray:
+    """Float64 of an output, which may have whole numbers or booleans."""
+    return tensor.detach().numpy().astype(np.float64)
 
 
 def _check_outputs(outputs: list, expected: list[np.ndarray], mode: str, growth: float = 1.0) -> None:
@@ -287,7 +292,7 @@ def _check_outputs(outputs: list, expected: list[np.ndarray], mode: str, growth:
         if not np.isfinite(theirs).all():
             raise OpError("export.torch", f"output {number} in {mode} mode has numbers that are not finite in MXNet, "
                           "and cannot be compared", "Run gluonops files check, which finds such parameters")
-        _check(f"output {number} in {mode} mode", ours.detach().numpy(), theirs, growth * OUTPUTS, _largest(theirs))
+        _check(f"output {number} in {mode} mode", _numbers_of(ours), theirs, growth * OUTPUTS, _largest(theirs))
 
 
 def _check_gradients(found: dict[str, tuple[Any, Any]], mode: str, growth: float) -> float:

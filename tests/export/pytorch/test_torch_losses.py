@@ -301,3 +301,14 @@ def test_data_that_are_their_own_label(tmp_path):
                                                    "fc_bias": mx.nd.random.normal(shape=(3,))})
     gops.export.torch(tmp_path / "net", tmp_path, (2, 3), training=True)
     assert "def forward(self, x):" in (tmp_path / "net.py").read_text()
+
+
+@pytest.mark.parametrize("shape", [(2, 36), (2, 1, 6, 6)])
+def test_labels_of_maps_in_other_shapes(shape, tmp_path):
+    x = mx.sym.Convolution(mx.sym.var("data"), num_filter=4, kernel=(1, 1), name="conv")
+    loss = mx.sym.SoftmaxOutput(x, mx.sym.var("label"), multi_output=True, use_ignore=True, normalization="valid")
+    loss.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"conv_weight": mx.nd.random.normal(shape=(4, 3, 1, 1)),
+                                                   "conv_bias": mx.nd.random.normal(shape=(4,))})
+    gops.export.torch(tmp_path / "net", tmp_path, {"data": (2, 3, 6, 6), "label": shape}, training=True)
+    assert ".reshape(" in (tmp_path / "net.py").read_text()
