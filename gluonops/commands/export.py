@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import export
 from ..core.errors import OpError
-from ..core.files import check_target, make_folder, replace
+from ..core.files import check_target, made_folder, replace
 from ..export.files import shapes_of_inputs
 from .net_arguments import QUANTIZE_OPTIONS
 
@@ -24,10 +24,11 @@ MOST_IMAGES = 128   # for calibration, evenly spaced over the folder: more hardl
 
 def run(args: argparse.Namespace) -> None:
     """Write the files. Print their paths, what the comparison shows, and warnings as notes."""
-    for path in (args.target, args.onnx, args.torch):
-        if path is not None:
-            make_folder("export", path)
-    with warnings.catch_warnings(record=True) as caught:
+    with contextlib.ExitStack() as stack:
+        for path in (args.target, args.onnx, args.torch):
+            if path is not None:
+                stack.enter_context(made_folder("export", path))
+        caught = stack.enter_context(warnings.catch_warnings(record=True))
         warnings.simplefilter("always", export.ExportWarning)
         result = _quantize(args) if args.int8 else None
         written, differences = _write(args) if result is None else (list(result.paths), [])

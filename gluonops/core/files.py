@@ -5,6 +5,7 @@ import contextlib
 import errno
 import glob
 import os
+import pathlib
 import re
 import secrets
 import shutil
@@ -33,6 +34,8 @@ def check_target(where: str, *paths: str) -> None:
 
 def check_name(where: str, path: str | os.PathLike) -> None:
     """Raise an OpError for a name that the system or MXNet, which takes UTF-8 only, cannot have."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise OpError(where, f"the path is {path!r}; expected text, or a pathlib.Path", "Pass the name of a file")
     if re.search("[\0\ud800-\udfff]", os.fspath(path)):
         raise OpError(where, f"{os.fspath(path)!r} is not the name of a file; expected UTF-8 without NUL characters",
                       "Choose another name")
@@ -74,6 +77,21 @@ def make_folder(where: str, path: str) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise OpError(where, f"cannot make the folder {folder}: {error.strerror}", "Pass another path") from error
+
+
+@contextlib.contextmanager
+def made_folder(where: str, path: str) -> Iterator[None]:
+    """As :func:`make_folder`. The folders that it has made are removed if what is done with them fails."""
+    folder = pathlib.Path(path).absolute().parent
+    new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    make_folder(where, path)
+    try:
+        yield
+    except BaseException:
+        for each in new:   # inner ones first; one that is not empty stays
+            with contextlib.suppress(OSError):
+                each.rmdir()
+        raise
 
 
 def replace(where: str, savers: dict[str, Callable[[str], object]]) -> None:

@@ -16,7 +16,7 @@ from .graph import Graph
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of
 from .metadata import read_metadata
 from .operators import admit
-from .parameters import listed, of_layers, renamed_states, without_tags
+from .parameters import labels, listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning
 
@@ -81,8 +81,8 @@ def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path
     with naming(json_name):   # MXNet may refuse the graph
         states = graph.symbol().list_auxiliary_states() if importing.is_imported() else ()
     inputs = read_metadata(graph).get("inputs", {})
-    variables = graph.variables()
-    without_value = [name for name in variables if name not in values and not name.endswith("label")]
+    variables, known = graph.variables(), {*values, *labels(graph)}
+    without_value = [name for name in variables if name not in known]
     if inputs:
         missing = [name for name in without_value if name not in inputs]
     else:
@@ -113,7 +113,7 @@ def _widened(graph: Graph, values: Arrays, path: str) -> Arrays:
     """
     halves = {name for name, value in values.items() if value.dtype == np.float16}
     types = {name: value.dtype for name, value in values.items()}
-    inputs = [name for name in graph.variables() if name not in values and not name.endswith("label")]
+    inputs = set(graph.variables()) - values.keys() - labels(graph)
     types.update(dict.fromkeys(inputs, "float16"))
     if not halves or "dtype" in read_metadata(graph) or not type_mismatch(graph, types):
         return values
@@ -140,7 +140,7 @@ def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, d
     if it names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
-    wanted = [name for name in inputs if not name.endswith("label")]
+    wanted = [name for name in inputs if name not in labels(graph)]
     given = _given_shapes(where, inputs, wanted, data_shape)
     shapes = {name: shape for name, shape in stored.items() if name in inputs}
     shapes.update(given)

@@ -14,6 +14,7 @@ from .files import load, shapes_of_inputs, write
 from .graph import Graph
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
+from .parameters import labels
 from .sizes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch, type_name
 
 if importing.is_imported():
@@ -178,5 +179,5 @@ class ExportedModel:
             raise OpError(where, f"the net refuses inputs of {dtype}: {reason}", "Pass another dtype")
 
     def has_label(self) -> bool:
-        """Whether there is an input whose name ends in ``label``. Then the graph is for training."""
-        return any(name.endswith("label") and name not in self.parameters for name in self.graph.variables())
+        """Whether an input is a label. Then the graph is for training."""
+        return bool(labels(self.graph) - self.parameters.keys())

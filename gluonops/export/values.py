@@ -29,7 +29,7 @@ class NodeValues:
             return float(text)   # nan, inf
 
     def ints(self, name: str, default: Any) -> Any:
-        """An attribute as a tuple of integers; ``default`` if it is absent or empty."""
+        """An attribute as a tuple of numbers; ``default`` if it is absent or empty."""
         value = self.value(name)
         if value is None or value == () or value == []:
             return default
@@ -72,6 +72,13 @@ class NodeValues:
         if self.flag("exclude"):
             return tuple(axis for axis in every if axis not in named)
         return tuple(sorted(named) or every)
+
+    def squeezed_axes(self) -> tuple[int, ...]:
+        """The axes that a squeeze removes: the named ones, or all of one element."""
+        named = self.value("axis")
+        if named is None:
+            return tuple(axis for axis, size in enumerate(self.shapes[0]) if size == 1)
+        return tuple(named) if isinstance(named, (tuple, list)) else (named,)
 
     def replaced_axes(self) -> list[tuple[int, int]]:
         """The axes of both inputs of a reshape_like, first and behind the last: one range replaces the other."""

@@ -1,5 +1,6 @@
 """Files written together: all of them, or what was there before."""
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import resource
@@ -188,6 +189,18 @@ def test_folders(names):
     assert os.path.isdir("new/er")
     with pytest.raises(gops.OpError, match="gluonops.test: cannot make the folder a.json/b: .*Pass another path"):
         files.make_folder("test", "a.json/b/net")
+
+
+def test_folders_are_removed_where_what_follows_fails(names):
+    os.mkdir("old")
+    for fails in (True, False):
+        with contextlib.suppress(KeyError), files.made_folder("test", "old/new/er/net.json"):
+            assert os.path.isdir("old/new/er")
+            if fails:
+                raise KeyError
+        assert os.path.isdir("old") and os.path.isdir("old/new/er") is not fails
+    with pytest.raises(gops.OpError, match="gluonops.test: the path is None; expected text"):
+        files.check_target("test", None)
 
 
 @pytest.mark.parametrize("lacks", [1, 100, 100_000])

@@ -51,6 +51,7 @@ CASES = {
     "_contrib_BilinearResize2D": [
         ([IMAGE], {"height": 5, "width": 7}),
         ([IMAGE], {"scale_height": 1.3, "scale_width": 2}),
+        ([IMAGE], {"height": 3, "scale_width": 2}),
         ([IMAGE, (2, 1, 3, 4)], {"mode": "like"})],
     "_contrib_AdaptiveAvgPooling2D": [([IMAGE], {}), ([IMAGE], {"output_size": 3}), ([IMAGE], {"output_size": (3, 2)})],
     "SoftmaxOutput": [
@@ -62,13 +63,14 @@ CASES = {
     **dict.fromkeys(("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"), [
         ([(4, 5), (4, 5)], {}),
         ([(4, 1), (4,)], {})]),
-    "SVMOutput": [([(4, 5), (4,)], {})],
+    "SVMOutput": [([(4, 5), (4,)], {}), ([(4, 5, 3), (4, 5)], {})],
     "softmax_cross_entropy": [([(4, 5), (4,)], {})],
-    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm"), [
+    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod"), [
         ([IMAGE], {}),
         ([IMAGE], {"axis": (1, -1)}),
         ([IMAGE], {"axis": 2, "keepdims": True}),
         ([IMAGE], {"keepdims": True})]),
+    "norm": [([IMAGE], {}), ([IMAGE], {"axis": (1, -1), "out_dtype": "float64"})],
     **dict.fromkeys(("argmax", "argmin"), [
         ([IMAGE], {"axis": 1}),
         ([IMAGE], {"axis": -1, "keepdims": True}),
@@ -78,7 +80,9 @@ CASES = {
         ([IMAGE], {"k": 3, "axis": 1, "ret_typ": "both", "dtype": "int32"}),
         ([IMAGE], {"ret_typ": "value", "k": 2}),
         ([IMAGE], {"ret_typ": "mask", "k": 2}),
-        ([IMAGE], {"axis": None, "k": 4})],
+        ([IMAGE], {"axis": None, "k": 4}),
+        ([IMAGE], {"axis": None, "ret_typ": "mask"})],
+    "sort": [([IMAGE], {}), ([IMAGE], {"axis": None})],
     **dict.fromkeys(("batch_dot", "_linalg_gemm2"), [
         ([(2, 3, 4), (2, 4, 5)], {}),
         ([(2, 4, 3), (2, 5, 4)], {"transpose_a": True, "transpose_b": True})]),
@@ -100,9 +104,10 @@ CASES = {
     "transpose": [([IMAGE], {}), ([IMAGE], {"axes": (0, 2, 3, 1)})],
     "SwapAxis": [([IMAGE], {"dim1": 1, "dim2": 3})],
     "expand_dims": [([IMAGE], {"axis": 1}), ([IMAGE], {"axis": -1})],
-    "squeeze": [([(1, 3, 1)], {}), ([(1, 3, 1)], {"axis": -1}), ([(1, 1)], {})],
+    "squeeze": [([(1, 3, 1)], {}), ([(1, 3, 1)], {"axis": -1}), ([(1, 1)], {}),
+                ([(1, 3, 1)], {"axis": ()})],
     "Concat": [([IMAGE, (2, 3, 8, 10)], {"num_args": 2}), ([IMAGE, IMAGE], {"num_args": 2, "dim": -1})],
-    "_rnn_param_concat": [([(5,), (7,)], {"num_args": 2, "dim": 0})],
+    "_rnn_param_concat": [([(5,), (7,)], {"num_args": 2, "dim": 0}), ([(5, 2), (5, 7)], {"num_args": 2})],
     "stack": [([IMAGE, IMAGE], {"num_args": 2, "axis": 1}), ([IMAGE, IMAGE], {"num_args": 2, "axis": -1})],
     "SliceChannel": [([IMAGE], {"num_outputs": 3}), ([IMAGE], {"num_outputs": 2, "axis": 0, "squeeze_axis": True})],
     "slice_axis": [([IMAGE], {"axis": 2, "begin": 1, "end": None}), ([IMAGE], {"axis": -1, "begin": -4, "end": -1})],
@@ -141,7 +146,7 @@ CASES = {
     "_contrib_interleaved_matmul_encdec_qk": [([(5, 2, 8), (7, 2, 16)], {"heads": 4})],
     "_contrib_interleaved_matmul_encdec_valatt": [([(7, 2, 16), (8, 5, 7)], {"heads": 4})],
     "_contrib_MultiBoxPrior": [([IMAGE], {}), ([IMAGE], {"sizes": (0.1, 0.2), "ratios": (1, 2, 0.5)})],
-    "batch_take": [([(4, 5), (4,)], {})],
+    "batch_take": [([(4, 5), (4,)], {}), ([(4, 5, 3), (4, 5)], {})],
     "_contrib_MultiBoxTarget": [([(1, 7, 4), (2, 3, 5), (2, 4, 7)], {})],
     "_contrib_MultiBoxDetection": [([(2, 4, 7), (2, 28), (1, 7, 4)], {})],
     "where": [([IMAGE] * 3, {}), ([(2,), (2, 3), (2, 3)], {})],
@@ -154,7 +159,7 @@ CASES = {
     "clip": [([IMAGE], {"a_min": 0, "a_max": 1})],
     "reverse": [([IMAGE], {"axis": 1})],
     "Activation": [([IMAGE], {"act_type": "relu"})],
-    "argsort": [([IMAGE], {"dtype": "int32"})],
+    "argsort": [([IMAGE], {"dtype": "int32"}), ([IMAGE], {"axis": None})],
     "softmax": [([IMAGE], {"dtype": "float64"})],
     "LRN": [([IMAGE], {"nsize": 3})],
     "_identity_with_attr_like_rhs": [([IMAGE] * 2, {})],
@@ -226,11 +231,41 @@ def test_every_operator_that_becomes_torch_has_a_rule():
     ("slice_axis", [IMAGE], {"axis": 1, "begin": -7, "end": None}), ("topk", [IMAGE], {"axis": 1, "k": 7}),
     ("gather_nd", [IMAGE, (5, 3)], {}),
     ("slice_axis", [IMAGE], {"axis": 1, "begin": 0, "end": 7}),
+    ("Pad", [IMAGE[1:]], {"mode": "edge", "pad_width": (0, 0, 0, 0, 1, 1)}),
+    ("_linalg_gemm2", [(2, 3, 4, 3)] * 2, {"axis": 1}), ("pick", [(4, 5), (4,)], {"axis": None}),
+    ("_contrib_AdaptiveAvgPooling2D", [(2, 6, 4, 8, 10)], {}), ("sort", [IMAGE], {"axis": 4}),
     ("broadcast_to", [(1, 3)], {"shape": (4, 2)}), ("space_to_depth", [IMAGE], {"block_size": 3})])
 def test_what_does_not_fit_is_named(op, shapes, attrs):
     graph = graph_of(op, shapes, attrs)
     with pytest.raises(rules.Misfit, match=rf"'node' \({op}\)"):
         rules.infer_shapes(graph, {f"input{place}": shape for place, shape in enumerate(shapes)})
+
+
+@pytest.mark.parametrize("op, attrs, kinds", [
+    ("amp_cast", {"dtype": "float16"}, ["int32"]), ("amp_cast", {"dtype": "float16"}, ["float64"]),
+    ("take", {}, ["float16", "int32"]), ("where", {}, ["int32", "float16", "float16"]),
+    ("slice_like", {}, ["float16", "float32"])])
+def test_types(op, attrs, kinds):
+    graph = graph_of(op, [None] * len(kinds), attrs)
+    types = {f"input{place}": np.dtype(kind) for place, kind in enumerate(kinds)}
+    expected = sizes.by_mxnet("infer_type_partial", graph, types)
+    assert rules.infer_types(graph, types)[graph.heads[0]] == np.dtype(expected[graph.heads[0]])
+
+
+@pytest.mark.parametrize("op", ["elemwise_add", "broadcast_mul", "Concat", "dot", "FullyConnected", "SoftmaxOutput"])
+def test_types_that_mxnet_does_not_mix(op):
+    attrs = {"Concat": {"num_args": 2}, "FullyConnected": {"num_hidden": 3, "no_bias": True}}.get(op, {})
+    types = {"input0": np.dtype("float32"), "input1": np.dtype("float16")}
+    graph = graph_of(op, [None] * 2, attrs)
+    with pytest.raises(rules.Misfit, match=r"reads float16 behind float32; expected float32"):
+        rules.infer_types(graph, types)
+    with pytest.raises(rules.Misfit):
+        sizes.by_mxnet("infer_type_partial", graph, types)
+
+
+def test_the_shape_of_labels_that_are_picked():
+    graph = graph_of("pick", [(2, 3, 4), None], {"axis": 1})
+    assert rules.infer_shapes(graph, {"input0": (2, 3, 4)})[graph.heads[0][0].inputs[1]] == (2, 4)
 
 
 def test_aliases():

@@ -9,11 +9,11 @@ import numpy as np
 from ..values import NodeValues
 from .infer import OPEN, RULES, Call, Misfit, Shape, shape_of
 
-FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argsort", "cbrt", "ceil",
+FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil",
          "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
          "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
-         "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sort", "sqrt", "square", "tan", "tanh", "trunc",
+         "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
          "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization", "LRN", "MakeLoss",
          "SoftmaxActivation", "_contrib_box_nms", "_contrib_div_sqrt_dim", "_copy", "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
@@ -53,13 +53,21 @@ def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
 @shape_of("topk")
 def top(call: Call) -> Shape | list[Shape]:
     kind, axis = call.text("ret_typ", "indices"), call.value("axis", -1)
-    shape = list(call.data) if axis is not None else [math.prod(call.data)]
+    shape = list(call.data) if axis is not None or kind == "mask" else [math.prod(call.data)]
     if kind != "mask":
         place = -1 if axis is None else call.axis()
         count = call.value("k", 1) or shape[place]
         call.check(count <= shape[place], 0, f"at least {count} along axis {place}")
         shape[place] = count
     return [tuple(shape)] * 2 if kind == "both" else tuple(shape)
+
+
+@shape_of("sort", "argsort")
+def in_order(call: Call) -> Shape:
+    if call.value("axis", -1) is None:
+        return (math.prod(call.data),)
+    call.axis()
+    return call.data
 
 
 @shape_of("gather_nd")
@@ -72,6 +80,7 @@ def gathered(call: Call) -> Shape:
 @shape_of("batch_dot", "_linalg_gemm2", "dot")
 def product(call: Call) -> Shape:
     left, right = call.shapes
+    call.check(call.value("axis", -2) in (-2, len(left) - 2), 0, "its rows along the last axis but one")
     if call.node.op == "dot":
         left = left[1:] + left[:1] if call.flag("transpose_a") else left
         right = right[-1:] + right[:-1] if call.flag("transpose_b") else right
@@ -147,7 +156,7 @@ MOVES = {
     "reshape_like": _reshaped_like,
     "slice": _sliced,
     "slice_axis": _sliced,
-    "squeeze": lambda call, x: np.atleast_1d(x.squeeze(call.ints("axis", None))),
+    "squeeze": lambda call, x: np.atleast_1d(x.squeeze(call.squeezed_axes())),
     "tile": lambda call, x: np.tile(x, call.ints("reps", ())),
     "transpose": lambda call, x: x.transpose(call.ints("axes", None)),
 }
@@ -167,7 +176,7 @@ def moved(call: Call) -> Shape:
     return result.shape
 
 
-@shape_of("Concat")
+@shape_of("Concat", "_rnn_param_concat")
 def concat(call: Call) -> Shape:
     axis = call.axis("dim", 1)
     shape = list(call.data)
@@ -226,9 +235,9 @@ def blocks(call: Call) -> Shape:
 
 @shape_of("pick")
 def pick(call: Call) -> Shape:
-    if call.value("axis", -1) is None:
-        return call.shapes[1]
     shapes = [_reduced(call, [call.axis()], keeps) for keeps in (False, True)]
+    if call.shapes[1] is None:
+        call.expect(1, shapes[False])
     call.check(call.shapes[1] in shapes, 1, shapes[0])
     return shapes[call.flag("keepdims")]
 
@@ -271,6 +280,7 @@ def arange_values(call: Call) -> np.ndarray:
 @shape_of("Pad")
 def pad(call: Call) -> Shape:
     widths = call.ints("pad_width", ())
+    call.check(len(call.data) in (4, 5) and not any(widths[:4]), 0, "images or clips, which it pads alone")
     return tuple(size + widths[2 * axis] + widths[2 * axis + 1] for axis, size in enumerate(call.data))
 
 
@@ -286,7 +296,6 @@ RULES.update({
     "one_hot": lambda call: (*call.data, call.value("depth")),
     "shape_array": lambda call: (len(call.data),),
     "size_array": lambda call: (1,),
-    "_rnn_param_concat": lambda call: (sum(shape[0] for shape in call.shapes),),
     "_np_cumsum": lambda call: (math.prod(call.data),) if call.value("axis") is None else call.data,
     "_contrib_index_array": lambda call: (*call.data, len(call.ints("axes", call.data))),
     "_contrib_arange_like": lambda call: call.data if call.value("axis") is None else (call.data[call.axis()],),

@@ -11,13 +11,15 @@ import numpy as np
 from ...core import registry
 from ...core.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
-from ..parameters import LAYERS
 from ..values import NodeValues
 
 Shape = tuple[int, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
 RULES: dict[str, Rule] = {}   # operator of MXNet -> rule; the contracts of gluonops's operators have theirs
 TYPES: dict[str, Callable] = {}   # operator -> a function of node and types of inputs; others have that of the first
+# Operators that read indices, lengths or a shape, of another type than the data, behind them. Those in TYPES may, too.
+OF_ANY_TYPES = ("SequenceLast", "SequenceMask", "SequenceReverse", "_contrib_BilinearResize2D", "batch_take",
+                "broadcast_like", "gather_nd", "pick", "reshape_like", "slice_like", "take")
 OPEN = 0   # a size that follows from what else a reader reads, as the batch of a recurrent layer's first states
 
 
@@ -174,11 +176,12 @@ def _types_of(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
         return [np.dtype(found[out.name]) for out in op.outputs]
     if node.op in TYPES:
         return TYPES[node.op](node, types)
-    if node.op in LAYERS:
+    if node.op not in OF_ANY_TYPES:
         half = "BatchNorm" in node.op and types[0] == np.float16   # its parameters are float32
-        parameters = np.dtype("float32") if half else types[0]
-        if set(types[1:]) - {parameters}:
-            raise Misfit(f"{node.name!r} ({node.op}) has parameters of {types[1]}; expected {parameters}")
+        expected = np.dtype("float32") if half else types[0]
+        others = set(types[1:]) - {expected}
+        if others:
+            raise Misfit(f"{node.name!r} ({node.op}) reads {others.pop()} behind {types[0]}; expected {expected}")
     return types[0]
 
 
@@ -192,13 +195,20 @@ def _given(node: Node) -> str | None:
     return None if name == "None" else name
 
 
+def _of_amp(node: Node, types: list[np.dtype]) -> np.dtype:
+    """It casts what a mixed precision has only."""
+    return _chosen(node, types) if types[0] in (np.float16, np.float32) else types[0]
+
+
 def _of_top(node: Node, types: list[np.dtype]) -> np.dtype | list[np.dtype]:
     kind, indices = node.attrs.get("ret_typ", "indices"), _chosen(node, types)
     return {"indices": indices, "both": [types[0], indices]}.get(kind, types[0])
 
 
 TYPES.update({
-    **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast", "amp_cast"), _chosen),
+    **dict.fromkeys(("_zeros", "_ones", "_full", "_arange", "argsort", "one_hot", "Cast"), _chosen),
+    "amp_cast": _of_amp,
+    "norm": lambda node, types: np.dtype(node.attrs.get("out_dtype", "None").replace("None", types[0].name)),
     **dict.fromkeys(("softmax", "log_softmax", "softmin", "_np_cumsum"),
                     lambda node, types: np.dtype(_given(node) or types[0])),
     **dict.fromkeys(("_contrib_index_array", "shape_array", "size_array"), lambda node, types: np.dtype("int64")),

@@ -117,14 +117,13 @@ def up_sampling(call: Call) -> Shape:
 
 @shape_of("_contrib_BilinearResize2D")
 def bilinear_resize(call: Call) -> Shape:
-    mode = call.text("mode", "size")
+    mode, has_scales = call.text("mode", "size"), call.value("scale_height") is not None
     sizes = []
-    for axis, name in ((2, "height"), (3, "width")):
-        old, scale = call.data[axis], call.value(f"scale_{name}")
+    for axis, old, name in zip((2, 3), _pixels(call, (1, 1)), ("height", "width")):
         if mode == "like":
             new = call.shapes[1][axis]
         elif mode == "size":
-            new = call.value(name, 1) if scale is None else int(np.float32(scale) * old)
+            new = int(np.float32(call.value(f"scale_{name}")) * old) if has_scales else call.value(name, 1)
         else:
             raise Misfit(f"{call.node.name!r} has the mode {mode}, whose sizes only MXNet knows")
         sizes.append(new)
@@ -134,6 +133,7 @@ def bilinear_resize(call: Call) -> Shape:
 @shape_of("_contrib_AdaptiveAvgPooling2D")
 def adaptive_average(call: Call) -> Shape:
     sizes = call.ints("output_size", (1,))
+    call.check(len(call.data) == 4, 0, "images")
     return (*call.data[:2], *(sizes * 2)[:2])
 
 
@@ -162,8 +162,8 @@ def regression_output(call: Call) -> Shape:
 @shape_of("SVMOutput", "softmax_cross_entropy", "batch_take")
 def of_rows(call: Call) -> Shape:
     """They read a number for each row."""
-    call.expect(1, call.data[:1])
-    return {"SVMOutput": call.data, "softmax_cross_entropy": (1,)}.get(call.node.op, call.data[:1])
+    call.expect(1, call.data[:-1])
+    return {"SVMOutput": call.data, "softmax_cross_entropy": (1,)}.get(call.node.op, call.data[:-1])
 
 
 # -- boxes --------------------------------------------------------------------------------------------------------
@@ -184,6 +184,7 @@ def of_regions(call: Call) -> Shape:
 
 @shape_of("_contrib_MultiBoxPrior")
 def multi_box_prior(call: Call) -> Shape:
+    call.check(len(call.data) == 4, 0, "images")
     each_pixel = len(call.ints("sizes", (1.0,))) + len(call.ints("ratios", (1.0,))) - 1
     return 1, call.data[2] * call.data[3] * each_pixel, 4
 

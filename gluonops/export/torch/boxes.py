@@ -23,9 +23,9 @@ def box_nms(call: Call) -> str:
 
 @converts("_contrib_MultiBoxPrior")
 def multi_box_prior(call: Call) -> str:
-    steps = call.single("steps", (-1.0, -1.0))
-    return call.snippet("multi_box_prior", call.single("sizes", (1.0,)), call.single("ratios", (1.0,)),
-                        steps=steps if min(steps) > 0 else None, offsets=tuple(call.single("offsets", (0.5, 0.5))),
+    steps = call.singles("steps", (-1.0, -1.0))
+    return call.snippet("multi_box_prior", call.singles("sizes", (1.0,)), call.singles("ratios", (1.0,)),
+                        steps=steps if min(steps) > 0 else None, offsets=tuple(call.singles("offsets", (0.5, 0.5))),
                         clip=call.flag("clip"))
 
 
@@ -33,7 +33,7 @@ def multi_box_prior(call: Call) -> str:
 def multi_box_detection(call: Call) -> str:
     call.refuse_if(call.value("background_id", 0) != 0, "has another background than class 0")
     return call.snippet("multi_box_detection", threshold=call.single("threshold", 0.01),
-                        variances=call.single("variances", (0.1, 0.1, 0.2, 0.2)),
+                        variances=call.singles("variances", (0.1, 0.1, 0.2, 0.2)),
                         overlap=call.single("nms_threshold", 0.5), topk=call.value("nms_topk"),
                         force=call.flag("force_suppress"), clip=call.flag("clip", True))
 

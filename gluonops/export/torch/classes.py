@@ -15,9 +15,17 @@ from .blocks import CALL, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
 from .registry import snippets
 
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
-# Attributes of every nn.Module that a net may have a layer for. Others have names that no layer has.
-ATTRIBUTES = ("apply", "buffers", "children", "compile", "cpu", "cuda", "double", "eval", "float", "forward", "half",
-              "modules", "parameters", "to", "train", "training", "type")
+# The public attributes of every nn.Module.
+ATTRIBUTES = (
+    "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu",
+    "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward", "get_buffer", "get_extra_state",
+    "get_parameter", "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers",
+    "named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook", "register_buffer",
+    "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+    "register_full_backward_pre_hook", "register_load_state_dict_post_hook", "register_load_state_dict_pre_hook",
+    "register_module", "register_parameter", "register_state_dict_post_hook", "register_state_dict_pre_hook",
+    "requires_grad_", "set_extra_state", "set_submodule", "share_memory", "state_dict", "to", "to_empty", "train",
+    "training", "type", "xpu", "zero_grad")
 
 
 class Class:

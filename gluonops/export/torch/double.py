@@ -40,7 +40,8 @@ def _loss_head(node, x, label=None):
     Dense labels of a SoftmaxOutput are refused before. With ``multi_output`` the divisor is that of each map.
     """
     attrs, mode, is_map = node.attrs, node.attrs.get("normalization", "null"), node.flag("multi_output")
-    rows = F.reshape(F.BlockGrad(x if label is None else label), (0, -1))
+    label = None if label is None else F.BlockGrad(label)   # MXNet does not write its gradient
+    rows = F.reshape(F.BlockGrad(x) if label is None else label, (0, -1))
     counts = F.ones_like(rows)
     if mode == "valid":
         counts = rows > float(attrs.get("valid_thresh", 0)) if label is None else \
@@ -129,8 +130,9 @@ def _sorted(node, x):
 
 
 def _numbers(node, name, default):
-    """The numbers of an attribute, as MXNet holds them."""
-    return np.float32(ast.literal_eval(node.attrs.get(name, str(default)))).tolist()
+    """The number of an attribute, or the numbers if the default has several, as MXNet holds them."""
+    numbers = np.float32(ast.literal_eval(node.attrs.get(name, str(default)))).tolist()
+    return [numbers] if isinstance(default, tuple) and isinstance(numbers, float) else numbers
 
 
 def _anchors(node, x):
@@ -300,7 +302,8 @@ FORMULAS = {
     "LRN": _across_neighbours,
     "LeakyReLU": _activation,
     "RNN": _recurrent,
-    "Embedding": lambda node, indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs),   # no gradient
+    "Embedding": lambda node, indices, weight: F.Embedding(   # The indices have no gradient.
+        F.BlockGrad(indices), weight, **{**node.attrs, "sparse_grad": False}),
     "SequenceLast": _last,
     **dict.fromkeys(("SequenceMask", "SequenceReverse"),   # the lengths have no gradient
                     lambda node, x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)),

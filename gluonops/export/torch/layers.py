@@ -94,7 +94,8 @@ def batch_norm(call: Call) -> Form:
 
 @converts("LRN")
 def response_norm(call: Call) -> Form:
-    call.refuse_if(call.ndim < 3, "normalizes data without pixels")
+    call.refuse_if(call.ndim != 4, "normalizes data without pixels, or clips")
+    call.refuse_if(call.value("nsize") % 2 == 0, "has an even nsize, of which MXNet makes the next odd one")
     args = {"size": call.value("nsize"), "alpha": call.single("alpha", 1e-4), "beta": call.single("beta", 0.75),
             "k": call.single("knorm", 2.0)}
     return Form(module="nn.LocalResponseNorm", args=args)
@@ -236,6 +237,7 @@ def recurrent(call: Call) -> Form:
     mode, layers, states = call.text("mode"), call.value("num_layers"), call.value("__states__")
     call.refuse_if(states is None or call.value("projection_size") is not None or call.flag("use_sequence_length"),
                    "has lengths as inputs, packed parameters, or a projection")
+    call.refuse_if(call.value("lstm_state_clip_min") is not None, "clips its states, which MXNet does on a GPU only")
     ends = ("", "_reverse") if call.flag("bidirectional") else ("",)
     state = [f"{kind}_{part}_l{layer}{end}" for kind in ("weight", "bias") for layer in range(layers) for end in ends
              for part in ("ih", "hh")]

@@ -12,9 +12,6 @@ CONVERTERS.update({
     **dict.fromkeys(("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"),
                     lambda call: call.snippet("regression_output", call.node.op[:-len("RegressionOutput")].lower(),
                                               call.single("grad_scale", 1.0))),
-    "SVMOutput": lambda call: call.snippet(
-        "svm_output", call.single("margin", 1.0), call.single("regularization_coefficient", 1.0),
-        not call.flag("use_linear")),
 })
 
 
@@ -54,6 +51,13 @@ def cross_entropy(call: Call) -> str:
     return f"F.cross_entropy({data}, {label}{named}, reduction='none')" + f".unsqueeze({axis})" * keeps_axis
 
 
+@converts("SVMOutput")
+def svm_output(call: Call) -> str:
+    call.refuse_if(call.ndim != 2, "reads data of more than two dimensions, with a label for each number but the last")
+    return call.snippet("svm_output", call.single("margin", 1.0), call.single("regularization_coefficient", 1.0),
+                        not call.flag("use_linear"))
+
+
 @converts("SoftmaxOutput")
 def softmax_output(call: Call) -> str:
     call.refuse_if(call.flag("out_grad") or float(call.value("smooth_alpha", 0.0)), "has out_grad or smooth_alpha")
@@ -72,7 +76,8 @@ def softmax_output(call: Call) -> str:
     elif normalization == "batch" or is_map:   # with multi_output it is the mean over each map in any case
         scale += " / {1}.numel()" if normalization == "batch" else " / {1}[0].numel()"
     options += f", grad_scale={scale}" if scale != "1" else ""
-    return f"softmax_output({{0}}, {{1}}{options})"
+    label = "{1}.reshape({0}[:, 0].shape)" if is_map and len(call.shapes[1]) != call.ndim - 1 else "{1}"
+    return f"softmax_output({{0}}, {label}{options})"
 
 
 @converts("MakeLoss", "make_loss")

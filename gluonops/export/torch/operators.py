@@ -28,17 +28,17 @@ for _name, _function in UNARY.items():
 for _operation, _text in OF_TWO.items():
     _same, _broadcast, _scalar, *_front = names_of(_operation)
     CONVERTERS[_same] = CONVERTERS[_broadcast] = _text
-    CONVERTERS[_scalar] = _text.replace("{1}", "<scalar>")
-    CONVERTERS.update(dict.fromkeys(_front, _text.replace("{0}", "<scalar>").replace("{1}", "{0}")))
+    CONVERTERS[_scalar] = _text.replace("{1}", "<scalar=1>")
+    CONVERTERS.update(dict.fromkeys(_front, _text.replace("{0}", "<scalar=1>").replace("{1}", "{0}")))
 CONVERTERS.update({
     "_copy": "{0}",
     "rint": "torch.ceil({0} - 0.5)",   # It rounds a half down; torch.round returns the even number.
     "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # It rounds a half away from 0.
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
-    "_maximum_scalar": "{0}.clamp(min=<scalar>)",
-    "_minimum_scalar": "{0}.clamp(max=<scalar>)",
-    "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar>), {0})",
+    "_maximum_scalar": "{0}.clamp(min=<scalar=1>)",
+    "_minimum_scalar": "{0}.clamp(max=<scalar=1>)",
+    "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar=1>), {0})",
     "logical_not": "({0} == 0).to({0}.dtype)",
     **dict.fromkeys(("elemwise_div", "broadcast_div"), lambda call:
                     "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
@@ -79,10 +79,10 @@ CONVERTERS.update({
 @converts("squeeze")
 def squeeze(call: Call) -> str:
     """MXNet keeps one axis at least. In other images, other axes may be 1."""
-    if "axis" not in call.node.attrs and call.free[0] - {0}:
+    if call.value("axis") is None and call.free[0] - {0}:
         return "{0}.squeeze()"
-    ones = tuple(axis for axis, size in enumerate(call.shapes[0]) if size == 1)
-    return f"{{0}}.squeeze({one(call.ints('axis', ones[len(ones) == call.ndim:]))})"
+    axes = call.squeezed_axes()
+    return f"{{0}}.squeeze({one(axes[len(axes) == call.ndim:])})"
 
 
 @converts("where")
@@ -123,7 +123,7 @@ def norm(call: Call) -> str:
 @converts("argmax", "argmin")
 def arg_extreme(call: Call) -> str:
     keep = ", keepdim=True" if call.flag("keepdims") else ""
-    return f"{{0}}.{call.node.op}({call.axis()}{keep}).to({{0}}.dtype)"
+    return f"{{0}}.{call.node.op}({call.axis(default=None)}{keep}).to({{0}}.dtype)"
 
 
 def _chosen_type(call: Call) -> str:

@@ -113,7 +113,8 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
     """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
     unpacked = {}
     for node in model.graph.nodes():
-        if node.op != "RNN" or node.source(1).name not in model.parameters:
+        has_projection = NodeValues(node, []).value("projection_size") is not None
+        if node.op != "RNN" or has_projection or node.source(1).name not in model.parameters:
             continue
         packed = node.source(1)
         vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
@@ -171,7 +172,8 @@ def join_recurrent(graph: Graph) -> None:
         packed = node.source(1).inputs
         parameters = [source.inputs[0] if source.op == "Reshape" else (source, 0) for source, _ in packed]
         if all(source.is_variable for source, _ in parameters):
-            states = [] if all(has_open_size(source) for source, _ in node.inputs[2:]) else node.inputs[2:]
+            is_zero = all(source.op == "_zeros" and has_open_size(source) for source, _ in node.inputs[2:])
+            states = [] if is_zero else node.inputs[2:]
             node.inputs = [node.inputs[0], *parameters, *states]
             node.attrs.update(__states__=str(len(states)), __continued__=str(node in continued))
 

@@ -7,9 +7,11 @@ import numpy as np
 from ...core.progress import over
 from .. import passes
 from ..model import ExportedModel
+from ..parameters import labels
 from .double import FORMULAS, compute_in_double
 from .prepare import TYPED
 
+FLOATS = (*TYPED, "_zeros", "_ones")   # Operators that return float32 unless an attribute says otherwise.
 MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
 
 
@@ -22,6 +24,7 @@ class Reference:
     """A model in MXNet, in float64 and without dropout."""
 
     def __init__(self, model: ExportedModel):
+        self._labels = labels(model.graph)
         model = model.copy()
         compute_in_double(model.graph, {"erf"})   # That in our gelu has the right gradient.
         graph = passes.lower(model, "builtin").graph
@@ -30,8 +33,10 @@ class Reference:
                 node.attrs = {}
             elif node.op in ("Dropout", "RNN"):
                 node.attrs["p"] = "0"
-            elif node.op in (*TYPED, "_zeros", "_ones") and node.attrs.get("dtype", "float32").startswith("float"):
+            elif node.attrs.get("dtype", "float32" if node.op in FLOATS else "None").startswith("float"):
                 node.attrs["dtype"] = "float64"
+            elif node.op == "sort":   # MXNet's gradient does not know the default
+                node.attrs.setdefault("axis", "-1")
             elif node.op == "_contrib_SyncBatchNorm":   # on one device it is a batch norm, and in float32 only
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
@@ -52,14 +57,16 @@ class Reference:
         """The outputs, and the gradient of every parameter and input until the next run."""
         arrays = _arrays(inputs)
         # MXNet's losses have no gradient of labels.
-        data = {name: array for name, array in arrays.items() if not name.endswith("label")}
+        data = {name: array for name, array in arrays.items() if name not in self._labels}
         sources = {**data, **{name: self.values[name] for name in self._trained}}
         for array in sources.values():
             if array.grad is None:
                 array.attach_grad()
         with mx.autograd.record(train_mode=is_training):
             outputs = self._outputs(arrays)
-        heads = [mx.nd.array(head(value.shape), dtype="float64") for value in outputs]
+        # Whole numbers have no gradient, but MXNet gives a cast to them one.
+        heads = [mx.nd.array(head(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
+                 for value in outputs]
         mx.autograd.backward(outputs, heads, train_mode=is_training)
         mx.nd.waitall()   # or MXNet and torch hold their memory at the same time
         return [value.asnumpy() for value in outputs], {name: array.grad for name, array in sources.items()}

@@ -80,10 +80,13 @@ class Call(SizedNode):
         if has_it:
             raise refusal(self.node, what)
 
-    def single(self, name: str, default: Any = None) -> Single | list[Single]:
-        """An attribute that MXNet holds in float32: a number, or a list of them."""
-        value = self.value(name, default)
-        return list(map(Single, value)) if isinstance(value, (tuple, list)) else Single(value)
+    def single(self, name: str, default: Any = None) -> Single:
+        """An attribute that MXNet holds in float32."""
+        return Single(self.value(name, default))
+
+    def singles(self, name: str, default: tuple) -> list[Single]:
+        """An attribute of several such numbers."""
+        return list(map(Single, self.ints(name, default)))
 
     def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
         """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.

@@ -20,6 +20,7 @@ from ...runtime import importing
 from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, is_ours, our_name
 from ..model import ExportedModel
+from ..parameters import labels
 from ..sizes import Shapes, Sizes
 from ..warning import ExportWarning
 
@@ -90,7 +91,7 @@ def _lacks_memory(model: ExportedModel, sizes: dict[Entry, tuple[int, ...]]) -> 
     needed, available = 8 * (2 * outputs + 8 * parameters), available_memory()   # copies; an estimate
     if needed > available:
         warnings.warn("only the outputs in evaluation mode were compared with MXNet: gradients need about "
-                      f"{needed / 1e9:.0f} GB of memory; there are {available / 1e9:.0f}", ExportWarning, stacklevel=5)
+                      f"{needed / 1e9:.0f} GB of memory; there are {available / 1e9:.0f}", ExportWarning, stacklevel=6)
     return needed > available
 
 
@@ -101,7 +102,7 @@ def _has_single_numbers(graph: Graph, sizes: dict[Entry, tuple[int, ...]]) -> bo
             shape = sizes[node.inputs[0]]
             if math.prod(shape) == shape[int(node.attrs.get("axis", 1))]:
                 warnings.warn("only evaluation mode was compared with MXNet: in training mode torch refuses "
-                              f"{node.name!r}, a batch norm of one number per channel", ExportWarning, stacklevel=5)
+                              f"{node.name!r}, a batch norm of one number per channel", ExportWarning, stacklevel=6)
                 return True
     return False
 
@@ -173,17 +174,17 @@ def _inputs(model: ExportedModel, shapes: Shapes, bounds: tuple[float, float, in
     """Numbers of 32 bits within bounds for each input; indices and regions of interest where they are read; labels."""
     *numbers, classes = bounds
     rng, drawn = np.random.RandomState(0), _draws(model, shapes, classes)
-    return {name: drawn.get(name, _labels(classes) if name.endswith("label") else _numbers(*numbers))(rng, shape)
+    return {name: drawn.get(name, _numbers(*numbers))(rng, shape)
             for name, shape in shapes.items()}
 
 
 def _draws(model: ExportedModel, shapes: Shapes, classes: int) -> dict[str, Callable]:
-    """What draws the inputs that do not take any number, whatever their names are.
+    """What draws the inputs that do not take any number.
 
     MXNet reads beyond its data for other indices, and for other lengths of sequences.
     """
     sizes = Sizes(model.graph, shapes, model.parameters, model.metadata["dtype"], False).shape
-    draws = {}
+    draws = dict.fromkeys(labels(model.graph), _labels(classes))
     for node in model.graph.nodes():
         if node.op == "Embedding":
             draws[_origin(node.inputs[0])] = _integers(0, int(node.attrs["input_dim"]))
@@ -273,9 +274,14 @@ def _growth(net: Any, arrays: list, outputs: list) -> float:
         changed.append(torch.from_numpy(np.where(numbers == np.round(numbers), numbers, neighbours)))
     with torch.no_grad():
         others = _outputs(net, changed)
-    changes = [_largest((other - output).detach().numpy()) / max(_largest(output.detach().numpy()), ZERO)
+    changes = [_largest(_numbers_of(other) - _numbers_of(output)) / max(_largest(_numbers_of(output)), ZERO)
                for other, output in zip(others, outputs)]
     return min(max([1.0, *(CHANGES * change / OUTPUTS for change in changes)]), MOST_GROWTH)
+
+
+def _numbers_of(tensor: Any) -> np.ndarray:
+    """Float64 of an output, which may have whole numbers or booleans."""
+    return tensor.detach().numpy().astype(np.float64)
 
 
 def _check_outputs(outputs: list, expected: list[np.ndarray], mode: str, growth: float = 1.0) -> None:
@@ -286,7 +292,7 @@ def _check_outputs(outputs: list, expected: list[np.ndarray], mode: str, growth:
         if not np.isfinite(theirs).all():
             raise OpError("export.torch", f"output {number} in {mode} mode has numbers that are not finite in MXNet, "
                           "and cannot be compared", "Run gluonops files check, which finds such parameters")
-        _check(f"output {number} in {mode} mode", ours.detach().numpy(), theirs, growth * OUTPUTS, _largest(theirs))
+        _check(f"output {number} in {mode} mode", _numbers_of(ours), theirs, growth * OUTPUTS, _largest(theirs))
 
 
 def _check_gradients(found: dict[str, tuple[Any, Any]], mode: str, growth: float) -> float:
@@ -346,7 +352,7 @@ def _check_trained(net: Any, reference: Reference, keys: dict[str, str],
                 reordered.append(key)
     if reordered:
         warnings.warn(f"MXNet updates in another order: {', '.join(reordered)}. Each is of a batch norm that is called "
-                      "several times", ExportWarning, stacklevel=5)
+                      "several times", ExportWarning, stacklevel=6)
 
 
 def _add_noise(net: Any, reference: Reference, keys: dict[str, str],

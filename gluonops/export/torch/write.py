@@ -11,18 +11,19 @@ import pathlib
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core import params
 from ...core.errors import OpError
-from ...core.files import check_target, make_folder, replace
+from ...core.files import check_name, check_target, made_folder, replace
 from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node
 from ..model import ExportedModel
+from ..parameters import labels
 from ..sizes import DataShape, Shapes, Sizes, known_shapes, last_line
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
@@ -89,8 +90,15 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     """
     if not _is_installed("safetensors"):
         raise OpError(WHERE, "the package safetensors is not installed", "Run: pip install 'gluonops[torch]'")
-    folder = os.path.abspath(os.fspath(folder))
-    make_folder(WHERE, os.path.join(folder, "net.py"))
+    check_name(WHERE, folder)
+    folder = os.path.abspath(folder)
+    with made_folder(WHERE, os.path.join(folder, "net.py")):
+        return _export(net, folder, data_shape, epoch, training)
+
+
+def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_shape: DataShape | None,
+            epoch: int | None, training: bool) -> list[str]:
+    """Convert a net, and write it to a folder. Returns the paths."""
     model, recorder = _read(net, data_shape, epoch)
     if training:
         model.inputs.update(_label_shapes(model))
@@ -106,7 +114,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     groups = groups_source([key for key, name in keys.items() if name in frozen],
                            {key: multipliers[name] for key, name in keys.items()
                             if multipliers.get(name, (1, 1)) != (1, 1)})
-    inputs = [_argument(name) for name in model.inputs] if len(model.inputs) > 1 else ["x"]
+    inputs = _arguments(model.inputs) if len(model.inputs) > 1 else ["x"]
     functions = [groups, "" if training else images_source(model)]
     source = net_source(block, classes, inputs, _docstring(net, model), functions)
     try:
@@ -132,7 +140,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
                if not is_there]
     if missing:
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
-                      stacklevel=3)
+                      stacklevel=4)
         shape = Sizes(model.graph, compared, model.parameters, model.metadata["dtype"], False, WHERE).shape
         outputs = [shape[head] for head in model.graph.heads]
         if "torch" not in missing:
@@ -158,8 +166,8 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
 
 def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, ...]]) -> str:
     """A test that the net computes and trains, without numbers of MXNet's. Indices and labels are zeros."""
-    indices = {node.source().name for node in model.graph.nodes() if node.op == "Embedding"}
-    lines = [f"    ({shape}, torch.{'zeros' if name in indices or name.endswith('label') else 'rand'}),"
+    whole = {node.source().name for node in model.graph.nodes() if node.op == "Embedding"} | labels(model.graph)
+    lines = [f"    ({shape}, torch.{'zeros' if name in whole else 'rand'}),"
              for name, shape in inputs.items()]
     text = ALONE.read_text(encoding="utf-8")
     return text.replace("INPUTS = []", "\n".join(["INPUTS = [", *lines, "]"])).replace(
@@ -201,12 +209,12 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 def _label_shapes(model: ExportedModel) -> Shapes:
     """The shapes of the labels, which follow from those of the other inputs. An OpError if one does not."""
     shapes = {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()}
-    labels = [name for name in model.graph.variables() if name.endswith("label") and name not in model.parameters]
-    for name in labels:
+    names = [name for name in model.graph.variables() if name in labels(model.graph) - model.parameters.keys()]
+    for name in names:
         if name not in shapes:
             raise OpError(WHERE, f"the shape of the label {name} does not follow from those of the inputs",
                           f"Name it in data_shape: {{'{name}': (...)}}, or --data-shape {name}=...")
-    return {name: shapes[name] for name in labels}
+    return {name: shapes[name] for name in names}
 
 
 def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
@@ -292,10 +300,17 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
     return known - found.keys(), {name: tuple(map(float, found[name])) for name in known & found.keys()}
 
 
-def _argument(name: str) -> str:
-    name = re.sub(r"\W", "_", name)
-    is_free = name.isidentifier() and not keyword.iskeyword(name) and name not in IMPORTED
-    return name if is_free else f"x_{name}"
+def _arguments(names: Iterable[str]) -> list[str]:
+    """The names of inputs as those of arguments, which all differ."""
+    arguments = []
+    for name in names:
+        argument = re.sub(r"\W", "_", name)
+        if not argument.isidentifier() or keyword.iskeyword(argument) or argument in IMPORTED:
+            argument = f"x_{argument}"
+        while argument in (*arguments, "self"):
+            argument += "_"
+        arguments.append(argument)
+    return arguments
 
 
 def _docstring(net: object, model: ExportedModel) -> str:

@@ -324,6 +324,22 @@ def test_one_vector_of_the_parameters_of_all_layers(mode, module, tmp_path):
     assert len(names) == 16 and "cell_parameters_r1_h2h_bias" in names.values()
 
 
+@pytest.mark.parametrize("first, count, options, what", [
+    ("h", 280, {"projection_size": 3}, "has lengths as inputs, packed parameters, or a projection"),
+    ("h", 304, {"lstm_state_clip_min": -1, "lstm_state_clip_max": 1}, "clips its states"),
+    ("ones", 304, {}, "has a batch that does not follow from data")])
+def test_recurrent_layers_that_are_refused(first, count, options, what, tmp_path):
+    shapes = {"data": (5, 2, 3), "h": (2, 2, options.get("projection_size", 4)), "c": (2, 2, 4)}
+    state = mx.sym.ones((2, 0, 4)) if first == "ones" else mx.sym.var(first)
+    layer = mx.sym.RNN(mx.sym.var("data"), mx.sym.var("all"), state, mx.sym.var("c"), state_size=4, num_layers=2,
+                       mode="lstm", **options)
+    layer.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"all": mx.nd.random.normal(shape=(count,))})
+    with pytest.raises(gops.OpError, match=what):
+        gops.export.torch(tmp_path / "net", tmp_path, {name: shape for name, shape in shapes.items()
+                                                       if name in layer.list_arguments()})
+
+
 class Names(nn.HybridBlock):
     """Layers and inputs that have the names of attributes of every module, and of words of the language."""
 
@@ -341,6 +357,13 @@ def test_names_that_torch_or_the_language_has(tmp_path):
     source = export(Names(), tmp_path, {"in": (2, 3), "2": (2, 3)})
     assert "def forward(self, x_in, x_2):" in source
     assert "self.type_ = nn.Linear(" in source and "self.class_ = nn.Linear(" in source
+    assert "def forward(self, a_b, a_b_):" in export(Names(), tmp_path, {"a.b": (2, 3), "a_b": (2, 3)})
+
+
+def test_names_that_every_module_has():
+    """A later torch may have further ones."""
+    from gluonops.export.torch.classes import ATTRIBUTES
+    assert {name for name in dir(torch.nn.Module()) if not name.startswith("_")} <= set(ATTRIBUTES)
 
 
 def test_names_that_the_source_imports(tmp_path):
@@ -584,6 +607,14 @@ def test_a_file_that_cannot_be_compared(tmp_path):
         gops.export.torch(tmp_path / "net", tmp_path / "port")
 
 
+def test_a_folder_that_nothing_was_written_to_is_removed(tmp_path):
+    with pytest.raises(gops.OpError, match="there is no file"):
+        gops.export.torch(tmp_path / "net", tmp_path / "new" / "port")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(gops.OpError, match="the path is None; expected text"):
+        gops.export.torch(tmp_path / "net", None)
+
+
 def test_all_files_are_replaced_or_none(tmp_path):
     (tmp_path / "net.py").write_text("old")
     (tmp_path / "test_net.py").mkdir()
@@ -607,7 +638,9 @@ REFUSED = {
     "runs over the flattened data": lambda F, x: F.topk(x, axis=None),
     "normalizes single numbers": lambda F, x: F.InstanceNorm(F.mean(x, (2, 3), keepdims=True), F.ones(4), F.zeros(4)),
     "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
-    "MXNet fails to compute": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
+    "expected int32, got float32": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
+    "MXNet fails to compute": lambda F, x: F.norm(x, ord=3),
+    "has an even nsize": lambda F, x: F.LRN(x, nsize=2),
     "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
                                                              dilate=(2, 2), num_filter=2),
 }

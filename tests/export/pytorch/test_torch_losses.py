@@ -276,3 +276,39 @@ def test_a_cfg_trains_on_with_its_loss(tmp_path):
     gops.export.torch(WithLoss(net.loss()), tmp_path, {"data": (2, 3, 64, 64), "label": (2, 4, 5)}, training=True)
     source = (tmp_path / "net.py").read_text()
     assert "def yolo_loss(" in source and "DarknetBatchNorm(8)" in source
+
+
+@pytest.mark.filterwarnings("ignore:exported for inference")
+@pytest.mark.parametrize("head, target", [("SoftmaxOutput", "(2,)"), ("LinearRegressionOutput", "(2, 4)")])
+def test_labels_of_loss_heads_under_any_name(head, target, tmp_path):
+    """Their shapes follow from those of the data."""
+    x = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=4, name="fc")
+    getattr(mx.sym, head)(x, mx.sym.var("target")).save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"fc_weight": mx.nd.random.normal(shape=(4, 3)),
+                                                   "fc_bias": mx.nd.random.normal(shape=(4,))})
+    gops.export.torch(tmp_path / "net", tmp_path, (2, 3))
+    assert "def forward(self, x):" in (tmp_path / "net.py").read_text()
+    gops.export.torch(tmp_path / "net", tmp_path, (2, 3), training=True)
+    source = (tmp_path / "net.py").read_text()
+    assert "def forward(self, data, target):" in source and f"target {target}" in source
+
+
+def test_data_that_are_their_own_label(tmp_path):
+    data = mx.sym.var("data")
+    x = mx.sym.FullyConnected(data, num_hidden=3, name="fc")
+    mx.sym.LinearRegressionOutput(x, data).save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"fc_weight": mx.nd.random.normal(shape=(3, 3)),
+                                                   "fc_bias": mx.nd.random.normal(shape=(3,))})
+    gops.export.torch(tmp_path / "net", tmp_path, (2, 3), training=True)
+    assert "def forward(self, x):" in (tmp_path / "net.py").read_text()
+
+
+@pytest.mark.parametrize("shape", [(2, 36), (2, 1, 6, 6)])
+def test_labels_of_maps_in_other_shapes(shape, tmp_path):
+    x = mx.sym.Convolution(mx.sym.var("data"), num_filter=4, kernel=(1, 1), name="conv")
+    loss = mx.sym.SoftmaxOutput(x, mx.sym.var("label"), multi_output=True, use_ignore=True, normalization="valid")
+    loss.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {"conv_weight": mx.nd.random.normal(shape=(4, 3, 1, 1)),
+                                                   "conv_bias": mx.nd.random.normal(shape=(4,))})
+    gops.export.torch(tmp_path / "net", tmp_path, {"data": (2, 3, 6, 6), "label": shape}, training=True)
+    assert ".reshape(" in (tmp_path / "net.py").read_text()

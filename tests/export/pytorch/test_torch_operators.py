@@ -3,8 +3,9 @@ import pathlib
 import sys
 
 import gluonops as gops
+import mxnet as mx
 import pytest
-from gluonops.export.graph import is_ours, our_name
+from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node, is_ours, our_name
 from gluonops.export.torch import losses
 from gluonops.export.torch.prepare import prepared
 from gluonops.export.torch.registry import CONVERTERS
@@ -188,6 +189,10 @@ CASES = {
     "attention": lambda F, x: F.contrib.interleaved_matmul_encdec_valatt(
         by_time(F, x), F.contrib.div_sqrt_dim(F.softmax(F.contrib.interleaved_matmul_encdec_qk(
             F.slice_axis(by_time(F, x), axis=2, begin=0, end=18), by_time(F, x), heads=3))), heads=3),
+    "sort_of_the_last_axis": lambda F, x: F.sort(distinct(F, x)),
+    "softmax_of_a_type": lambda F, x: F.softmax(x, dtype="float32"),
+    "whole_numbers": lambda F, x: F.cast(3 * x, "int32"),
+    "booleans": lambda F, x: F.cast(x > 0, "bool"),
     "our_softmax": lambda F, x: gops.ops.softmax(x, axis=1),
     "our_tile": lambda F, x: gops.ops.tile(x, 2, axis=1),
 }
@@ -209,6 +214,34 @@ def test_operator(name, tmp_path):
     gops.export.torch(net, tmp_path, SHAPE)
     scripted.check(tmp_path, torch.rand(SHAPE))
     assert max(map(len, (tmp_path / "net.py").read_text().splitlines())) <= 100
+
+
+# Operator -> attributes, as files may have them: without what is the default, and lists of one number.
+OF_FILES = {**dict.fromkeys(("_plus_scalar", "_rdiv_scalar", "_maximum_scalar", "_rmod_scalar", "_greater_scalar"), {}),
+            "_contrib_MultiBoxPrior": {"sizes": "(0.5)", "ratios": "2"}, "clip": {"a_min": "-1", "a_max": ".5"},
+            "squeeze": {"axis": "None"}}
+
+
+@pytest.mark.parametrize("op", OF_FILES)
+def test_attributes_of_files(op, tmp_path):
+    graph = Graph([(Node(op, "node", OF_FILES[op], [(Node(VARIABLE, "data"), 0)]), 0)],
+                  {"mxnet_version": ["int", CURRENT]})
+    (tmp_path / "net-symbol.json").write_text(graph.text())
+    mx.nd.save(str(tmp_path / "net-0000.params"), {})
+    gops.export.torch(tmp_path / "net", tmp_path, SHAPE)
+
+
+def test_what_runs_over_the_flattened_data_is_refused(tmp_path):
+    mx.sym.argmax(mx.sym.var("data")).save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {})
+    with pytest.raises(gops.OpError, match="runs over the flattened data"):
+        gops.export.torch(tmp_path / "net", tmp_path, SHAPE)
+
+
+def test_sparse_gradients_of_an_embedding(tmp_path):
+    net = nn.Embedding(7, 4, sparse_grad=True)
+    net.initialize()
+    gops.export.torch(net, tmp_path, (2, 3))
 
 
 def test_every_converter_has_a_case():
