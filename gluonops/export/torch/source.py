@@ -19,6 +19,7 @@ INPUT_NAMES = ("x", "y", "z")
 IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
            "from typing import Optional": "Optional[", "": "", "import torch": "",
            "import torch.nn.functional as F": "F.", "from torch import nn": ""}
+NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 TOKEN = re.compile(r"{(\d+)}")   # A text reads inputs by such numbers.
 
 
@@ -69,8 +70,9 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     if owner.is_sequential:
         layers = ", ".join(_children(block.children, owner.expressions))
         return "\n".join([*lines, *constructor, *_wrapped([f"super().__init__({layers})"], 8)])
-    if block.children:
-        lines += [*constructor, *_wrapped(["super().__init__()", *_assignments(owner)], 8), ""]
+    if block.children or owner.stored:
+        stored = [f"self.{name} = {name}" for name in owner.stored]
+        lines += [*constructor, *_wrapped(["super().__init__()", *stored, *_assignments(owner)], 8), ""]
     names = inputs or _names_of_inputs(block)
     lines += _wrapped([f"def forward({', '.join(['self', *names])}):"], 4)
     return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
@@ -115,12 +117,34 @@ def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> st
 
 
 def _children(children: list[Module], expressions: dict) -> list[str]:
-    """The modules of an ``nn.Sequential``; equal ones as a loop."""
-    texts = []
-    for text, equal in itertools.groupby(module_source(child, expressions) for child in children):
-        count = len(list(equal))
-        texts += [f"*({text} for _ in range({count}))"] if count >= SHORTEST_RUN else [text] * count
+    """The modules of an ``nn.Sequential``; equal ones, and those in which one number grows evenly, as a loop."""
+    waiting, texts = [module_source(child, expressions) for child in children], []
+    while waiting:
+        run, loop = max(_equal(waiting), _growing(waiting))
+        texts.append(loop if run >= SHORTEST_RUN else waiting[0])
+        waiting = waiting[run if run >= SHORTEST_RUN else 1:]
     return texts
+
+
+def _equal(texts: list[str]) -> tuple[int, str]:
+    """How many of the first texts are equal, and a loop over them."""
+    count = len(list(itertools.takewhile(texts[0].__eq__, texts)))
+    return count, f"*({texts[0]} for _ in range({count}))"
+
+
+def _growing(texts: list[str]) -> tuple[int, str]:
+    """How many of the first texts differ in one whole number that grows evenly, and a loop over them."""
+    pieces = [NUMBER.split(text) for text in texts]
+    places = [place for place, pair in enumerate(zip(*pieces[:2])) if len(set(pair)) > 1]
+    if len(places) != 1 or len(set(map(len, pieces[:2]))) > 1 or places[0] % 2 == 0:
+        return 1, ""
+    place, = places
+    front, number, back = pieces[0][:place], int(pieces[0][place]), pieces[0][place + 1:]
+    step = int(pieces[1][place]) - number
+    count = len(list(itertools.takewhile(
+        lambda pair: pair[1] == [*front, str(number + pair[0] * step), *back], enumerate(pieces))))
+    numbers = f"range({number}, {number + count * step}" + (f", {step})" if step != 1 else ")")
+    return count, f"*({''.join([*front, 'channels', *back])} for channels in {numbers})"
 
 
 def _forward(block: Block, names: list[str]) -> list[str]:

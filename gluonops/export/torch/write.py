@@ -33,6 +33,7 @@ from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
+from .rows import group_rows
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
 
@@ -99,6 +100,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters), forms)
+    group_rows(tree, drawn.graph, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
     block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
     classes = classes_of(block)
