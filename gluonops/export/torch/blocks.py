@@ -13,7 +13,7 @@ from .registry import default_of
 
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
-PARAMETER = "nn.Parameter"
+PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
 IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
 CALL = "{self}({0})"   # It calls a module with one input.
 # A number in the text of a step in which blocks of one class may differ. The first argument of a call, and one up to 3,

@@ -6,7 +6,7 @@ import collections
 import itertools
 import re
 
-from .blocks import IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
+from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
 from .classes import Class
 from .registry import plain, snippets
 
@@ -36,17 +36,22 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     return f'"""{docstring}"""\n\n{imports}\n\n\n{code}\n'
 
 
-def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:
+def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
     """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
 
-    - ``frozen``: the parameters that are not trained.
-    - ``multipliers``: parameter -> what its learning rate and its weight decay are multiplied by.
+    ``pairs``: parameter -> what its learning rate and its weight decay are multiplied by; None if it is not trained.
     """
-    if not frozen and not multipliers:
+    special = {}   # what names begin with -> the pair
+    for key, pair in pairs.items():
+        if pair != (1, 1) and not key.startswith(tuple(special)):
+            fronts = [*(key[:match.end()] for match in re.finditer(r"\.", key)), key]
+            special[next(front for front in fronts
+                         if {pairs[other] for other in pairs if other.startswith(front)} == {pair})] = pair
+    if not special:
         return ""
-    entries = ", ".join(f'"{key}": {pair}' for key, pair in multipliers.items())
-    names = ", ".join(f'"{key}"' for key in frozen)
-    lines = [f"FROZEN = [{names}]", f"MULTIPLIERS = {{{entries}}}"]
+    entries = ", ".join(f'"{front}": {pair}' for front, pair in special.items() if pair)
+    frozen = ", ".join(f'"{front}"' for front, pair in special.items() if not pair)
+    lines = [f"FROZEN = [{frozen}]", f"MULTIPLIERS = {{{entries}}}"]
     return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + snippets()["parameter_groups"]
 
 
@@ -94,8 +99,11 @@ def _assignments(owner: Class) -> list[str]:
         paths = {variable: f"{target}.{name}".rstrip(".") for name, variable in module.state.items()}
         ties = [f"{path} = {holders[variable]}" for variable, path in paths.items() if variable in holders]
         holders = {**paths, **holders}
-        if not ties or module.kind != PARAMETER:
-            lines.append(f"{target} = {module_source(module, owner.expressions)}")
+        source = module_source(module, owner.expressions)
+        if module.kind == BUFFER:
+            lines.append(f'self.register_buffer("{module.attribute}", {source})')
+        elif not ties or module.kind != PARAMETER:
+            lines.append(f"{target} = {source}")
         lines += ties
     return lines
 
@@ -105,9 +113,9 @@ def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> st
     texts = {name: expressions.get((id(module), name), repr(value)) for name, value in module.args.items()}
     if module.kind == SEQUENTIAL:
         arguments = _children(module.children, expressions)
-    elif module.kind == PARAMETER:
-        is_trained = [] if module.args["requires_grad"] else ["requires_grad=False"]
-        arguments = [f"torch.empty({texts['shape']})", *is_trained]
+    elif module.kind in (PARAMETER, BUFFER):
+        shape = texts["shape"].strip("()").removesuffix(",") or "()"
+        arguments = [f"torch.empty({shape})" if module.kind == PARAMETER else shape]
     else:
         defaults = {name: module.default(name) for name in texts}
         arguments = [text if defaults[name] is None else f"{name}={text}" for name, text in texts.items()
@@ -194,7 +202,8 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
         attribute = item.module.attribute if item.calls else ""
         text = item.text.format(*(texts[entry] for entry in item.reads), self=f"self.{attribute}")
         is_short = len(text) <= LONGEST_NESTED and [uses[entry] for entry in item.makes] == [1]
-        if is_short and _may_nest(item, *readers[item.makes[0]]) or item.calls and item.module.kind == PARAMETER:
+        is_tensor = item.calls and item.module.kind in (PARAMETER, BUFFER)
+        if is_tensor or is_short and _may_nest(item, *readers[item.makes[0]]):
             texts[item.makes[0]] = f"({text})"
         else:
             is_name = attribute and not attribute[-1].isdigit() and attribute not in NAMES.values()

@@ -115,3 +115,22 @@ def test_a_sum_is_no_class(tmp_path):
 
     source = written(Twice(), tmp_path)
     assert classes(source) == {"Net"} and "return F.relu(self.layer(x) + x)" in source
+
+
+def test_parameter_groups_name_modules(tmp_path):
+    """Not each parameter, if all of a module have the same multipliers. Constants are buffers, and in no group."""
+    net = sequence(nn.Conv2D(4, 1), sequence(nn.Conv2D(4, 1), nn.BatchNorm(), nn.Dropout(0.1)), nn.Conv2D(4, 1))
+    net[1].collect_params().setattr("lr_mult", 10.0)
+    net[2].bias.lr_mult = 2.0
+    source = written(net, tmp_path)
+    assert 'MULTIPLIERS = {"layers.": (10.0, 1.0), "conv2.bias": (2.0, 1.0)}' in source and "FROZEN = []" in source
+
+
+def test_images_of_a_net_that_takes_one_only(tmp_path):
+    """The sizes of images are free in spite of it, also where some of them become alike."""
+    class One(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            x = F.Pooling(x, kernel=(3, 3), stride=(32, 32), pad=(1, 1), pool_type="max")
+            return F.broadcast_add(F.reshape(x, (1, -1, 4)), F.zeros((1, 1, 4)))
+
+    assert "reshape(1, -1, 4)" in written(One(), tmp_path, (1, 4, 64, 64))
