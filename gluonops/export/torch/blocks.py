@@ -13,14 +13,17 @@ from .registry import default_of
 
 SEQUENTIAL = "nn.Sequential"
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
-PARAMETER = "nn.Parameter"
+PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
 IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
 CALL = "{self}({0})"   # It calls a module with one input.
+# A number in the text of a step in which blocks of one class may differ. The first argument of a call, and one up to 3,
+# is an axis or a count of parts.
+CONSTANT = re.compile(r"(?<![\w.{(\"'])(?<!e-)\b(?![0-3]\b(?!\.))(\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?![\w.}])")
 # How the field calls the modules of a block.
 NAMES = {"nn.Conv": "conv", "nn.ConvTranspose": "deconv", "BatchNorm": "bn", "nn.Linear": "fc", "nn.MaxPool": "pool",
          "nn.AvgPool": "pool", "nn.Dropout": "dropout", "nn.Embedding": "embedding",
          "nn.LayerNorm": "norm", "nn.GroupNorm": "norm", "nn.InstanceNorm": "norm", "nn.PReLU": "prelu",
-         SEQUENTIAL: "layers", "nn.LocalResponseNorm": "norm"}
+         SEQUENTIAL: "layers", "nn.LocalResponseNorm": "norm", "Convolution": "conv"}
 
 
 @dataclasses.dataclass(eq=False)
@@ -98,7 +101,9 @@ class Block(Module):
 
     @property
     def usual_name(self) -> str:
-        return NAMES.get(self.kind, "block")
+        words = re.findall("[A-Z][a-z]+", self.kind)
+        is_short = len(words) < 3 and "".join(words) == self.kind
+        return NAMES.get(self.kind, "_".join(words).lower() if is_short else "block")
 
     @property
     def children(self) -> list[Module]:
@@ -137,7 +142,8 @@ class Block(Module):
             # A step in front of this one may hold the module, or one of its parameters, as well.
             parts = [module, *module.state.values()] if module else []
             held = [holders.setdefault(part, (len(steps), place)) for place, part in enumerate(parts)]
-            steps.append((item.text, module and module.key(), tuple(numbers[entry] for entry in item.reads),
+            steps.append((CONSTANT.sub("#", item.text), module and module.key(),
+                          tuple(numbers[entry] for entry in item.reads),
                           tuple((place, holder) for place, holder in enumerate(held) if holder[0] < len(steps))))
             numbers.update(zip(item.makes, count))
         return tuple(steps), tuple(numbers[entry] for entry in self.results), len(self.inputs)

@@ -5,7 +5,7 @@ import collections
 import re
 
 from ..graph import Entry, Graph, Node
-from .blocks import CALL, PARAMETER, SEQUENTIAL, Block, Item, Module
+from .blocks import BUFFER, CALL, PARAMETER, SEQUENTIAL, Block, Item, Module
 from .registry import Form
 from .scopes import Scope
 
@@ -15,13 +15,14 @@ SHORTEST_CHAIN = 4   # modules that are called one after the other in a block an
 class Builder:
     """Makes blocks from scopes.
 
-    - ``parameters``: name -> shape, of states as well; ``frozen``: those that are not trained.
+    - ``parameters``: name -> shape, of states as well; ``constants``: those that no layer has and that are not trained.
     - ``inputs``: names, in the order of the net's arguments.
     """
 
     def __init__(self, graph: Graph, forms: dict[Node, Form], parameters: dict[str, tuple[int, ...]],
-                 frozen: set[str], inputs: list[str]):
-        self.graph, self.forms, self.parameters, self.frozen, self.inputs = graph, forms, parameters, frozen, inputs
+                 constants: set[str], inputs: list[str]):
+        self.graph, self.forms, self.parameters, self.constants = graph, forms, parameters, constants
+        self.inputs = inputs
         self.readers = graph.readers()
         self.blocks = {}    # the first call of a block -> what is made of it
         self.modules = {}   # what says which module it is -> the module
@@ -79,7 +80,7 @@ class Builder:
     def _parameter(self, entry: Entry) -> Item:
         """The step that reads a parameter of the block's own."""
         name = entry[0].name
-        module = Module(PARAMETER, {"shape": self.parameters[name], "requires_grad": name not in self.frozen},
+        module = Module(BUFFER if name in self.constants else PARAMETER, {"shape": self.parameters[name]},
                         _identifier(re.sub(r"_?\d*$", "", name).split("_")[-1]), {"": name})
         return Item("{self}", [], [entry], self.modules.setdefault(name, module))
 

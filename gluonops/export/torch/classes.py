@@ -6,14 +6,17 @@ a shortcut, is an instance of the other one's class, too.
 """
 from __future__ import annotations
 
+import ast
 import collections
 import keyword
 import re
 from typing import Any
 
-from .blocks import CALL, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
+from .blocks import CALL, CONSTANT, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
 from .registry import snippets
 
+CONV_BLOCK = "ConvBlock"
+MOST_TIMES = 4   # A number in forward that is a larger multiple of an argument is so by chance.
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
 # The public attributes of every nn.Module.
 ATTRIBUTES = (
@@ -36,6 +39,7 @@ class Class:
     - ``parameters``: of its constructor -> default, None for none.
     - ``expressions``: an argument of one of the template's modules -> what of the parameters it is; of an optional
       module also IDENTITY -> the parameter that says whether it is there.
+    - ``stored``: the parameters that its ``forward`` reads.
     - ``is_sequential``: whether it derives from ``nn.Sequential``.
     """
 
@@ -46,6 +50,7 @@ class Class:
         self.name = ""
         self.parameters: dict[str, Any] = {}
         self.expressions: dict[tuple[int, str], str] = {}
+        self.stored: list[str] = []
         self.is_sequential = False
 
     def adapts(self, block: Block, structure: tuple) -> bool:
@@ -89,17 +94,54 @@ class Class:
                 values = [each and each[place][0].args[name] for each in slots]
                 is_known = module is optional and _agree(values, vectors.get(name, ()))
                 if is_known or len(set(values) - {None}) > 1:
-                    self.expressions[id(owner), name] = self._expression(values, vectors, name, module, owner)
+                    default = None if isinstance(owner, Block) else owner.default(name)
+                    self.expressions[id(owner), name] = self._expression(
+                        values, vectors, self._parameter(values, vectors, name, module, owner), default)
         if optional:
             name = (optional.name or optional.usual_name) if self.is_sequential else optional.attribute
             self.expressions[id(optional), IDENTITY], self.parameters[name] = name, False
             vectors[name] = [each.kind != IDENTITY for each in instances[optional]]
+        if not self.is_sequential:
+            self._take_constants(vectors)
         self.parameters = dict(sorted(self.parameters.items(), key=lambda item: item[1] is not None))
         for place, block in enumerate(self.blocks):
             block.args = {name: _filled(vectors[name])[place] for name in self.parameters}
 
-    def _expression(self, values: list, vectors: dict, name: str, module: Module, owner: Module) -> str:
-        """What of the parameters has these values: one of them, a multiple, or a new one."""
+    def _take_constants(self, vectors: dict[str, list]) -> None:
+        """Make parameters of the numbers in ``forward`` that differ between the instances."""
+        for place, item in enumerate(self.template.items):
+            texts = CONSTANT.split(item.text)   # Every second one is a number.
+            numbers = zip(*(CONSTANT.findall(block.items[place].text) for block in self.blocks))
+            for number, values in enumerate(numbers):
+                if len(set(values)) > 1:
+                    texts[2 * number + 1] = self._constant(list(map(ast.literal_eval, values)), vectors)
+            item.text = "".join(texts)
+
+    def _constant(self, values: list, vectors: dict[str, list]) -> str:
+        """What a number in ``forward`` is of the parameters."""
+        taken = dict.fromkeys([*vectors, *(module.attribute for module in self.template.children)])
+        name = _free("size" if all(type(value) is int for value in values) else "scale", taken)
+        near = {parameter: vector for parameter, vector in vectors.items() if _agree(values, vector) or max(
+            _factor(values, vector), _factor(vector, values)) in range(2, MOST_TIMES + 1)}
+        expression = self._expression(values, near, name, None)
+        vectors.update(near)
+        parameter, = set(re.findall(r"[a-z]\w*", expression))
+        self.stored = list(dict.fromkeys([*self.stored, parameter]))
+        return f"({expression.replace(parameter, f'self.{parameter}')})"
+
+    def _parameter(self, values: list, vectors: dict[str, list], name: str, module: Module, owner: Module) -> str:
+        """What to call an argument of a module, if it becomes a parameter."""
+        name = {"num_features": "channels"}.get(name, name)   # as most classes call it
+        place = owner.usual_name if self.is_sequential else module.attribute
+        if name == "out_channels":
+            *_, last = (each for each, argument in module.slots() if argument == name)
+            if place.startswith("branch"):
+                return _free(f"{place}_{'channels' if owner is last else 'hidden'}", vectors)
+            name = name if name not in vectors else "hidden_channels"
+        return _free(f"{place}_{name}" if name in vectors else name, vectors)
+
+    def _expression(self, values: list, vectors: dict[str, list], name: str, default: Any) -> str:
+        """What of the parameters has these values: one of them, a multiple, or a new one of this name."""
         for parameter, vector in vectors.items():
             if _agree(values, vector):
                 return parameter
@@ -108,16 +150,17 @@ class Class:
                 return f"{_factor(values, vector)} * {parameter}"
             if _factor(vector, values):
                 return f"{parameter} // {_factor(vector, values)}"
-        parameter = {"num_features": "channels"}.get(name, name)   # as most classes call it
-        if parameter in vectors and parameter == "out_channels":
-            parameter = "hidden_channels"
-        if parameter in vectors:
-            parameter = f"{owner.usual_name if self.is_sequential else module.attribute}_{parameter}"
-        while parameter in vectors:
-            parameter += "_"
-        vectors[parameter] = list(values)
-        self.parameters[parameter] = None if isinstance(owner, Block) else owner.default(name)
-        return parameter
+            if (name, parameter) == ("padding", "kernel_size") and _are_halves(values, vector):
+                return f"{parameter} // 2"
+        vectors[name], self.parameters[name] = list(values), default
+        return name
+
+
+def _free(name: str, taken: dict) -> str:
+    """A name that is not taken."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _agree(values: list, vector: list) -> bool:
@@ -135,6 +178,12 @@ def _factor(values: list, vector: list) -> int:
     return factors.pop() if len(factors) == 1 and min(factors) > 1 else 0
 
 
+def _are_halves(values: list, vector: list) -> bool:
+    """Whether numbers are halves of others, rounded down."""
+    pairs = [(left, right) for left, right in zip(values, vector) if left is not None]
+    return all(type(right) is int and left == right // 2 for left, right in pairs)
+
+
 def _filled(vector: list) -> list:
     """A vector with its first known value where an instance does not need one."""
     known = next(value for value in vector if value is not None)
@@ -143,7 +192,11 @@ def _filled(vector: list) -> list:
 
 def _name_modules(block: Block) -> None:
     """Name the attributes that hold the modules."""
-    wanted = [module.name or module.usual_name for module in block.children]
+    joined = {entry for item in block.items if item.text.startswith("torch.cat(") for entry in item.reads}
+    branches = [item.module for item in block.items if item.calls and joined.intersection(item.makes)
+                and not item.module.name and item.module.kind in (SEQUENTIAL, CONV_BLOCK)]
+    wanted = ["branch" if len(branches) > 1 and module in branches else module.name or module.usual_name
+              for module in block.children]
     counts, taken = collections.Counter(), {*ATTRIBUTES, *IMPORTED, *keyword.kwlist}
     for module, name in zip(block.children, wanted):
         if wanted.count(name) > 1:
@@ -159,6 +212,8 @@ def classes_of(net: Block) -> list[Class]:
     """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
     owners = {}   # the structure of a block -> its class
     for block in net.blocks():
+        if "Sequential" in block.kind and _is_convolution(block):
+            block.kind = CONV_BLOCK
         if block.kind != SEQUENTIAL:
             structure = block.structure()
             if structure not in owners:
@@ -185,6 +240,15 @@ def classes_of(net: Block) -> list[Class]:
     return classes
 
 
+def _is_convolution(block: Block) -> bool:
+    """Whether a block is a convolution, a normalization and an activation."""
+    if not block.is_chain() or len(block.items) != 3:
+        return False
+    convolution, normalization, activation = (item.module for item in block.items)
+    is_simple = normalization.state and not any(activation.variables())
+    return convolution.kind.startswith("nn.Conv") and bool(convolution.state) and is_simple
+
+
 def _classes_in(blocks: list[Block]) -> set[Class]:
     """The classes in blocks, in any depth."""
     found, waiting = set(), list(blocks)
@@ -200,7 +264,8 @@ def _lacking(block: Block, structure: tuple, kinds: set[str]) -> int | None:
     """The place of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
     if len(block.items) == len(structure[0]) + 1 and len(structure[0]) > 1:
         for item in block.links():
-            may_lack = item.calls and (len(kinds) == 1 or not isinstance(item.module, Block))
+            is_essential = any(item.module.variables()) and (len(kinds) > 1 or block.is_chain())
+            may_lack = item.calls and not (isinstance(item.module, Block) and is_essential)
             if may_lack and block.structure(without=item) == structure:
                 return block.items.index(item)
     return None

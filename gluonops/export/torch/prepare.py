@@ -57,6 +57,8 @@ def join(graph: Graph, sizes: Sizes, parameters: dict) -> None:
 
     - ``parameters``: by name; states are among them.
     """
+    graph.replace({(node, 0): node.inputs[0] for node in graph.nodes()
+                   if node.op == "_copy" and not node.source().is_variable})
     join_darknet_norms(graph)
     join_counters(graph)
     join_recurrent(graph)

@@ -22,10 +22,7 @@ if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
 
 MARK = "__call__"
-
-# A convolution and these behind it become a block where that repeats in a long row of layers.
-BEHIND_CONVOLUTION = ("BatchNorm", "Activation", "LeakyReLU", "relu", "clip")
-FEWEST = 3   # times that it repeats
+MOST_LOOSE = 3   # operators of a block of several inputs and no parameter that are written where it is called
 
 
 @dataclasses.dataclass(eq=False)
@@ -55,7 +52,7 @@ class Scope:
 
     def nodes(self) -> list[Node]:
         """The nodes in it, in any depth."""
-        return [node for item in self.items for node in _nodes_of(item)]
+        return [node for item in self.items for node in nodes_of(item)]
 
     @functools.cached_property
     def inside(self) -> set[Node]:
@@ -175,8 +172,6 @@ def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms
     _join_calls(root, parameters, forms)
     _dissolve_impossible(root, readers, parameters)
     _simplify(root)
-    for scope in list(root.scopes()):
-        _group_layers(scope, readers, parameters)
     return root
 
 
@@ -185,15 +180,16 @@ def _paths(graph: Graph, recorder: Recorder | None, readers: dict) -> dict[Node,
 
     A node that the export has put in front of a layer is beside the layer.
     """
+    names = _paths_of_names(graph, readers)
     if recorder is None:
-        return {node: _path_of_name(node.name) for node in graph.nodes()}
+        return names
     paths = {}
     for node in reversed(graph.nodes()):
         call = recorder.call_of(node)
         reader = next(filter(None, readers[node]), None)
         if call:
             is_file = isinstance(call.block, mx.gluon.SymbolBlock)
-            paths[node] = call.path + (_path_of_name(node.name) if is_file else ())
+            paths[node] = call.path + (names[node] if is_file else ())
         elif reader:
             paths[node] = paths[reader][:-1] if recorder.call_of(reader) else paths[reader]
         else:
@@ -225,6 +221,24 @@ def _described(scope: Scope, parameters: set[str], forms: dict[Node, Form]) -> t
     return [(forms[node], [numbers[entry] for entry in node.inputs]) for node in nodes], entries
 
 
+def _paths_of_names(graph: Graph, readers: dict) -> dict[Node, tuple]:
+    """The scopes that names say. A sum without a name is in the scope that made one term, and made or read the others.
+
+    MXNet calls it ``_plus3``, or ``concat0``.
+    """
+    paths, places = {}, {}
+    for place, node in enumerate(graph.nodes()):
+        paths[node], places[node] = _path_of_name(node.name), place
+        terms = [source for source, _ in node.inputs if not source.is_variable]
+        if len(terms) > 1 and not paths[node]:
+            path = paths[max(terms, key=places.get)]
+            while path and not all(any(paths.get(user, ())[:len(path)] == path for user in [term, *readers[term]])
+                                   for term in terms):
+                path = path[:-1]
+            paths[node] = path
+    return paths
+
+
 def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
     """The scopes that a name says: its parts but the last one. A number belongs to the part in front of it."""
     words = [word for word in re.sub(r"_(?=\d+(_|$))", "", name).split("_") if word]
@@ -233,7 +247,7 @@ def _path_of_name(name: str) -> tuple[tuple[str, str], ...]:
 
 def _dissolve_impossible(root: Scope, readers: dict, parameters: set[str]) -> None:
     """Dissolve the scopes that cannot be modules."""
-    impossible = [scope for scope in root.scopes() if not _can_be_a_module(scope, readers, parameters)]
+    impossible = [scope for scope in root.scopes() if not can_be_a_module(scope, readers, parameters)]
     _dissolve(root, {call for scope in impossible for call in scope.calls})
     for scope in list(root.scopes()):
         if len(_in_order(scope)) < len(scope.items):   # some read each other, so that none can be called first
@@ -251,24 +265,30 @@ def _dissolve(owner: Scope, unwanted: set[Scope]) -> None:
     owner.items = items
 
 
-def _can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
-    """Whether no data leave a scope and come back, and only calls of the same block read its parameters."""
+def can_be_a_module(scope: Scope, readers: dict, parameters: set[str]) -> bool:
+    """Whether no data leave a scope and come back, only calls of the same block read its parameters, and it is no sum.
+
+    A sum, and other short expressions of several inputs, read better where they are.
+    """
     calls = set().union(*(call.inside for call in scope.calls))
     read = [entry for node in scope.inside for entry in node.inputs]
     if any(source.name in parameters and not calls.issuperset(readers[source]) for source, _ in read):
+        return False
+    if len(scope.inside) <= MOST_LOOSE and len({entry for entry in read if entry[0] not in scope.inside}) > 1 \
+            and not any(source.name in parameters for source, _ in read):
         return False
     before = set(Graph(read, {}).nodes()) - scope.inside
     return not any(source in scope.inside for node in before for source, _ in node.inputs)
 
 
-def _nodes_of(item: Scope | Node) -> list[Node]:
+def nodes_of(item: Scope | Node) -> list[Node]:
     return item.nodes() if isinstance(item, Scope) else [item]
 
 
 def _in_order(scope: Scope) -> list[Scope | Node]:
     """The items so that each comes behind what it reads, without those for which there is no such order."""
-    owner = {node: item for item in scope.items for node in _nodes_of(item)}
-    needed = {item: {owner.get(source) for node in _nodes_of(item) for source, _ in node.inputs} - {None, item}
+    owner = {node: item for item in scope.items for node in nodes_of(item)}
+    needed = {item: {owner.get(source) for node in nodes_of(item) for source, _ in node.inputs} - {None, item}
               for item in scope.items}
     ordered, rest = {}, list(scope.items)
     while ready := next((item for item in rest if needed[item] <= ordered.keys()), None):
@@ -289,27 +309,3 @@ def _simplify(scope: Scope) -> None:
     while len(scope.items) == 1 and isinstance(scope.items[0], Scope):
         scope.items = scope.items[0].items
     scope.items = _in_order(scope)
-
-
-def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
-    """Make a scope of each convolution and the layers behind it, where enough of them are alike."""
-    groups = []
-    for item in scope.items:
-        first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
-        if _op(first) == "Convolution" and _op(item) in BEHIND_CONVOLUTION and readers[last] == [item]:
-            groups[-1].append(item)
-        else:
-            groups.append([item])
-    kinds = [tuple(map(_op, group)) for group in groups]
-    if len(set(kinds)) == 1:   # the scope is one of them, or has nothing else
-        return
-    scope.items = []
-    for kind, group in zip(kinds, groups):
-        block = Scope("conv", "ConvBlock", items=group)
-        is_block = len(group) > 1 and kinds.count(kind) >= FEWEST and _can_be_a_module(block, readers, parameters)
-        scope.items += [block] if is_block else group
-
-
-def _op(item: Scope | Node | None) -> str:
-    """The operator of a node; empty for a scope."""
-    return item.op if isinstance(item, Node) else ""

@@ -6,7 +6,7 @@ import collections
 import itertools
 import re
 
-from .blocks import IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
+from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
 from .classes import Class
 from .registry import plain, snippets
 
@@ -19,6 +19,7 @@ INPUT_NAMES = ("x", "y", "z")
 IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
            "from typing import Optional": "Optional[", "": "", "import torch": "",
            "import torch.nn.functional as F": "F.", "from torch import nn": ""}
+NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
 TOKEN = re.compile(r"{(\d+)}")   # A text reads inputs by such numbers.
 
 
@@ -35,17 +36,22 @@ def net_source(net: Block, classes: list[Class], inputs: list[str], docstring: s
     return f'"""{docstring}"""\n\n{imports}\n\n\n{code}\n'
 
 
-def groups_source(frozen: list[str], multipliers: dict[str, tuple[float, float]]) -> str:
+def groups_source(pairs: dict[str, tuple[float, float] | None]) -> str:
     """The source of ``parameter_groups``, and of what it knows; empty if all parameters are trained alike.
 
-    - ``frozen``: the parameters that are not trained.
-    - ``multipliers``: parameter -> what its learning rate and its weight decay are multiplied by.
+    ``pairs``: parameter -> what its learning rate and its weight decay are multiplied by; None if it is not trained.
     """
-    if not frozen and not multipliers:
+    special = {}   # what names begin with -> the pair
+    for key, pair in pairs.items():
+        if pair != (1, 1) and not key.startswith(tuple(special)):
+            fronts = [*(key[:match.end()] for match in re.finditer(r"\.", key)), key]
+            special[next(front for front in fronts
+                         if {pairs[other] for other in pairs if other.startswith(front)} == {pair})] = pair
+    if not special:
         return ""
-    entries = ", ".join(f'"{key}": {pair}' for key, pair in multipliers.items())
-    names = ", ".join(f'"{key}"' for key in frozen)
-    lines = [f"FROZEN = [{names}]", f"MULTIPLIERS = {{{entries}}}"]
+    entries = ", ".join(f'"{front}": {pair}' for front, pair in special.items() if pair)
+    frozen = ", ".join(f'"{front}"' for front, pair in special.items() if not pair)
+    lines = [f"FROZEN = [{frozen}]", f"MULTIPLIERS = {{{entries}}}"]
     return "\n".join(_wrapped(lines, 0)) + "\n\n\n" + snippets()["parameter_groups"]
 
 
@@ -69,8 +75,9 @@ def _class_source(owner: Class, inputs: list[str] | None) -> str:
     if owner.is_sequential:
         layers = ", ".join(_children(block.children, owner.expressions))
         return "\n".join([*lines, *constructor, *_wrapped([f"super().__init__({layers})"], 8)])
-    if block.children:
-        lines += [*constructor, *_wrapped(["super().__init__()", *_assignments(owner)], 8), ""]
+    if block.children or owner.stored:
+        stored = [f"self.{name} = {name}" for name in owner.stored]
+        lines += [*constructor, *_wrapped(["super().__init__()", *stored, *_assignments(owner)], 8), ""]
     names = inputs or _names_of_inputs(block)
     lines += _wrapped([f"def forward({', '.join(['self', *names])}):"], 4)
     return "\n".join([*lines, *_wrapped(_forward(block, names), 8)])
@@ -92,8 +99,11 @@ def _assignments(owner: Class) -> list[str]:
         paths = {variable: f"{target}.{name}".rstrip(".") for name, variable in module.state.items()}
         ties = [f"{path} = {holders[variable]}" for variable, path in paths.items() if variable in holders]
         holders = {**paths, **holders}
-        if not ties or module.kind != PARAMETER:
-            lines.append(f"{target} = {module_source(module, owner.expressions)}")
+        source = module_source(module, owner.expressions)
+        if module.kind == BUFFER:
+            lines.append(f'self.register_buffer("{module.attribute}", {source})')
+        elif not ties or module.kind != PARAMETER:
+            lines.append(f"{target} = {source}")
         lines += ties
     return lines
 
@@ -103,9 +113,9 @@ def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> st
     texts = {name: expressions.get((id(module), name), repr(value)) for name, value in module.args.items()}
     if module.kind == SEQUENTIAL:
         arguments = _children(module.children, expressions)
-    elif module.kind == PARAMETER:
-        is_trained = [] if module.args["requires_grad"] else ["requires_grad=False"]
-        arguments = [f"torch.empty({texts['shape']})", *is_trained]
+    elif module.kind in (PARAMETER, BUFFER):
+        shape = texts["shape"].strip("()").removesuffix(",") or "()"
+        arguments = [f"torch.empty({shape})" if module.kind == PARAMETER else shape]
     else:
         defaults = {name: module.default(name) for name in texts}
         arguments = [text if defaults[name] is None else f"{name}={text}" for name, text in texts.items()
@@ -115,12 +125,34 @@ def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> st
 
 
 def _children(children: list[Module], expressions: dict) -> list[str]:
-    """The modules of an ``nn.Sequential``; equal ones as a loop."""
-    texts = []
-    for text, equal in itertools.groupby(module_source(child, expressions) for child in children):
-        count = len(list(equal))
-        texts += [f"*({text} for _ in range({count}))"] if count >= SHORTEST_RUN else [text] * count
+    """The modules of an ``nn.Sequential``; equal ones, and those in which one number grows evenly, as a loop."""
+    waiting, texts = [module_source(child, expressions) for child in children], []
+    while waiting:
+        run, loop = max(_equal(waiting), _growing(waiting))
+        texts.append(loop if run >= SHORTEST_RUN else waiting[0])
+        waiting = waiting[run if run >= SHORTEST_RUN else 1:]
     return texts
+
+
+def _equal(texts: list[str]) -> tuple[int, str]:
+    """How many of the first texts are equal, and a loop over them."""
+    count = len(list(itertools.takewhile(texts[0].__eq__, texts)))
+    return count, f"*({texts[0]} for _ in range({count}))"
+
+
+def _growing(texts: list[str]) -> tuple[int, str]:
+    """How many of the first texts differ in one whole number that grows evenly, and a loop over them."""
+    pieces = [NUMBER.split(text) for text in texts]
+    places = [place for place, pair in enumerate(zip(*pieces[:2])) if len(set(pair)) > 1]
+    if len(places) != 1 or len(set(map(len, pieces[:2]))) > 1 or places[0] % 2 == 0:
+        return 1, ""
+    place, = places
+    front, number, back = pieces[0][:place], int(pieces[0][place]), pieces[0][place + 1:]
+    step = int(pieces[1][place]) - number
+    count = len(list(itertools.takewhile(
+        lambda pair: pair[1] == [*front, str(number + pair[0] * step), *back], enumerate(pieces))))
+    numbers = f"range({number}, {number + count * step}" + (f", {step})" if step != 1 else ")")
+    return count, f"*({''.join([*front, 'channels', *back])} for channels in {numbers})"
 
 
 def _forward(block: Block, names: list[str]) -> list[str]:
@@ -170,7 +202,8 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
         attribute = item.module.attribute if item.calls else ""
         text = item.text.format(*(texts[entry] for entry in item.reads), self=f"self.{attribute}")
         is_short = len(text) <= LONGEST_NESTED and [uses[entry] for entry in item.makes] == [1]
-        if is_short and _may_nest(item, *readers[item.makes[0]]) or item.calls and item.module.kind == PARAMETER:
+        is_tensor = item.calls and item.module.kind in (PARAMETER, BUFFER)
+        if is_tensor or is_short and _may_nest(item, *readers[item.makes[0]]):
             texts[item.makes[0]] = f"({text})"
         else:
             is_name = attribute and not attribute[-1].isdigit() and attribute not in NAMES.values()

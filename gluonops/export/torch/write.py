@@ -34,6 +34,7 @@ from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal
+from .rows import group_rows
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
 
@@ -107,13 +108,14 @@ def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_sha
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters), forms)
+    group_rows(tree, drawn.graph, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
-    block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
+    of_layers = {node.source(place).name for node, form in forms.items() for place in form.state.values()}
+    block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(model.inputs)).net(tree)
     classes = classes_of(block)
     keys = dict(block.variables())   # name in torch -> name in MXNet
-    groups = groups_source([key for key, name in keys.items() if name in frozen],
-                           {key: multipliers[name] for key, name in keys.items()
-                            if multipliers.get(name, (1, 1)) != (1, 1)})
+    groups = groups_source({key: multipliers.get(name) for key, name in keys.items()
+                            if name in multipliers or name in frozen & of_layers})
     inputs = _arguments(model.inputs) if len(model.inputs) > 1 else ["x"]
     functions = [groups, "" if training else images_source(model)]
     source = net_source(block, classes, inputs, _docstring(net, model), functions)
@@ -240,14 +242,15 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
 def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
 
-    The second result are shapes of the inputs that the net takes as well, with small images if possible.
+    The second result are shapes of the inputs that the net takes as well, with small images if possible. One size of
+    images does not tell all axes: 40 and 64 rows may become two alike.
     """
     graph, inputs, values = model.graph, model.inputs, model.parameters
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes()
              if "BatchNorm" in node.op or node.op in ("InstanceNorm", "GroupNorm")]
     slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
               and sizes.shape[node.inputs[1]] != (1,)]
-    free = None
+    free, taken = {entry: set() for entry in sizes.shape}, []
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
     for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
         try:
@@ -256,32 +259,40 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
             continue
         if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):
             continue   # MXNet does not check it
-        free = free or {entry: {axis for axis, old in enumerate(shape) if compared[entry][axis:axis + 1] != (old,)}
-                        for entry, shape in sizes.shape.items() if entry in compared}
+        for entry in free.keys() & compared.keys():
+            sizes_of_axes = zip(sizes.shape[entry], compared[entry])
+            free[entry] |= {axis for axis, (old, new) in enumerate(sizes_of_axes) if new != old}
         has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
                          for entry, _ in norms)
-        if has_pixels:
-            return free, other
-    return free or {entry: set() for entry in sizes.shape}, inputs
+        taken += [other] if has_pixels else []
+    return free, next(iter(taken), inputs)
 
 
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different.
 
+    Behind them those with the same batch, which is a part of some nets.
+
     A video has twice as many frames where its images are small: half as many may be too few.
     """
     batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
+    for shapes in (batches, inputs):
+        yield from _other_images(shapes)
+        length = next((shape[1] for shape in shapes.values() if len(shape) > 1), 1)
+        if length > 1:   # a mask may have it twice
+            yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
+                   for name, shape in shapes.items()}
+        yield shapes
+
+
+def _other_images(inputs: Shapes) -> Iterator[Shapes]:
+    """Shapes with other sizes of images, if there are any."""
     rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
         if size >= min([LEAST_IMAGE, *images]) and size not in images:   # or their axes would seem fixed
             yield {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
-                   if len(shape) == rank else shape for name, shape in batches.items()}
-    length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
-    if length > 1:   # a mask may have it twice
-        yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
-               for name, shape in batches.items()}
-    yield batches
+                   if len(shape) == rank else shape for name, shape in inputs.items()}
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:

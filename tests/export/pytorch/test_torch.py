@@ -537,7 +537,7 @@ def test_constants_of_files_are_not_trained(tmp_path):
     net.initialize()
     gops.export.symbol(net, tmp_path / "net", (2, 3))
     gops.export.torch(tmp_path / "net", tmp_path / "port")
-    assert "torch.empty((1, 3)), requires_grad=False)" in (tmp_path / "port" / "net.py").read_text()
+    assert 'self.register_buffer("scale", torch.empty(1, 3))' in (tmp_path / "port" / "net.py").read_text()
 
 
 def test_parameter_groups(tmp_path):
@@ -568,10 +568,11 @@ def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
     groups_source = write.groups_source
     if fault in ("decay", "rate"):
         wrong = (2.0, 1.0) if fault == "decay" else (1.0, 0.5)
-        monkeypatch.setattr(write, "groups_source",
-                            lambda frozen, pairs: groups_source(frozen, dict.fromkeys(pairs, wrong)))
+        monkeypatch.setattr(write, "groups_source", lambda pairs: groups_source(
+            {key: pair if pair in (None, (1, 1)) else wrong for key, pair in pairs.items()}))
     elif fault == "frozen":
-        monkeypatch.setattr(write, "groups_source", lambda frozen, pairs: groups_source([], pairs))
+        monkeypatch.setattr(write, "groups_source", lambda pairs: groups_source(
+            {key: pair or (1, 1) for key, pair in pairs.items()}))
     elif fault == "momentum":
         monkeypatch.setattr(verify, "MOMENTUM", 0.8999)
     else:
