@@ -164,10 +164,13 @@ def pooling(call: Call) -> Form:
 
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
-    for length, stride, pad, size, outputs in call.windows():
+    is_full = call.text("pooling_convention") == "full"
+    for axis, (length, stride, pad, size, outputs) in enumerate(call.windows(), 2):
         call.refuse_if(2 * pad > length, f"pads {pad} for a kernel of {length}; expected half of it at most")
         call.refuse_if((outputs - 1) * stride >= size + pad,
                        "has a window wholly beyond the data, as pooling_convention='full' can make one")
+        call.refuse_if(is_full and axis in call.free[0] and stride + pad > length,
+                       "has a window wholly beyond the data of some images, as pooling_convention='full' can make one")
 
 
 @converts("LeakyReLU")

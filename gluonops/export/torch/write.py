@@ -270,7 +270,7 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
             yield {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
                    if len(shape) == rank else shape for name, shape in batches.items()}
     length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
-    if length > 1:   # a mask may have it twice
+    if length > 2:   # a mask may have it twice
         yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
                for name, shape in batches.items()}
     yield batches

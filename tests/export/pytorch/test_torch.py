@@ -607,6 +607,8 @@ REFUSED = {
     "runs over the flattened data": lambda F, x: F.topk(x, axis=None),
     "normalizes single numbers": lambda F, x: F.InstanceNorm(F.mean(x, (2, 3), keepdims=True), F.ones(4), F.zeros(4)),
     "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
+    "wholly beyond the data of some images": lambda F, x: F.Pooling(x, kernel=(2, 2), stride=(2, 2), pad=(1, 1),
+                                                                    pooling_convention="full"),
     "MXNet fails to compute": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
     "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
                                                              dilate=(2, 2), num_filter=2),
@@ -629,6 +631,11 @@ def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.Conv2D(3, 5), nn.HybridLambda(lambda F, x: F.squeeze(x))), tmp_path, (2, 4, 16, 16))
     assert load(tmp_path).load()(torch.rand(2, 4, 5, 5)).shape == (2, 3)
+
+
+def test_a_squeeze_of_two_channels(tmp_path):
+    """The compared data do not have a single one, which MXNet would leave out."""
+    export(sequence(nn.HybridLambda(lambda F, x: F.squeeze(F.sum(x, axis=0)))), tmp_path, (3, 2, 7))
 
 
 def test_many_inputs(tmp_path):
