@@ -105,6 +105,9 @@ CASES = {
     "_rnn_param_concat": [([(5,), (7,)], {"num_args": 2, "dim": 0})],
     "stack": [([IMAGE, IMAGE], {"num_args": 2, "axis": 1}), ([IMAGE, IMAGE], {"num_args": 2, "axis": -1})],
     "SliceChannel": [([IMAGE], {"num_outputs": 3}), ([IMAGE], {"num_outputs": 2, "axis": 0, "squeeze_axis": True})],
+    "_split_v2": [
+        ([IMAGE], {"indices": (), "sections": 2, "axis": 2}), ([IMAGE], {"indices": (0, 1, 5), "axis": 1}),
+        ([IMAGE], {"indices": (), "sections": 6, "axis": 1, "squeeze_axis": True})],
     "slice_axis": [([IMAGE], {"axis": 2, "begin": 1, "end": None}), ([IMAGE], {"axis": -1, "begin": -4, "end": -1})],
     "slice": [
         ([IMAGE], {"begin": (None, 1, 2), "end": (None, -1, 7), "step": (None, 1, 2)}),

@@ -194,6 +194,14 @@ def split(call: Call) -> list[Shape]:
     return [(*call.data[:axis], *part, *call.data[axis + 1:])] * count
 
 
+@shape_of("_split_v2")
+def split_v2(call: Call) -> list[Shape]:
+    axis = call.axis(default=1)
+    begins = [*call.split_begins(call.data[axis]), call.data[axis]]
+    parts = [() if call.flag("squeeze_axis") else (end - begin,) for begin, end in zip(begins, begins[1:])]
+    return [(*call.data[:axis], *part, *call.data[axis + 1:]) for part in parts]
+
+
 @shape_of("slice_like", "Crop", "broadcast_axis", "broadcast_like")
 def with_sizes(call: Call) -> Shape:
     """Other sizes along some axes: smaller ones of a slice; of a broadcast any, if the old one is 1."""

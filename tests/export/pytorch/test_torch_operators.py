@@ -119,6 +119,11 @@ CASES = {
     "no_axis": lambda F, x: F.sum(F.mean(x, axis=(1, 2, 3)), axis=0, exclude=True),
     "positions": lambda F, x: x * F.sum(F.cast(F.contrib.index_array(x, axes=(1, -1)), "float32"), axis=-1)
     + F.cast(F.slice_axis(F.contrib.index_array(x), axis=-1, begin=0, end=1).squeeze(axis=-1), "float32"),
+    "extremes_of_equal_numbers": lambda F, x: F.max(F.concat(x, x, dim=2), axis=(2, 3))
+    + F.min(F.concat(x, x, dim=2), axis=(2, 3), keepdims=True).reshape((0, 0)),
+    "extreme_of_all": lambda F, x: F.max(F.concat(x, x, dim=0)),
+    "sum_of_numbers": lambda F, x: F.nansum(x + F.BlockGrad(F.sqrt(x)), axis=(1, 3)),
+    "prod_of_axes": lambda F, x: F.prod(x, axis=(1, -1)) + F.prod(x, axis=(1, 3), keepdims=True).reshape((0, -1)),
     "prod_of_axis": lambda F, x: F.prod(x * x + 1, axis=1) + F.norm(x, ord=1, axis=1),
     "prod_of_all": lambda F, x: F.prod(F.exp(0.01 * x)),
     "extremes": lambda F, x: F.argmax(x, axis=1) + 10 * F.argmin(x, axis=1, keepdims=False),
@@ -146,6 +151,9 @@ CASES = {
                                     dim=1),
     "slices": lambda F, x: F.slice_axis(F.slice(x, begin=(None, 1), end=(None, 4), step=(1, 2)), axis=3, begin=-3,
                                         end=None),
+    "splits_at": lambda F, x: F.concat(*reversed(list(F.split_v2(x, (1, 4), axis=2))), *F.split_v2(x, 3, axis=2), dim=2)
+    + F.stack(*F.split_v2(F.tile(x, (1, 1, 2, 1)), 12, axis=2, squeeze_axis=True), axis=2),
+    "backwards": lambda F, x: F.slice(x, begin=(None, -1, None, 2), end=(None, None, 0, -7), step=(1, -2, -1, -1)),
     "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=1, begin=0, end=2), axes=(1,)),
     "crop": lambda F, x: F.Crop(x, F.Pooling(x, kernel=(2, 2))),
     "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1))
