@@ -69,6 +69,7 @@ CASES = {
         ([IMAGE], {"axis": (1, -1)}),
         ([IMAGE], {"axis": 2, "keepdims": True}),
         ([IMAGE], {"keepdims": True})]),
+    "moments": [([IMAGE], {"axes": (1, -1)}), ([IMAGE], {"axes": (2,), "keepdims": True})],
     **dict.fromkeys(("argmax", "argmin"), [
         ([IMAGE], {"axis": 1}),
         ([IMAGE], {"axis": -1, "keepdims": True}),
@@ -158,7 +159,7 @@ CASES = {
     "reverse": [([IMAGE], {"axis": 1})],
     "Activation": [([IMAGE], {"act_type": "relu"})],
     "argsort": [([IMAGE], {"dtype": "int32"})],
-    "softmax": [([IMAGE], {"dtype": "float64"})],
+    "softmax": [([IMAGE], {"dtype": "float64"}), ([IMAGE, (2, 8, 10)], {"axis": 1, "use_length": True})],
     "LRN": [([IMAGE], {"nsize": 3})],
     "_identity_with_attr_like_rhs": [([IMAGE] * 2, {})],
 }

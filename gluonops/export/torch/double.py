@@ -300,7 +300,8 @@ FORMULAS = {
     "LRN": _across_neighbours,
     "LeakyReLU": _activation,
     "RNN": _recurrent,
-    "Embedding": lambda node, indices, weight: F.Embedding(F.BlockGrad(indices), weight, **node.attrs),   # no gradient
+    "Embedding": lambda node, indices, weight: F.Embedding(   # indices have no gradient
+        F.BlockGrad(indices), weight, **{**node.attrs, "sparse_grad": "False"}),
     "SequenceLast": _last,
     **dict.fromkeys(("SequenceMask", "SequenceReverse"),   # the lengths have no gradient
                     lambda node, x, lengths: getattr(F, node.op)(x, F.BlockGrad(lengths), **node.attrs)),

@@ -198,7 +198,6 @@ def dropout(call: Call) -> Form:
 
 @converts("softmax", "log_softmax", "softmin", "SoftmaxActivation", "gluonops.softmax")
 def softmax(call: Call) -> Form:
-    call.refuse_if(call.flag("use_length"), "masks by length")
     if call.node.op == "SoftmaxActivation":
         axis = 1 if call.text("mode", "instance") == "channel" else call.ndim - 1
     else:
@@ -207,8 +206,12 @@ def softmax(call: Call) -> Form:
     temperature = call.value("temperature") or 1.0
     if call.node.op == "softmin":
         temperature = -temperature
+    data = "{0}" if temperature == 1 else f"{{0}} / {temperature!r}"
+    if call.flag("use_length"):
+        call.refuse_if(function == "log_softmax", "takes lengths")
+        return Form(call.snippet("softmax_within", axis=axis).replace("{*}", f"{data}, {{1}}"))
     if temperature != 1:
-        return Form(f"F.{function}({{0}} / {temperature!r}, {axis})")
+        return Form(f"F.{function}({data}, {axis})")
     return Form(f"F.{function}({{0}}, {axis})", module, {"dim": axis})
 
 

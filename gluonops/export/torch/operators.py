@@ -118,6 +118,14 @@ def reduction(call: Call) -> str:
     return f"{text}.reshape(1)" if is_vector else text
 
 
+@converts("moments")
+def moments(call: Call) -> Form:
+    axes, keeps = call.ints("axes", ()), call.flag("keepdims")
+    call.refuse_if(len(axes) == call.ndim and not keeps, "leaves no axis")
+    options = f"{one(axes)}, keepdim={keeps}"
+    return Form(f"{{0}}.mean({options}), {{0}}.var({options}, correction=0)", outputs=2)
+
+
 @converts("norm")
 def norm(call: Call) -> str:
     order, axes, keeps = call.value("ord", 2), call.reduced_axes(), call.flag("keepdims")
@@ -153,9 +161,9 @@ def top(call: Call) -> Form | str:
 @converts("one_hot")
 def one_hot(call: Call) -> str:
     depth = call.value("depth")
-    call.refuse_if((call.value("on_value", 1.0), call.value("off_value", 0.0)) != (1.0, 0.0),
-                   "has other values than 1 and 0")
-    return f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
+    on, off = call.value("on_value", 1.0), call.value("off_value", 0.0)
+    text = f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
+    return text if (on, off) == (1, 0) else f"{text} * ({number(on)} - {number(off)}) + {number(off)}"
 
 
 @converts("batch_dot", "_linalg_gemm2", "dot")
@@ -328,9 +336,11 @@ def sequence(call: Call) -> str:
 def take(call: Call) -> str:
     is_take = call.node.op == "take"
     axis = call.axis(default=0 if is_take else -1)
-    call.refuse_if(call.text("mode", "clip") != "clip", "wraps its indices")
-    last = f"{{0}}.shape[{axis}] - 1" if axis in call.free[0] else call.shapes[0][axis] - 1
-    indices = f"{{1}}.long().clamp(0, {last})"
+    size = f"{{0}}.shape[{axis}]" if axis in call.free[0] else call.shapes[0][axis]
+    if call.text("mode", "clip") == "wrap":
+        indices = f"{{1}}.long() % {size}"
+    else:
+        indices = f"{{1}}.long().clamp(0, {size - 1 if isinstance(size, int) else f'{size} - 1'})"
     if is_take:
         return "{0}[" + ":, " * axis + indices + "]"
     axis_of_indices = "" if len(call.shapes[1]) == call.ndim else f".unsqueeze({axis})"   # MXNet takes both

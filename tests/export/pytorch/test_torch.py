@@ -393,6 +393,23 @@ def test_indices_as_input_of_a_net(tmp_path):
     assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
 
 
+def test_an_embedding_with_sparse_gradients(tmp_path):
+    assert "nn.Embedding(50, 6)" in export(sequence(nn.Embedding(50, 6, sparse_grad=True)), tmp_path, (2, 7))
+
+
+def test_lengths_of_a_softmax(tmp_path):
+    """MXNet reads beyond its data for other lengths."""
+    class Weights(nn.HybridBlock):
+        def hybrid_forward(self, F, scores, length):
+            lengths = F.broadcast_axis(F.expand_dims(length, 1), axis=1, size=6)
+            return F.softmax(scores, F.cast(lengths, "int32"), use_length=True)
+
+    from gluonops.export.torch.verify import load
+    export(Weights(), tmp_path, {"scores": (2, 6, 4), "length": (2,)})
+    weights = load(tmp_path).load()(torch.ones(3, 6, 4), torch.tensor([0, 1, 4]))
+    torch.testing.assert_close(weights[:, 0], torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [0.25] * 4]))
+
+
 class Siamese(nn.HybridBlock):
     """A block with a block inside, called twice; the second call has a result that the first one has not."""
 

@@ -67,6 +67,11 @@ def lengths(F, x, longest):
     return 1 + indices(F, x, longest)
 
 
+def lengths_of_rows(F, x):
+    """The lengths of rows along axis 1, as integers."""
+    return F.cast(F.clip(3 + F.floor(F.slice_axis(x, axis=1, begin=0, end=1)), 1, 4).squeeze(axis=1), "int32")
+
+
 def regions(F, x):
     """Regions of the images 0 and 1, and those of no image that fill a batch."""
     rows = F.reshape(x, (-1, 6))
@@ -134,6 +139,11 @@ CASES = {
     "top_value": lambda F, x: F.topk(x, axis=1, k=2, ret_typ="value", is_ascend=True),
     "top_indices": lambda F, x: F.topk(F.reshape(distinct(F, x), (0, -1)), k=5, dtype="int32").astype("float32"),
     "sorts": lambda F, x: F.sort(distinct(F, x), axis=1) + 7 * F.argsort(distinct(F, x), axis=1, is_ascend=False),
+    "softmax_within": lambda F, x: F.softmax(x, lengths_of_rows(F, x), axis=1, use_length=True)
+    + F.softmax(x, lengths_of_rows(F, x) - 1, axis=1, use_length=True, temperature=2.0),
+    "moments": lambda F, x: F.broadcast_mul(F.concat(*F.moments(x, axes=(1, -1)), dim=0),
+                                            F.moments(x, axes=(0, 1, 2, 3), keepdims=True)[0].reshape((1, 1))),
+    "one_hot_of_other_numbers": lambda F, x: F.one_hot(indices(F, x, 5), 5, on_value=0.9, off_value=0.025),
     "one_hot": lambda F, x: F.one_hot(indices(F, x, 5), 5),
     "dots": lambda F, x: F.batch_dot(F.reshape(x, (0, 4, -1)), F.reshape(x, (0, 4, -1)), transpose_b=True),
     "gemm": lambda F, x: F.linalg.gemm2(x, x, transpose_a=True, alpha=0.5),
@@ -164,6 +174,7 @@ CASES = {
     "shape_array": lambda F, x: F.broadcast_mul(x, F.cast(F.slice_axis(F.shape_array(x), axis=0, begin=1, end=2),
                                                           "float32")),
     "take": lambda F, x: F.take(F.swapaxes(x, dim1=0, dim2=1), indices(F, x, 6), axis=0),
+    "take_wrapped": lambda F, x: F.take(x, indices(F, x, 6) - 3, axis=3, mode="wrap"),
     "pick": lambda F, x: F.pick(F.mean(x, axis=(2, 3)), indices(F, x, 6), axis=1)
     + F.batch_take(F.mean(x, axis=(2, 3)), indices(F, x, 4).astype("int32")),
     "gather_nd": lambda F, x: F.gather_nd(F.swapaxes(x, dim1=0, dim2=1), F.expand_dims(indices(F, x, 3), axis=0)),
