@@ -94,7 +94,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     model, recorder = _read(net, data_shape, epoch)
     if training:
         model.inputs.update(_label_shapes(model))
-    model = with_constants(prepared(model, training))
+    given = prepared(model, training)
+    model = with_constants(given)
     drawn = model.copy()
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
@@ -103,7 +104,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     block = Builder(drawn.graph, forms, parameters, frozen, list(model.inputs)).net(tree)
     classes = classes_of(block)
     keys = dict(block.variables())   # name in torch -> name in MXNet
-    groups = groups_source([key for key, name in keys.items() if name in frozen],
+    groups = groups_source([key for key, name in keys.items() if name in frozen & given.parameters.keys()],
                            {key: multipliers[name] for key, name in keys.items()
                             if multipliers.get(name, (1, 1)) != (1, 1)})
     inputs = [_argument(name) for name in model.inputs] if len(model.inputs) > 1 else ["x"]
@@ -167,10 +168,14 @@ def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, .
 
 
 def _values(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
-    """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read."""
+    """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read.
+
+    Whole numbers are floats, as in constants.
+    """
     fixed = _fixed_gammas(model.graph)
     values = {key: params.as_numpy(model.parameters[name]) for key, name in keys.items()}
-    return {key: np.ones_like(value) if keys[key] in fixed else np.ascontiguousarray(value)
+    return {key: np.ones_like(value) if keys[key] in fixed else
+            np.ascontiguousarray(value, np.float32 if value.dtype.kind in "iu" else None)
             for key, value in values.items()}
 
 

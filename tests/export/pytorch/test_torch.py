@@ -626,7 +626,6 @@ REFUSED = {
     "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
     "wholly beyond the data of some images": lambda F, x: F.Pooling(x, kernel=(2, 2), stride=(2, 2), pad=(1, 1),
                                                                     pooling_convention="full"),
-    "MXNet fails to compute": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
     "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
                                                              dilate=(2, 2), num_filter=2),
 }
@@ -636,6 +635,39 @@ REFUSED = {
 def test_what_is_refused(reason, tmp_path):
     with pytest.raises(gops.OpError, match=reason):
         export(sequence(nn.HybridLambda(REFUSED[reason])), tmp_path)
+
+
+def test_a_net_that_mxnet_fails_to_compute_in_float64(tmp_path):
+    class Shifted(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.shift = self.params.get("shift", shape=(1, 3), dtype="int32", init="ones", grad_req="null")
+
+        def hybrid_forward(self, F, x, shift):
+            return F.broadcast_add(F.cast(x, "int32"), shift)
+
+    with pytest.raises(gops.OpError, match="MXNet fails to compute the net in float64: .* expected int32, got float64"):
+        export(Shifted(), tmp_path, (2, 3))
+
+
+def test_constants_of_whole_numbers(tmp_path):
+    shifted = nn.HybridLambda(lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(3, dtype="int32")))
+    source = export(sequence(shifted, nn.Embedding(9, 4), nn.Dense(5)), tmp_path, (2, 3))
+    assert "self.constant.to(torch.int32)" in source and "FROZEN" not in source
+
+
+def test_a_table_of_whole_numbers(tmp_path):
+    """As the relative positions in a Swin transformer."""
+    class Positions(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.table = self.params.get("table", shape=(5, 4))
+            self.index = self.params.get_constant("index", mx.nd.array([[0, 4], [2, 0]], dtype="int32"))
+
+        def hybrid_forward(self, F, x, table, index):
+            return F.broadcast_add(x, F.expand_dims(F.take(table, index), 0))
+
+    export(Positions(), tmp_path, (2, 2, 2, 4))
 
 
 def test_images_as_large_as_the_compared_ones(tmp_path):
