@@ -36,6 +36,7 @@ CONVERTERS.update({
     "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # It rounds a half away from 0.
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
+    "_mul_scalar": lambda call: "-{0}" if call.value("scalar") == -1 else "{0} * <scalar>",
     "_maximum_scalar": "{0}.clamp(min=<scalar>)",
     "_minimum_scalar": "{0}.clamp(max=<scalar>)",
     "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar>), {0})",

@@ -272,13 +272,26 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
         if size >= min([LEAST_IMAGE, *images]) and size not in images:   # or their axes would seem fixed
-            yield {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
-                   if len(shape) == rank else shape for name, shape in batches.items()}
+            small = {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
+                     for name, shape in batches.items() if len(shape) == rank}
+            labels = {name: _of_small_images(shape, images, size) for name, shape in batches.items()
+                      if name not in small}
+            yield {**batches, **small, **labels}
+            if labels:
+                yield {**batches, **small}
     length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
     if length > 2:   # a mask may have it twice
         yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
                for name, shape in batches.items()}
     yield batches
+
+
+def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tuple[int, ...]:
+    """The shape of labels of images that get another size: of maps of their pixels, or of boxes, here one more."""
+    sizes = [size if old in images else old for old in shape[1:]]
+    if len(shape) == 3 and sizes == [*shape[1:]]:
+        sizes[0] += 1
+    return (shape[0], *sizes)
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:
