@@ -161,6 +161,9 @@ def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
         shape, first = found[node, 0], found.get(node.inputs[0], ()) if node.inputs else ()
         if node.op == "Reshape" and math.prod(shape) != math.prod(first):
             raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
+        sections = int(node.attrs.get("sections", 0))
+        if sections and math.prod(shape) * sections != math.prod(first):
+            raise rules.Misfit(f"{node.name!r} splits {first} into {sections} parts of different sizes")
         if node.op == "stack" and any(found[entry] != first for entry in node.inputs):
             raise rules.Misfit(f"{node.name!r} stacks other shapes than {first}")
         if node.op == "where" and first not in (shape, shape[:1]):

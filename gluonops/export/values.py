@@ -106,6 +106,11 @@ class NodeValues:
         begins = self.ints("begin", ())
         return dict(enumerate(zip(begins, self.ints("end", ()), self.ints("step", (None,) * len(begins)))))
 
+    def split_begins(self, length: int) -> list[int]:
+        """Where the parts of a split_v2 begin, of an axis of some length."""
+        sections = self.value("sections", 0)
+        return [part * length // sections for part in range(sections)] or list(self.ints("indices", ()))
+
     def reorg(self) -> tuple[int, str, bool]:
         """What makes channels of pixels: the size of the blocks, the mode, and whether it is the inverse."""
         if self.node.op in ("space_to_depth", "depth_to_space"):

@@ -71,6 +71,7 @@ CASES = {
         ([IMAGE], {"axis": 2, "keepdims": True}),
         ([IMAGE], {"keepdims": True})]),
     "norm": [([IMAGE], {}), ([IMAGE], {"axis": (1, -1), "out_dtype": "float64"})],
+    "moments": [([IMAGE], {"axes": (1, -1)}), ([IMAGE], {"axes": (2,), "keepdims": True})],
     **dict.fromkeys(("argmax", "argmin"), [
         ([IMAGE], {"axis": 1}),
         ([IMAGE], {"axis": -1, "keepdims": True}),
@@ -110,6 +111,9 @@ CASES = {
     "_rnn_param_concat": [([(5,), (7,)], {"num_args": 2, "dim": 0}), ([(5, 2), (5, 7)], {"num_args": 2})],
     "stack": [([IMAGE, IMAGE], {"num_args": 2, "axis": 1}), ([IMAGE, IMAGE], {"num_args": 2, "axis": -1})],
     "SliceChannel": [([IMAGE], {"num_outputs": 3}), ([IMAGE], {"num_outputs": 2, "axis": 0, "squeeze_axis": True})],
+    "_split_v2": [
+        ([IMAGE], {"indices": (), "sections": 2, "axis": 2}), ([IMAGE], {"indices": (0, 1, 5), "axis": 1}),
+        ([IMAGE], {"indices": (), "sections": 6, "axis": 1, "squeeze_axis": True})],
     "slice_axis": [([IMAGE], {"axis": 2, "begin": 1, "end": None}), ([IMAGE], {"axis": -1, "begin": -4, "end": -1})],
     "slice": [
         ([IMAGE], {"begin": (None, 1, 2), "end": (None, -1, 7), "step": (None, 1, 2)}),
@@ -160,7 +164,7 @@ CASES = {
     "reverse": [([IMAGE], {"axis": 1})],
     "Activation": [([IMAGE], {"act_type": "relu"})],
     "argsort": [([IMAGE], {"dtype": "int32"}), ([IMAGE], {"axis": None})],
-    "softmax": [([IMAGE], {"dtype": "float64"})],
+    "softmax": [([IMAGE], {"dtype": "float64"}), ([IMAGE, (2, 8, 10)], {"axis": 1, "use_length": True})],
     "LRN": [([IMAGE], {"nsize": 3})],
     "_identity_with_attr_like_rhs": [([IMAGE] * 2, {})],
 }

@@ -50,11 +50,10 @@ def _squeezed(call: Call, parts: list[Tensor]) -> list[Tensor]:
 @converts("_split_v2")
 def split_v2(call: Call) -> list[Tensor]:
     axis = call.axis(default=1)
-    sections = call.value("sections", 0)
     length = call.shapes[0][axis]
     if not isinstance(length, int):
         raise call.refuse("splits the batch")
-    begins = [i * length // sections for i in range(sections)] or call.ints("indices", ())
+    begins = call.split_begins(length)
     if len(begins) == 1:
         return _squeezed(call, call.inputs)
     lengths = np.diff([*begins, length])

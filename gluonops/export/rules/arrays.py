@@ -13,7 +13,7 @@ FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", 
          "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
          "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
-         "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
+         "sin", "sinh", "smooth_l1", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
          "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization", "LRN", "MakeLoss",
          "SoftmaxActivation", "_contrib_box_nms", "_contrib_div_sqrt_dim", "_copy", "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
@@ -43,11 +43,25 @@ def leaky_relu(call: Call) -> Shape:
     return call.data
 
 
+@shape_of("softmax", "softmin")
+def softmax(call: Call) -> Shape:
+    """It may read the length of each row."""
+    axis = call.axis()
+    call.expect(1, (*call.data[:axis], *call.data[axis + 1:]))
+    return call.data
+
+
 # -- reductions and products --------------------------------------------------------------------------------------
 def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
     axes = set(axes)
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(call.data) if keeps or axis not in axes)
     return shape or (1,)
+
+
+@shape_of("moments")
+def moments(call: Call) -> list[Shape]:
+    axes = [axis % len(call.data) for axis in call.ints("axes", ())]
+    return [_reduced(call, axes, call.flag("keepdims"))] * 2
 
 
 @shape_of("topk")
@@ -201,6 +215,14 @@ def split(call: Call) -> list[Shape]:
     call.check(rest == 0 and (size == 1 or not squeezes), 0, f"a size of {count} parts along axis {axis}")
     part = () if squeezes else (size,)
     return [(*call.data[:axis], *part, *call.data[axis + 1:])] * count
+
+
+@shape_of("_split_v2")
+def split_v2(call: Call) -> list[Shape]:
+    axis = call.axis(default=1)
+    begins = [*call.split_begins(call.data[axis]), call.data[axis]]
+    parts = [() if call.flag("squeeze_axis") else (end - begin,) for begin, end in zip(begins, begins[1:])]
+    return [(*call.data[:axis], *part, *call.data[axis + 1:]) for part in parts]
 
 
 @shape_of("slice_like", "Crop", "broadcast_axis", "broadcast_like")

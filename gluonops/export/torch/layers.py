@@ -165,10 +165,13 @@ def pooling(call: Call) -> Form:
 
 def _check_windows(call: Call) -> None:
     """Refuse what torch's poolings do not have: much padding, and windows that begin behind the data."""
-    for length, stride, pad, size, outputs in call.windows():
+    is_full = call.text("pooling_convention") == "full"
+    for axis, (length, stride, pad, size, outputs) in enumerate(call.windows(), 2):
         call.refuse_if(2 * pad > length, f"pads {pad} for a kernel of {length}; expected half of it at most")
         call.refuse_if((outputs - 1) * stride >= size + pad,
                        "has a window wholly beyond the data, as pooling_convention='full' can make one")
+        call.refuse_if(is_full and axis in call.free[0] and stride + pad > length,
+                       "has a window wholly beyond the data of some images, as pooling_convention='full' can make one")
 
 
 @converts("LeakyReLU")
@@ -196,7 +199,6 @@ def dropout(call: Call) -> Form:
 
 @converts("softmax", "log_softmax", "softmin", "SoftmaxActivation", "gluonops.softmax")
 def softmax(call: Call) -> Form:
-    call.refuse_if(call.flag("use_length"), "masks by length")
     if call.node.op == "SoftmaxActivation":
         axis = 1 if call.text("mode", "instance") == "channel" else call.ndim - 1
     else:
@@ -205,8 +207,12 @@ def softmax(call: Call) -> Form:
     temperature = call.value("temperature") or 1.0
     if call.node.op == "softmin":
         temperature = -temperature
+    data = "{0}" if temperature == 1 else f"{{0}} / {temperature!r}"
+    if call.flag("use_length"):
+        call.refuse_if(function == "log_softmax", "takes lengths")
+        return Form(call.snippet("softmax_within", axis=axis).replace("{*}", f"{data}, {{1}}"))
     if temperature != 1:
-        return Form(f"F.{function}({{0}} / {temperature!r}, {axis})")
+        return Form(f"F.{function}({data}, {axis})")
     return Form(f"F.{function}({{0}}, {axis})", module, {"dim": axis})
 
 

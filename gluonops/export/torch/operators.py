@@ -36,6 +36,7 @@ CONVERTERS.update({
     "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # It rounds a half away from 0.
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
+    "_mul_scalar": lambda call: "-{0}" if call.value("scalar", 1) == -1 else "{0} * <scalar=1>",
     "_maximum_scalar": "{0}.clamp(min=<scalar=1>)",
     "_minimum_scalar": "{0}.clamp(max=<scalar=1>)",
     "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar=1>), {0})",
@@ -100,17 +101,30 @@ def clip(call: Call) -> Form:
     return Form(text, "Clip", {"low": lowest, "high": highest})
 
 
-@converts("sum", "mean", "max", "min", "prod")
+@converts("sum", "mean", "max", "min", "prod", "nansum")
 def reduction(call: Call) -> str:
-    axes = call.reduced_axes()
+    op, axes, keeps = call.node.op, call.reduced_axes(), call.flag("keepdims")
     if not axes:   # torch would reduce all of them
         return "{0}"
-    function = {"max": "amax", "min": "amin"}.get(call.node.op, call.node.op)
-    if len(axes) == call.ndim and not call.flag("keepdims"):   # MXNet returns a vector of one element
-        return f"{{0}}.{function}().reshape(1)"
-    call.refuse_if(function == "prod" and len(axes) > 1, "multiplies along several axes")
-    keep = ", keepdim=True" if call.flag("keepdims") else ""
-    return f"{{0}}.{function}({one(axes)}{keep})"
+    is_vector = len(axes) == call.ndim and not keeps   # MXNet returns a vector of one element
+    if op in ("max", "min"):
+        text = call.snippet("largest", list(axes), keepdim=keeps)
+        text = text if op == "max" else "-" + text.replace("{*}", "-{0}")
+    elif is_vector:
+        text = f"{{0}}.{op}()"
+    else:
+        keep = ", keepdim=True" if keeps else ""
+        groups = reversed(axes) if op == "prod" else [one(axes)]   # torch's prod takes one axis
+        text = "{0}" + "".join(f".{op}({group}{keep})" for group in groups)
+    return f"{text}.reshape(1)" if is_vector else text
+
+
+@converts("moments")
+def moments(call: Call) -> Form:
+    axes, keeps = call.ints("axes", ()), call.flag("keepdims")
+    call.refuse_if(len(axes) == call.ndim and not keeps, "leaves no axis")
+    options = f"{one(axes)}, keepdim={keeps}"
+    return Form(f"{{0}}.mean({options}), {{0}}.var({options}, correction=0)", outputs=2)
 
 
 @converts("norm")
@@ -148,9 +162,9 @@ def top(call: Call) -> Form | str:
 @converts("one_hot")
 def one_hot(call: Call) -> str:
     depth = call.value("depth")
-    call.refuse_if((call.value("on_value", 1.0), call.value("off_value", 0.0)) != (1.0, 0.0),
-                   "has other values than 1 and 0")
-    return f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
+    on, off = call.value("on_value", 1.0), call.value("off_value", 0.0)
+    text = f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
+    return text if (on, off) == (1, 0) else f"{text} * ({number(on)} - {number(off)}) + {number(off)}"
 
 
 @converts("batch_dot", "_linalg_gemm2", "dot")
@@ -210,6 +224,19 @@ def split(call: Call) -> Form:
     return Form(f"{{0}}.{method}" if count > 1 else f"{{0}}.{method}[0]", outputs=count)
 
 
+@converts("_split_v2")
+def split_v2(call: Call) -> Form:
+    axis = call.axis(default=1)
+    begins = call.split_begins(call.shapes[0][axis])
+    if call.flag("squeeze_axis"):
+        method = f"unbind({axis})"
+    elif call.value("sections", 0):
+        method = f"chunk({len(begins)}, {axis})"
+    else:
+        method = f"tensor_split({tuple(begins[1:])}, {axis})"
+    return Form(f"{{0}}.{method}" if len(begins) > 1 else f"{{0}}.{method}[0]", outputs=len(begins))
+
+
 def _index(parts: dict[int, str]) -> str:
     """What takes a part along some axes, such as ``{0}[:, 2:4]``."""
     return "{0}" + f"[{', '.join(parts.get(axis, ':') for axis in range(max(parts) + 1))}]" if parts else "{0}"
@@ -217,14 +244,16 @@ def _index(parts: dict[int, str]) -> str:
 
 @converts("slice", "slice_axis")
 def slice_(call: Call) -> str:
-    texts = {}
+    texts, flipped = {}, []
     for axis, (begin, end, step) in call.bounds().items():
         step = step or 1
-        call.refuse_if(step < 0, "has a negative step")
-        text = f"{begin or ''}:{'' if end is None else end}" + (f":{step}" if step > 1 else "")
+        if step < 0:   # torch has no negative steps; the last element of the flipped data is the first one
+            begin, end = (None if bound is None else ~bound for bound in (begin, end))
+            flipped.append(axis % call.ndim)
+        text = f"{begin or ''}:{'' if end is None else end}" + (f":{abs(step)}" if abs(step) > 1 else "")
         if text != ":":
             texts[axis % call.ndim] = text
-    return _index(texts)
+    return _index(texts).replace("{0}", f"{{0}}.flip({one(flipped)})" if flipped else "{0}")
 
 
 @converts("slice_like", "Crop")
@@ -308,9 +337,11 @@ def sequence(call: Call) -> str:
 def take(call: Call) -> str:
     is_take = call.node.op == "take"
     axis = call.axis(default=0 if is_take else -1)
-    call.refuse_if(call.text("mode", "clip") != "clip", "wraps its indices")
-    last = f"{{0}}.shape[{axis}] - 1" if axis in call.free[0] else call.shapes[0][axis] - 1
-    indices = f"{{1}}.long().clamp(0, {last})"
+    size = f"{{0}}.shape[{axis}]" if axis in call.free[0] else call.shapes[0][axis]
+    if call.text("mode", "clip") == "wrap":
+        indices = f"{{1}}.long() % {size}"
+    else:
+        indices = f"{{1}}.long().clamp(0, {size - 1 if isinstance(size, int) else f'{size} - 1'})"
     if is_take:
         return "{0}[" + ":, " * axis + indices + "]"
     axis_of_indices = "" if len(call.shapes[1]) == call.ndim else f".unsqueeze({axis})"   # MXNet takes both

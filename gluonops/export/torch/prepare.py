@@ -138,7 +138,10 @@ def copy_outputs(graph: Graph) -> None:
 
 
 def with_constants(model: ExportedModel) -> ExportedModel:
-    """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange."""
+    """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange.
+
+    The parameters are floats; what reads several whole numbers gets them as such.
+    """
     model = model.copy()
     graph = model.graph
     varying = set()   # what drops or draws, or has the batch of a recurrent cell
@@ -150,9 +153,16 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     read = [*graph.heads, *(entry for node in graph.nodes() if node not in constant for entry in node.inputs)]
     entries = sorted({entry for entry in read if entry[0] in constant}, key=lambda entry: entry[0].name)
     arrays = computed(entries, graph.attrs)
-    made = {entry: Node(VARIABLE, f"{entry[0].name}_constant") for entry in entries}
-    model.parameters.update({made[entry].name: array for entry, array in zip(entries, arrays)})
-    graph.replace({entry: (node, 0) for entry, node in made.items()})
+    dtype = Sizes(graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE).dtype
+    whole = {entry for node in graph.nodes() if len(node.inputs) > 1 for entry in node.inputs
+             if all(dtype[read].kind in "iu" for read in node.inputs)}
+    made = {}
+    for entry, array in zip(entries, arrays):
+        constant = Node(VARIABLE, f"{entry[0].name}_constant")
+        model.parameters[constant.name] = array
+        cast = Node("Cast", f"{entry[0].name}_whole", {"dtype": dtype[entry].name}, [(constant, 0)])
+        made[entry] = (cast if entry in whole else constant), 0
+    graph.replace(made)
     copy_outputs(graph)
     return model
 

@@ -45,6 +45,9 @@ FIRST_STEP = 1e-7
 # Of the numbers of inputs, and how many classes labels have. The later ones are for nets that have no number otherwise,
 # such as a logarithm of the data, or a loss of one class.
 BOUNDS = (-2.0, 2.0, 2), (0.0, 1.0, 2), (-2.0, 2.0, 1)
+# What may make the numbers of an input another shape or type.
+MOVING = ("Reshape", "Flatten", "expand_dims", "transpose", "SwapAxis", "Cast", "tile", "repeat", "broadcast_axis",
+          "broadcast_like", "broadcast_to")
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 
 
@@ -191,8 +194,8 @@ def _draws(model: ExportedModel, shapes: Shapes, classes: int) -> dict[str, Call
         elif node.op == "gather_nd":
             indexed = sizes[node.inputs[0]][:sizes[node.inputs[1]][0]]
             draws[_origin(node.inputs[1])] = _integers(0, min(indexed))
-        elif node.op.startswith("Sequence") and len(node.inputs) > 1:
-            longest = sizes[node.inputs[0]][int(node.attrs.get("axis", 0))]
+        elif (node.op.startswith("Sequence") or node.op == "softmax") and len(node.inputs) > 1:
+            longest = sizes[node.inputs[0]][int(node.attrs.get("axis", -1 if node.op == "softmax" else 0))]
             draws[_origin(node.inputs[1])] = _integers(1, 1 + longest)
         elif node.op == "_contrib_ROIAlign":
             draws[_origin(node.inputs[1])] = _regions(sizes[node.inputs[0]][0])
@@ -206,7 +209,7 @@ def _draws(model: ExportedModel, shapes: Shapes, classes: int) -> dict[str, Call
 def _origin(entry: Entry) -> str:
     """The name of the node that makes the numbers of an entry, which may have another shape there."""
     node, _ = entry
-    while node.op in ("Reshape", "Flatten", "expand_dims", "transpose", "Cast"):
+    while node.op in MOVING:
         node = node.source()
     return node.name
 

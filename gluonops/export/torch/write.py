@@ -177,10 +177,14 @@ def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, .
 
 
 def _values(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
-    """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read."""
+    """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read.
+
+    Whole numbers are floats, as in constants.
+    """
     fixed = _fixed_gammas(model.graph)
     values = {key: params.as_numpy(model.parameters[name]) for key, name in keys.items()}
-    return {key: np.ones_like(value) if keys[key] in fixed else np.ascontiguousarray(value)
+    return {key: np.ones_like(value) if keys[key] in fixed else
+            np.ascontiguousarray(value, np.float32 if value.dtype.kind in "iu" else None)
             for key, value in values.items()}
 
 
@@ -279,7 +283,7 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     for shapes in (batches, inputs):
         yield from _other_images(shapes)
         length = next((shape[1] for shape in shapes.values() if len(shape) > 1), 1)
-        if length > 1:   # a mask may have it twice
+        if length > 2:   # a mask may have it twice
             yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
                    for name, shape in shapes.items()}
         yield shapes
@@ -291,8 +295,21 @@ def _other_images(inputs: Shapes) -> Iterator[Shapes]:
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
         if size >= min([LEAST_IMAGE, *images]) and size not in images:   # or their axes would seem fixed
-            yield {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
-                   if len(shape) == rank else shape for name, shape in inputs.items()}
+            small = {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
+                     for name, shape in inputs.items() if len(shape) == rank}
+            labels = {name: _of_small_images(shape, images, size) for name, shape in inputs.items()
+                      if name not in small}
+            yield {**inputs, **small, **labels}
+            if labels:
+                yield {**inputs, **small}
+
+
+def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tuple[int, ...]:
+    """The shape of labels of images that get another size: of maps of their pixels, or of boxes, here one more."""
+    sizes = [size if old in images else old for old in shape[1:]]
+    if len(shape) == 3 and sizes == [*shape[1:]]:
+        sizes[0] += 1
+    return (shape[0], *sizes)
 
 
 def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], dict[str, tuple[float, float]]]:

@@ -416,6 +416,23 @@ def test_indices_as_input_of_a_net(tmp_path):
     assert "nn.LSTM(6, 6, num_layers=2)" in export(layers, tmp_path, (2, 7))
 
 
+def test_an_embedding_with_sparse_gradients(tmp_path):
+    assert "nn.Embedding(50, 6)" in export(sequence(nn.Embedding(50, 6, sparse_grad=True)), tmp_path, (2, 7))
+
+
+def test_lengths_of_a_softmax(tmp_path):
+    """MXNet reads beyond its data for other lengths."""
+    class Weights(nn.HybridBlock):
+        def hybrid_forward(self, F, scores, length):
+            lengths = F.broadcast_axis(F.expand_dims(length, 1), axis=1, size=6)
+            return F.softmax(scores, F.cast(lengths, "int32"), use_length=True)
+
+    from gluonops.export.torch.verify import load
+    export(Weights(), tmp_path, {"scores": (2, 6, 4), "length": (2,)})
+    weights = load(tmp_path).load()(torch.ones(3, 6, 4), torch.tensor([0, 1, 4]))
+    torch.testing.assert_close(weights[:, 0], torch.tensor([[0, 0, 0, 0], [1, 0, 0, 0], [0.25] * 4]))
+
+
 class Siamese(nn.HybridBlock):
     """A block with a block inside, called twice; the second call has a result that the first one has not."""
 
@@ -639,9 +656,10 @@ REFUSED = {
     "runs over the flattened data": lambda F, x: F.topk(x, axis=None),
     "normalizes single numbers": lambda F, x: F.InstanceNorm(F.mean(x, (2, 3), keepdims=True), F.ones(4), F.zeros(4)),
     "without pixels": lambda F, x: F.LRN(F.mean(x, (2, 3)), nsize=3),
-    "expected int32, got float32": lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(8, dtype="int32")),
     "MXNet fails to compute": lambda F, x: F.norm(x, ord=3),
     "has an even nsize": lambda F, x: F.LRN(x, nsize=2),
+    "wholly beyond the data of some images": lambda F, x: F.Pooling(x, kernel=(2, 2), stride=(2, 2), pad=(1, 1),
+                                                                    pooling_convention="full"),
     "MXNet's float64 is wrong": lambda F, x: F.Deconvolution(x, F.ones((4, 2, 3, 3)), kernel=(3, 3), stride=(2, 2),
                                                              dilate=(2, 2), num_filter=2),
 }
@@ -651,6 +669,39 @@ REFUSED = {
 def test_what_is_refused(reason, tmp_path):
     with pytest.raises(gops.OpError, match=reason):
         export(sequence(nn.HybridLambda(REFUSED[reason])), tmp_path)
+
+
+def test_a_net_that_mxnet_fails_to_compute_in_float64(tmp_path):
+    class Shifted(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.shift = self.params.get("shift", shape=(1, 3), dtype="int32", init="ones", grad_req="null")
+
+        def hybrid_forward(self, F, x, shift):
+            return F.broadcast_add(F.cast(x, "int32"), shift)
+
+    with pytest.raises(gops.OpError, match="MXNet fails to compute the net in float64: .* expected int32, got float64"):
+        export(Shifted(), tmp_path, (2, 3))
+
+
+def test_constants_of_whole_numbers(tmp_path):
+    shifted = nn.HybridLambda(lambda F, x: F.broadcast_add(F.cast(x, "int32"), F.arange(3, dtype="int32")))
+    source = export(sequence(shifted, nn.Embedding(9, 4), nn.Dense(5)), tmp_path, (2, 3))
+    assert "self.constant.to(torch.int32)" in source and "FROZEN" not in source
+
+
+def test_a_table_of_whole_numbers(tmp_path):
+    """As the relative positions in a Swin transformer."""
+    class Positions(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.table = self.params.get("table", shape=(5, 4))
+            self.index = self.params.get_constant("index", mx.nd.array([[0, 4], [2, 0]], dtype="int32"))
+
+        def hybrid_forward(self, F, x, table, index):
+            return F.broadcast_add(x, F.expand_dims(F.take(table, index), 0))
+
+    export(Positions(), tmp_path, (2, 2, 2, 4))
 
 
 def test_images_as_large_as_the_compared_ones(tmp_path):
@@ -663,6 +714,11 @@ def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.Conv2D(3, 5), nn.HybridLambda(lambda F, x: F.squeeze(x))), tmp_path, (2, 4, 16, 16))
     assert load(tmp_path).load()(torch.rand(2, 4, 5, 5)).shape == (2, 3)
+
+
+def test_a_squeeze_of_two_channels(tmp_path):
+    """The compared data do not have a single one, which MXNet would leave out."""
+    export(sequence(nn.HybridLambda(lambda F, x: F.squeeze(F.sum(x, axis=0)))), tmp_path, (3, 2, 7))
 
 
 def test_many_inputs(tmp_path):

@@ -4,6 +4,7 @@ import sys
 
 import gluonops as gops
 import mxnet as mx
+import numpy as np
 import pytest
 from gluonops.commands import cli
 from mxnet import gluon
@@ -185,6 +186,30 @@ def test_labels_may_have_any_name(name, tmp_path):
     net.initialize()
     gops.export.torch(net, tmp_path, {"data": data, "truth": label}, training=True)
     assert "def forward(self, data, truth):" in (tmp_path / "net.py").read_text()
+
+
+def check_other_sizes(net, folder, images, labels):
+    """Compare a written net with MXNet for images and labels of other sizes than the exported ones."""
+    from gluonops.export.torch.verify import load
+    found = load(folder).load()(torch.from_numpy(images), torch.from_numpy(labels))
+    np.testing.assert_allclose(found.detach(), net(mx.nd.array(images), mx.nd.array(labels)).asnumpy(), rtol=1e-4)
+
+
+def test_other_numbers_of_boxes(tmp_path, rng):
+    """The loss has no function in net.py: it is that of MXNet's own operators."""
+    loss, outputs, data, label = CASES["yolo_loss_ciou"]
+    net = Net(loss, data, outputs)
+    export(net, tmp_path, data, label)
+    boxes = rng.uniform(0.1, 0.6, (2, 9, 5)).astype("float32")
+    boxes[..., 4] = 1
+    check_other_sizes(net, tmp_path, rng.uniform(size=(2, 3, 8, 6)).astype("float32"), boxes)
+
+
+def test_other_sizes_of_labelled_pixels(tmp_path, rng):
+    net = Net(lambda F, x, label: ops.softmax_cross_entropy(
+        F.reshape(x, (0, 0, -1)), F.reshape(label, (0, -1)), axis=1), (2, 3, 6, 6), 4)
+    export(net, tmp_path, (2, 3, 6, 6), (2, 6, 6))
+    check_other_sizes(net, tmp_path, rng.uniform(size=(3, 3, 8, 7)).astype("float32"), np.ones((3, 8, 7), "float32"))
 
 
 def test_center_loss_trains_the_centres(tmp_path):

@@ -68,6 +68,11 @@ def lengths(F, x, longest):
     return 1 + indices(F, x, longest)
 
 
+def lengths_of_rows(F, x):
+    """The lengths of rows along axis 1, as integers."""
+    return F.cast(F.clip(3 + F.floor(F.slice_axis(x, axis=1, begin=0, end=1)), 1, 4).squeeze(axis=1), "int32")
+
+
 def regions(F, x):
     """Regions of the images 0 and 1, and those of no image that fill a batch."""
     rows = F.reshape(x, (-1, 6))
@@ -120,6 +125,11 @@ CASES = {
     "no_axis": lambda F, x: F.sum(F.mean(x, axis=(1, 2, 3)), axis=0, exclude=True),
     "positions": lambda F, x: x * F.sum(F.cast(F.contrib.index_array(x, axes=(1, -1)), "float32"), axis=-1)
     + F.cast(F.slice_axis(F.contrib.index_array(x), axis=-1, begin=0, end=1).squeeze(axis=-1), "float32"),
+    "extremes_of_equal_numbers": lambda F, x: F.max(F.concat(x, x, dim=2), axis=(2, 3))
+    + F.min(F.concat(x, x, dim=2), axis=(2, 3), keepdims=True).reshape((0, 0)),
+    "extreme_of_all": lambda F, x: F.max(F.concat(x, x, dim=0)),
+    "sum_of_numbers": lambda F, x: F.nansum(x + F.BlockGrad(F.sqrt(x)), axis=(1, 3)),
+    "prod_of_axes": lambda F, x: F.prod(x, axis=(1, -1)) + F.prod(x, axis=(1, 3), keepdims=True).reshape((0, -1)),
     "prod_of_axis": lambda F, x: F.prod(x * x + 1, axis=1) + F.norm(x, ord=1, axis=1),
     "prod_of_all": lambda F, x: F.prod(F.exp(0.01 * x)),
     "extremes": lambda F, x: F.argmax(x, axis=1) + 10 * F.argmin(x, axis=1, keepdims=False),
@@ -130,6 +140,11 @@ CASES = {
     "top_value": lambda F, x: F.topk(x, axis=1, k=2, ret_typ="value", is_ascend=True),
     "top_indices": lambda F, x: F.topk(F.reshape(distinct(F, x), (0, -1)), k=5, dtype="int32").astype("float32"),
     "sorts": lambda F, x: F.sort(distinct(F, x), axis=1) + 7 * F.argsort(distinct(F, x), axis=1, is_ascend=False),
+    "softmax_within": lambda F, x: F.softmax(x, lengths_of_rows(F, x), axis=1, use_length=True)
+    + F.softmax(x, lengths_of_rows(F, x) - 1, axis=1, use_length=True, temperature=2.0),
+    "moments": lambda F, x: F.broadcast_mul(F.concat(*F.moments(x, axes=(1, -1)), dim=0),
+                                            F.moments(x, axes=(0, 1, 2, 3), keepdims=True)[0].reshape((1, 1))),
+    "one_hot_of_other_numbers": lambda F, x: F.one_hot(indices(F, x, 5), 5, on_value=0.9, off_value=0.025),
     "one_hot": lambda F, x: F.one_hot(indices(F, x, 5), 5),
     "dots": lambda F, x: F.batch_dot(F.reshape(x, (0, 4, -1)), F.reshape(x, (0, 4, -1)), transpose_b=True),
     "gemm": lambda F, x: F.linalg.gemm2(x, x, transpose_a=True, alpha=0.5),
@@ -147,6 +162,9 @@ CASES = {
                                     dim=1),
     "slices": lambda F, x: F.slice_axis(F.slice(x, begin=(None, 1), end=(None, 4), step=(1, 2)), axis=3, begin=-3,
                                         end=None),
+    "splits_at": lambda F, x: F.concat(*reversed(list(F.split_v2(x, (1, 4), axis=2))), *F.split_v2(x, 3, axis=2), dim=2)
+    + F.stack(*F.split_v2(F.tile(x, (1, 1, 2, 1)), 12, axis=2, squeeze_axis=True), axis=2),
+    "backwards": lambda F, x: F.slice(x, begin=(None, -1, None, 2), end=(None, None, 0, -7), step=(1, -2, -1, -1)),
     "slice_like": lambda F, x: F.slice_like(x, F.slice_axis(x, axis=1, begin=0, end=2), axes=(1,)),
     "crop": lambda F, x: F.Crop(x, F.Pooling(x, kernel=(2, 2))),
     "pad": lambda F, x: F.pad(x, "edge", (0, 0, 0, 0, 1, 2, 0, 1)) + F.pad(x, "reflect", (0, 0, 0, 0, 1, 2, 0, 1))
@@ -157,6 +175,7 @@ CASES = {
     "shape_array": lambda F, x: F.broadcast_mul(x, F.cast(F.slice_axis(F.shape_array(x), axis=0, begin=1, end=2),
                                                           "float32")),
     "take": lambda F, x: F.take(F.swapaxes(x, dim1=0, dim2=1), indices(F, x, 6), axis=0),
+    "take_wrapped": lambda F, x: F.take(x, indices(F, x, 6) - 3, axis=3, mode="wrap"),
     "pick": lambda F, x: F.pick(F.mean(x, axis=(2, 3)), indices(F, x, 6), axis=1)
     + F.batch_take(F.mean(x, axis=(2, 3)), indices(F, x, 4).astype("int32")),
     "gather_nd": lambda F, x: F.gather_nd(F.swapaxes(x, dim1=0, dim2=1), F.expand_dims(indices(F, x, 3), axis=0)),
