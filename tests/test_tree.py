@@ -208,7 +208,7 @@ PRIMITIVES = [PACKAGE / "core" / "prelude.cuh", PACKAGE / "core" / "math.cuh",
               *[path for path in WRITTEN if path.suffix == ".h"]]
 DIMENSIONS = {"anchors", "batch", "channels", "classes", "features", "truths"}
 # Words that an operator has in common with every tensor or image, or with C++ itself.
-COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "axis", "height", "width"}
+COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "axis", "height", "width", "rstd"}
 
 
 @pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)
