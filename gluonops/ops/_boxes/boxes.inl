@@ -98,8 +98,8 @@ template <typename A> struct Extent {
         hull_by_size = (high_outside + low_outside) / 2;
     }
 
-    // With the derivatives by the other box. The ends that are not the first one's are the other one's; and to move one
-    // box is to move the other one backward.
+    // This one has the derivatives by the other box. The ends that are not the first one's are the other one's; and to
+    // move one box is to move the other one backward.
     GLUONOPS_INLINE Extent exchanged() const
     {
         Extent extent = *this;
