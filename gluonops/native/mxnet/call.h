@@ -22,6 +22,7 @@ struct View {
 
     const std::vector<int64_t> &shape() const { return *sizes; }
     int64_t size() const { return product(0, ndim()); }
+    int64_t samples() const { return product(0, 1); }
     int64_t ndim() const { return int64_t(sizes->size()); }
     // An axis that may count from the back as one that does not; and the size along it.
     int64_t axis(int64_t axis) const { return axis < 0 ? axis + ndim() : axis; }
