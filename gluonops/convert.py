@@ -120,7 +120,7 @@ def _parameters(net: mx.gluon.Block) -> dict[str, mx.gluon.Parameter]:
 
 def _named_parameters(block: mx.gluon.Block, prefix: str) -> Iterator[tuple[str, mx.gluon.Parameter]]:
     """The parameters that are no constants. Gluon's own function has other names for recurrent layers."""
-    layout = getattr(block, "_kwargs", {}).get("layout", "")   # of a convolution
+    layout = getattr(block, "_kwargs", {}).get("layout", "")   # A convolution has it.
     if layout.endswith("C") and block._reg_params:
         raise OpError(WHERE, f"{block.name} has the layout {layout}; expected one with channels first, as torch's",
                       "Make the net with channels first")

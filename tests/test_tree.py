@@ -196,6 +196,15 @@ WRITTEN = [path for room in ("core", "native") for path in sorted((PACKAGE / roo
            if path.parent.name != "generated"]
 
 
+def test_lines_of_the_kernels_have_at_most_120_columns():
+    """Those of Python are Ruff's."""
+    sources = [path for room in (PACKAGE, ROOT / "tests") for path in room.rglob("*")
+               if path.suffix in (".cc", ".h", ".inl", ".cu", ".cuh") and path.parent.name != "generated"]
+    assert len(sources) > 100
+    assert not [(path, number) for path in sources
+                for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120]
+
+
 def test_core_knows_no_operator():
     """Not by name, and not the name of an attribute or a dimension of one."""
     names = names_of_operators()
@@ -208,7 +217,7 @@ PRIMITIVES = [PACKAGE / "core" / "prelude.cuh", PACKAGE / "core" / "math.cuh",
               *[path for path in WRITTEN if path.suffix == ".h"]]
 DIMENSIONS = {"anchors", "batch", "channels", "classes", "features", "truths"}
 # Words that an operator has in common with every tensor or image, or with C++ itself.
-COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "axis", "height", "width"}
+COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "axis", "height", "width", "rstd"}
 
 
 @pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)

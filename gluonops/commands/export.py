@@ -19,7 +19,7 @@ from ..core.files import check_target, made_folder, replace
 from ..export.files import shapes_of_inputs
 from .net_arguments import QUANTIZE_OPTIONS
 
-MOST_IMAGES = 128   # for calibration, evenly spaced over the folder: more hardly change the ranges
+MOST_IMAGES = 128   # Calibration takes so many, evenly spaced over the folder: more hardly change the ranges.
 
 
 def run(args: argparse.Namespace) -> None:

@@ -142,6 +142,8 @@ class Arguments:
         if self.op.dims:
             yield f"int64_t {', '.join(self.op.dims)};"
         for attr in self.attributes:
+            if isinstance(attr.kind, Choice):   # so that a family's files can name the words
+                yield f"typedef {enumeration_of(self.op.name, attr)} {camel(attr.name)};"
             yield f"{attribute_type(self.op, attr)} {attr.name};"
         for name, number in self.derived.items():
             length = f"[{number.count}]" if number.count else ""

@@ -3,7 +3,7 @@
 An expression is data: Python evaluates it here, and ``gluonops/native/generate.py`` translates the same syntax tree to
 C++. Names stand for attributes and, in derived numbers, for dimensions and for each other. There are numbers, strings,
 None, comparisons, ``and``, ``or``, ``not``, ``+ - * / //``, ``a if condition else b``, ``tensor.ndim``, ``tensor.size``
-(the number of its elements) and the functions in ``FUNCTIONS``.
+(the number of its elements), ``tensor.samples`` (the size of its first axis) and the functions in ``FUNCTIONS``.
 """
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Expression:
         for node in ast.walk(tree):
             if not isinstance(node, _NODES):
                 raise ValueError(f"{text!r}: {type(node).__name__} is not allowed in a contract")
-            if isinstance(node, ast.Attribute) and node.attr not in ("ndim", "size"):
-                raise ValueError(f"{text!r}: a tensor has .ndim and .size only")
+            if isinstance(node, ast.Attribute) and node.attr not in ("ndim", "size", "samples"):
+                raise ValueError(f"{text!r}: a tensor has .ndim, .size and .samples only")
         self.tree = tree.body
         self.text = ast.unparse(tree)
         found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

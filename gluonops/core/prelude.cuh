@@ -140,8 +140,9 @@ __device__ inline int64_t quotient(int64_t a, int64_t b)
 __device__ inline int64_t first_item() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t item_step() { return int64_t(gridDim.x) * blockDim.x; }
 
-// Calls visit(pack, i) for groups of neighbours among `size` elements; i is the first one of a group. Groups are packs of
-// 16 bytes, if tensors can be moved in such, and the other elements one by one. `pack` is empty, but of the group's size.
+// Calls visit(pack, i) for groups of neighbours among `size` elements; i is the first one of a group. Groups are packs
+// of 16 bytes, if tensors can be moved in such, and the other elements one by one. `pack` is empty, but of the group's
+// size.
 template <typename T, typename Visit>
 __device__ void for_packs(int64_t size, bool in_packs, const Visit &visit)
 {

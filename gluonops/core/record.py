@@ -268,8 +268,8 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
         given = numbers[name]
         if given is not None and len(given) == 1:
             numbers[name] = given * numbers[dimension]
-    tensors = {arg.name: types.SimpleNamespace(ndim=len(shapes[arg.name]), size=math.prod(shapes[arg.name]))
-               for arg in op.inputs}
+    tensors = {name: types.SimpleNamespace(ndim=len(shape), size=math.prod(shape), samples=math.prod(shape[:1]))
+               for name, shape in ((arg.name, shapes[arg.name]) for arg in op.inputs)}
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
     known = {**tensors, **op.constants, **op.cuda.constants, **numbers}
     for name, number in _derived(op).items():

@@ -5,5 +5,5 @@ typedef unsigned char uint8_t;
 typedef int int32_t;
 typedef long long int64_t;
 
-// In front of the functions that a family's C++ has as well.
+// It stands in front of the functions that a family's C++ has as well.
 #define GLUONOPS_INLINE __device__ inline

@@ -147,7 +147,7 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
     classes = section.integer("classes", 20, 1)
     count = section.integer("num", 1, 1)
     class_softmax = section.flag("softmax")
-    anchors = _anchors(build, section, count)[:count]   # in cells
+    anchors = _anchors(build, section, count)[:count]   # They are in cells.
     stride = _stride(build, section, shape, count, classes)
     tree = build.tree(section, classes) if "tree" in section else None
     pixels = anchors * stride

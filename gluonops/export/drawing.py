@@ -16,8 +16,8 @@ COLOURS = {"ours": ("#ffe3c2", "#c05e00"), "custom": ("#ffd6d6", "#b00020"), "we
            "end": ("#ffffff", "#333333"), "other": ("#f1f3f4", "#80868b")}
 TEXT, CAPTION, SHAPE, EDGE = "#202124", "#5f6368", "#1967d2", "#9aa0a6"
 # Lengths are in points.
-GAP = 22.0     # between boxes of a layer
-SPACE = 38.0   # between layers
+GAP = 22.0     # Boxes of a layer are so far apart.
+SPACE = 38.0   # Layers are so far apart.
 LINE, PADDING, MARGIN = 15.0, 9.0, 24.0
 SIZE, SMALL = 9.0, 7.5   # heights of the letters
 FONT = "DejaVu Sans"

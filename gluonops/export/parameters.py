@@ -1,4 +1,4 @@
-"""Which variables of a graph are parameters, and under what names files have their values. Needs no MXNet."""
+"""Tells which variables of a graph are parameters, and under what names files have their values. Needs no MXNet."""
 from __future__ import annotations
 
 import re

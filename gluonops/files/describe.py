@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import params, records
+from ..core import params, recordio
 from ..export.graph import Graph, Node, version, version_text
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
 from .read import ARRAYS, RECORDS, kind_of, net_of
@@ -70,7 +70,7 @@ def _arrays(path: str | os.PathLike) -> dict[str, Any]:
 
 def _records(path: str | os.PathLike) -> dict[str, Any]:
     labels, formats = collections.Counter(), collections.Counter()
-    for item in records.items(WHERE, path):
+    for item in recordio.items(WHERE, path):
         labels[len(item.labels)] += 1
         formats[format_of(item.content)] += 1
     return {"records": sum(labels.values()), "labels": dict(labels), "formats": dict(formats)}
@@ -104,7 +104,7 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
     """
     kind = kind_of(path)
     if kind == RECORDS:
-        for _ in records.records(CHECK, path):
+        for _ in recordio.records(CHECK, path):
             pass
         return []
     if kind == ARRAYS:

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import params
-from ..core import records as _records
+from ..core import params, recordio
 from ..core.errors import OpError
 from ..core.files import check_target, replace
 from ..export.graph import VARIABLE, Graph, Node
@@ -100,7 +99,7 @@ def write(path: str | os.PathLike, arrays: Mapping[str, np.ndarray] | Sequence[n
     replace("files.write", {path: lambda name: params.write(name, arrays)})
 
 
-def records(path: str | os.PathLike) -> Iterator[_records.Item]:
+def records(path: str | os.PathLike) -> Iterator[recordio.Item]:
     """The records of a ``.rec`` file, one after the other.
 
     Parameters
@@ -117,4 +116,4 @@ def records(path: str | os.PathLike) -> Iterator[_records.Item]:
     OpError
         The file is missing or damaged, or a record has no header.
     """
-    return _records.items("files.records", path)
+    return recordio.items("files.records", path)

@@ -22,7 +22,7 @@ typedef std::chrono::duration<double> Seconds;
 const Seconds SHORTEST(0.25);
 // A process that began lately would be lost in the average of a longer time.
 const Seconds LONGEST(1);
-// In processors.
+// They keep so many processors busy.
 const double BUSY_FROM = 0.25;
 
 // What the system tells of the processors that this process may use.

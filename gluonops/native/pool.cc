@@ -1,23 +1,24 @@
 // A pool of threads for the kernels' loops.
 //
-// The calling thread takes chunks as the helpers do, and it never waits for a helper that has not begun. So a loop takes
-// no longer than the caller alone would need, however late the helpers wake up. At its end the caller waits only for
-// helpers in the middle of a chunk.
+// The calling thread takes chunks as the helpers do, and it never waits for a helper that has not begun. So a loop
+// takes no longer than the caller alone would need, however late the helpers wake up. At its end the caller waits only
+// for helpers in the middle of a chunk.
 //
-// OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that is
-// otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs. So a helper that
-// spins offers its processor to others all the time. If another process takes it, the helper stays away for a while: it
-// could be stopped in the middle of a chunk, and the caller would have to wait for it. Where only threads of this process
-// are at work it goes on: with two processors, the thread that prepares the next operators displaces it all the time.
+// OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that
+// is otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs. So a helper
+// that spins offers its processor to others all the time. If another process takes it, the helper stays away for a
+// while: it could be stopped in the middle of a chunk, and the caller would have to wait for it. Where only threads of
+// this process are at work it goes on: with two processors, the thread that prepares the next operators displaces it
+// all the time.
 //
-// With as many threads at work as there are processors, Linux sometimes puts a helper and the caller on the same one, and
-// leaves another one asleep: the caller computes alone, and what runs next has to wake a processor. So a helper that finds
-// itself on the caller's processor moves to another one.
+// With as many threads at work as there are processors, Linux sometimes puts a helper and the caller on the same one,
+// and leaves another one asleep: the caller computes alone, and what runs next has to wake a processor. So a helper
+// that finds itself on the caller's processor moves to another one.
 //
-// A call that is too small for a second thread keeps the first helper awake as well. MXNet hands each call to a thread of
-// its engine, and the engine hands back that it is done. Linux moves each of them to a processor that sleeps, if there is
-// one, and on a virtual machine that wakes up in 0.04 ms. With no processor asleep, a small call takes a quarter of the
-// time. MXNet's own operators have the same from OpenMP's threads, those that use them.
+// A call that is too small for a second thread keeps the first helper awake as well. MXNet hands each call to a thread
+// of its engine, and the engine hands back that it is done. Linux moves each of them to a processor that sleeps, if
+// there is one, and on a virtual machine that wakes up in 0.04 ms. With no processor asleep, a small call takes a
+// quarter of the time. MXNet's own operators have the same from OpenMP's threads, those that use them.
 #include "pool.h"
 
 #include <pthread.h>
@@ -57,8 +58,8 @@ const int64_t BYTES_PER_THREAD_OF_DIRECT_CALL = 512 * 1024;
 typedef std::chrono::steady_clock Clock;
 typedef std::chrono::microseconds Microseconds;
 
-// How long a helper spins before it sleeps. Waking one that sleeps can take 0.1 ms on a virtual machine, and MXNet's next
-// operator comes within that time.
+// How long a helper spins before it sleeps. Waking one that sleeps can take 0.1 ms on a virtual machine, and MXNet's
+// next operator comes within that time.
 const Microseconds HELPER_SPIN(1000);
 
 // How long the caller spins for helpers in the middle of a chunk.
@@ -342,7 +343,7 @@ int team_size(int64_t items, int64_t bytes)
     const int most = most_threads();
     if (most < 2 || in_child || in_loop)
         return 1;
-    // In floating point: the product of sizes from a graph may be anything.
+    // The work is a floating-point number: the product of sizes from a graph may be anything.
     const int64_t share = in_direct_call ? BYTES_PER_THREAD_OF_DIRECT_CALL : BYTES_PER_THREAD;
     const double worth = double(items) * double(bytes) / double(share);
     const int threads = int(std::min({double(most), worth, double(items)}));

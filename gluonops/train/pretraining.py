@@ -34,7 +34,7 @@ __all__ = ["Cutouts", "describe_pretrained", "load_pretrained_classifier", "load
 Path = os.PathLike
 AUTO, NONE = "auto", "none"   # --pretrained takes them besides paths
 SIZE = 64              # height and width of a cut-out
-MARGIN = (1.1, 1.6)    # its side, in longest sides of the object
+MARGIN = (1.1, 1.6)    # The side of a crop is so many longest sides of the object.
 RATE, DECAY = 0.05, 5e-4
 NAME = "pretraining"
 

@@ -126,7 +126,7 @@ Fiber &next_fiber()
     return next;
 }
 
-// -- barriers and shuffles -----------------------------------------------------------------------------------------------
+// -- barriers and shuffles --------------------------------------------------------------------------------------------
 void barrier(Place place)
 {
     Fiber &me = running();
@@ -183,7 +183,7 @@ uint64_t meet(Place place, unsigned mask, uint64_t value, int source)
     return me.value;
 }
 
-// -- shared memory: a piece of the heap, which every block finds full of NaN -------------------------------------------
+// -- shared memory: a piece of the heap, which every block finds full of NaN ------------------------------------------
 int new_site()
 {
     static int sites;
@@ -206,7 +206,7 @@ void *shared_memory(int site, size_t bytes)
     return launch.shared[site];
 }
 
-// -- a launch --------------------------------------------------------------------------------------------------------------
+// -- a launch ---------------------------------------------------------------------------------------------------------
 void fiber_main()
 {
     for (;;) {
@@ -227,7 +227,8 @@ std::string stuck()
         example[launch.fibers[i].state] = &launch.fibers[i];
     }
     if (counted[AT_BARRIER])
-        what += " " + std::to_string(counted[AT_BARRIER]) + " at __syncthreads (" + text(example[AT_BARRIER]->place) + ")";
+        what += " " + std::to_string(counted[AT_BARRIER]) + " at __syncthreads ("
+            + text(example[AT_BARRIER]->place) + ")";
     if (counted[AT_SHUFFLE])
         what += " " + std::to_string(counted[AT_SHUFFLE]) + " at a shuffle (" + text(example[AT_SHUFFLE]->place) + ")";
     return what + ", " + std::to_string(counted[RETURNED]) + " have returned";
@@ -289,7 +290,7 @@ void run_grid(void (*run)(void **), void **arguments, dim3 grid, dim3 block, uin
     }
 }
 
-// -- tensors ---------------------------------------------------------------------------------------------------------------
+// -- tensors ----------------------------------------------------------------------------------------------------------
 // A tensor as the kernel sees it: a copy, as far off a multiple of 256 bytes as the original, with NaN in front of it
 // and behind it. Those have to stay, and so has a tensor that is only read, or asked to be left alone.
 class Guarded {
@@ -387,7 +388,7 @@ std::string launch_kernel(const Kernel &kernel, const Argument *arguments, int c
 
 }  // namespace emulator
 
-// -- what cuda_emulator.py calls -------------------------------------------------------------------------------------------
+// -- what cuda_emulator.py calls --------------------------------------------------------------------------------------
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 EXPORTED const char *const *declared(const char *kernel, int *count)
@@ -406,10 +407,10 @@ EXPORTED void launch(const char *kernel, const emulator::Argument *arguments, in
     snprintf(error, error_bytes, "%s", text.c_str());
 }
 
-// -- what the compiled kernels call wherever they branch (-fsanitize-coverage=trace-pc) ---------------------------------
+// -- what the compiled kernels call wherever they branch (-fsanitize-coverage=trace-pc) -------------------------------
 extern "C" void __sanitizer_cov_trace_pc() { emulator::count_steps(1); }
 
-// -- what the compiler's checks call ---------------------------------------------------------------------------------------
+// -- what the compiler's checks call ----------------------------------------------------------------------------------
 struct CheckedPlace {
     const char *file;
     uint32_t line, column;

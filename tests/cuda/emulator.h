@@ -99,7 +99,7 @@ struct Shuffle {
 template <typename T>
 T &shared(int site) { return *reinterpret_cast<T *>(shared_memory(site, sizeof(T))); }
 
-// -- the table of kernels ------------------------------------------------------------------------------------------------
+// -- the table of kernels ---------------------------------------------------------------------------------------------
 struct Kernel {
     const char *name;
     void (*run)(void **arguments);
@@ -134,7 +134,7 @@ SPELLED(signed char, "int8_t")
 SPELLED(unsigned char, "uint8_t")
 SPELLED(long long, "int64_t")
 
-// -- names of CUDA -----------------------------------------------------------------------------------------------------------
+// -- names of CUDA ----------------------------------------------------------------------------------------------------
 #define threadIdx (emulator::current.thread)
 #define blockIdx (emulator::current.block_index)
 #define blockDim (emulator::current.block)

@@ -1,5 +1,5 @@
-// The kernels on tensors of more than 2^31 elements, every element checked. The stock MXNet makes none so large, so they
-// are called on plain memory. Takes 9 GB.
+// The kernels on tensors of more than 2^31 elements, every element checked. The stock MXNet makes none so large, so
+// they are called on plain memory. Takes 9 GB.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

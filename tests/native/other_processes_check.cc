@@ -16,7 +16,8 @@ Count after(double seconds, double all, double ours, int running = 0)
 
 int main()
 {
-    // Processors 0, 1 and 11. A field more or less is no matter: old systems have fewer, and newer ones those of guests.
+    // Processors 0, 1 and 11. A field more or less is no matter: old systems have fewer, and newer ones those of
+    // guests.
     std::istringstream stat("cpu  999 0 0 0\ncpu0 100 20 30 4000 500 6 7 80 900\ncpu1 5 0 0 0 0 0 0 0\n"
                             "cpu11 1000 0 0 7\nintr 8 9\nprocs_running 5\nprocs_blocked 6\n");
     cpu_set_t allowed;

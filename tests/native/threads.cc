@@ -1,6 +1,6 @@
-// The pool of threads under ThreadSanitizer (tests/native/thread_sanitize.sh): loops from several threads at once, loops
-// within loops, and the number of threads changed meanwhile. Each item of a loop is written without an atomic, so an item
-// that two threads compute is a race. Results are compared, too.
+// The pool of threads under ThreadSanitizer (tests/native/thread_sanitize.sh): loops from several threads at once,
+// loops within loops, and the number of threads changed meanwhile. Each item of a loop is written without an atomic, so
+// an item that two threads compute is a race. Results are compared, too.
 //
 // With the argument "race" the items of a loop write one variable: the sanitizer must report it.
 #include <stdio.h>

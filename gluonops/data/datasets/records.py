@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import opened
-from ...core.records import HEAD, LABEL, content, index, parts, unpack
+from ...core.recordio import HEAD, LABEL, content, index, parts, unpack
 from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 

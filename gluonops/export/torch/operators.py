@@ -173,7 +173,7 @@ def product(call: Call) -> str:
         call.refuse_if(call.flag("transpose_a") or call.flag("transpose_b"),
                        "transposes tensors of more than two dimensions")
         return "torch.tensordot({0}, {1}, 1)"
-    if call.node.op == "dot" and call.shape == (1,):   # of two vectors
+    if call.node.op == "dot" and call.shape == (1,):   # It is of two vectors.
         return "({0} @ {1}).reshape(1)"
     left, right = (f"{{{place}}}" + ".transpose(-2, -1)" * call.flag(name)   # torch.onnx.export does not know mT
                    for place, name in enumerate(("transpose_a", "transpose_b")))

@@ -1,5 +1,5 @@
-// What the arguments of a kernel are filled from: tensors, typed attributes, and memory to work in. The struct that holds
-// the arguments is generated from the operator's contract; core/record.inl has the types it is made of.
+// What the arguments of a kernel are filled from: tensors, typed attributes, and memory to work in. The struct that
+// holds the arguments is generated from the operator's contract; core/record.inl has the types it is made of.
 #pragma once
 
 #include <math.h>
@@ -22,6 +22,7 @@ struct View {
 
     const std::vector<int64_t> &shape() const { return *sizes; }
     int64_t size() const { return product(0, ndim()); }
+    int64_t samples() const { return product(0, 1); }
     int64_t ndim() const { return int64_t(sizes->size()); }
     // An axis that may count from the back as one that does not; and the size along it.
     int64_t axis(int64_t axis) const { return axis < 0 ? axis + ndim() : axis; }

@@ -1,6 +1,6 @@
 // Shape inference in both directions from one declaration, as gluonops/core/dims.py does it: a tensor's shape is a
-// pattern of dimensions, named ones, which attributes may multiply or divide, and fixed ones. The patterns of an operator
-// are generated from its contract.
+// pattern of dimensions, named ones, which attributes may multiply or divide, and fixed ones. The patterns of an
+// operator are generated from its contract.
 #pragma once
 
 #include <stdint.h>

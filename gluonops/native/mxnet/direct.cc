@@ -1,11 +1,11 @@
 // Small calls outside of graphs, computed by the thread that asks for them. Compiled by inside.cc.
 //
-// MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far longer
-// where other processes want the processors. torch and onnxruntime compute in the calling thread.
+// MXNet hands such a call to a thread of its engine. That takes longer than a small tensor's computation, and far
+// longer where other processes want the processors. torch and onnxruntime compute in the calling thread.
 //
-// What MXNet has in public is enough. An asynchronous function that is pushed to the engine runs in the thread that pushes
-// it, if the variables that it reads are ready. So it is pushed with the inputs as variables, and computes at once if it
-// runs in that thread. If it runs later, in another one, it does nothing.
+// What MXNet has in public is enough. An asynchronous function that is pushed to the engine runs in the thread that
+// pushes it, if the variables that it reads are ready. So it is pushed with the inputs as variables, and computes at
+// once if it runs in that thread. If it runs later, in another one, it does nothing.
 #include <mxnet/c_api.h>
 #include <mxnet/engine.h>
 #include <mxnet/ndarray.h>
@@ -148,7 +148,8 @@ class Outputs {
 
 }  // namespace
 
-// NOT_NOW: the engine has to do it. The inputs are not computed yet, are large, or lie elsewhere; or the call is recorded.
+// NOT_NOW: the engine has to do it. The inputs are not computed yet, are large, or lie elsewhere; or the call is
+// recorded.
 enum Answer { COMPUTED, NOT_NOW, REFUSED };
 
 // An operator with its attributes.
@@ -335,8 +336,8 @@ GLUONOPS_PUBLIC PreparedCall *gluonops_prepare_call(const char *graph_name, int 
 
 GLUONOPS_PUBLIC void gluonops_forget_call(PreparedCall *call) { delete call; }
 
-// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `tensors` are handles: the inputs,
-// and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
+// Computes the outputs, new NDArrays, if the inputs are ready; does not wait for them. `tensors` are handles: the
+// inputs, and behind them room for the outputs. Without what find_engine() finds, every answer is NOT_NOW.
 GLUONOPS_PUBLIC Answer gluonops_call(PreparedCall *call, void **tensors)
 {
     const Registration &operation = call->operation;

@@ -217,9 +217,9 @@ class Registered {
         return any && all;
     }
 
-    // lib_api.h's inference, which MXNet uses where install_operators() could not do better. It shows no output. A shape
-    // that is unknown altogether comes, and goes back, without dimensions; a size that is unknown comes as the largest
-    // number and goes back as 0.
+    // lib_api.h's inference, which MXNet uses where install_operators() could not do better. It shows no output. A
+    // shape that is unknown altogether comes, and goes back, without dimensions; a size that is unknown comes as the
+    // largest number and goes back as 0.
     MXReturnValue infer_shape_of_strings(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
                                          std::vector<std::vector<unsigned>> *outputs)
     {

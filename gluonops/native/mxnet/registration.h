@@ -1,6 +1,6 @@
 // The operators as MXNet's own are registered. What MXLoadLib makes of lib_api.h is not enough: it does not pass the
-// request on, it parses the attributes five times in a call, and its shape inference writes past a buffer where a number
-// of dimensions is unknown.
+// request on, it parses the attributes five times in a call, and its shape inference writes past a buffer where a
+// number of dimensions is unknown.
 //
 // registration.cc is compiled for the ABI of MXNet's wheels, where std::string is another class. So nothing here, and
 // nothing that registration.cc includes, has a string of ours.

@@ -1,5 +1,5 @@
-// Inference of types: every tensor's type from those of the inputs. The type variables of an operator are generated from
-// its contract.
+// Inference of types: every tensor's type from those of the inputs. The type variables of an operator are generated
+// from its contract.
 #pragma once
 
 #include <algorithm>

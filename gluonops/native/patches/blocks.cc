@@ -43,8 +43,8 @@ size_t whole_pages(size_t size)
 
 // A block begins so many times SHIFT bytes behind the start of a page, and the next one once more. Where two tensors
 // begin at the same place of a page, a processor takes a load from one for a load of what it has just stored in the
-// other, and both want the same lines of the first cache. A kernel that reads one and writes the other then takes up to a
-// third longer. free() tells at once that most of what it gets is not a block.
+// other, and both want the same lines of the first cache. A kernel that reads one and writes the other then takes up to
+// a third longer. free() tells at once that most of what it gets is not a block.
 const size_t SHIFT = 256;
 const size_t SHIFTS = PAGE / SHIFT;
 

@@ -16,7 +16,8 @@ GLUONOPS_INLINE float clipped(float value, float bound)
     return value > bound ? bound : value < -bound ? -bound : value;
 }
 
-// The operations of MXNet's MultiSGDKernel in its order. A fused multiply-add would round once less: build.py forbids it.
+// The operations of MXNet's MultiSGDKernel in its order. A fused multiply-add would round once less: build.py forbids
+// it.
 template <bool HAS_MOMENTUM, bool CLIPS>
 void update_range(const SgdCall &call, const SgdTensor &tensor, int64_t begin, int64_t end)
 {

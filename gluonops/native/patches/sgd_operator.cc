@@ -1,9 +1,10 @@
-// The node _gluonops_sgd_update. Its inputs are weight and gradient of every parameter, or weight, gradient and momentum
-// if it has the attribute `momentum`; weights and momenta change. Its output is the number of parameters: MXNet wants one.
+// The node _gluonops_sgd_update. Its inputs are weight and gradient of every parameter, or weight, gradient and
+// momentum if it has the attribute `momentum`; weights and momenta change. Its output is the number of parameters:
+// MXNet wants one.
 //
 // It needs what a contract does not have, any number of inputs that change, so it is no operator of ops/. Its caller,
-// gluonops/optimizer.py, makes sure that no weight is in a layout of oneDNN: MXNet would pass a copy of it. The generated
-// operators.cc includes this file.
+// gluonops/optimizer.py, makes sure that no weight is in a layout of oneDNN: MXNet would pass a copy of it. The
+// generated operators.cc includes this file.
 #include <dmlc/strtonum.h>
 
 #include <locale>
@@ -26,7 +27,7 @@ struct SgdAttrs {
     size_t inputs() const { return rates.size() * per_parameter(); }
 };
 
-// As MXNet parses a parameter of its operators: not always the nearest number.
+// MXNet parses a parameter of its operators in this way. It is not always the nearest number.
 Parsed parse_number(const std::string &text, float *value)
 {
     char *end = nullptr;
@@ -34,7 +35,7 @@ Parsed parse_number(const std::string &text, float *value)
     return end == text.c_str() || *end ? WRONG : RIGHT;
 }
 
-// As MXNet parses a tuple of them: each is the nearest number.
+// MXNet parses a tuple of them in this way. Each is the nearest number.
 Parsed parse_numbers(const std::string &text, std::vector<float> *values)
 {
     std::istringstream stream(text);

@@ -1,9 +1,9 @@
 // Blocks of neighbouring columns of a (outer, length, inner) tensor: see rows.h.
 //
-// Where inner is less than a vector, most lanes would be empty. There are two ways to fill them. Where a column is short,
-// a block covers several neighbours along outer, and is packed: their columns are copied into one matrix, side by side,
-// and the results are copied back. Where it is long, a line of the matrix is several lines of the tensor. So a column
-// has several lanes, each of which reduces a share of it; then the shares are folded into one. See ColumnLines.
+// Where inner is less than a vector, most lanes would be empty. There are two ways to fill them. Where a column is
+// short, a block covers several neighbours along outer, and is packed: their columns are copied into one matrix, side
+// by side, and the results are copied back. Where it is long, a line of the matrix is several lines of the tensor. So a
+// column has several lanes, each of which reduces a share of it; then the shares are folded into one. See ColumnLines.
 #pragma once
 
 #include "pieces.h"
@@ -73,8 +73,8 @@ struct ColumnLines {
             visit(line++, left < width ? left : width);                      // double many kernels
     }
 
-    // Reduces every lane over all lines: values[j] = combine(values[j], term(line, j, mask)), in the order of the lines.
-    // combine takes vectors.
+    // Reduces every lane over all lines: values[j] = combine(values[j], term(line, j, mask)), in the order of the
+    // lines. combine takes vectors.
     template <typename Term, typename Combine>
     GLUONOPS_INLINE void reduce(A *values, const Term &term, const Combine &combine) const
     {
@@ -268,7 +268,7 @@ GLUONOPS_INLINE int64_t packed_outers(const RowSizes &sizes)
     if (sizes.inner >= lanes)
         return 1;
     const int64_t fitting = PACK_BYTES / int64_t(sizeof(T)) / sizes.length, whole = 4 * lanes;
-    const int64_t filled = (fitting + whole / 2) / whole * whole;   // by for_each_column_tile
+    const int64_t filled = (fitting + whole / 2) / whole * whole;   // for_each_column_tile fills them
     const int64_t columns = filled < whole ? 2 * lanes : filled > MAX_BLOCK_COLUMNS ? MAX_BLOCK_COLUMNS : filled;
     const int64_t outers = columns / sizes.inner;
     return outers < sizes.outer ? outers : sizes.outer;

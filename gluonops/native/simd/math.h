@@ -165,8 +165,8 @@ GLUONOPS_INLINE Doubles log_of(Doubles x)
 }
 
 // ln(x) of a positive normal number, within 0.50001 units in its last place: x = 2^k z, with z from 0.7 to 1.4, and
-// ln(z) = 2 artanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), with s = (z - 1) / (z + 1). What the series leaves out is below
-// 2e-12 of it.
+// ln(z) = 2 artanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), with s = (z - 1) / (z + 1). What the series leaves out is
+// below 2e-12 of it.
 GLUONOPS_INLINE float logarithm_of_normal(float x)
 {
     const uint32_t above = bits_of(x) - 0x3f330000;   // the bits of 0.7

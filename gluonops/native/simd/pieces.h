@@ -11,11 +11,11 @@ namespace gluonops::GLUONOPS_TARGET {
 // outer, and of two lines.
 struct PieceSteps { int64_t outer, line; };
 
-// Copies pieces of `bytes` bytes, for each of `outers` and a range of lines: the first PART bytes and the last ones, which
-// may overlap.
+// Copies pieces of `bytes` bytes, for each of `outers` and a range of lines: the first PART bytes and the last ones,
+// which may overlap.
 template <int PART>
-GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t bytes,
-                                     int64_t outers, int64_t first_line, int64_t end_line)
+GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *from, PieceSteps from_step,
+                                     int64_t bytes, int64_t outers, int64_t first_line, int64_t end_line)
 {
     for (int64_t outer = 0; outer < outers; ++outer)
         for (int64_t line = first_line; line < end_line; ++line) {
@@ -47,7 +47,8 @@ GLUONOPS_INLINE void store_pieces(char *to, Floats v, int64_t step)
 #elif defined(__AVX2__)
 GLUONOPS_INLINE Floats load_pieces(const char *from, int64_t step)
 {
-    return Floats(_mm256_loadu2_m128(reinterpret_cast<const float *>(from + step), reinterpret_cast<const float *>(from)));
+    return Floats(_mm256_loadu2_m128(reinterpret_cast<const float *>(from + step),
+                                     reinterpret_cast<const float *>(from)));
 }
 GLUONOPS_INLINE void store_pieces(char *to, Floats v, int64_t step)
 {
@@ -117,8 +118,8 @@ GLUONOPS_INLINE void unpack_squares(char *to, int64_t outer_step, const char *fr
         store_pieces(to + i * outer_step, Floats(squares.vectors[i]), Squares<Word>::SIDE * outer_step);
 }
 
-// Copies pieces of one number each, for each of `outers` and each of `lines`, by squares. The last squares overlap those
-// before them.
+// Copies pieces of one number each, for each of `outers` and each of `lines`, by squares. The last squares overlap
+// those before them.
 template <typename Word>
 void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps from_step, int64_t outers, int64_t lines)
 {

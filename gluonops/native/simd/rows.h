@@ -123,7 +123,7 @@ inline void parallel_column_blocks(const RowSizes &sizes, int64_t bytes_per_elem
     });
 }
 
-// As many vectors of columns as a visit keeps in registers.
+// A visit keeps COUNT vectors of columns in registers.
 template <int COUNT> struct ColumnTile { enum { VECTORS = COUNT }; };
 
 // As for_each_vector, with up to four vectors at a time: visit(column, mask, ColumnTile<count>()).

@@ -33,7 +33,8 @@ GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, 
     return streams<T>(sizes.elements() * tensors, SHORT_STREAMING_MIN_BYTES);
 }
 
-// For every vector of a period of elements: the row of each lane. The rows count from that of the vector's first run.
+// It has the row of each lane, for every vector of a period of elements. The rows count from that of the vector's first
+// run.
 template <typename T, int INNER>
 struct RowPlaces {
     enum { N = Simd<T>::LANES };

@@ -66,8 +66,9 @@ struct Normal {
 // Threads take runs of this many elements. That is a whole number of cache lines, counted from the tensor's start.
 const int64_t ACTIVATION_RUN = 4096;
 
-// Results of this size and more are written with streaming stores. An activation does little but move bytes: on two cores
-// that share 32 MB of cache it takes 0.75 of the time from 8 MB on. What follows finds smaller results in the cache.
+// Results of this size and more are written with streaming stores. An activation does little but move bytes: on two
+// cores that share 32 MB of cache it takes 0.75 of the time from 8 MB on. What follows finds smaller results in the
+// cache.
 const int64_t ACTIVATION_STREAMING_MIN_BYTES = 16 << 20;
 
 // The two passes, from the arguments of an operator.

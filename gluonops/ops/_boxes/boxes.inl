@@ -98,8 +98,8 @@ template <typename A> struct Extent {
         hull_by_size = (high_outside + low_outside) / 2;
     }
 
-    // With the derivatives by the other box. The ends that are not the first one's are the other one's; and to move one
-    // box is to move the other one backward.
+    // This one has the derivatives by the other box. The ends that are not the first one's are the other one's; and to
+    // move one box is to move the other one backward.
     GLUONOPS_INLINE Extent exchanged() const
     {
         Extent extent = *this;
@@ -177,8 +177,6 @@ template <typename A> struct BoxLoss {
     Box<A> gradient;
 };
 
-enum BoxLossKind { IOU_LOSS, GIOU_LOSS, DIOU_LOSS, CIOU_LOSS };   // in the order of contract.py's KINDS
-
 // 1 - IoU.
 template <typename A>
 GLUONOPS_INLINE BoxLoss<A> iou_loss_of(const BoxPair<A> &pair)
@@ -231,13 +229,14 @@ GLUONOPS_INLINE BoxLoss<A> ciou_loss_of(const BoxPair<A> &pair, A eps)
     return result;
 }
 
-template <typename A>
+// `Kinds` is the enumeration of an attribute that has the contract's KINDS.
+template <typename Kinds, typename A>
 GLUONOPS_INLINE BoxLoss<A> box_loss_of(int kind, const BoxPair<A> &pair, A eps)
 {
     switch (kind) {
-    case IOU_LOSS: return iou_loss_of(pair);
-    case GIOU_LOSS: return giou_loss_of(pair, eps);
-    case DIOU_LOSS: return diou_loss_of(pair, eps);
+    case Kinds::Iou: return iou_loss_of(pair);
+    case Kinds::Giou: return giou_loss_of(pair, eps);
+    case Kinds::Diou: return diou_loss_of(pair, eps);
     default: return ciou_loss_of(pair, eps);
     }
 }

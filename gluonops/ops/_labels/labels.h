@@ -13,7 +13,7 @@ struct Labels {
     Optional<int64_t> ignore_label;
 };
 
-// From the arguments of an operator.
+// Returns those of an operator, from its arguments.
 template <typename Args>
 inline Labels labels_of(const Args &args) { return {args.label, args.ignore_label}; }
 

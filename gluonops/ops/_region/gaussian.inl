@@ -2,11 +2,11 @@
 // those of AlexeyAB's Darknet, src/gaussian_yolo_layer.c. Each of x, y, w and h has a mean, and behind it a deviation.
 // Whoever includes it has yolo.inl.
 
-const int NLL_LOSS = MSE_LOSS;   // the index of "nll" in its box_loss
-
-template <typename A> struct GaussianLoss : YoloLoss<A> {
+template <typename A, typename Kinds> struct GaussianLoss : YoloLoss<A, Kinds> {
     enum { STEP = 2, OBJECT = 8, FIRST_CLASS = 9 };
     A uc_normalizer, shift;   // from the point to the centre, in boxes
+
+    GLUONOPS_INLINE bool has_overlaps() const { return this->box_loss != Kinds::Nll; }
 
     template <typename V>
     GLUONOPS_INLINE V center(V point, V size) const { return point + shift * size; }
@@ -18,8 +18,8 @@ template <typename A> struct GaussianLoss : YoloLoss<A> {
     GLUONOPS_INLINE bool is_averaged(A) const { return true; }
 };
 
-template <typename A, typename Args>
-GLUONOPS_INLINE void set_loss(GaussianLoss<A> &loss, const Args &args)
+template <typename A, typename Kinds, typename Args>
+GLUONOPS_INLINE void set_loss(GaussianLoss<A, Kinds> &loss, const Args &args)
 {
     set_shared(loss, args);
     loss.alexeyab = true;
@@ -46,15 +46,15 @@ template <typename A> struct GaussianNll {
     }
 };
 
-template <typename A, typename Prediction>
-GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A> &loss, const Prediction &prediction,
+template <typename A, typename Kinds, typename Prediction>
+GLUONOPS_INLINE BoxDelta<A, 8> box_delta(const GaussianLoss<A, Kinds> &loss, const Prediction &prediction,
                                          const YoloBox<A> &predicted, const Box<A> &truth)
 {
-    const bool is_nll = loss.box_loss == NLL_LOSS;
+    const bool is_nll = !loss.has_overlaps();
     const A scale = 2 - truth.w * truth.h, shift = loss.shift;
     BoxDelta<A, 4> overlap = {{0, 0, 0, 0}, 0};
     if (!is_nll) {
-        Box<A> increase = overlap_increase(loss.box_loss, predicted.box, truth);
+        Box<A> increase = overlap_increase<Kinds>(loss.box_loss, predicted.box, truth);
         increase.x -= shift * increase.w;
         increase.y -= shift * increase.h;
         overlap = iou_errors(loss, predicted, increase);

@@ -183,7 +183,8 @@ template <typename T, typename Loss> struct Targets {
         return all[t].cell == prediction.cell && has_anchor(t, prediction.anchor);
     }
 
-    // Which of the 32 predictions from number `first` on have a ground truth: a bit for each. A warp looks together.
+    // Returns which of the 32 predictions from number `first` on have a ground truth, a bit for each. A warp looks
+    // together.
     __device__ unsigned assigned(int first) const
     {
         unsigned found = 0;
@@ -196,7 +197,8 @@ template <typename T, typename Loss> struct Targets {
         return reduce_warp(found, Or());
     }
 
-    // Which of the 32 ground truths from number `first` on are at a place: a bit for each. Its lanes look together.
+    // Returns which of the 32 ground truths from number `first` on are at a place, a bit for each. Its lanes look
+    // together.
     __device__ unsigned ones_at(int first, const Prediction<T, Loss> &prediction) const
     {
         enum { LANES = Prediction<T, Loss>::LANES };
@@ -284,7 +286,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         return Prediction<T, Loss>(map, gradient, args.gradient_request, number);
     };
     __shared__ int left[LEFT];
-    int count = 0;   // of those that the threads have left over
+    int count = 0;   // The threads have left over so many.
     const int step = gridDim.y * THREADS;
     for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
         const int n = first + threadIdx.x, lane = threadIdx.x % WARP;

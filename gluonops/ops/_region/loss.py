@@ -54,7 +54,7 @@ CUDA = Cuda(
              Array("sums", "A", f"batch * parts * {len(PARTS)}", "forward")),
     forward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
 )
-SHARED = {   # by all contracts
+SHARED = {   # All contracts have it.
     "family": "boxes and detection",
     "role": "loss",
     "outputs": OUTPUTS,

@@ -2,8 +2,6 @@
 // pjreddie's Darknet, src/region_layer.c: minus the gradient with respect to the activations. Whoever includes it has
 // boxes.inl, head.inl and class_logits.inl.
 
-const int REGION_GIOU = 1;   // the index of "giou" in box_loss
-
 // The attributes.
 template <typename A> struct RegionLoss : HeadLoss<A> {
     enum { WRITTEN = 4 };   // see loss.h
@@ -34,7 +32,7 @@ GLUONOPS_INLINE RegionLoss<A> region_loss_of(const Args &args, bool is_warm_up)
     loss.rescore = args.rescore;
     loss.bias_match = args.bias_match;
     loss.softmax = args.softmax;
-    loss.is_giou = int(args.box_loss) == REGION_GIOU;
+    loss.is_giou = args.box_loss == Args::BoxLoss::Giou;
     return loss;
 }
 

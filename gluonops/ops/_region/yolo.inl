@@ -102,7 +102,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
     // The losses of overlaps have a loop of their own, in front of the deltas': a GPU's thread has no registers for
     // both. Only AlexeyAB's program has them.
     A loss_of_overlaps = 0;
-    const bool has_overlaps = loss.box_loss != MSE_LOSS;
+    const bool has_overlaps = loss.has_overlaps();
     int next = !has_overlaps ? int(truths.count) : is_match ? -1 : truths.next_at(0, prediction);
     for (; next < truths.count; next = truths.next_at(next + 1, prediction))
         loss_of_overlaps += overlap_loss(loss, predicted.box, truths.box(next < 0 ? best.truth : next));

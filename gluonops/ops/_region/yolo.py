@@ -5,7 +5,7 @@ from .._boxes.contract import KINDS
 # Source: pjreddie/darknet, cfg/yolov3.cfg: the head with a stride of 32.
 YOLOV3_ANCHORS = (3.625, 2.8125, 4.875, 6.1875, 11.65625, 10.1875)
 
-ANCHORS = (   # and classes
+ANCHORS = (   # The classes are among them.
     Attr("anchors", Pairs(), YOLOV3_ANCHORS,
          "Sizes of the head's A anchors in its cells, above 0: (w0, h0, w1, h1, ...), or pairs. Darknet's are in "
          "pixels of the network's input: divide them by the head's stride."),
@@ -19,7 +19,7 @@ THRESHOLDS = (
          "IoU with a ground truth above which a prediction is a match. 1 or more: none is."),
     Attr("iou_thresh", Float(low=0), 1.0, "IoU of its size with a ground truth's above which an anchor is a match. 1 "
          "or more: only the best one is."))
-WEIGHTS = (   # and limits
+WEIGHTS = (   # The limits are among them.
     Attr("obj_normalizer", Float(low=0), 1.0, "Weight of the objectness loss, at least 0."),
     Attr("max_delta", Float(low=0), 0.0,
          "Limit of the derivatives of a box's IoU loss, and of the Gaussian one. 0: none."),

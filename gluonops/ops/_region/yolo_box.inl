@@ -1,15 +1,16 @@
 // The heads of YOLOv3 to YOLOv7: what a box that they predict costs beside the ground truth, with the deltas. C++ and
 // CUDA share this text. Whoever includes it has boxes.inl, head.inl and class_logits.inl.
 
-const int MSE_LOSS = CIOU_LOSS + 1;   // the index of "mse" in box_loss
-const int ALEXEYAB = 1;               // the index of "alexeyab" in dialect
-
-// The attributes. `truth_thresh` is infinite if no prediction is matched by it, `max_delta` if there is no limit.
-template <typename A> struct YoloLoss : HeadLoss<A> {
+// The attributes. `Kinds` is the enumeration of box_loss. `truth_thresh` is infinite if no prediction is matched by it,
+// `max_delta` if there is no limit.
+template <typename A, typename Kinds> struct YoloLoss : HeadLoss<A> {
     enum { WRITTEN = 0 };   // see loss.h
     bool alexeyab, new_coords, objectness_smooth, focal_loss, several_anchors;
     int box_loss;
     A ignore_thresh, truth_thresh, iou_thresh, iou_normalizer, obj_normalizer, max_delta, scale_x_y, label_smooth_eps;
+
+    // Whether the loss of boxes is that of their overlap.
+    GLUONOPS_INLINE bool has_overlaps() const { return box_loss != Kinds::Mse; }
 
     // V is a number or a vector.
     template <typename V>
@@ -45,8 +46,8 @@ template <typename A> struct YoloLoss : HeadLoss<A> {
 };
 
 // Sets the attributes that Gaussian YOLOv3 has, too.
-template <typename A, typename Args>
-GLUONOPS_INLINE void set_shared(YoloLoss<A> &loss, const Args &args)
+template <typename A, typename Kinds, typename Args>
+GLUONOPS_INLINE void set_shared(YoloLoss<A, Kinds> &loss, const Args &args)
 {
     loss.other_anchors = args.other_anchors;
     loss.objectness_smooth = args.objectness_smooth;
@@ -62,19 +63,19 @@ GLUONOPS_INLINE void set_shared(YoloLoss<A> &loss, const Args &args)
     loss.label_smooth_eps = A(args.label_smooth_eps);
 }
 
-template <typename A, typename Args>
-GLUONOPS_INLINE void set_loss(YoloLoss<A> &loss, const Args &args)
+template <typename A, typename Kinds, typename Args>
+GLUONOPS_INLINE void set_loss(YoloLoss<A, Kinds> &loss, const Args &args)
 {
     set_shared(loss, args);
-    loss.alexeyab = int(args.dialect) == ALEXEYAB;
+    loss.alexeyab = args.dialect == Args::Dialect::Alexeyab;
     loss.new_coords = args.new_coords;
     loss.focal_loss = args.focal_loss;
 }
 
-template <template <typename> class Loss, typename Args>
-GLUONOPS_INLINE Loss<typename Args::A> loss_of(const Args &args)
+template <template <typename, typename> class Loss, typename Args>
+GLUONOPS_INLINE Loss<typename Args::A, typename Args::BoxLoss> loss_of(const Args &args)
 {
-    Loss<typename Args::A> loss;
+    Loss<typename Args::A, typename Args::BoxLoss> loss;
     set_loss(loss, args);
     return loss;
 }
@@ -82,8 +83,9 @@ GLUONOPS_INLINE Loss<typename Args::A> loss_of(const Args &args)
 // The deltas of the channels of a box, and the loss; that of an overlap is not in it.
 template <typename A, int CHANNELS> struct BoxDelta { A delta[CHANNELS], loss; };
 
-template <typename A>
-GLUONOPS_INLINE BoxDelta<A, 4> squared_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &truth)
+template <typename A, typename Kinds>
+GLUONOPS_INLINE BoxDelta<A, 4> squared_errors(const YoloLoss<A, Kinds> &loss, const YoloBox<A> &predicted,
+                                              const Box<A> &truth)
 {
     const A scale = (2 - truth.w * truth.h) * loss.iou_normalizer, half = A(0.5);
     const A w_ratio = truth.w * predicted.width / predicted.anchor_w;
@@ -107,7 +109,7 @@ GLUONOPS_INLINE BoxDelta<A, 4> squared_errors(const YoloLoss<A> &loss, const Yol
 // The increase of an overlap's measure along one axis, by the centre and the size of the predicted box. It is that of
 // AlexeyAB's dx_box_iou: the overlap of boxes that are apart is negative, and the IoU's derivative by a size is twice
 // as large.
-template <typename A> struct YoloIncrease {
+template <typename A, typename Kinds> struct YoloIncrease {
     A by_center, by_size;
 
     // `across` is the axis, `down` the other one. `diagonal` and `distance` are squared.
@@ -121,12 +123,12 @@ template <typename A> struct YoloIncrease {
         const bool has_union = union_area > 0, is_apart = across.overlap <= 0 || down.overlap <= 0;
         by_center = has_union ? both * overlap_by_center / squared_union : A(0);
         by_size = has_union ? (both * overlap_by_size - 2 * intersection * size_down) / squared_union : A(0);
-        if (kind == IOU_LOSS)
+        if (kind == Kinds::Iou)
             return;
 
         A more_by_center, more_by_size;
         bool counts;
-        if (kind == GIOU_LOSS) {
+        if (kind == Kinds::Giou) {
             const A hull = across.hull * down.hull, union_by_size = 2 * size_down - overlap_by_size;
             const A hull_by_center = down.hull * across.hull_by_center;
             const A hull_by_size = 2 * down.hull * across.hull_by_size;
@@ -154,7 +156,7 @@ GLUONOPS_INLINE A limited(A x, A limit)
 }
 
 // The increase of the overlap by the predicted box.
-template <typename A>
+template <typename Kinds, typename A>
 GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &truth)
 {
     box.w = box.w == 0 ? A(1) : box.w;
@@ -166,10 +168,10 @@ GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &
     const A union_area = box.w * box.h + truth.w * truth.h - across.overlap * down.overlap;
     const A diagonal = across.hull * across.hull + down.hull * down.hull;
     const A distance = across.distance * across.distance + down.distance * down.distance;
-    const YoloIncrease<A> by_x(box_loss, across, down, box.h, union_area, diagonal, distance);
-    const YoloIncrease<A> by_y(box_loss, down, across, box.w, union_area, diagonal, distance);
+    const YoloIncrease<A, Kinds> by_x(box_loss, across, down, box.h, union_area, diagonal, distance);
+    const YoloIncrease<A, Kinds> by_y(box_loss, down, across, box.w, union_area, diagonal, distance);
     Box<A> by = {by_x.by_center, by_y.by_center, by_x.by_size, by_y.by_size};
-    if (box_loss == CIOU_LOSS) {
+    if (box_loss == Kinds::Ciou) {
         const A scale = A(0.40528473456935109);   // 4 / pi^2
         const A difference = arctangent(truth.w / truth.h) - arctangent(box.w / box.h);
         const A v = scale * difference * difference;
@@ -181,17 +183,18 @@ GLUONOPS_INLINE Box<A> overlap_increase(int box_loss, Box<A> box, const Box<A> &
 }
 
 // The loss of the overlap with the ground truth.
-template <typename A>
-GLUONOPS_INLINE A overlap_loss(const YoloLoss<A> &loss, const Box<A> &box, const Box<A> &truth)
+template <typename A, typename Kinds>
+GLUONOPS_INLINE A overlap_loss(const YoloLoss<A, Kinds> &loss, const Box<A> &box, const Box<A> &truth)
 {
     const A eps = A(LOSS_EPS);
     const BoxPair<A> pair(sides_of(box), sides_of(truth), eps);
-    return loss.iou_normalizer * box_loss_of(loss.box_loss, pair, eps).loss;
+    return loss.iou_normalizer * box_loss_of<Kinds>(loss.box_loss, pair, eps).loss;
 }
 
 // The deltas of x, y, w and h, without the loss of the overlap.
-template <typename A>
-GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox<A> &predicted, const Box<A> &increase)
+template <typename A, typename Kinds>
+GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A, Kinds> &loss, const YoloBox<A> &predicted,
+                                          const Box<A> &increase)
 {
     const A by[4] = {increase.x, increase.y, increase.w, increase.h};
     BoxDelta<A, 4> result;
@@ -204,11 +207,11 @@ GLUONOPS_INLINE BoxDelta<A, 4> iou_errors(const YoloLoss<A> &loss, const YoloBox
     return result;
 }
 
-template <typename A, typename Prediction>
-GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A> &loss, const Prediction &, const YoloBox<A> &predicted,
-                                         const Box<A> &truth)
+template <typename A, typename Kinds, typename Prediction>
+GLUONOPS_INLINE BoxDelta<A, 4> box_delta(const YoloLoss<A, Kinds> &loss, const Prediction &,
+                                         const YoloBox<A> &predicted, const Box<A> &truth)
 {
-    if (loss.box_loss == MSE_LOSS)
+    if (!loss.has_overlaps())
         return squared_errors(loss, predicted, truth);
-    return iou_errors(loss, predicted, overlap_increase(loss.box_loss, predicted.box, truth));
+    return iou_errors(loss, predicted, overlap_increase<Kinds>(loss.box_loss, predicted.box, truth));
 }

@@ -1,14 +1,11 @@
 """The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
 from ...core.contract import THREADS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
-from .._softmax.contract import power_of_two, threads_per_row
+from .._softmax.contract import HELD, ROWS_AND_AXIS, WARP, power_of_two, threads_per_row
 
-HELD = 32            # elements that a thread holds in registers
-WARP = 32            # threads
-MOST_BLOCKS = 512    # backward's; each has sums of its own for the gradient of the scale
+GPU_BLOCKS = 512    # Backward has at most so many. Each has sums of its own for the gradient of the scale.
 STEPS = ("DOTS", "ROWS", "SCALE")   # the dot products of long rows; the data's gradient; the scale's gradient
 
 DATA = "batch..., channels@axis, inner..."
-ROWS_AND_AXIS = "batch..., 1, inner..."   # one value per row, as keepdims shape
 
 
 def threads(length: int, inner: int) -> int:
@@ -30,7 +27,7 @@ def backward(args) -> Launch:
     """The blocks take as many rows at a time as they have. A row has parts, each of which its threads can hold."""
     of_row = threads(args.channels, args.inner)
     parts = -(-args.channels // (HELD * of_row)) or 1
-    most = max(1, MOST_BLOCKS // parts) * (THREADS // of_row)
+    most = max(1, GPU_BLOCKS // parts) * (THREADS // of_row)
     return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, STEPS[1:] if parts == 1 else STEPS)
 
 
@@ -61,7 +58,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             steps=STEPS,
             # The dot product of each part of a row, and each block's sums for each channel.
             scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
-                     Array("sums", "A", f"{MOST_BLOCKS} * channels", "backward")),
+                     Array("sums", "A", f"{GPU_BLOCKS} * channels", "backward")),
             forward_bounds="THREADS, 2",
             backward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
         ),

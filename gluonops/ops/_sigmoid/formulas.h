@@ -17,7 +17,7 @@ struct SigmoidOf {
     }
 };
 
-// Which labels are ignored.
+// It tells which labels are ignored.
 struct IgnoredLabel {
     Optional<int64_t> label;
 

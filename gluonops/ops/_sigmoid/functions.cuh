@@ -26,7 +26,7 @@ struct Functions<float> {
         return fma(-value, lost, value);   // NaN where x is infinite and the value 0
     }
 
-    // With a step of Newton's method.
+    // A step of Newton's method makes it exact.
     __device__ static float inverse(float x)
     {
         const float near = reciprocal(x);

@@ -45,8 +45,8 @@ struct ClassRows {
         return all;
     }
 
-    // Reads each input's chunk at the i-th element of a part. One without a tensor is 0: the test for it keeps the loads
-    // of the inputs apart.
+    // Reads each input's chunk at the i-th element of a part. One without a tensor is 0: the test for it keeps the
+    // loads of the inputs apart.
     template <typename Chunk>
     __device__ void read(Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i,
                          typename Accumulator<T>::type empty) const

@@ -1,12 +1,12 @@
-// Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. Rows are of elements that
-// are neighbours, or columns, or short. An operator supplies what the layouts share: see ClassRows.
+// Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. Rows are of elements
+// that are neighbours, or columns, or short. An operator supplies what the layouts share: see ClassRows.
 #pragma once
 
 #include "class_rows.h"
 
 namespace gluonops::GLUONOPS_TARGET {
 
-// -- losses ------------------------------------------------------------------------------------------------------------
+// -- losses -----------------------------------------------------------------------------------------------------------
 
 // Stores what there is of a row. An ignored one counts as a row of zeros, whatever it holds.
 template <typename Loss, typename A>
@@ -132,7 +132,7 @@ void short_class_loss(const Loss &loss)
         class_loss(loss);
 }
 
-// -- gradients ---------------------------------------------------------------------------------------------------------
+// -- gradients --------------------------------------------------------------------------------------------------------
 
 // The numbers of a row. A label that is no class makes the factor NaN.
 template <typename Pass, typename T>

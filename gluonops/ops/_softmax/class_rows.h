@@ -1,5 +1,5 @@
-// The rows of classes as a pass over them sees them: elements with the numbers of their row, whether a row's elements are
-// neighbours, or rows are columns, or short.
+// The rows of classes as a pass over them sees them: elements with the numbers of their row, whether a row's elements
+// are neighbours, or rows are columns, or short.
 #pragma once
 
 #include "short_softmax.h"
@@ -14,7 +14,7 @@ namespace gluonops::GLUONOPS_TARGET {
 //
 // and that of a gradient
 //
-//     template <typename N> struct Row { N ..., factor; };      // numbers of a row. If factor is NaN, so is the gradient
+//     template <typename N> struct Row { N ..., factor; };   // numbers of a row. If factor is NaN, so is the gradient
 //     Row<A> row(int64_t row, int64_t class_id, const T *first_input, int64_t step) const;
 //     V gradient(const ClassElement &, number) const;           // the values of results[number]
 //

@@ -18,8 +18,8 @@ GLUONOPS_INLINE A inverse_temperature(double temperature)
     return scale < largest ? scale : largest;
 }
 
-// The sum of exp((x - max) * scale). Each exponential is also written to `exponentials`, unless that is null. The next row
-// is prefetched meanwhile.
+// The sum of exp((x - max) * scale). Each exponential is also written to `exponentials`, unless that is null. The next
+// row is prefetched meanwhile.
 template <typename T, typename A>
 GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A *exponentials = nullptr)
 {
@@ -64,8 +64,8 @@ void column_max_and_sum(const T *x, ColumnLines<T> lines, A scale, A *__restrict
 
 // Softmax of rows, one after the other. Exponentials are computed once, or twice without memory for them.
 template <typename T, typename A>
-GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, int64_t length, A scale, A *exponentials,
-                                        bool streaming)
+GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, int64_t length, A scale,
+                                        A *exponentials, bool streaming)
 {
     for (int64_t row = 0; row < rows; ++row) {
         const T *logits = data + row * length;
@@ -83,8 +83,8 @@ GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, 
     }
 }
 
-// As above, of one row or more, with three under way. While a row's exponentials are computed, the next row's maximum is
-// found, and the row before is divided by its sum: they take what exponentials leave free of the processor.
+// As above, of one row or more, with three under way. While a row's exponentials are computed, the next row's maximum
+// is found, and the row before is divided by its sum: they take what exponentials leave free of the processor.
 template <typename T, typename A>
 GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t rows, int64_t length, A scale,
                                               A *exponentials, A *exponentials_before)

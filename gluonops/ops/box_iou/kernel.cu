@@ -21,7 +21,7 @@ template <typename T>
 __device__ void forward(const BoxIouArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
-    const int64_t bands = quotient(args.lhs_boxes + ROWS - 1, ROWS);   // of a set
+    const int64_t bands = quotient(args.lhs_boxes + ROWS - 1, ROWS);   // A set has so many.
     for (int64_t i = first_item(); i < args.sets * bands * args.rhs_boxes; i += item_step()) {
         const int64_t band = quotient(i, args.rhs_boxes), set = quotient(band, bands);
         const int64_t column = i - band * args.rhs_boxes, row = (band - set * bands) * ROWS;

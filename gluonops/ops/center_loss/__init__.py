@@ -37,7 +37,7 @@ Squares of differences must not overflow, nor sums of differences. Samples are s
 gives the same bits.
 
 Work: forward reads the features and as many rows of centres. Backward reads both again and writes both gradients. On
-a GPU, backward first sorts the samples by class, in chunks of 256.
+a GPU, the blocks of a class look for its samples among all labels.
 """
 from __future__ import annotations
 

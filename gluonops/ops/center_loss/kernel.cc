@@ -12,8 +12,8 @@ namespace {
 
 const int64_t LAST_SAMPLE = -1;
 
-// Calls body(sample, valid, x, center) for every sample, on several threads: whether it has a class, its features, and the
-// centre of its class. The kernel reads and writes `rows` rows of features for each sample.
+// Calls body(sample, valid, x, center) for every sample, on several threads: whether it has a class, its features, and
+// the centre of its class. The kernel reads and writes `rows` rows of features for each sample.
 template <typename T, typename Body>
 void for_each_sample(const CenterLossArgs<T> &args, int64_t rows, const Body &body)
 {

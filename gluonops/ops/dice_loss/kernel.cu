@@ -68,7 +68,7 @@ __device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64
         const int count = int(minimum(CLASSES, args.classes - start));
         __syncthreads();   // the sums of the classes before are read
         for (int c = 0; c < count; c += 2) {
-            A sums[4] = {0, 0, 0, 0};   // of two classes
+            A sums[4] = {0, 0, 0, 0};   // Two classes have two each.
             Pack<T, OWN> packs[2];
 #pragma unroll
             for (int j = 0; j < 2; ++j)
@@ -129,7 +129,7 @@ __device__ void forward(const DiceLossArgs<T, L> &args)
     enum { OWN = sizeof(T) == 8 ? 2 : 4 };
     const PartialResults<typename Accumulator<T>::type> scratch(args.counts, args.sums);
     const bool in_packs = args.inner % OWN == 0 && aligned(args.data);
-    const int64_t places = THREADS * (in_packs ? OWN : 1);   // of a block
+    const int64_t places = THREADS * (in_packs ? OWN : 1);   // A block has so many.
     for (int64_t sample = blockIdx.x; sample < args.batch; sample += gridDim.x) {
         for (int64_t first = blockIdx.y * places; first < args.inner; first += gridDim.y * places)
             in_packs ? sum_places<OWN>(args, sample, first) : sum_places<1>(args, sample, first);

@@ -1,6 +1,6 @@
 // group_norm on the CPU. Bytes moved: forward twice the tensor's, backward three times; what is read again is in the
-// cache. The sums of each channel of a sample are kept, so the gradients of gamma and beta do not depend on the number of
-// threads.
+// cache. The sums of each channel of a sample are kept, so the gradients of gamma and beta do not depend on the number
+// of threads.
 #include "generated/group_norm.h"
 #include "../../native/simd/rows.h"
 
@@ -22,8 +22,8 @@ struct Moments {
     A mean, variance;
 };
 
-// A first mean, and then the sums of the differences from it: the sum of many numbers that are nearly equal is off by more
-// than their mean's last digit, and the differences say by how much.
+// A first mean, and then the sums of the differences from it: the sum of many numbers that are nearly equal is off by
+// more than their mean's last digit, and the differences say by how much.
 template <typename T>
 GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t length)
 {

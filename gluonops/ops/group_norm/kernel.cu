@@ -76,7 +76,7 @@ struct Normalized {
     __device__ void apply(RowChunk<T, BYTES> &x, const Rows<T> &rows, int64_t i) const
     {
         A scale = 0, shift = 0, next_scale = 0, next_shift = 0;
-        int border = x.SIZE;   // of the two channels
+        int border = x.SIZE;   // The second channel begins here.
 #pragma unroll
         for (int k = 0; k < x.SIZE; ++k) {
             if (k < x.count && (!rows.packed || k % x.GROUP == 0)) {
@@ -217,7 +217,7 @@ __device__ void data_gradient(const GroupNormArgs<T> &args, const Rows<T> &rows)
     typedef typename Accumulator<T>::type A;
     const int64_t group_channels = args.group_channels, channels = args.channels;
     const A length = A(args.length);
-    const bool is_pair = args.length <= 2;   // or a single element
+    const bool is_pair = args.length <= 2;   // It may be a single element.
     for (int64_t left = args.batch * channels - first_row(); left > 0; left -= row_step()) {
         const int64_t r = left - 1;
         const RowPart row = rows.part(r, 0);

@@ -17,7 +17,7 @@ GLUONOPS_INLINE BoxLoss<typename Simd<T>::Vector> losses_at(const IouLossArgs<T>
     const bool is_center = args.format == IouLossFormat::Center;
     const BoxRow<V> row = load_boxes(args.data + 4 * first, mask);
     const BoxRow<V> other = load_boxes(args.truth + 4 * first, mask);
-    return box_loss_of(KIND, BoxPair<V>(sides_of(row, is_center), sides_of(other, is_center), eps), eps);
+    return box_loss_of<IouLossKind>(KIND, BoxPair<V>(sides_of(row, is_center), sides_of(other, is_center), eps), eps);
 }
 
 // Calls visit(first, mask) for all boxes, a vector at a time, on several threads.
@@ -66,10 +66,10 @@ template <typename Pass, typename T>
 void dispatch_kind(const IouLossArgs<T> &args)
 {
     switch (args.kind) {
-    case IouLossKind::Iou: return Pass::template run<IOU_LOSS>(args);
-    case IouLossKind::Giou: return Pass::template run<GIOU_LOSS>(args);
-    case IouLossKind::Diou: return Pass::template run<DIOU_LOSS>(args);
-    default: return Pass::template run<CIOU_LOSS>(args);
+    case IouLossKind::Iou: return Pass::template run<IouLossKind::Iou>(args);
+    case IouLossKind::Giou: return Pass::template run<IouLossKind::Giou>(args);
+    case IouLossKind::Diou: return Pass::template run<IouLossKind::Diou>(args);
+    default: return Pass::template run<IouLossKind::Ciou>(args);
     }
 }
 

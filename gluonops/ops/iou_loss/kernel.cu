@@ -11,7 +11,8 @@ __device__ BoxLoss<typename Accumulator<T>::type> loss_at(const IouLossArgs<T> &
         other.numbers[n] = load(args.truth, 4 * i + n);
     }
     const A eps = A(LOSS_EPS);
-    return box_loss_of(args.kind, BoxPair<A>(sides_of(row, is_center), sides_of(other, is_center), eps), eps);
+    const BoxPair<A> pair(sides_of(row, is_center), sides_of(other, is_center), eps);
+    return box_loss_of<IouLossKind>(args.kind, pair, eps);
 }
 
 template <typename T>

@@ -1,7 +1,7 @@
-// lovasz_softmax on the CPU. The probabilities are written to the derivative. Then each class of a selection is sorted by
-// one thread: its errors are counted by digits of 11 bits, and moved to their places digit by digit, from the lowest on.
-// So equal errors keep their order. What the place of each error is worth takes the place of its probability. At last
-// the derivative is that of the softmax.
+// lovasz_softmax on the CPU. The probabilities are written to the derivative. Then each class of a selection is sorted
+// by one thread: its errors are counted by digits of 11 bits, and moved to their places digit by digit, from the lowest
+// on. So equal errors keep their order. What the place of each error is worth takes the place of its probability. At
+// last the derivative is that of the softmax.
 #include "generated/lovasz_softmax.h"
 #include "../_softmax/softmax.h"
 
@@ -233,7 +233,7 @@ void write_losses(const LovaszSoftmaxArgs<T> &args)
     }
 }
 
-// From the derivative by the probabilities to that by the logits.
+// Turns the derivative by the probabilities into that by the logits.
 template <typename T>
 void write_derivative(const LovaszSoftmaxArgs<T> &args)
 {

@@ -53,8 +53,8 @@ RowStatistics<A> statistics(const T *cosines, int64_t classes, int64_t class_id,
 GLUONOPS_INLINE float least_exponent(float) { return -87.3365f; }
 GLUONOPS_INLINE double least_exponent(double) { return -708.396; }
 
-// Below this exponent an exponential, or its product with `factor`, is subnormal. Processors multiply such numbers slowly,
-// and cosines times a scale of 64 make many.
+// Below this exponent an exponential, or its product with `factor`, is subnormal. Processors multiply such numbers
+// slowly, and cosines times a scale of 64 make many.
 template <typename A>
 GLUONOPS_INLINE A flush_limit(A factor)
 {
@@ -118,8 +118,8 @@ template <typename T>
 void backward(const MarginSoftmaxCrossEntropyArgs<T> &args)
 {
     const RowSizes sizes = rows_of_cosines(args);
-    class_gradient_rows<false>(MarginGradient<T>{{sizes, {args.data}, {args.data_grad}, labels_of(args), nullptr}, args},
-                        use_streaming_stores<T>(sizes));
+    const MarginGradient<T> pass = {{sizes, {args.data}, {args.data_grad}, labels_of(args), nullptr}, args};
+    class_gradient_rows<false>(pass, use_streaming_stores<T>(sizes));
 }
 
 }  // namespace

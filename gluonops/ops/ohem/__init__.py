@@ -31,9 +31,6 @@ Notes
 Work, in bytes of the data: on a CPU forward reads 2 and writes 1, and the losses near the last one that is kept are
 read a few times more; backward reads 2 and writes 1. On a GPU forward reads a selection 4 times in float32, from the
 cache where it fits.
-
-Measured on 2 cores, forward and backward of (4, 512, 512) float32 losses in a hybridized net: 3.2 ms, MXNet's
-operators 307 ms, torch's ``topk`` with a mask 14.2 ms.
 """
 from __future__ import annotations
 

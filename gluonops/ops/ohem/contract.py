@@ -1,4 +1,6 @@
 """The contract of ``ohem``."""
+import math
+
 from ...core.contract import (
     Arg,
     Array,
@@ -19,6 +21,7 @@ from ...core.contract import (
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 PART = 4096                  # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
+DIGIT_BITS = 11
 # A step for each digit of a loss's key, and for the output.
 STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
 
@@ -28,7 +31,7 @@ def forward(args) -> Launch:
     parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
     if args.length <= ONE_BLOCK or parts < 2:
         return Launch(args.selections)
-    digits = 6 if args.dtype == "float64" else 3
+    digits = math.ceil((64 if args.dtype == "float64" else 32) / DIGIT_BITS)
     return Launch(args.selections, parts=parts, steps=(*STEPS[:digits], "KEEP"))
 
 
@@ -54,7 +57,8 @@ OP = Op(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        constants={"BINS": 2048, "BINS_IN_TURN": 3},   # BINS: counts of losses by a digit
+        # A bin counts the losses with a digit.
+        constants={"DIGIT_BITS": DIGIT_BITS, "BINS": 1 << DIGIT_BITS, "BINS_IN_TURN": 3},
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
         # is known in this step and in the one before, and the counts of each part by the last digit.

@@ -1,6 +1,6 @@
 // ohem on the CPU. A selection is divided into blocks, which threads share. The highest bits of all losses are counted;
-// the losses that have those of the lowest one that is kept are gathered, and halved bit by bit until it is found. Bytes
-// moved: forward twice the losses' and the result's, backward three times.
+// the losses that have those of the lowest one that is kept are gathered, and halved bit by bit until it is found.
+// Bytes moved: forward twice the losses' and the result's, backward three times.
 #include "generated/ohem.h"
 #include "../../native/kernel.h"
 

@@ -29,9 +29,8 @@ The builtin graph consists of operators that export to ONNX, and takes any H and
 Work: forward and backward each read the map and write a tensor of its size. Backward also reads the gradient of the
 output. On a GPU, one thread loops over the classes of one anchor in one cell. For a softmax it does so several times:
 forward reads the class logits three times, backward reads them four times and their head gradients twice. The sizes
-decide how many of these reads hit the cache. With ``layout="boxes"``, each thread has its own output row of 5+K
-values. The accesses of neighbouring threads are one row apart, so the memory transactions move more than these bytes.
-With ``layout="map"``, neighbouring threads access neighbouring elements in both tensors.
+decide how many of these reads hit the cache. Rows of boxes go through shared memory, so that neighbouring threads
+access neighbouring elements of both tensors.
 """
 from __future__ import annotations
 

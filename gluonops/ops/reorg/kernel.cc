@@ -55,7 +55,7 @@ void move(const Cells &cells, const T *from, T *to)
     T *small = SHRINK ? to : const_cast<T *>(from);
 
     const int64_t s = cells.stride, squares = s * s, lines = cells.lines, width = cells.width;
-    const int64_t step = lines * width;   // in the small image, from one (dy, dx) to the next
+    const int64_t step = lines * width;   // One (dy, dx) is so far from the next in the small image.
     parallel_for(cells.images * lines, 2 * squares * width * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         if (STRIDE == 1) {   // nothing moves
             memcpy(to + begin * width, from + begin * width, size_t((end - begin) * width) * sizeof(T));

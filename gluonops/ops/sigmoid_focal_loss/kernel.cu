@@ -57,7 +57,7 @@ template <typename T, typename Easing>
 __device__ Focal<T, Easing> focal(const SigmoidFocalLossArgs<T> &args, const Easing &easing)
 {
     typedef typename Accumulator<T>::type A;
-    const bool has_weights = args.alpha >= 0;   // None is -1
+    const bool has_weights = args.alpha >= 0;   // -1 stands for none
     return {has_weights ? A(args.alpha) : A(1), has_weights ? A(1 - args.alpha) : A(1), easing};
 }
 

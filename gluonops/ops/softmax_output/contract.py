@@ -1,10 +1,8 @@
 """The contract of ``softmax_output``."""
-from ...core.contract import Array, Attr, Becomes, Choice, Cuda, Float, Launch, Number, Op, Out, Shapes
+from ...core.contract import Array, Attr, Becomes, Choice, Cuda, Float, Launch, Op, Out, Shapes
 from .._labels.contract import IGNORE, LABEL
 from .._softmax import contract as family
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS
-
-SAMPLES = {"samples": Number("int64")}   # the size of the label's first axis
 
 
 def backward(args) -> Launch:
@@ -35,13 +33,11 @@ OP = Op(
         forward=family.held_rows,
         backward=backward,
         steps=(*family.STEPS, "COUNT", "GRADIENT"),
-        derived=SAMPLES,
-        derive=lambda attrs, shapes: {"samples": shapes["label"][0]},
         constants={"LABEL_COUNTS": 256},   # one per block, of the labels that are not ignored
         scratch=(*family.gathered("forward", 2), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
         forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
         backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
-    derived=SAMPLES,
+    derived={"samples": "label.samples"},
     avx512=("float32", "float16"),
 )

@@ -2,15 +2,7 @@
 #include "generated/softmax_output.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops {
-
-template <typename T>
-void derive(const SoftmaxOutputAttrs &, Arrays inputs, SoftmaxOutputArgs<T> &args)
-{
-    args.samples = inputs[1].shape()[0];
-}
-
-namespace GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
 // The number of labels that are not ignored.
@@ -76,5 +68,4 @@ void forward(const SoftmaxOutputArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
-}  // namespace gluonops
+}  // namespace gluonops::GLUONOPS_TARGET

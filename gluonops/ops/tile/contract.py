@@ -102,7 +102,6 @@ OP = Op(
         backward=backward,
         steps=("SUM", "COMBINE"),
         derived={
-            "elements": "data.size",
             "run": Number("int64"),
             "copies": Number("int64"),
             "outermost": Number("int64"),

@@ -8,6 +8,7 @@
 template <typename T>
 __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)
 {
+    static_assert(sizeof(args.repeats) == sizeof(loops->repeats), "TILE_LOOPS are the contract's MAX_COUNTS");
     if (thread_number() == 0) {
         loops->run = args.run;
         loops->copies = args.copies;

@@ -2,7 +2,7 @@
 //
 // A run is neighbours that are repeated as one block, which is the innermost one. So many copies of a block lie side by
 // side, and so many blocks with their copies make up the block of the next loop.
-enum { TILE_LOOPS = 8 };   // as many as there are counts at most
+enum { TILE_LOOPS = 8 };   // There are as many counts at most; kernel.cu compares it with the contract.
 
 struct TileLoops {
     int64_t run;         // elements

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from folders import NAMES, SCENES, check, encoded, make_records, photograph, picture, refused
 from gluonops.core.optional import require
-from gluonops.core.records import MAGIC
+from gluonops.core.recordio import MAGIC
 from gluonops.data import classification, detection
 from PIL import Image
 

@@ -5,9 +5,9 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import records
+from gluonops.core import recordio
 
-MARK = struct.pack("<I", records.MAGIC)
+MARK = struct.pack("<I", recordio.MAGIC)
 # What makes parts: marks at multiples of four bytes. Elsewhere they are content.
 CONTENTS = [b"", b"a", b"four", MARK, MARK * 3, b"abcd" + MARK + b"ef", b"x" + MARK, b"end." + MARK]
 
@@ -24,11 +24,11 @@ def path(tmp_path):
 
 
 def test_as_mxnet_reads_them(path):
-    assert list(records.records("test", path[0])) == CONTENTS
-    places = records.index("test", path[1])
+    assert list(recordio.records("test", path[0])) == CONTENTS
+    places = recordio.index("test", path[1])
     assert [key for key, _ in places] == [number * 10 for number in range(len(CONTENTS))]
     with path[0].open("rb") as file:
-        assert [records.content(file, records.parts("test", path[0], file, place)) for _, place in places] == CONTENTS
+        assert [recordio.content(file, recordio.parts("test", path[0], file, place)) for _, place in places] == CONTENTS
     theirs = mx.recordio.MXRecordIO(str(path[0]), "r")
     assert [theirs.read() for _ in CONTENTS] == CONTENTS
 
@@ -39,7 +39,7 @@ def test_headers(label, tmp_path):
     file = mx.recordio.MXRecordIO(path, "w")
     file.write(mx.recordio.pack(mx.recordio.IRHeader(0, label, 7, 0), b"image"))
     file.close()
-    item, = records.items("test", path)
+    item, = recordio.items("test", path)
     assert item.number == 7 and item.content == b"image"
     np.testing.assert_array_equal(item.labels, np.ravel(label).astype("float32"))
 
@@ -51,22 +51,22 @@ def refused(read, text):
 
 def test_what_is_damaged(path, tmp_path):
     rec, _ = path
-    refused(lambda: records.records("test", tmp_path), "cannot be read: it is not a regular file")
-    refused(lambda: records.records("test", tmp_path / "none.rec"), "cannot be read: No such file")
+    refused(lambda: recordio.records("test", tmp_path), "cannot be read: it is not a regular file")
+    refused(lambda: recordio.records("test", tmp_path / "none.rec"), "cannot be read: No such file")
     whole = rec.read_bytes()
     for damaged, text in (
             (whole[:-2], "no next part of the record"), (whole[:-14], "the file ends at byte"),
             (b"JPEG" * 8, "a.rec has no record at byte 0"), (b"\n", "a.rec has no record at byte 0"),
-            (struct.pack("<II", records.MAGIC, 2 ** 29 - 1) + b"x" * 64, "536870911 bytes from byte 0 on; the file"),
-            (struct.pack("<II", records.MAGIC, records.LAST << records.LENGTH_BITS), "no next part"),
-            (struct.pack("<II", records.MAGIC, records.FIRST << records.LENGTH_BITS), "no next part")):
+            (struct.pack("<II", recordio.MAGIC, 2 ** 29 - 1) + b"x" * 64, "536870911 bytes from byte 0 on; the file"),
+            (struct.pack("<II", recordio.MAGIC, recordio.LAST << recordio.LENGTH_BITS), "no next part"),
+            (struct.pack("<II", recordio.MAGIC, recordio.FIRST << recordio.LENGTH_BITS), "no next part")):
         rec.write_bytes(damaged)
-        refused(lambda: records.records("test", rec), text)
+        refused(lambda: recordio.records("test", rec), text)
 
 
 def test_headers_that_are_damaged():
-    refused(lambda: records.unpack("test", b"short"), "a record of 5 bytes has no header")
-    refused(lambda: records.unpack("test", struct.pack("<IfQQ", 2 ** 31, 0, 0, 0)), "or one of 2147483648 labels")
+    refused(lambda: recordio.unpack("test", b"short"), "a record of 5 bytes has no header")
+    refused(lambda: recordio.unpack("test", struct.pack("<IfQQ", 2 ** 31, 0, 0, 0)), "or one of 2147483648 labels")
 
 
 def test_no_mutation_gets_further(path, rng):
@@ -77,7 +77,7 @@ def test_no_mutation_gets_further(path, rng):
             damaged[place] = rng.randint(256)
         path[0].write_bytes(damaged)
         try:
-            list(records.records("test", path[0]))
+            list(recordio.records("test", path[0]))
         except gops.OpError:
             refusals += 1
     assert refusals > 80
