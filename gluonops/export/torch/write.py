@@ -232,29 +232,31 @@ def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
 def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
 
-    The second result are shapes of the inputs that the net takes as well, with small images if possible.
+    Small images alone do not show all of them: a map of one pixel stays one. The second result are shapes of the inputs
+    that the net takes as well, with small images if possible.
     """
     graph, inputs, values = model.graph, model.inputs, model.parameters
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes()
              if "BatchNorm" in node.op or node.op in ("InstanceNorm", "GroupNorm")]
     slopes = [(node.inputs[0], 1) for node in graph.nodes() if node.op == "LeakyReLU" and len(node.inputs) > 1
               and sizes.shape[node.inputs[1]] != (1,)]
-    free = None
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
-    for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
+    free = {entry: set() for entry in sizes.shape}
+    larger = {name: (*shape[:2], *[2 * size for size in shape[2:]]) for name, shape in inputs.items()}
+    for other in (larger, *_other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH)):
         try:
             compared = Sizes(graph, other, values, model.metadata["dtype"], False, WHERE).shape
         except OpError:
             continue
         if any(compared[entry][axis] != sizes.shape[entry][axis] for entry, axis in norms + slopes):
             continue   # MXNet does not check it
-        free = free or {entry: {axis for axis, old in enumerate(shape) if compared[entry][axis:axis + 1] != (old,)}
-                        for entry, shape in sizes.shape.items() if entry in compared}
+        for entry, shape in sizes.shape.items():
+            free[entry].update(axis for axis, old in enumerate(shape) if compared[entry][axis:axis + 1] != (old,))
         has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
                          for entry, _ in norms)
-        if has_pixels:
+        if has_pixels and other is not larger:   # They would take longer to compare.
             return free, other
-    return free or {entry: set() for entry in sizes.shape}, inputs
+    return free, inputs
 
 
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
