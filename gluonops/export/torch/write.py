@@ -247,7 +247,7 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     """The axes of each output whose size is another one for other batches, and other images or sequences if possible.
 
     The second result are shapes of the inputs that the net takes as well, with small images if possible. One size of
-    images does not tell all axes: 40 and 64 rows may become two alike.
+    images does not tell all axes: 40 and 64 rows may become two alike, and a map of one pixel stays one.
     """
     graph, inputs, values = model.graph, model.inputs, model.parameters
     norms = [(node.inputs[0], int(node.attrs.get("axis", 1))) for node in graph.nodes()
@@ -256,7 +256,8 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
               and sizes.shape[node.inputs[1]] != (1,)]
     free, taken = {entry: set() for entry in sizes.shape}, []
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
-    for other in _other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH):
+    larger = {name: (*shape[:2], *[2 * size for size in shape[2:]]) for name, shape in inputs.items()}
+    for other in (*_other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH), larger):
         try:
             compared = Sizes(graph, other, values, model.metadata["dtype"], False, WHERE).shape
         except OpError:
@@ -268,7 +269,8 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
             free[entry] |= {axis for axis, (old, new) in enumerate(sizes_of_axes) if new != old}
         has_pixels = all(np.prod(compared[entry][2:]) >= min(LEAST_PIXELS, np.prod(sizes.shape[entry][2:]))
                          for entry, _ in norms)
-        taken += [other] if has_pixels else []
+        if has_pixels and other is not larger:   # That would take longer to compare.
+            taken.append(other)
     return free, next(iter(taken), inputs)
 
 

@@ -710,6 +710,24 @@ def test_images_as_large_as_the_compared_ones(tmp_path):
     assert load(tmp_path).load()(torch.rand(3, 4, 8, 6)).shape == (3, 4, 48)
 
 
+def test_maps_that_are_as_large_in_small_images(tmp_path):
+    from gluonops.export.torch.verify import load
+    flat = nn.HybridLambda(lambda F, x: F.reshape(x, (0, 0, -1)))
+    export(sequence(nn.MaxPool2D(3, 32, 1), flat), tmp_path, (2, 4, 56, 56))
+    assert load(tmp_path).load()(torch.rand(3, 4, 112, 112)).shape == (3, 4, 16)
+
+
+def test_training_with_autocast(tmp_path):
+    """The data of a batch norm have 16 bits, and its statistics have 32."""
+    from gluonops.export.torch.verify import load
+    export(sequence(nn.Conv2D(3, 3), nn.BatchNorm()), tmp_path)
+    net, other, data = load(tmp_path).load().train(), load(tmp_path).load().train(), torch.rand(3, 4, 8, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        net(data).sum().backward()
+    other(data)
+    torch.testing.assert_close(net.state_dict(), other.state_dict(), rtol=1e-2, atol=1e-3)
+
+
 def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.Conv2D(3, 5), nn.HybridLambda(lambda F, x: F.squeeze(x))), tmp_path, (2, 4, 16, 16))

@@ -1,6 +1,7 @@
 """gops.export.torch: what detectors compute, and nets with several inputs; the export compares each with MXNet."""
 import pathlib
 import sys
+import warnings
 
 import gluonops as gops
 import mxnet as mx
@@ -101,6 +102,27 @@ def test_operators(name, tmp_path):
     function, shapes, options = CASES[name]
     export(Net(function, () if options == () else parameters_of(options)), tmp_path, shapes)
     scripted.check(tmp_path, *[torch.rand(shape) for shape in shapes.values()])
+
+
+@pytest.mark.parametrize("name", ["suppression", "detections"])
+def test_torch_export_and_trace_take_other_images(name, tmp_path):
+    """What is suppressed, and how many images there are, is no part of the traced net."""
+    from gluonops.export.torch.verify import load
+    function, shapes = {
+        "suppression": (lambda F, x: F.contrib.box_nms(x, overlap_thresh=0.3, valid_thresh=0.5, topk=8, coord_start=2,
+                                                       score_index=1, id_index=0), {"x": (2, 12, 6)}),
+        "detections": (lambda F, *inputs: detected(F, *inputs, nms_topk=9, threshold=0.4),
+                       {"scores": (2, 4, COUNT), "offsets": (2, 4 * COUNT), "data": (2, 3, 4, 3)})}[name]
+    export(Net(function), tmp_path, shapes)
+    net, given = load(tmp_path).load(), tuple(torch.rand(shape) for shape in shapes.values())
+    free = {0: torch.export.Dim("batch", min=2)}
+    exported = torch.export.export(net, given, dynamic_shapes=(free,) * len(given)).module()
+    others = [torch.rand(5, *shape[1:]) for shape in shapes.values()]
+    assert torch.equal(exported(*others), net(*others))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")   # the size of images is a constant of the trace
+        traced = torch.jit.trace(net, given)
+    assert torch.equal(traced(*others), net(*others))
 
 
 def results(operator, formula, inputs):
