@@ -652,6 +652,16 @@ def test_what_is_refused(reason, tmp_path):
         export(sequence(nn.HybridLambda(REFUSED[reason])), tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_net_of_8_bits_is_refused(tmp_path, rng):
+    net = sequence(nn.Conv2D(4, 3), nn.Dense(3))
+    net.initialize(mx.init.Normal(0.3))
+    images = [mx.nd.array(rng.rand(2, 3, 8, 8)) for _ in range(2)]
+    gops.export.quantize(net, tmp_path / "net", images, layer_limit=10)
+    with pytest.raises(gops.OpError, match="'data_quantize' .* computes with 8 bits; expected a net of floats"):
+        gops.export.torch(tmp_path / "net", tmp_path / "port", (1, 3, 8, 8))
+
+
 def test_images_as_large_as_the_compared_ones(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.HybridLambda(lambda F, x: F.reshape(x, (0, 0, -1)))), tmp_path, (2, 4, 40, 40))
