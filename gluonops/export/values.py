@@ -96,7 +96,8 @@ class NodeValues:
             return {2: 2, 3: 3}
         if self.node.op == "slice_like":
             return {axis % ranks[0]: axis % ranks[0] for axis in self.ints("axes", range(ranks[0]))}
-        axes = zip(self.ints("lhs_axes", range(ranks[0])), self.ints("rhs_axes", range(ranks[1])))
+        left = self.ints("lhs_axes", ())   # MXNet reads rhs_axes beside them only
+        axes = zip(left, self.ints("rhs_axes", range(ranks[1]))) if left else ((axis, axis) for axis in range(ranks[0]))
         return {axis % ranks[0]: other for axis, other in axes}
 
     def bounds(self) -> dict[int, tuple[int | None, ...]]:

@@ -298,6 +298,8 @@ def _activation(node, x, gamma=None):
 
 # Operator -> what computes it in the type of its data, from the node and symbols of its inputs.
 FORMULAS = {
+    # Beyond 20 a softrelu is the number itself, but MXNet's gradient is not 1.
+    "Activation": lambda node, x: F.where(x > 20, x, F.log1p(F.exp(F.minimum(x, 20)))),
     "InstanceNorm": _standardized,
     "LRN": _across_neighbours,
     "LeakyReLU": _activation,
@@ -324,6 +326,7 @@ FORMULAS = {
 }
 # Operator -> whether MXNet computes a node of it in the type of its data.
 COMPUTED = {
+    "Activation": lambda node: node.attrs["act_type"] != "softrelu",
     "Crop": lambda node: len(node.inputs) != 2,
     "LeakyReLU": lambda node: node.attrs.get("act_type", "leaky") not in ("leaky", "prelu", "selu", "gelu"),
     "RNN": lambda node: node.attrs["mode"] != "rnn_relu",

@@ -23,6 +23,7 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
+QUANTIZED = ("_sg_mkldnn_", "_contrib_quantize")   # Their names begin so.
 TYPED = ("Cast", "amp_cast", "topk", "argsort", "one_hot")   # Their attribute chooses their type.
 # The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
 GAMMA_OF_DARKNET = [VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
@@ -34,6 +35,10 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
 
     An OpError names a node that has no converter.
     """
+    quantized = next((node for node in model.graph.nodes() if node.op.startswith(QUANTIZED)), None)
+    if quantized:
+        raise OpError(WHERE, f"the node {quantized.name!r} ({quantized.op}) computes with 8 bits; expected a net of "
+                      "floats", "Pass the net that it was quantized from")
     model = model if training else passes.inference(model)
     model.check_shapes(WHERE)
     warn_of_losses(model.notes, stacklevel=5)

@@ -131,18 +131,18 @@ class Single(float):
     net.py has it as it was meant. What is compared with MXNet in float64 has the rounded one: see :func:`exact`.
     """
 
-    def __repr__(self) -> str:
-        return f"single({float(self)!r})"
+    def __repr__(self) -> str:   # as no name of a class of objects is
+        return f"__single__({float(self)!r})"
 
 
 def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
-    return re.sub(r"single\(([^()]+)\)", r"\1", text)
+    return re.sub(r"__single__\(([^()]+)\)", r"\1", text)
 
 
 def exact(text: str) -> str:
     """A source with such numbers as MXNet computes with them."""
-    return re.sub(r"single\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
+    return re.sub(r"__single__\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
 
 
 def number(value: object) -> str:

@@ -206,7 +206,8 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
         if is_tensor or is_short and _may_nest(item, *readers[item.makes[0]]):
             texts[item.makes[0]] = f"({text})"
         else:
-            is_name = attribute and not attribute[-1].isdigit() and attribute not in NAMES.values()
+            others = (*NAMES.values(), *snippets(), "self")   # A variable would hide the function of its name.
+            is_name = attribute and not attribute[-1].isdigit() and attribute not in others
             wishes = {numbers[entry]: [attribute] for entry in item.makes if is_name and len(readers[entry]) > 1}
             statements.append(([numbers[entry] for entry in item.makes], text, wishes))
     return statements

@@ -33,7 +33,7 @@ from .classes import classes_of
 from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
-from .registry import WHERE, Call, Form, exact, plain, refusal
+from .registry import WHERE, Call, Form, exact, plain, refusal, snippets
 from .rows import group_rows
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
@@ -335,9 +335,9 @@ def _arguments(names: Iterable[str]) -> list[str]:
     arguments = []
     for name in names:
         argument = re.sub(r"\W", "_", name)
-        if not argument.isidentifier() or keyword.iskeyword(argument) or argument in IMPORTED:
+        if not argument.isidentifier() or keyword.iskeyword(argument) or argument in (*IMPORTED, *snippets(), "self"):
             argument = f"x_{argument}"
-        while argument in (*arguments, "self"):
+        while argument in arguments:
             argument += "_"
         arguments.append(argument)
     return arguments

@@ -360,6 +360,20 @@ def test_names_that_torch_or_the_language_has(tmp_path):
     assert "def forward(self, a_b, a_b_):" in export(Names(), tmp_path, {"a.b": (2, 3), "a_b": (2, 3)})
 
 
+def test_names_of_functions_and_of_the_net_itself(tmp_path):
+    class Named(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.space_to_depth = nn.Conv2D(4, 1)
+            self.self = nn.Conv2D(4, 1)
+
+        def hybrid_forward(self, F, x, y):
+            x, y = self.space_to_depth(x), self.self(y)
+            return F.space_to_depth(x, 2), F.sin(x), F.space_to_depth(y, 2), y
+
+    export(Named(), tmp_path, {"x": (2, 4, 8, 8), "depth_to_space": (2, 4, 8, 8)})
+
+
 def test_names_that_every_module_has():
     """A later torch may have further ones."""
     from gluonops.export.torch.classes import ATTRIBUTES
@@ -702,6 +716,16 @@ def test_a_table_of_whole_numbers(tmp_path):
             return F.broadcast_add(x, F.expand_dims(F.take(table, index), 0))
 
     export(Positions(), tmp_path, (2, 2, 2, 4))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_net_of_8_bits_is_refused(tmp_path, rng):
+    net = sequence(nn.Conv2D(4, 3), nn.Dense(3))
+    net.initialize(mx.init.Normal(0.3))
+    images = [mx.nd.array(rng.rand(2, 3, 8, 8)) for _ in range(2)]
+    gops.export.quantize(net, tmp_path / "net", images, layer_limit=10)
+    with pytest.raises(gops.OpError, match="'data_quantize' .* computes with 8 bits; expected a net of floats"):
+        gops.export.torch(tmp_path / "net", tmp_path / "port", (1, 3, 8, 8))
 
 
 def test_images_as_large_as_the_compared_ones(tmp_path):

@@ -88,6 +88,14 @@ def test_classes_are_those_of_gluonops(name, ends_in_softmax, tmp_path):
     np.testing.assert_allclose([score for _, score in found], [each.score for each in expected], rtol=1e-4, atol=1e-6)
 
 
+def test_names_with_any_characters(tmp_path):
+    net = nn.HybridSequential()
+    net.add(nn.HybridLambda(lambda F, x: F.LRN(x, nsize=3, alpha=0.1)), nn.Dense(4))
+    net.classes = ["single(bed)", "a 'b' \"c\"", "two\nlines\\n", " é\0"]
+    _, ours = export(net, tmp_path, PREPARED["letterbox"])
+    assert net.classes == ours.CLASSES
+
+
 def test_many_names_are_wrapped(tmp_path):
     net = nn.HybridSequential()
     net.add(nn.Dense(100))

@@ -208,6 +208,7 @@ CASES = {
     "attention": lambda F, x: F.contrib.interleaved_matmul_encdec_valatt(
         by_time(F, x), F.contrib.div_sqrt_dim(F.softmax(F.contrib.interleaved_matmul_encdec_qk(
             F.slice_axis(by_time(F, x), axis=2, begin=0, end=18), by_time(F, x), heads=3))), heads=3),
+    "softrelu_of_large_numbers": lambda F, x: F.Activation(20 * x, "softrelu"),
     "sort_of_the_last_axis": lambda F, x: F.sort(distinct(F, x)),
     "softmax_of_a_type": lambda F, x: F.softmax(x, dtype="float32"),
     "whole_numbers": lambda F, x: F.cast(3 * x, "int32"),
