@@ -10,6 +10,7 @@ import ast
 import collections
 import keyword
 import re
+import string
 from typing import Any
 
 from .blocks import CALL, CONSTANT, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
@@ -106,13 +107,14 @@ class Class:
             numbers = zip(*(CONSTANT.findall(block.items[place].text) for block in self.blocks))
             for number, values in enumerate(numbers):
                 if len(set(values)) > 1:
-                    texts[2 * number + 1] = self._constant(list(map(ast.literal_eval, values)), vectors)
+                    name = "scale" if texts[2 * number].endswith(("* ", "/ ")) else "size"
+                    texts[2 * number + 1] = self._constant(list(map(ast.literal_eval, values)), vectors, name)
             item.text = "".join(texts)
 
-    def _constant(self, values: list, vectors: dict[str, list]) -> str:
-        """What a number in ``forward`` is of the parameters."""
+    def _constant(self, values: list, vectors: dict[str, list], name: str) -> str:
+        """What a number in ``forward`` is of the parameters, or of a new one of this name."""
         taken = dict.fromkeys([*vectors, *(module.attribute for module in self.template.children)])
-        name = _free("size" if all(type(value) is int for value in values) else "scale", taken)
+        name = _free(name, taken)
         near = {parameter: vector for parameter, vector in vectors.items() if _agree(values, vector) or max(
             _factor(values, vector), _factor(vector, values)) in range(2, MOST_TIMES + 1)}
         expression = self._expression(values, near, name, None)
@@ -272,6 +274,7 @@ def _class_name(kind: str, taken: set[str]) -> str:
     """A name that no other class has."""
     kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
     kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
-    name = next(name for name in (kind, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
+    kinds = [f"{kind}{letter}" for letter in string.ascii_uppercase[1:]] if kind[-1].isdigit() else []   # V2B, not V22
+    name = next(name for name in (kind, *kinds, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
     taken.add(name)
     return name
