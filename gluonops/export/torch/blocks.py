@@ -12,6 +12,8 @@ from ..graph import Entry
 from .registry import default_of
 
 SEQUENTIAL = "nn.Sequential"
+CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
+CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it
 IDENTITY = "nn.Identity"   # stands for a module that an instance of a class does not have
 PARAMETER, BUFFER = "nn.Parameter", "torch.empty"   # stand for tensors that a class holds
 IMPORTED = ("F", "Optional", "Path", "json", "math", "nn", "torch")   # names that net.py has from elsewhere
@@ -101,7 +103,7 @@ class Block(Module):
 
     @property
     def usual_name(self) -> str:
-        words = re.findall("[A-Z][a-z]+", self.kind)
+        words = re.findall("[A-Z]+(?![a-z])|[A-Z][a-z]+", self.kind)
         is_short = len(words) < 3 and "".join(words) == self.kind
         return NAMES.get(self.kind, "_".join(words).lower() if is_short else "block")
 

@@ -10,12 +10,12 @@ import ast
 import collections
 import keyword
 import re
+import string
 from typing import Any
 
-from .blocks import CALL, CONSTANT, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
+from .blocks import CALL, CONSTANT, CONV_BLOCK, IDENTITY, IMPORTED, SEQUENTIAL, Block, Item, Module
 from .registry import snippets
 
-CONV_BLOCK = "ConvBlock"
 MOST_TIMES = 4   # A number in forward that is a larger multiple of an argument is so by chance.
 FEWEST = 3   # equal chains of modules that become a class; fewer are written where they are
 # The public attributes of every nn.Module.
@@ -88,15 +88,20 @@ class Class:
         vectors = {}   # parameter -> its value in each instance
         instances = dict(zip(self.template.children, zip(*(block.children for block in self.blocks))))
         optional = self.template.items[self.place].module if self.place is not None else None
+        slots = []
         for module in sorted(instances, key=lambda module: module is optional):
-            slots = [None if each.kind == IDENTITY else each.slots() for each in instances[module]]
-            for place, (owner, name) in enumerate(module.slots()):
-                values = [each and each[place][0].args[name] for each in slots]
-                is_known = module is optional and _agree(values, vectors.get(name, ()))
-                if is_known or len(set(values) - {None}) > 1:
-                    default = None if isinstance(owner, Block) else owner.default(name)
-                    self.expressions[id(owner), name] = self._expression(
-                        values, vectors, self._parameter(values, vectors, name, module, owner), default)
+            others = [None if each.kind == IDENTITY else each.slots() for each in instances[module]]
+            slots += [(module, owner, name, [each and each[place][0].args[name] for each in others])
+                      for place, (owner, name) in enumerate(module.slots())]
+        last = [values for _, _, name, values in slots if name == "out_channels"][-1:]
+        for module, owner, name, values in slots:
+            is_known = module is optional and _agree(values, vectors.get(name, ()))
+            if is_known or len(set(values) - {None}) > 1:
+                default = None if isinstance(owner, Block) else owner.default(name)
+                is_hidden = name == "out_channels" and not any(
+                    _agree(values, other) or _factor(values, other) or _factor(other, values) for other in last)
+                wanted = self._parameter("hidden_channels" if is_hidden else name, vectors, module, owner)
+                self.expressions[id(owner), name] = self._expression(values, vectors, wanted, default)
         if optional:
             name = (optional.name or optional.usual_name) if self.is_sequential else optional.attribute
             self.expressions[id(optional), IDENTITY], self.parameters[name] = name, False
@@ -114,30 +119,29 @@ class Class:
             numbers = zip(*(CONSTANT.findall(block.items[place].text) for block in self.blocks))
             for number, values in enumerate(numbers):
                 if len(set(values)) > 1:
-                    texts[2 * number + 1] = self._constant(list(map(ast.literal_eval, values)), vectors)
+                    name = "scale" if texts[2 * number].endswith(("* ", "/ ")) else "size"
+                    texts[2 * number + 1] = self._constant(list(map(ast.literal_eval, values)), vectors, name)
             item.text = "".join(texts)
 
-    def _constant(self, values: list, vectors: dict[str, list]) -> str:
-        """What a number in ``forward`` is of the parameters."""
+    def _constant(self, values: list, vectors: dict[str, list], name: str) -> str:
+        """What a number in ``forward`` is of the parameters, or of a new one of this name."""
         taken = dict.fromkeys([*vectors, *(module.attribute for module in self.template.children)])
-        name = _free("size" if all(type(value) is int for value in values) else "scale", taken)
+        name = _free(name, taken)
         near = {parameter: vector for parameter, vector in vectors.items() if _agree(values, vector) or max(
             _factor(values, vector), _factor(vector, values)) in range(2, MOST_TIMES + 1)}
         expression = self._expression(values, near, name, None)
         vectors.update(near)
-        parameter, = set(re.findall(r"[a-z]\w*", expression))
+        parameter, = set(re.findall(r"[^\W\d]\w*", expression))
         self.stored = list(dict.fromkeys([*self.stored, parameter]))
         return f"({expression.replace(parameter, f'self.{parameter}')})"
 
-    def _parameter(self, values: list, vectors: dict[str, list], name: str, module: Module, owner: Module) -> str:
+    def _parameter(self, name: str, vectors: dict[str, list], module: Module, owner: Module) -> str:
         """What to call an argument of a module, if it becomes a parameter."""
         name = {"num_features": "channels"}.get(name, name)   # as most classes call it
-        place = owner.usual_name if self.is_sequential else module.attribute
-        if name == "out_channels":
-            *_, last = (each for each, argument in module.slots() if argument == name)
-            if place.startswith("branch"):
-                return _free(f"{place}_{'channels' if owner is last else 'hidden'}", vectors)
-            name = name if name not in vectors else "hidden_channels"
+        place = owner.usual_name if self.is_sequential or name.startswith("hidden") else module.attribute
+        if module.attribute.startswith("branch") and name in ("out_channels", "hidden_channels"):
+            *_, last = (each for each, argument in module.slots() if argument == "out_channels")
+            return _free(f"{module.attribute}_{'channels' if owner is last else 'hidden'}", vectors)
         return _free(f"{place}_{name}" if name in vectors else name, vectors)
 
     def _expression(self, values: list, vectors: dict[str, list], name: str, default: Any) -> str:
@@ -212,8 +216,6 @@ def classes_of(net: Block) -> list[Class]:
     """The classes of all blocks, inner ones first. Each instance gets the arguments of its constructor."""
     owners = {}   # the structure of a block -> its class
     for block in net.blocks():
-        if "Sequential" in block.kind and _is_convolution(block):
-            block.kind = CONV_BLOCK
         if block.kind != SEQUENTIAL:
             structure = block.structure()
             if structure not in owners:
@@ -238,15 +240,6 @@ def classes_of(net: Block) -> list[Class]:
         for block in owner.blocks:
             block.kind = owner.name
     return classes
-
-
-def _is_convolution(block: Block) -> bool:
-    """Whether a block is a convolution, a normalization and an activation."""
-    if not block.is_chain() or len(block.items) != 3:
-        return False
-    convolution, normalization, activation = (item.module for item in block.items)
-    is_simple = normalization.state and not any(activation.variables())
-    return convolution.kind.startswith("nn.Conv") and bool(convolution.state) and is_simple
 
 
 def _classes_in(blocks: list[Block]) -> set[Class]:
@@ -280,6 +273,7 @@ def _class_name(kind: str, taken: set[str]) -> str:
     """A name that no other class has."""
     kind = re.sub(r"\W|^_+|^Hybrid(?!Seq)", "", kind)
     kind = "Block" if not kind.isidentifier() or "Sequential" in kind else kind[0].upper() + kind[1:]
-    name = next(name for name in (kind, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
+    kinds = [f"{kind}{letter}" for letter in string.ascii_uppercase[1:]] if kind[-1].isdigit() else []   # V2B, not V22
+    name = next(name for name in (kind, *kinds, *(f"{kind}{number}" for number in range(2, 1000))) if name not in taken)
     taken.add(name)
     return name

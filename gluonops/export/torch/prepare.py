@@ -24,6 +24,8 @@ from .registry import WHERE, converter_of, refusal
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
 QUANTIZED = ("_sg_mkldnn_", "_contrib_quantize")   # Their names begin so.
+# Their output has the sizes of their input.
+KEEP_SIZES = ("_mul_scalar", "_plus_scalar", "zeros_like", "ones_like", "BlockGrad")
 TYPED = ("Cast", "amp_cast", "topk", "argsort", "one_hot")   # Their attribute chooses their type.
 # The nodes that compute the gamma of Darknet's batch norm, from gamma itself and the variance.
 GAMMA_OF_DARKNET = [VARIABLE, VARIABLE, "_plus_scalar", "sqrt", "sqrt", "_plus_scalar", "elemwise_div", "BlockGrad",
@@ -64,6 +66,9 @@ def join(graph: Graph, sizes: Sizes, parameters: dict) -> None:
     """
     graph.replace({(node, 0): node.inputs[0] for node in graph.nodes()
                    if node.op == "_copy" and not node.source().is_variable})
+    for node in graph.nodes():   # Only the sizes of their second input count.
+        while node.op in ("slice_like", "reshape_like", "broadcast_like") and node.source(1).op in KEEP_SIZES:
+            node.inputs[1] = node.source(1).inputs[0]
     join_darknet_norms(graph)
     join_counters(graph)
     join_recurrent(graph)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import collections
 
 from ..graph import Entry, Graph, Node, is_ours, our_name
+from .blocks import CONV_BLOCK
 from .scopes import Scope, can_be_a_module, nodes_of
 
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu", "clip", "mish", "swish", "hard_swish", "gelu")
@@ -114,10 +115,11 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
             groups.append([item])
     kinds = [tuple(map(_op, group)) for group in groups]
     if len(set(kinds)) == 1 and len(kinds) <= FEWEST:   # the scope is one of them, or has nothing else
+        scope.kind = CONV_BLOCK if "Sequential" in scope.kind and list(map(len, kinds)) == [3] else scope.kind
         return
     scope.items = []
     for kind, group in zip(kinds, groups):
-        block = Scope("conv", "ConvBlock", items=group)
+        block = Scope("conv", CONV_BLOCK, items=group)
         is_block = len(group) > 1 and kinds.count(kind) >= FEWEST and can_be_a_module(block, readers, parameters)
         scope.items += [block] if is_block else group
 

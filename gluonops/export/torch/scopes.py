@@ -187,7 +187,10 @@ def _paths(graph: Graph, recorder: Recorder | None, readers: dict) -> dict[Node,
     for node in reversed(graph.nodes()):
         call = recorder.call_of(node)
         reader = next(filter(None, readers[node]), None)
-        if call:
+        if call and _is_layer(call.block):   # its activation is beside it
+            paths[node] = call.path[:-1]
+            node.attrs["__scope__"] = call.name
+        elif call:
             is_file = isinstance(call.block, mx.gluon.SymbolBlock)
             paths[node] = call.path + (names[node] if is_file else ())
         elif reader:
@@ -195,6 +198,11 @@ def _paths(graph: Graph, recorder: Recorder | None, readers: dict) -> dict[Node,
         else:
             paths[node] = ()
     return paths
+
+
+def _is_layer(block: mx.gluon.Block) -> bool:
+    """Whether a block is a layer of Gluon's with parameters."""
+    return type(block).__module__.startswith("mxnet.gluon.nn") and bool(block._reg_params)
 
 
 def _join_calls(root: Scope, parameters: set[str], forms: dict[Node, Form]) -> None:

@@ -19,7 +19,12 @@ INPUT_NAMES = ("x", "y", "z")
 IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
            "from typing import Optional": "Optional[", "": "", "import torch": "",
            "import torch.nn.functional as F": "F.", "from torch import nn": ""}
-NUMBER = re.compile(r"(?<![\w.])(\d+)(?![\w.])")
+NUMBER = re.compile(r"(?<![\w.{-])(\d+)(?![\w.])")
+VARIABLES = re.compile(r"\[({\d+}(?:, {\d+})+)\]")   # a list of variables
+SHORTER = [(re.compile(pattern), shorter) for pattern, shorter in (   # the same in fewer words
+    (r"(?<=torch\.where\()\(([^()]*)\)\.to\(\w+\.dtype\) != 0(?=, )", r"\1"),
+    (r"((?:^|, |= |\()torch\.)ones_like\((\w+)\) \* (-?[\d.e+]+)(?=$|, |\))", r"\1full_like(\2, \3)"),
+    (r"\.reshape\([^()]*\)(?=\.reshape\((?:-?\d+(?:, |(?=\))))+\))", ""))]
 TOKEN = re.compile(r"{(\d+)}")   # A text reads inputs by such numbers.
 
 
@@ -128,31 +133,37 @@ def _children(children: list[Module], expressions: dict) -> list[str]:
     """The modules of an ``nn.Sequential``; equal ones, and those in which one number grows evenly, as a loop."""
     waiting, texts = [module_source(child, expressions) for child in children], []
     while waiting:
-        run, loop = max(_equal(waiting), _growing(waiting))
-        texts.append(loop if run >= SHORTEST_RUN else waiting[0])
-        waiting = waiting[run if run >= SHORTEST_RUN else 1:]
+        count, pieces, numbers = _progression(waiting)
+        growing = [place for place, (_, step) in enumerate(numbers) if step]
+        if count < SHORTEST_RUN or len(growing) > 1:
+            texts.append(waiting.pop(0))
+            continue
+        name, values = "_", f"range({count})"
+        if growing:
+            first, step = numbers[growing[0]]
+            name, values = "channels", f"range({first}, {first + count * step}, {step})"
+        texts.append(f"*({_filled(pieces, numbers, name)} for {name} in {values})")
+        del waiting[:count]
     return texts
 
 
-def _equal(texts: list[str]) -> tuple[int, str]:
-    """How many of the first texts are equal, and a loop over them."""
-    count = len(list(itertools.takewhile(texts[0].__eq__, texts)))
-    return count, f"*({texts[0]} for _ in range({count}))"
+def _progression(texts: list[str]) -> tuple[int, list[str], list[tuple[int, int]]]:
+    """How many of the first texts differ in numbers that grow evenly, what is around the numbers, and (first, step)."""
+    split = [NUMBER.split(text) for text in texts]
+    pieces, values = split[0][::2], [list(map(int, each[1::2])) for each in split]
+    numbers = [(first, second - first) for first, second in zip(values[0], values[min(1, len(values) - 1)])]
+    alike = itertools.takewhile(lambda place: split[place][::2] == pieces and values[place] == [
+        first + place * step for first, step in numbers], range(len(texts)))
+    return len(list(alike)), pieces, numbers
 
 
-def _growing(texts: list[str]) -> tuple[int, str]:
-    """How many of the first texts differ in one whole number that grows evenly, and a loop over them."""
-    pieces = [NUMBER.split(text) for text in texts]
-    places = [place for place, pair in enumerate(zip(*pieces[:2])) if len(set(pair)) > 1]
-    if len(places) != 1 or len(set(map(len, pieces[:2]))) > 1 or places[0] % 2 == 0:
-        return 1, ""
-    place, = places
-    front, number, back = pieces[0][:place], int(pieces[0][place]), pieces[0][place + 1:]
-    step = int(pieces[1][place]) - number
-    count = len(list(itertools.takewhile(
-        lambda pair: pair[1] == [*front, str(number + pair[0] * step), *back], enumerate(pieces))))
-    numbers = f"range({number}, {number + count * step}" + (f", {step})" if step != 1 else ")")
-    return count, f"*({''.join([*front, 'channels', *back])} for channels in {numbers})"
+def _filled(pieces: list[str], numbers: list[tuple[int, int]], name: str) -> str:
+    """The text of a progression, with a variable for what grows: the number, or ``i`` that counts."""
+    texts = []
+    for first, step in numbers:
+        grown = name if name != "i" else ("i" if step == 1 else f"{step} * i") + (f" + {first}" if first else "")
+        texts.append(grown if step else str(first))
+    return "".join(itertools.chain(*itertools.zip_longest(pieces, texts, fillvalue="")))
 
 
 def _forward(block: Block, names: list[str]) -> list[str]:
@@ -160,7 +171,7 @@ def _forward(block: Block, names: list[str]) -> list[str]:
 
     ``names``: of the inputs.
     """
-    statements = _statements(block)
+    statements = _looped(_statements(block))
     reads = [list(map(int, TOKEN.findall(text))) for _, text, _ in statements]
     last = {number: place for place, numbers in enumerate(reads) for number in numbers}
     variables = dict(enumerate(names))
@@ -181,7 +192,29 @@ def _forward(block: Block, names: list[str]) -> list[str]:
     assigned = lines[-1].replace("return ", "", 1) + " = "
     if len(lines) > 1 and lines[-2].startswith(assigned):
         lines[-2:] = [f"return {lines[-2][len(assigned):]}"]
-    return lines
+    groups = [(line, len(list(equal))) for line, equal in itertools.groupby(lines)]
+    return [text for line, count in groups for text in (
+        [line] * count if count < SHORTEST_RUN else [f"for _ in range({count}):", f"    {line}"])]
+
+
+def _looped(statements: list) -> list:
+    """Statements in which numbers grow evenly become a loop in the list that reads them."""
+    makers = {targets[0]: text for targets, text, _ in statements if len(targets) == 1}
+    reads = collections.Counter(int(number) for _, text, _ in statements for number in TOKEN.findall(text))
+    dropped = set()
+
+    def loop(match: re.Match) -> str:
+        variables = list(map(int, TOKEN.findall(match[1])))
+        texts = [re.sub(r"(?<=[\[ ]):(?=\d)", "0:", makers[variable]) for variable in variables
+                 if variable in makers and reads[variable] == 1]
+        count, pieces, numbers = _progression(texts or [""])
+        if not SHORTEST_RUN <= count == len(variables):
+            return match[0]
+        dropped.update(variables)
+        return f"[{_filled(pieces, numbers, 'i')} for i in range({count})]"
+
+    looped = [(targets, VARIABLES.sub(loop, text), wishes) for targets, text, wishes in statements]
+    return [statement for statement in looped if dropped.isdisjoint(statement[0])]
 
 
 def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]]]:
@@ -202,12 +235,12 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
         attribute = item.module.attribute if item.calls else ""
         text = item.text.format(*(texts[entry] for entry in item.reads), self=f"self.{attribute}")
         is_short = len(text) <= LONGEST_NESTED and [uses[entry] for entry in item.makes] == [1]
-        is_tensor = item.calls and item.module.kind in (PARAMETER, BUFFER)
+        is_tensor = item.calls and item.module.kind in (PARAMETER, BUFFER) or TOKEN.fullmatch(text)
         if is_tensor or is_short and _may_nest(item, *readers[item.makes[0]]):
             texts[item.makes[0]] = f"({text})"
         else:
             others = (*NAMES.values(), *snippets(), "self")   # A variable would hide the function of its name.
-            is_name = attribute and not attribute[-1].isdigit() and attribute not in others
+            is_name = item.calls and item.module.name and attribute.rstrip("0123456789_") not in others
             wishes = {numbers[entry]: [attribute] for entry in item.makes if is_name and len(readers[entry]) > 1}
             statements.append(([numbers[entry] for entry in item.makes], text, wishes))
     return statements
@@ -224,6 +257,8 @@ def _tidied(statement: str) -> str:
     prefix = "return " if statement.startswith("return ") else ""
     tree = ast.parse(statement[len(prefix):], mode="eval")
     tidy = ast.unparse(tree)
+    for pattern, shorter in SHORTER:
+        tidy = pattern.sub(shorter, tidy)
     if isinstance(tree.body, ast.Tuple) and len(plain(tidy)) < LONGEST_TUPLE:
         tidy = tidy[1:-1]
     return prefix + tidy.replace("'", '"')

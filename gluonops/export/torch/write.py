@@ -47,7 +47,8 @@ __all__ = ["torch"]
 RECORDED, ALONE = (pathlib.Path(__file__).with_name(name) for name in ("test_net.txt", "test_alone.txt"))
 # The batch and the images with which a net is compared with MXNet, if it takes them: larger ones take longer. Where
 # smaller ones leave a batch norm fewer numbers, it divides by almost nothing, and doubles rounding differences.
-BATCH, DENSE_BATCH, IMAGES, LEAST_IMAGE, LEAST_PIXELS = 2, 5, (12, 20, 40, 56, 80, 112, 144), 40, 4
+BATCH, DENSE_BATCH, LEAST_IMAGE, LEAST_PIXELS = 2, 5, 40, 4
+IMAGES = (12, 20, 40, 56, 80, 96, 112, 128, 144, 192)   # Nets that join scales take multiples of 32 or 64 only.
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
@@ -257,7 +258,9 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
     free, taken = {entry: set() for entry in sizes.shape}, []
     has_dense_norms = any(np.prod(sizes.shape[entry][2:]) == 1 for entry, _ in norms)
     larger = {name: (*shape[:2], *[2 * size for size in shape[2:]]) for name, shape in inputs.items()}
-    for other in (*_other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH), larger):
+    for other in (larger, *_other_shapes(inputs, DENSE_BATCH if has_dense_norms else BATCH)):
+        if taken and all(shape[0] == inputs[name][0] for name, shape in other.items()):   # The batch is free.
+            break
         try:
             compared = Sizes(graph, other, values, model.metadata["dtype"], False, WHERE).shape
         except OpError:
@@ -277,7 +280,7 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
     """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different.
 
-    Behind them those with the same batch, which is a part of some nets.
+    Behind them those with the same batch, which some nets take only.
 
     A video has twice as many frames where its images are small: half as many may be too few.
     """

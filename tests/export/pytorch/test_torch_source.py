@@ -134,3 +134,50 @@ def test_images_of_a_net_that_takes_one_only(tmp_path):
             return F.broadcast_add(F.reshape(x, (1, -1, 4)), F.zeros((1, 1, 4)))
 
     assert "reshape(1, -1, 4)" in written(One(), tmp_path, (1, 4, 64, 64))
+
+
+class Squeeze(nn.HybridBlock):
+    def __init__(self, channels, inner):
+        super().__init__()
+        self.down, self.up = nn.Conv2D(inner, 1, activation="relu"), nn.Conv2D(channels, 1, activation="sigmoid")
+
+    def hybrid_forward(self, F, x):
+        weights = self.up(self.down(F.mean(x, axis=(2, 3), keepdims=True)))
+        return F.broadcast_mul(x, F.slice_like(weights, x * 0, axes=(0,)))
+
+
+def test_names_of_arguments_and_values(tmp_path):
+    """A layer of Gluon's with an activation is a layer, and only the sizes of what slice_like follows are read."""
+    class Scales(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.level1, self.level2 = nn.Conv2D(4, 1), Squeeze(4, 2), Squeeze(4, 3)
+
+        def hybrid_forward(self, F, x):
+            x = self.stem(x)
+            level1 = self.level1(x)
+            return level1, self.level2(level1) + x
+
+    source = written(Scales(), tmp_path)
+    assert classes(source) == {"Squeeze", "Net"} and "def __init__(self, hidden_channels):" in source
+    assert source.count("nn.Sequential(") == 1 and "level1 = self.level1(x)" in source and "* 0" not in source
+
+
+class Loops(nn.HybridBlock):
+    """As gluoncv's SSD joins the scores of its classes, and Darknet's suppression repeats a step."""
+
+    def hybrid_forward(self, F, x):
+        def channel(k):
+            return F.slice_axis(images, axis=1, begin=k, end=k + 1)
+
+        images = x
+        x = F.concat(*[F.concat(channel(k), F.exp(F.sin(channel(k + 1)))) for k in range(3)], dim=0)
+        for _ in range(4):
+            x = F.sin(x) * x
+        return F.where(x > 0, x, -2 * F.ones_like(x))
+
+
+def test_lines_that_repeat_are_loops(tmp_path):
+    source = written(Loops(), tmp_path)
+    assert "for i in range(3)" in source and "for _ in range(4):" in source
+    assert "torch.where(x > 0, x, torch.full_like(x, -2))" in source
