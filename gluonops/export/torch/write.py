@@ -263,27 +263,33 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
 
 
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
-    """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different.
+    """Shapes with another batch and other sizes, with another batch alone, and with other sizes alone."""
+    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
+    yield from _other_sizes(batches)
+    yield batches
+    yield from _other_sizes(inputs)
+
+
+def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
+    """Shapes with small images, and with shorter sequences.
 
     A video has twice as many frames where its images are small: half as many may be too few.
     """
-    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
     rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
         if size >= min([LEAST_IMAGE, *images]) and size not in images:   # or their axes would seem fixed
             small = {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
-                     for name, shape in batches.items() if len(shape) == rank}
-            labels = {name: _of_small_images(shape, images, size) for name, shape in batches.items()
+                     for name, shape in inputs.items() if len(shape) == rank}
+            labels = {name: _of_small_images(shape, images, size) for name, shape in inputs.items()
                       if name not in small}
-            yield {**batches, **small, **labels}
+            yield {**inputs, **small, **labels}
             if labels:
-                yield {**batches, **small}
+                yield {**inputs, **small}
     length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
     if length > 2:   # a mask may have it twice
         yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
-               for name, shape in batches.items()}
-    yield batches
+               for name, shape in inputs.items()}
 
 
 def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tuple[int, ...]:

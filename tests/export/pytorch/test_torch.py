@@ -682,9 +682,25 @@ def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
     assert load(tmp_path).load()(torch.rand(2, 4, 5, 5)).shape == (2, 3)
 
 
+def test_any_image_in_a_batch_of_one(tmp_path):
+    from gluonops.export.torch.verify import load
+    rows = nn.HybridLambda(lambda F, x: F.squeeze(F.reshape(x, (0, 0, -1)), axis=0))
+    export(sequence(nn.Conv2D(3, 5), rows), tmp_path, (1, 4, 16, 16))
+    assert load(tmp_path).load()(torch.rand(1, 4, 9, 8)).shape == (3, 20)
+
+
 def test_a_squeeze_of_two_channels(tmp_path):
     """The compared data do not have a single one, which MXNet would leave out."""
     export(sequence(nn.HybridLambda(lambda F, x: F.squeeze(F.sum(x, axis=0)))), tmp_path, (3, 2, 7))
+
+
+def test_a_cast_of_the_input_is_left_out(tmp_path):
+    class Residue(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            x = F.cast(x, "float32")
+            return x + F.sin(x)
+
+    assert "def forward(self, x):\n        return x + torch.sin(x)\n" in export(Residue(), tmp_path, (2, 3))
 
 
 def test_many_inputs(tmp_path):
