@@ -507,6 +507,28 @@ def test_the_length_of_sequences_is_free(tmp_path):
     assert load(tmp_path).load()(torch.rand(3, 9, 3), torch.ones(3, 9, 9)).shape == (6, 9, 9)
 
 
+class Attention(nn.HybridBlock):
+    """Self-attention of two heads over embedded words, with their number in each sentence."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.heads = nn.Embedding(50, 6), nn.Dense(6, flatten=False)
+
+    def hybrid_forward(self, F, words, length):
+        x = F.reshape(self.heads(self.embedding(words)), (0, 0, 2, -1))
+        heads = F.reshape(F.transpose(x, (0, 2, 1, 3)), (-3, 0, 0))
+        inside = F.broadcast_lesser(F.reshape(F.contrib.arange_like(words, axis=1), (1, -1)), F.reshape(length, (-1, 1)))
+        inside = F.expand_dims(F.reshape(F.tile(F.expand_dims(inside, 1), (1, 2, 1)), (-3, 0)), 1)
+        weights = F.broadcast_mul(F.softmax(F.batch_dot(heads, heads, transpose_b=True)), inside)
+        return F.reshape(F.batch_dot(weights, heads), (-4, -1, 2, 0, 0))
+
+
+def test_the_length_of_sentences_is_free(tmp_path):
+    from gluonops.export.torch.verify import load
+    export(Attention(), tmp_path, {"words": (2, 7), "length": (2,)})
+    assert load(tmp_path).load()(torch.ones(3, 5), torch.tensor([5, 2, 3])).shape == (3, 2, 5, 3)
+
+
 class Products(nn.HybridBlock):
     def hybrid_forward(self, F, left, right):
         return F.dot(left, right), left
