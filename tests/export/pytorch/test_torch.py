@@ -694,6 +694,15 @@ def test_a_table_of_whole_numbers(tmp_path):
     export(Positions(), tmp_path, (2, 2, 2, 4))
 
 
+def test_numbers_that_are_zero_but_for_rounding(tmp_path):
+    """The mean behind a norm without a beta, whose sign a ReLU reads."""
+    net = sequence(nn.Conv2D(4, 3), nn.InstanceNorm(), gops.nn.SqueezeExcite(4, 2))
+    with pytest.raises(gops.OpError, match=r"the gradient of .* 0 but for rounding.*\. Train the net first, or init"):
+        export(net, tmp_path)
+    net[1].beta.set_data(mx.nd.array([0.1, -0.2, 0.3, -0.4]))
+    export(net, tmp_path)
+
+
 def test_images_as_large_as_the_compared_ones(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.HybridLambda(lambda F, x: F.reshape(x, (0, 0, -1)))), tmp_path, (2, 4, 40, 40))
