@@ -60,8 +60,8 @@ def _without_losses(model: ExportedModel) -> list[str]:
     if not predictions:
         losses = sorted({reasons[node] for node, _ in graph.heads})
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
-                      f"Export the net without its loss{_before(reasons)}, or with training=True as symbol JSON to "
-                      "train the file on")
+                      f"Export the net without its loss{_before(reasons)}, or with training=True as symbol JSON or "
+                      "PyTorch, to train it on")
     notes += [f"the output {node.name!r}, a loss ({reasons[node]})" for node, _ in graph.heads if node in reasons]
     graph.heads = predictions
 

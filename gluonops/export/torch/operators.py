@@ -189,10 +189,29 @@ def reshape(call: Call) -> str:
     else:
         sizes = sizes_of_reshape(call, [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size
                                         for axis, size in enumerate(call.shapes[0])])
-    keeps_first = call.shape[0] == call.shapes[0][0] and (0 in call.free_output) == (0 in call.free[0])
-    if len(sizes) == 2 and call.ndim > 1 and keeps_first:
-        return "{0}.flatten(1)"
-    return f"{{0}}.reshape({', '.join(map(str, sizes))})"
+    return _joined_or_split(call, sizes) or f"{{0}}.reshape({', '.join(map(str, sizes))})"
+
+
+def _joined_or_split(call: Call, sizes: list) -> str | None:
+    """A reshape that joins neighbouring axes, or splits one; None if it is another one."""
+    most = min(call.ndim, len(sizes)) - 1
+    front = next((axis for axis in range(most) if not _keeps(call, sizes, axis, axis)), most)
+    back = next((axis for axis in range(most - front) if not _keeps(call, sizes, -1 - axis, -1 - axis)), most - front)
+    old, new = call.ndim - front - back, sizes[front:len(sizes) - back]
+    if old > 1 and len(new) == 1:
+        return f"{{0}}.flatten({front}{f', {front + old - 1}' if back else ''})"
+    parts = tuple(size if isinstance(size, int) else -1 for size in new)
+    is_split = old == 1 and len(parts) > 1 and parts.count(-1) <= 1
+    return f"{{0}}.unflatten({front}, {parts})" if is_split else None
+
+
+def _keeps(call: Call, sizes: list, old: int, new: int) -> bool:
+    """Whether an axis stays as it is, of every image and batch. One that is free alone has no number."""
+    is_free = old % call.ndim in call.free[0]
+    is_only_one = len(call.free[0]) == len(call.free_output) == 1 and new % len(sizes) in call.free_output
+    if is_free and not is_only_one:
+        return sizes[new] == f"{{0}}.shape[{old % call.ndim}]"
+    return is_free == (new % len(sizes) in call.free_output) and call.shape[new] == call.shapes[0][old]
 
 
 @converts("reshape_like")

@@ -188,7 +188,9 @@ def _forward(block: Block, names: list[str]) -> list[str]:
             others = (["x"] if kept else []) + ["out", *(f"out{count}" for count in range(2, 1000))]
             variables[number] = next(name for name in wanted + dying + others if name not in taken)
             taken.add(variables[number])
-        lines.append(", ".join(variables[number] for number in targets) + f" = {line}" if targets else line)
+        assigned = ", ".join(variables[number] for number in targets)
+        if line != assigned:   # A cast of floats, say, leaves them as they are.
+            lines.append(f"{assigned} = {line}" if targets else line)
     assigned = lines[-1].replace("return ", "", 1) + " = "
     if len(lines) > 1 and lines[-2].startswith(assigned):
         lines[-2:] = [f"return {lines[-2][len(assigned):]}"]

@@ -73,8 +73,14 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         return _compare_outputs(net, reference, _inputs(model, model.inputs, bounds))
     inputs, recorded = _inputs(model, shapes, bounds), {}
     can_train = not _has_single_numbers(model.graph, sizes)
-    for mode in ("evaluation", "training") if can_train else ("evaluation",):
-        largest = _compare_gradients(net, reference, keys, inputs, mode, recorded)
+    modes = ("evaluation", "training") if can_train else ("evaluation",)
+    try:
+        for mode in modes:
+            largest = _compare_gradients(net, reference, keys, inputs, mode, recorded)
+    except OpError as error:
+        _add_noise(net, reference, keys, multipliers)
+        _explain_rounding(error, lambda: [_compare_gradients(net, reference, keys, inputs, mode, {}) for mode in modes])
+        raise
     if shapes != model.inputs:
         _compare_outputs(net, reference, _inputs(model, model.inputs, bounds))
     if multipliers and largest and can_train:
@@ -129,22 +135,45 @@ def _compare_gradients(net: Any, reference: Reference, keys: dict[str, str], inp
     """Compare outputs and gradients in a mode, and record them. Returns the largest gradient."""
     net.train(mode == "training")
     arrays = [torch.from_numpy(array).requires_grad_() for array in inputs.values()]
-    states = {key: value.clone() for key, value in net.named_buffers()}
-    expected, gradients = reference.run(inputs, mode == "training")
-    outputs = _outputs(net, arrays)
-    growth = _growth(net, arrays, outputs)
-    _check_outputs(outputs, expected, mode, growth)
-    _backward(outputs)
-    found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
-    data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
-    largest = _check_gradients({**found, **data}, mode, growth)
-    recorded.update(_recorded(inputs, expected, mode))
-    recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
-    net.zero_grad()
-    for key, value in net.named_buffers():
-        value.copy_(states[key])
-    reference.reset()
+    with _restored(net, reference):
+        expected, gradients = reference.run(inputs, mode == "training")
+        outputs = _outputs(net, arrays)
+        growth = _growth(net, arrays, outputs)
+        _check_outputs(outputs, expected, mode, growth)
+        _backward(outputs)
+        found = {key: (value, gradients[keys[key]]) for key, value in net.named_parameters() if value.requires_grad}
+        data = {name: (array, gradients[name]) for name, array in zip(inputs, arrays) if name in gradients}
+        largest = _check_gradients({**found, **data}, mode, growth)
+        recorded.update(_recorded(inputs, expected, mode))
+        recorded.update({f"{mode}.gradient.{key}": sample(theirs.asnumpy()) for key, (_, theirs) in found.items()})
     return largest
+
+
+@contextlib.contextmanager
+def _restored(net: Any, reference: Reference) -> Iterator[None]:
+    """Give both nets their states again, and torch's no gradients."""
+    states = {key: value.clone() for key, value in net.named_buffers()}
+    try:
+        yield
+    finally:
+        net.zero_grad()
+        for key, value in net.named_buffers():
+            value.copy_(states[key])
+        reference.reset()
+
+
+def _explain_rounding(error: OpError, compare_again: Callable) -> None:
+    """Say so if a net differs only while parameters are constant, as in one that is not trained.
+
+    ``compare_again``: compares it with noise in these.
+    """
+    try:
+        compare_again()
+    except OpError:
+        return
+    raise OpError(error.where, f"{error.what}. With noise in its constant parameters it does not: without, the net has "
+                  "numbers that are 0 but for rounding, such as the mean behind a norm whose beta is 0",
+                  "Train the net first, or initialize its betas and biases with random numbers") from error
 
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:

@@ -278,28 +278,22 @@ def _free_axes(model: ExportedModel, sizes: Sizes) -> tuple[dict, Shapes]:
 
 
 def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
-    """Shapes with another batch: with small images, with shorter sequences, and with nothing else that is different.
+    """Shapes with another batch and other sizes, with another batch alone, and with other sizes alone."""
+    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
+    yield from _other_sizes(batches)
+    yield batches
+    yield from _other_sizes(inputs)
 
-    Behind them those with the same batch, which some nets take only.
+
+def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
+    """Shapes with small images, and with shorter sequences.
 
     A video has twice as many frames where its images are small: half as many may be too few.
     """
-    batches = {name: (batch if shape[0] != batch else batch + 1, *shape[1:]) for name, shape in inputs.items()}
-    for shapes in (batches, inputs):
-        yield from _other_images(shapes)
-        length = next((shape[1] for shape in shapes.values() if len(shape) > 1), 1)
-        if length > 2:   # a mask may have it twice
-            yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
-                   for name, shape in shapes.items()}
-        yield shapes
-
-
-def _other_images(inputs: Shapes) -> Iterator[Shapes]:
-    """Shapes with other sizes of images, if there are any."""
     rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
-        if size >= min([LEAST_IMAGE, *images]) and size not in images:   # or their axes would seem fixed
+        if images and size >= min(LEAST_IMAGE, *images) and size not in images:   # or their axes would seem fixed
             small = {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
                      for name, shape in inputs.items() if len(shape) == rank}
             labels = {name: _of_small_images(shape, images, size) for name, shape in inputs.items()
@@ -307,6 +301,10 @@ def _other_images(inputs: Shapes) -> Iterator[Shapes]:
             yield {**inputs, **small, **labels}
             if labels:
                 yield {**inputs, **small}
+    length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
+    if length > 2:   # a mask may have it twice
+        yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
+               for name, shape in inputs.items()}
 
 
 def _of_small_images(shape: tuple[int, ...], images: list[int], size: int) -> tuple[int, ...]:

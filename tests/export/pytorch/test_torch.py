@@ -545,6 +545,30 @@ def test_the_length_of_sequences_is_free(tmp_path):
     assert load(tmp_path).load()(torch.rand(3, 9, 3), torch.ones(3, 9, 9)).shape == (6, 9, 9)
 
 
+class Attention(nn.HybridBlock):
+    """Self-attention of two heads over embedded words, with their number in each sentence."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.heads = nn.Embedding(50, 6), nn.Dense(6, flatten=False)
+
+    def hybrid_forward(self, F, words, length):
+        x = F.reshape(self.heads(self.embedding(words)), (0, 0, 2, -1))
+        heads = F.reshape(F.transpose(x, (0, 2, 1, 3)), (-3, 0, 0))
+        places = F.expand_dims(F.contrib.arange_like(words, axis=1), 0)
+        inside = F.broadcast_lesser(places, F.expand_dims(length, 1))
+        inside = F.expand_dims(F.reshape(F.tile(F.expand_dims(inside, 1), (1, 2, 1)), (-3, 0)), 1)
+        weights = F.broadcast_mul(F.softmax(F.batch_dot(heads, heads, transpose_b=True)), inside)
+        return F.reshape(F.batch_dot(weights, heads), (-4, -1, 2, 0, 0))
+
+
+def test_the_length_of_sentences_is_free(tmp_path):
+    from gluonops.export.torch.verify import load
+    source = export(Attention(), tmp_path, {"words": (2, 7), "length": (2,)})
+    assert source.count(".unflatten(") == 2 and "reshape" not in source.split("def load")[0]
+    assert load(tmp_path).load()(torch.ones(3, 5), torch.tensor([5, 2, 3])).shape == (3, 2, 5, 3)
+
+
 class Products(nn.HybridBlock):
     def hybrid_forward(self, F, left, right):
         return F.dot(left, right), left
@@ -729,6 +753,15 @@ def test_a_net_of_8_bits_is_refused(tmp_path, rng):
         gops.export.torch(tmp_path / "net", tmp_path / "port", (1, 3, 8, 8))
 
 
+def test_numbers_that_are_zero_but_for_rounding(tmp_path):
+    """The mean behind a norm without a beta, whose sign a ReLU reads."""
+    net = sequence(nn.Conv2D(4, 3), nn.InstanceNorm(), gops.nn.SqueezeExcite(4, 2))
+    with pytest.raises(gops.OpError, match=r"the gradient of .* 0 but for rounding.*\. Train the net first, or init"):
+        export(net, tmp_path)
+    net[1].beta.set_data(mx.nd.array([0.1, -0.2, 0.3, -0.4]))
+    export(net, tmp_path)
+
+
 def test_images_as_large_as_the_compared_ones(tmp_path):
     from gluonops.export.torch.verify import load
     export(sequence(nn.HybridLambda(lambda F, x: F.reshape(x, (0, 0, -1)))), tmp_path, (2, 4, 40, 40))
@@ -759,9 +792,25 @@ def test_a_squeeze_of_images_that_become_one_pixel(tmp_path):
     assert load(tmp_path).load()(torch.rand(2, 4, 5, 5)).shape == (2, 3)
 
 
+def test_any_image_in_a_batch_of_one(tmp_path):
+    from gluonops.export.torch.verify import load
+    rows = nn.HybridLambda(lambda F, x: F.squeeze(F.reshape(x, (0, 0, -1)), axis=0))
+    export(sequence(nn.Conv2D(3, 5), rows), tmp_path, (1, 4, 16, 16))
+    assert load(tmp_path).load()(torch.rand(1, 4, 9, 8)).shape == (3, 20)
+
+
 def test_a_squeeze_of_two_channels(tmp_path):
     """The compared data do not have a single one, which MXNet would leave out."""
     export(sequence(nn.HybridLambda(lambda F, x: F.squeeze(F.sum(x, axis=0)))), tmp_path, (3, 2, 7))
+
+
+def test_a_cast_of_the_input_is_left_out(tmp_path):
+    class Residue(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            x = F.cast(x, "float32")
+            return x + F.sin(x)
+
+    assert "def forward(self, x):\n        return x + torch.sin(x)\n" in export(Residue(), tmp_path, (2, 3))
 
 
 def test_many_inputs(tmp_path):
