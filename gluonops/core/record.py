@@ -108,6 +108,11 @@ def scratch(op: Op, direction: str) -> list[Array]:
     return [array for array in op.cuda.scratch if array.direction in (None, direction)]
 
 
+def _is_struct(array: Array) -> bool:
+    """Whether the elements of an array are structs of ``kernel.cu``."""
+    return array.dtype not in ("T", "A", *MEMORY_TYPES)
+
+
 def _variable(dtype: str) -> str:
     """The type of a tensor's elements. Where it may have two, both are the dtype of the one that is not T."""
     tree = expression(dtype).tree
@@ -173,7 +178,7 @@ class CudaArguments(Arguments):
 
 def declaration(op: Op) -> str:
     """The text of the record, with the enumerations of the attributes and the declarations of the structs in memory."""
-    names = dict.fromkeys(array.dtype for array in op.cuda.scratch if array.dtype not in ("T", "A", *MEMORY_TYPES))
+    names = dict.fromkeys(array.dtype for array in op.cuda.scratch if _is_struct(array))
     structs = [f"{'template <typename A> ' if name.endswith('<A>') else ''}struct {name.replace('<A>', '')};"
                for name in names]
     return "\n".join([*enumerations(op), *structs, *CudaArguments(op).declaration(), ""])
@@ -190,6 +195,8 @@ def _kernel(op: Op, direction: str) -> list[str]:
              for c_type, name in parameters(op, direction)]
     record = CudaArguments(op)
     lines = [f"args.{name} = {value};" for name, value in _values(op, direction, record)]
+    lines += [f'static_assert(sizeof(*args.{array.name}) <= {8 * array.numbers}, "It needs more numbers in its Array");'
+              for array in scratch(op, direction) if _is_struct(array)]
     return [record.template(),
             f"__global__ void {f'__launch_bounds__({bounds}) ' if bounds else ''}{op.name}_{direction}(",
             *[f"    {parameter}," for parameter in given[:-1]], f"    {given[-1]})", "{",

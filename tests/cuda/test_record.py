@@ -115,6 +115,12 @@ def test_a_scratch_array_is_one_line_and_its_use(operator):
             np.testing.assert_array_equal(run(DATA, LABEL, dtype), DATA / 2 + 1 + launches)
 
 
+def test_a_struct_in_memory_has_room(operator):
+    scratch = (Array("pairs", "Pair", "size", numbers=1),)
+    with pytest.raises(cuda_emulator.EmulatorError, match="It needs more numbers in its Array"):
+        operator(cuda={"scratch": scratch})(DATA, LABEL)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_an_array_is_as_large_as_it_is_declared(operator, number):
     """A use behind its end is found, in each of several arrays."""

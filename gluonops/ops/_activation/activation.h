@@ -28,14 +28,10 @@ template <> struct ScaledErrorFunction<double> {
         3.13349960786930147e-08, -1.88430603921003033e-09, -2.50093266301304739e-09};
 };
 
-template <typename V> struct Element;
-template <> struct Element<Floats> { typedef float Scalar; };
-template <> struct Element<Doubles> { typedef double Scalar; };
-
 // The normal distribution: P(X < x), and the density at x. Both need exp(-x^2 / 2).
 template <typename V>
 struct Normal {
-    typedef typename Element<V>::Scalar A;
+    typedef std::decay_t<decltype(V()[0])> A;
     V probability, exponent;
 
     GLUONOPS_INLINE explicit Normal(V x)
