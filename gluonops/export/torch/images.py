@@ -46,7 +46,9 @@ def _preprocess(preprocessing: Preprocessing, width: int, height: int) -> str:
     resize = {"stretch": "resize"}.get(preprocessing.resize, preprocessing.resize)
     ratio = f", {preprocessing.crop_ratio!r}" if resize == "crop" else ""
     pixels = "grey(image)" if preprocessing.channels == 1 else "image.expand(3, -1, -1)"
-    lines = [f"x = {resize}({pixels}.float() / 255, {width}, {height}{ratio})"]
+    lines = ["if image.dtype != torch.uint8:",
+             '    raise TypeError(f"the image is of {image.dtype}; expected torch.uint8, from 0 to 255")',
+             f"x = {resize}({pixels}.float() / 255, {width}, {height}{ratio})"]
     if preprocessing.colours == "BGR":
         lines.append("x = x.flip(0)")
     low, high = preprocessing.range

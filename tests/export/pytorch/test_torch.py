@@ -596,6 +596,7 @@ def test_constants_of_files_are_not_trained(tmp_path):
     assert 'self.register_buffer("scale", torch.empty(1, 3))' in (tmp_path / "port" / "net.py").read_text()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")   # of torch.compile
 def test_parameter_groups(tmp_path):
     from gluonops.export.torch.verify import load
     net = residual()
@@ -610,6 +611,8 @@ def test_parameter_groups(tmp_path):
     assert id(port.features[0].weight) not in rates
     fixed = [name for name, parameter in port.named_parameters() if not parameter.requires_grad]
     assert len(fixed) == 4 and len(groups) == len(list(port.parameters())) - len(fixed) - 1
+    for other in (torch.nn.DataParallel(port), torch.compile(port), torch.nn.Sequential(torch.nn.ReLU(), port)):
+        assert module.parameter_groups(other, 0.5, 0.25) == groups
 
 
 @pytest.mark.parametrize("fault, what", [

@@ -86,6 +86,8 @@ def test_classes_are_those_of_gluonops(name, ends_in_softmax, tmp_path):
     expected = theirs.classify(pixels, top=3)
     assert [name for name, _ in found] == [each.name for each in expected]
     np.testing.assert_allclose([score for _, score in found], [each.score for each in expected], rtol=1e-4, atol=1e-6)
+    with pytest.raises(TypeError, match="the image is of torch.float32; expected torch.uint8"):
+        ours.preprocess(torch.rand(3, 50, 40))   # it has been divided by 255
 
 
 def test_names_with_any_characters(tmp_path):
