@@ -292,7 +292,7 @@ def kind(node: Node) -> str:
         return node.op
     op_type = node.attrs.get("op_type")
     attribute, _ = _described(op_type)
-    return node.attrs.get(attribute, op_type)
+    return node.attrs.get(attribute, op_type) or node.op
 
 
 def package_of(node: Node) -> str | None:

@@ -50,6 +50,7 @@ REFUSED = re.compile(r"_Native|_NDArray|_CachedOp.*|_CustomFunction|_FusedOp.*|.
 LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all three for one graph
          "_while_loop": ("cond_input_locs", "func_input_locs"),
          "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
+WITHOUT_INPUTS = ("_arange", "_full", "_ones", "_zeros")   # Operators that make constants, of those with a rule.
 QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
 FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # It names layers so.
 # The attributes that say how many inputs or outputs an operator has: MXNet makes as many, whatever the node has.
@@ -82,8 +83,7 @@ def admit(graph: Graph) -> list[str]:
     if written < CURRENT:
         _upgrade(graph, written)
         graph.attrs["mxnet_version"] = ["int", CURRENT]
-    if importing.is_imported():
-        _check_sizes(graph)
+    _check_sizes(graph)
     return [f"the operator {old}, of MXNet {version_text(written)}, is {new} in MXNet {version_text(CURRENT)}: nodes "
             f"{shortened(', '.join(names), 200)}" for (old, new), names in renamed.items()]
 
@@ -198,7 +198,8 @@ def _signature(node: Node) -> Signature:
         return Signature(count, (), math.inf)
     if not importing.is_imported():
         names = INPUTS.get(node.op, ())[count:]
-        return Signature(count, names if count == 0 or node.op == "BatchNorm" else (), math.inf)
+        least = 0 if node.op in WITHOUT_INPUTS else 1   # The rules of shapes read the others.
+        return Signature(max(count, least), names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]
     attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}   # with op_type

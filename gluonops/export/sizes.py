@@ -153,10 +153,12 @@ def known_types(graph: Graph, types: dict[str, np.dtype]) -> dict[Entry, np.dtyp
 def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     """The shapes of outputs, from those of all variables. A Misfit if they do not fit, or one does not follow."""
     found = _inferred(graph, shapes)
+    for node, index in _entries(graph):
+        if (node, index) not in found:
+            what = f"output {index} of {node.name!r}" if index else repr(node.name)
+            raise rules.Misfit(f"MXNet cannot tell that of {what}" if importing.is_imported() else
+                               f"that of {what} does not follow")
     for node in graph.nodes():
-        if (node, 0) not in found:
-            raise rules.Misfit(f"MXNet cannot tell that of {node.name!r}" if importing.is_imported() else
-                               f"that of {node.name!r} does not follow")
         # MXNet does not compare these, and reads what is behind the data.
         shape, first = found[node, 0], found.get(node.inputs[0], ()) if node.inputs else ()
         if node.op == "Reshape" and math.prod(shape) != math.prod(first):

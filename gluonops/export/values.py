@@ -19,14 +19,17 @@ class NodeValues:
         return self.node.attrs.get(name, default)
 
     def value(self, name: str, default: Any = None) -> Any:
-        """An attribute as a number, a tuple or None."""
+        """An attribute as a number, a tuple or None. A ValueError if it is something else."""
         text = self.node.attrs.get(name)
         if text is None:
             return default
         try:
-            return ast.literal_eval(text)
+            value = ast.literal_eval(text)
         except (ValueError, SyntaxError):
             return float(text)   # nan, inf
+        if value is not None and not isinstance(value, (int, float, tuple, list)):
+            raise ValueError(f"{text} is no number")
+        return value
 
     def ints(self, name: str, default: Any) -> Any:
         """An attribute as a tuple of numbers; ``default`` if it is absent or empty."""

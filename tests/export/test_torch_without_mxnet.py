@@ -161,3 +161,33 @@ def test_what_it_lacks(make, what, run):
     said, _ = json.loads(run("-c", PROGRAM, json.dumps([("net", (1, 6, 8, 8), False)])))
     assert re.search(what, said), said
     assert not pathlib.Path("without/net").exists() or not list(pathlib.Path("without/net").iterdir())
+
+
+def broken(op, attrs=None, inputs=((0, 0, 0),), head=0):
+    """Symbol JSON that MXNet would refuse."""
+    nodes = [{"op": "null", "name": "data", "inputs": []},
+             {"op": op, "name": "node", "attrs": attrs or {}, "inputs": list(map(list, inputs))}]
+    return json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[1, head, 0]],
+                       "attrs": {"mxnet_version": ["int", 10901]}})
+
+
+BROKEN = {
+    "no_number": (broken("Dropout", {"p": "{}"}), r"'node' \(Dropout\) has an attribute .* {} is no number"),
+    "word": (broken("_plus_scalar", {"scalar": "abc"}), r"'node' \(_plus_scalar\) has an attribute .*: 'abc'"),
+    "output": (broken("sin", head=1), "output 1 of 'node' does not follow"),
+    "read_output": (broken("sin", inputs=[(0, 1, 0)]), "reads output 1 of the node 'data', which does not have it"),
+    "no_inputs": (broken("SoftmaxOutput", inputs=[]), r"'node' \(SoftmaxOutput\) has 0 inputs; expected 1"),
+    "few_inputs": (broken("elemwise_mul"), r"'node' \(elemwise_mul\) has 1 inputs; expected more"),
+    "no_op_type": (broken("Custom"), "'node' is the operator Custom, of which gluonops knows nothing"),
+    "huge": (broken("tile", {"reps": "99999999999"}), "net.py fails: RuntimeError"),
+}
+
+
+def test_files_that_mxnet_would_refuse(run):
+    for name, (text, _) in BROKEN.items():
+        pathlib.Path(f"{name}-symbol.json").write_text(text)
+        mx.nd.save(f"{name}-0000.params", {})
+    lines = run("-c", PROGRAM, json.dumps([(name, (1, 6, 8, 8), False) for name in BROKEN])).splitlines()
+    for (_, what), line in zip(BROKEN.values(), lines):
+        assert re.search(what, json.loads(line)[0]), line
+    assert len(lines) == len(BROKEN) and not pathlib.Path("without").exists()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -188,6 +189,26 @@ def moved(call: Call) -> Shape:
     result = MOVES[call.node.op](call, *(np.empty(shape, []) for shape in call.shapes))
     call.check(result.size > 0 or OPEN in call.data, 0, "elements in what is taken")
     return result.shape
+
+
+# NumPy counts to the number of parts, whatever it is.
+@shape_of("tile")
+def tiled(call: Call) -> Shape:
+    counts = call.ints("reps", ())
+    rank = max(len(counts), len(call.data))
+    counts, sizes = ((1,) * (rank - len(each)) + tuple(each) for each in (counts, call.data))
+    call.check(all(count > 0 for count in counts), 0, "elements in what is made")
+    return tuple(map(operator.mul, sizes, counts))
+
+
+@shape_of("repeat")
+def repeated(call: Call) -> Shape:
+    count = call.value("repeats")
+    call.check(count > 0, 0, "elements in what is made")
+    if call.value("axis") is None:
+        return (math.prod(call.data) * count,)
+    axis = call.axis()
+    return (*call.data[:axis], call.data[axis] * count, *call.data[axis + 1:])
 
 
 @shape_of("Concat", "_rnn_param_concat")

@@ -90,6 +90,9 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
         if node.is_variable:
             found[node, 0] = shapes.get(node.name)
             continue
+        for source, index in node.inputs:
+            if found[source, 0] is not None and (source, index) not in found:
+                raise Misfit(f"{node.name!r} ({node.op}) reads output {index} of {source.name!r}, which no rule makes")
         rule = _known(node)
         call, outputs = Call(node, found), [None]
         with _explained(node, call.shapes):

@@ -125,8 +125,9 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
     """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
     unpacked = {}
     for node in model.graph.nodes():
-        has_projection = NodeValues(node, []).value("projection_size") is not None
-        if node.op != "RNN" or has_projection or node.source(1).name not in model.parameters:
+        if node.op != "RNN" or node.source(1).name not in model.parameters:
+            continue
+        if NodeValues(node, []).value("projection_size") is not None:   # it has further matrices, and no converter
             continue
         packed = node.source(1)
         vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import OpError
-from ...runtime import importing
 from ..graph import Node, is_ours, our_name
 from ..sizes import SizedNode
 
@@ -105,19 +104,21 @@ class Call(SizedNode):
         found = converter_of(self.node)
         try:
             form = found(self) if callable(found) else found
-        except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-            if importing.is_imported():   # it has checked the attributes
-                raise
+            form = Form(form) if isinstance(form, str) else form
+            count = len(self.node.inputs)
+            return dataclasses.replace(form, text=form.text and self._written(form.text, count),
+                                       call=self._written(form.call, count - len(form.state)))
+        except OpError:
+            raise
+        except Exception as error:   # an attribute is none of the operator's, whatever it is
             what = f"has an attribute that the operator does not take ({type(error).__name__}: {error})"
             raise refusal(self.node, what) from error
-        form = Form(form) if isinstance(form, str) else form
-        count = len(self.node.inputs)
-        return dataclasses.replace(form, text=form.text and self._written(form.text, count),
-                                   call=self._written(form.call, count - len(form.state)))
 
     def _written(self, text: str, inputs: int) -> str:
         """A text with the values of attributes, and with as many inputs for ``{*}``."""
         text = re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, text)
+        read = list(map(int, re.findall(r"{(\d+)}", text)))
+        self.refuse_if(max(read, default=-1) >= inputs, f"has {inputs} inputs; expected more")
         return text.replace("{*}", ", ".join(f"{{{place}}}" for place in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
