@@ -10,8 +10,7 @@ SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "e
         "trunc", "zeros_like")
 UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
          "gluonops.abs": "abs"}
-# They read two inputs; below, integers are divided otherwise. torch.maximum would halve the gradient between equal
-# numbers: MXNet's first input gets it.
+# They read two inputs; below, integers are divided otherwise.
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
                "lesser_equal": "<="}
@@ -20,7 +19,7 @@ OF_TWO = {
     **{name: f"({{0}} {symbol} {{1}}).to({{0}}.dtype)" for name, symbol in COMPARISONS.items()},
     **{f"logical_{name}": f"(({{0}} != 0) {symbol} ({{1}} != 0)).to({{0}}.dtype)"
        for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^"))},
-    "maximum": "torch.where({0} >= {1}, {0}, {1})", "minimum": "torch.where({0} <= {1}, {0}, {1})",
+    "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
     "mod": "torch.remainder({0}, {1})"}
 
 for _name, _function in UNARY.items():
@@ -184,34 +183,37 @@ def product(call: Call) -> str:
 @converts("Reshape", "_npx_reshape")
 def reshape(call: Call) -> str:
     free = call.free_output
+    old = [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size for axis, size in enumerate(call.shapes[0])]
+    new = sizes_of_reshape(call, old)
+    if text := _one_step(old, new):
+        return text
     if len(free) == 1 or (not free and call.shape[1:] and call.free[0] <= {0}):
         sizes = [-1 if axis in free else size for axis, size in enumerate(call.shape)]
     else:
-        sizes = sizes_of_reshape(call, [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size
-                                        for axis, size in enumerate(call.shapes[0])])
-    return _joined_or_split(call, sizes) or f"{{0}}.reshape({', '.join(map(str, sizes))})"
+        sizes = new
+    keeps_first = call.shape[0] == call.shapes[0][0] and (0 in call.free_output) == (0 in call.free[0])
+    if len(sizes) == 2 and call.ndim > 1 and keeps_first:
+        return "{0}.flatten(1)"
+    return f"{{0}}.reshape({', '.join(map(str, sizes))})"
 
 
-def _joined_or_split(call: Call, sizes: list) -> str | None:
-    """A reshape that joins neighbouring axes, or splits one; None if it is another one."""
-    most = min(call.ndim, len(sizes)) - 1
-    front = next((axis for axis in range(most) if not _keeps(call, sizes, axis, axis)), most)
-    back = next((axis for axis in range(most - front) if not _keeps(call, sizes, -1 - axis, -1 - axis)), most - front)
-    old, new = call.ndim - front - back, sizes[front:len(sizes) - back]
-    if old > 1 and len(new) == 1:
-        return f"{{0}}.flatten({front}{f', {front + old - 1}' if back else ''})"
-    parts = tuple(size if isinstance(size, int) else -1 for size in new)
-    is_split = old == 1 and len(parts) > 1 and parts.count(-1) <= 1
-    return f"{{0}}.unflatten({front}, {parts})" if is_split else None
+def _one_step(old: list, new: list) -> str:
+    """What joins neighbouring axes, splits one, or adds or drops one of size 1, if that makes new sizes of old ones."""
+    front = _alike(old, new)
+    back = _alike(old[front:][::-1], new[front:][::-1])
+    old, new = old[front:len(old) - back], new[front:len(new) - back]
+    if len(old) > 1 and len(new) == 1:
+        return f"{{0}}.flatten({front}, {front + len(old) - 1})" if back else f"{{0}}.flatten({front})"
+    if len(old) == 1 < len(new) and front + back and all(type(size) is int for size in new):
+        return f"{{0}}.unflatten({front}, {tuple(new)})"
+    changes = {((), ()): "{0}", ((), (1,)): f"{{0}}.unsqueeze({front})", ((1,), ()): f"{{0}}.squeeze({front})"}
+    return changes.get((tuple(old), tuple(new)), "")
 
 
-def _keeps(call: Call, sizes: list, old: int, new: int) -> bool:
-    """Whether an axis stays as it is, of every image and batch. One that is free alone has no number."""
-    is_free = old % call.ndim in call.free[0]
-    is_only_one = len(call.free[0]) == len(call.free_output) == 1 and new % len(sizes) in call.free_output
-    if is_free and not is_only_one:
-        return sizes[new] == f"{{0}}.shape[{old % call.ndim}]"
-    return is_free == (new % len(sizes) in call.free_output) and call.shape[new] == call.shapes[0][old]
+def _alike(sizes: list, others: list) -> int:
+    """How many of the first sizes are equal."""
+    return next((place for place, (size, other) in enumerate(zip(sizes, others)) if size != other),
+                min(len(sizes), len(others)))
 
 
 @converts("reshape_like")

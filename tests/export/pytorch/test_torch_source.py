@@ -181,3 +181,14 @@ def test_lines_that_repeat_are_loops(tmp_path):
     source = written(Loops(), tmp_path)
     assert "for i in range(3)" in source and "for _ in range(4):" in source
     assert "torch.where(x > 0, x, torch.full_like(x, -2))" in source
+
+
+def test_reshapes_that_join_or_split_axes(tmp_path):
+    class Shuffled(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            x = F.swapaxes(F.reshape(x, (0, -4, 2, -1, -2)), 1, 2)
+            return F.maximum(F.reshape(x, (0, -3, -2)), F.reshape(F.reshape(x, (0, 4, -1)), (0, 0, 8, 8)))
+
+    source = written(Shuffled(), tmp_path)
+    assert "x.unflatten(1, (2, 2)).transpose(1, 2)" in source and "x.flatten(1, 2)" in source
+    assert "larger(" in source and "torch.maximum, but between equal numbers" in source
