@@ -132,14 +132,19 @@ class Single(float):
         return f"single({float(self)!r})"
 
 
+def usually(text: str) -> str:
+    """Such a number that is the default of an argument of a class, which a user does not write."""
+    return text.replace("single", "usual")
+
+
 def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
-    return re.sub(r"single\(([^()]+)\)", r"\1", text)
+    return re.sub(r"single\(([^()]+)\)", r"\1", re.sub(r",\s+\w+=usual\([^()]+\)", "", text))
 
 
 def exact(text: str) -> str:
     """A source with such numbers as MXNet computes with them."""
-    return re.sub(r"single\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
+    return re.sub(r"(?:single|usual)\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
 
 
 def number(value: object) -> str:
