@@ -11,7 +11,7 @@ import pathlib
 import re
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -107,7 +107,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     groups = groups_source([key for key, name in keys.items() if name in frozen & given.parameters.keys()],
                            {key: multipliers[name] for key, name in keys.items()
                             if multipliers.get(name, (1, 1)) != (1, 1)})
-    inputs = [_argument(name) for name in model.inputs] if len(model.inputs) > 1 else ["x"]
+    inputs = _arguments(model.inputs) if len(model.inputs) > 1 else ["x"]
     functions = [groups, "" if training else images_source(model)]
     source = net_source(block, classes, inputs, _docstring(net, model), functions)
     try:
@@ -316,10 +316,17 @@ def _training(net: object, graph: Graph, parameters: Shapes) -> tuple[set[str], 
     return known - found.keys(), {name: tuple(map(float, found[name])) for name in known & found.keys()}
 
 
-def _argument(name: str) -> str:
-    name = re.sub(r"\W", "_", name)
-    is_free = name.isidentifier() and not keyword.iskeyword(name) and name not in IMPORTED
-    return name if is_free else f"x_{name}"
+def _arguments(names: Iterable[str]) -> list[str]:
+    """The names of inputs as those of arguments."""
+    found = []
+    for name in names:
+        name = re.sub(r"\W", "_", name)
+        if not name.isidentifier() or keyword.iskeyword(name) or name in IMPORTED:
+            name = f"x_{name}"
+        while name in found:
+            name += "_"
+        found.append(name)
+    return found
 
 
 def _docstring(net: object, model: ExportedModel) -> str:

@@ -361,6 +361,14 @@ def test_names_that_the_source_imports(tmp_path):
     assert "class Path2(" in source and "torch_ = self.torch_(x_F)" in source and "x_nn.mean()" in source
 
 
+def test_inputs_whose_names_become_one(tmp_path):
+    class Sum(nn.HybridBlock):
+        def hybrid_forward(self, F, *inputs):
+            return F.add_n(*inputs)
+
+    assert "def forward(self, a_b, a_b_):" in export(Sum(), tmp_path, {"a-b": (2, 3), "a.b": (2, 3)})
+
+
 def test_a_name_that_begins_with_a_number_names_no_class(tmp_path):
     x = mx.sym.var("data")
     for number in range(3):
