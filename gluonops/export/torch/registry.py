@@ -139,7 +139,8 @@ def usually(text: str) -> str:
 
 def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
-    return re.sub(r"single\(([^()]+)\)", r"\1", re.sub(r",\s+\w+=usual\([^()]+\)", "", text))
+    without = re.sub(r"(,\s+)?\w+=usual\([^()]+\)", "", text)
+    return re.sub(r"single\(([^()]+)\)", r"\1", without)
 
 
 def exact(text: str) -> str:

@@ -713,8 +713,8 @@ def test_numbers_that_are_zero_but_for_rounding(tmp_path):
 
 def test_arguments_that_are_defaults_are_left_out(tmp_path):
     """MXNet rounds each epsilon to float32, and the compared source has the rounded one."""
-    source = export(sequence(nn.Dense(8), nn.LayerNorm(), nn.LayerNorm(epsilon=1e-3)), tmp_path, (2, 3))
-    assert "nn.LayerNorm(8)" in source and "nn.LayerNorm(8, eps=0.001)" in source
+    source = export(sequence(nn.Dense(8), nn.LayerNorm(), nn.ELU(), nn.LayerNorm(epsilon=1e-3)), tmp_path, (2, 3))
+    assert all(f"nn.{layer}" in source for layer in ("LayerNorm(8)", "ELU()", "LayerNorm(8, eps=0.001)"))
 
 
 def test_images_as_large_as_the_compared_ones(tmp_path):
