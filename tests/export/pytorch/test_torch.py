@@ -539,6 +539,21 @@ def test_the_length_of_sentences_is_free(tmp_path):
     assert load(tmp_path).load()(torch.ones(3, 5), torch.tensor([5, 2, 3])).shape == (3, 2, 5, 3)
 
 
+def test_the_length_of_sentences_beside_features_is_free(tmp_path):
+    class Weighed(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Dense(1)
+
+        def hybrid_forward(self, F, features, words):
+            places = F.reshape(F.contrib.arange_like(words, axis=1), (1, -1))
+            return F.broadcast_mul(F.broadcast_add(words, places), self.weight(features))
+
+    from gluonops.export.torch.verify import load
+    export(Weighed(), tmp_path, {"features": (2, 5), "words": (2, 7)})
+    assert load(tmp_path).load()(torch.ones(3, 5), torch.ones(3, 4)).shape == (3, 4)
+
+
 class Products(nn.HybridBlock):
     def hybrid_forward(self, F, left, right):
         return F.dot(left, right), left
