@@ -136,14 +136,20 @@ class Single(float):
         return f"__single__({float(self)!r})"
 
 
+def usually(text: str) -> str:
+    """Such a number that is the default of an argument of a class, which a user does not write."""
+    return text.replace("__single__", "__usual__")
+
+
 def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
-    return re.sub(r"__single__\(([^()]+)\)", r"\1", text)
+    without = re.sub(r"(,\s+)?\w+=__usual__\([^()]+\)", "", text)
+    return re.sub(r"__single__\(([^()]+)\)", r"\1", without)
 
 
 def exact(text: str) -> str:
     """A source with such numbers as MXNet computes with them."""
-    return re.sub(r"__single__\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
+    return re.sub(r"__(?:single|usual)__\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
 
 
 def number(value: object) -> str:

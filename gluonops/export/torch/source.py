@@ -8,7 +8,7 @@ import re
 
 from .blocks import BUFFER, IDENTITY, NAMES, PARAMETER, SEQUENTIAL, Block, Item, Module
 from .classes import Class
-from .registry import plain, snippets
+from .registry import plain, snippets, usually
 
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
@@ -123,8 +123,9 @@ def module_source(module: Module, expressions: dict[tuple[int, str], str]) -> st
         arguments = [f"torch.empty({shape})" if module.kind == PARAMETER else shape]
     else:
         defaults = {name: module.default(name) for name in texts}
-        arguments = [text if defaults[name] is None else f"{name}={text}" for name, text in texts.items()
-                     if text != repr(defaults[name])]
+        usual = {name for name, text in texts.items() if plain(text) == repr(defaults[name])}
+        arguments = [text if defaults[name] is None else f"{name}={usually(text) if name in usual else text}"
+                     for name, text in texts.items() if text != repr(defaults[name])]
     call, switch = f"{module.kind}({', '.join(arguments)})", expressions.get((id(module), IDENTITY))
     return f"{call} if {switch} else {IDENTITY}()" if switch else call
 

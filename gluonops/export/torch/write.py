@@ -286,7 +286,7 @@ def _other_shapes(inputs: Shapes, batch: int) -> Iterator[Shapes]:
 
 
 def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
-    """Shapes with small images, and with shorter sequences.
+    """Shapes with small images, and with shorter sequences: with all of them, and with those of each length.
 
     A video has twice as many frames where its images are small: half as many may be too few.
     """
@@ -301,9 +301,9 @@ def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
             yield {**inputs, **small, **labels}
             if labels:
                 yield {**inputs, **small}
-    length = next((shape[1] for shape in inputs.values() if len(shape) > 1), 1)
-    if length > 2:   # a mask may have it twice
-        yield {name: (shape[0], *[(length + 1) // 2 if old == length else old for old in shape[1:]])
+    lengths = tuple(dict.fromkeys(shape[1] for shape in inputs.values() if len(shape) > 1 and shape[1] > 2))
+    for changed in dict.fromkeys([lengths, *((length,) for length in lengths)]):   # a mask may have one twice
+        yield {name: (shape[0], *[(old + 1) // 2 if old in changed else old for old in shape[1:]])
                for name, shape in inputs.items()}
 
 

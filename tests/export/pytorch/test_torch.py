@@ -398,6 +398,14 @@ def test_names_that_the_source_imports(tmp_path):
     assert "class Path2(" in source and "torch_ = self.torch_(x_F)" in source and "x_nn.mean()" in source
 
 
+def test_inputs_whose_names_become_one(tmp_path):
+    class Sum(nn.HybridBlock):
+        def hybrid_forward(self, F, *inputs):
+            return F.add_n(*inputs)
+
+    assert "def forward(self, a_b, a_b_):" in export(Sum(), tmp_path, {"a-b": (2, 3), "a.b": (2, 3)})
+
+
 def test_a_name_that_begins_with_a_number_names_no_class(tmp_path):
     x = mx.sym.var("data")
     for number in range(3):
@@ -567,6 +575,21 @@ def test_the_length_of_sentences_is_free(tmp_path):
     source = export(Attention(), tmp_path, {"words": (2, 7), "length": (2,)})
     assert source.count(".unflatten(") == 2 and "reshape" not in source.split("def load")[0]
     assert load(tmp_path).load()(torch.ones(3, 5), torch.tensor([5, 2, 3])).shape == (3, 2, 5, 3)
+
+
+def test_the_length_of_sentences_beside_features_is_free(tmp_path):
+    class Weighed(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Dense(1)
+
+        def hybrid_forward(self, F, features, words):
+            places = F.reshape(F.contrib.arange_like(words, axis=1), (1, -1))
+            return F.broadcast_mul(F.broadcast_add(words, places), self.weight(features))
+
+    from gluonops.export.torch.verify import load
+    export(Weighed(), tmp_path, {"features": (2, 5), "words": (2, 7)})
+    assert load(tmp_path).load()(torch.ones(3, 5), torch.ones(3, 4)).shape == (3, 4)
 
 
 class Products(nn.HybridBlock):
@@ -763,6 +786,12 @@ def test_numbers_that_are_zero_but_for_rounding(tmp_path):
         export(net, tmp_path)
     net[1].beta.set_data(mx.nd.array([0.1, -0.2, 0.3, -0.4]))
     export(net, tmp_path)
+
+
+def test_arguments_that_are_defaults_are_left_out(tmp_path):
+    """MXNet rounds each epsilon to float32, and the compared source has the rounded one."""
+    source = export(sequence(nn.Dense(8), nn.LayerNorm(), nn.ELU(), nn.LayerNorm(epsilon=1e-3)), tmp_path, (2, 3))
+    assert all(f"nn.{layer}" in source for layer in ("LayerNorm(8)", "ELU()", "LayerNorm(8, eps=0.001)"))
 
 
 def test_images_as_large_as_the_compared_ones(tmp_path):
