@@ -204,8 +204,9 @@ def _one_step(old: list, new: list) -> str:
     old, new = old[front:len(old) - back], new[front:len(new) - back]
     if len(old) > 1 and len(new) == 1:
         return f"{{0}}.flatten({front}, {front + len(old) - 1})" if back else f"{{0}}.flatten({front})"
-    if len(old) == 1 < len(new) and front + back and all(type(size) is int for size in new):
-        return f"{{0}}.unflatten({front}, {tuple(new)})"
+    parts = tuple(size if type(size) is int else -1 for size in new)
+    if len(old) == 1 < len(new) and front + back and parts.count(-1) <= 1:
+        return f"{{0}}.unflatten({front}, {parts})"
     changes = {((), ()): "{0}", ((), (1,)): f"{{0}}.unsqueeze({front})", ((1,), ()): f"{{0}}.squeeze({front})"}
     return changes.get((tuple(old), tuple(new)), "")
 
