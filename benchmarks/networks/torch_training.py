@@ -24,8 +24,8 @@ def detector_step(name: str, batch: int, size: int) -> Callable:
     model = torch.nn.Sequential(*[layer for block in blocks for layer in torch_layers(block)])
     functions = {"torch": torch, "F": torch.nn.functional, "math": math}
     exec("\n".join(snippets()[name] for name in LOSS), functions)
-    region_loss = functools.partial(functions["region_loss"], seen=1, anchors=ANCHORS, classes=CLASSES, thresh=THRESH,
-                                    warmup_images=0)
+    region_loss = functools.partial(functions["region_loss"], seen=torch.tensor(1), anchors=ANCHORS, classes=CLASSES,
+                                    thresh=THRESH, warmup_images=0)
     run = step_of(model, region_loss, RATE, images, ground_truth)
     ours = step_of_detector(net, images, ground_truth)
     np.testing.assert_allclose(run(), ours().asnumpy().mean(), rtol=1e-3)
