@@ -15,7 +15,7 @@ BLOCKS, THREADS, ROWS = 3, 64, 2
 SEEDS = range(8)
 KERNEL = r"""
 extern "C" __global__ void shared_rows(const float *data, float *output, unsigned *counts, float *partial) {
-    const Scratch<float> scratch(counts, partial);
+    const PartialResults<float> scratch(counts, partial);
     const int64_t first = blockIdx.x * gridDim.y * blockDim.x + threadIdx.x;
     const int64_t own = first + blockIdx.y * blockDim.x;
     // A warp of one block is late.
