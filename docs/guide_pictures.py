@@ -92,7 +92,7 @@ def embeddings() -> plt.Figure:
 
 @functools.lru_cache
 def embedded() -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
-    """By the name of a loss: the vectors of held-out digits, their labels, and the share that is correct."""
+    """The vectors of held-out digits, their labels, and the share that is correct, by the name of a loss."""
     digits = range(10)
     found = {"SoftmaxCELoss": train(gops.loss.SoftmaxCELoss())(digits),
              "smoothing=0.1": train(gops.loss.SoftmaxCELoss(smoothing=0.1))(digits)}
@@ -179,7 +179,7 @@ def margins() -> plt.Figure:
 
 
 def mean_angle(vectors: np.ndarray, labels: np.ndarray) -> float:
-    """Between two vectors of one class, in degrees."""
+    """The mean angle between two vectors of one class, in degrees."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     first, second = np.triu_indices(len(labels), 1)
     cosines = (unit @ unit.T)[first, second][labels[first] == labels[second]]

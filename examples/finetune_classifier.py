@@ -82,7 +82,7 @@ class OfLogits(gluon.HybridBlock):
 
 
 def give_centres_one_length(net, args):
-    """So that logits are cosines, times the length of the embedding. The loss does not change by it."""
+    """This makes logits cosines, times the length of the embedding. The loss does not change by it."""
     if args.loss in MARGINS:
         net.output.weight.set_data(mx.nd.L2Normalization(net.output.weight.data(net.output.weight.list_ctx()[0])))
 

@@ -73,7 +73,7 @@ def launcher(args):
 
 
 def before_exec():
-    """In the child: heed Ctrl-C, and be killed when the launcher is, even by SIGKILL (Linux)."""
+    """Heed Ctrl-C in the child, and let it be killed when the launcher is, even by SIGKILL (Linux)."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)   # PR_SET_PDEATHSIG
@@ -113,7 +113,7 @@ def ending(process):
 
 
 def wait(processes, timeout):
-    """Until every worker has ended well; raises Failure as soon as any process has not."""
+    """Wait until every worker has ended well; raises Failure as soon as any process has not."""
     deadline = time.monotonic() + timeout if timeout else None
     workers = [process for process in processes if process.role == "worker"]
     while any(process.child.poll() is None for process in workers):

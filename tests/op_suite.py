@@ -301,7 +301,7 @@ class OpSuite:
                            exact=self.exact and request_ != "add")
 
     def test_requests_of_arrays(self, request_, backend, mode, rng):
-        """As test_requests, of the gradients that are attached to arrays."""
+        """Gradients that are attached to arrays follow the same requests."""
         case = self.cases[0]
         arrays = self.draw(case, "float32", rng)
         head = self.head(case, arrays, rng).astype("float32")
@@ -332,7 +332,7 @@ class OpSuite:
         self.compare_sum(9, backend, "static", rng)
 
     def compare_sum(self, count, backend, mode, rng):
-        """Nodes with the same inputs, and the sum of their outputs."""
+        """Compare the sum of the outputs of nodes with the same inputs."""
         case = self.cases[0]
         arrays = self.draw(case, "float32", rng)
         head = self.head(case, arrays, rng).astype("float32")
@@ -350,7 +350,7 @@ class OpSuite:
             np.testing.assert_allclose(got[name], count * gradient, rtol=1e-5, atol=1e-5, err_msg=name)
 
     def test_offset_view(self, dtype, backend, rng):
-        """Inputs and gradients that start in the middle of an array."""
+        """Inputs and gradients start in the middle of an array."""
         case = self.cases[0]
         arrays = self.draw(case, dtype, rng)
         head = self.head(case, arrays, rng).astype(dtype)
@@ -379,7 +379,7 @@ class OpSuite:
             assert np.isnan(whole[0]).all() and np.isnan(whole[-1]).all(), "wrote outside the view"
 
     def test_module(self, backend, rng):
-        """Output and gradients of all inputs, which are data of a Module."""
+        """All inputs are data of a Module."""
         case = self.cases[0]
         arrays = self.draw(case, "float32", rng)
         head = self.head(case, arrays, rng).astype("float32")
@@ -417,7 +417,7 @@ class OpSuite:
             assert output.asnumpy().size == 0 and inputs[0].grad.asnumpy().size == 0
 
     def test_shapes_change_from_call_to_call(self, backend, rng):
-        """One hybridized block, one after another, over all cases that share the first one's attributes."""
+        """One hybridized block runs all cases that share the first one's attributes, one after another."""
         same = [case for case in self.cases if case.attrs == self.cases[0].attrs]
         assert len(same) > 1, "give the first case's attributes to another shape"
         with gops.backend(backend):
@@ -486,7 +486,7 @@ class OpSuite:
         return False
 
     def test_shape_inference(self, case, rng):
-        """From the data alone, or little more: every other input's shape and every output's."""
+        """The data alone, or little more, tell every other input's shape and every output's."""
         first = self.op.inputs[0].name
         has_class_ids = bool(self.op.index_sizes(self.typed(case), {first: case.shapes[0]}))
         if has_class_ids and len(case.shapes[1]) == len(case.shapes[0]):

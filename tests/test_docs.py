@@ -122,7 +122,7 @@ def test_pictures_of_a_net_before_and_after_replacing(docs, tmp_path):
 
 
 def test_the_reference_has_every_public_name(docs, tmp_path):
-    """An entry on its module's page; or for an operator's function and block, on the operator's page."""
+    """Its entry is on its module's page; or for an operator's function and block, on the operator's page."""
     import operator_pages
     import reference
     reference.write(tmp_path)
@@ -138,7 +138,7 @@ def test_the_reference_has_every_public_name(docs, tmp_path):
 @pytest.mark.parametrize("block", [getattr(room, name) for room in (gops.nn, gops.loss) for name in room.__all__
                                    if "own_page" in vars(getattr(room, name))])
 def test_help_of_a_block_has_what_the_function_says(block):
-    """Each argument of the constructor with its default, each input, the output and the errors."""
+    """It has each argument of the constructor with its default, each input, the output and the errors."""
     page = sections(block.__doc__)
     found = entries(page.get("Parameters", ""))
     documented = {name: kind for names, kind, _ in found for name in names.split(", ")}
@@ -215,7 +215,7 @@ def test_the_reference_groups_the_names_of_a_module(docs):
 
 
 def test_the_parts_of_a_module_are_links(docs):
-    """From its docstring to the groups of its page. ``make docs`` fails where a link leads nowhere."""
+    """They lead from its docstring to the groups of its page. ``make docs`` fails where a link leads nowhere."""
     import reference
     lines = inspect.getdoc(gops.train).splitlines()
     reference.link_parts(None, "module", "gluonops.train", gops.train, None, lines)

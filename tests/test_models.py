@@ -63,7 +63,7 @@ def test_pretrained_says_where_weights_come_from(name, source):
 
 class TestIResNet:
     def test_learns_embeddings(self, rng):
-        """With a margin: cosines of the right classes rise. Another size and more blocks have the same output."""
+        """With a margin, cosines of the right classes rise. Another size and more blocks have the same output."""
         net, head = make("iresnet", embedding=16, channels=(8, 16)), gops.nn.ArcFaceHead(3, 16, scale=16)
         head.initialize()
         data, label = images(rng, 12, 6), mx.nd.array([0, 1, 2, 0, 1, 2])
@@ -152,7 +152,7 @@ class TestLeNetReorg:
         assert seen == [(20, 24, 24), (80, 12, 12), (20, 8, 8), (50, 4, 4), (500,)]
 
     def test_computes_what_mxnet_computes(self, rng):
-        """Against MXNet's functions; its space_to_depth is reorg's DCR."""
+        """MXNet's functions agree; its space_to_depth is reorg's DCR."""
         net, data = make("lenet_reorg", mode="DCR"), images(rng)
         got = net(data)
         w = [p.data() for p in net.collect_params().values()]

@@ -60,7 +60,7 @@ def test_the_node_has_the_bits_of_mxnet(momentum, wd, fused_updates):
 
 @needs_native
 def test_numbers_that_are_none_are_mxnets():
-    """Infinite and undefined gradients; a clipped NaN stays one."""
+    """Gradients are infinite and undefined; a clipped NaN stays one."""
     for clip in (None, 0.5):
         results = []
         for name in NAMES:

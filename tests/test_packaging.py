@@ -173,7 +173,7 @@ def script(path, *lines):
 
 @pytest.mark.parametrize("version", [(3, 8, 18), (3, 16, 0)])
 def test_setup_refuses_other_pythons_at_once(version, tmp_path):
-    """Before it imports anything that such a Python may lack."""
+    """It does before it imports anything that such a Python may lack."""
     code = f"import runpy, sys; sys.version_info = {version}; runpy.run_path({str(ROOT / 'setup.py')!r})"
     done = run(sys.executable, "-S", "-c", code, cwd=tmp_path)
     assert done.returncode == 1 and not done.stdout
@@ -199,7 +199,7 @@ def test_a_python_that_suits_is_found(tmp_path):
 
 
 def test_the_newest_python_is_chosen(tmp_path):
-    """One on the PATH, or one of pyenv's that is not on the PATH."""
+    """It is on the PATH, or one of pyenv's that is not on the PATH."""
     pyenv = tmp_path / ".pyenv" / "versions" / "3.18.2" / "bin"
     pyenv.mkdir(parents=True)
     fails = script(tmp_path / "python3.19", "exit 1")
@@ -229,7 +229,7 @@ def tool(monkeypatch):
 
 
 def test_a_wheel_for_new_systems_is_not_kept(tool, monkeypatch, tmp_path):
-    """Nor one that does not run; and what was there stays."""
+    """One that does not run is not kept either; and what was there stays."""
     wheels = tool("wheels")
     machine = platform.machine()
     before = tmp_path / f"gluonops-py3-none-manylinux_2_17_{machine}.whl"
@@ -269,7 +269,7 @@ def test_the_quick_matrix_is_the_oldest_and_the_newest(tool, monkeypatch, capsys
 
 
 def test_a_fresh_system_gets_the_settings_of_pip(tool, monkeypatch, tmp_path):
-    """With the files that they name. The pages of an index refer to files beside its folder."""
+    """It gets the files that they name. The pages of an index refer to files beside its folder."""
     for name in ("wheels", "index/simple", "certificates"):
         (tmp_path / name).mkdir(parents=True)
     settings = tmp_path / "pip.conf"

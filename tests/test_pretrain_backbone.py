@@ -56,7 +56,7 @@ def test_outlines(tool):
 
 
 def test_a_polygon_has_straight_sides(tool):
-    """A square around the origin, from its corners in any order: gluonops' own, turned to the same angle."""
+    """A square around the origin, from its corners in any order, is gluonops' own, turned to the same angle."""
     square = sys.modules["outlines"].Polygon([(1, 1), (-1, -1), (-1, 1), (1, -1)])
     expected = data.datasets.scenes.regular_polygon(4)(ANGLES + np.pi / 4)
     np.testing.assert_allclose(square(ANGLES), expected, atol=1e-6)

@@ -180,7 +180,7 @@ def prepare(page):
 @pytest.mark.parametrize("page", [pytest.param(page, marks=[] if page in QUICK else pytest.mark.slow)
                                   for page in PAGES if any(map(is_typed, printed(page)))])
 def test_it_can_be_typed(page, tmp_path, monkeypatch):
-    """In the environment that the README says to activate after `make demo`."""
+    """The README says to activate this environment after `make demo`."""
     if not ACTIVATE.exists():
         pytest.skip("this Python runs in no virtual environment")
     assert "`source .venv/bin/activate`" in TEXTS["README.md"]
@@ -244,7 +244,7 @@ def programs(command):
 @IMPORTED_BEFORE
 @pytest.mark.parametrize("page", [page for page in PAGES if any(map(programs, printed(page)))])
 def test_the_parser_takes_it(page, monkeypatch, capsys):
-    """Also what the slow test above types."""
+    """It also takes what the slow test above types."""
     for words in [words for command in printed(page) for words in programs(command)]:
         errors = []
         for task in ("detection", "classification"):   # a folder of the page's user
@@ -279,7 +279,7 @@ def test_pages_print_commands():
 
 @pytest.mark.parametrize("page", PAGES)
 def test_targets_of_make(page):
-    """`make x`, and VARIABLE=value behind it."""
+    """They are `make x`, and VARIABLE=value behind it."""
     named = set(re.findall(r"`make ([a-z-]+)", TEXTS[page]))
     assert named <= TARGETS, named - TARGETS
 

@@ -20,7 +20,7 @@ def weights(tmp_path):
 
 @pytest.mark.parametrize("backbone_layers", [None, 3])
 def test_it_computes_what_the_cfg_does(rng, weights, backbone_layers):
-    """The map before [region], and the detections of darknet.load, which a test compares with Darknet's own."""
+    """The map before [region] agrees, and the detections of darknet.load, which a test compares with Darknet's own."""
     whole = gops.darknet.load(CFG, weights)
     net = gops.models.region_detector(CFG, backbone_layers=backbone_layers)
     net.load_darknet(weights)
@@ -41,7 +41,7 @@ def test_weights_go_back_bit_for_bit(tmp_path, weights):
 
 
 def test_it_learns_other_classes(rng):
-    """One image with one object, of a class that the cfg has not."""
+    """One image has one object, of a class that the cfg has not."""
     anchors = [(1, 1), (2, 2), (3, 3)]
     net = gops.models.region_detector(CFG, ["ant", "bee", "cat"], 3, anchors)
     net.initialize(mx.init.Xavier())
@@ -80,7 +80,7 @@ def test_refused(cfg, options, text):
     ("ssd_300_vgg16_atrous_voc", (3, 64, 64), "there is no classifier 'ssd_300_vgg16_atrous_voc'.*Choose mlp"),
     ("resnet18", (3, 64, 64), "there is no classifier 'resnet18' with `features`. Perhaps you mean 'resnet18_v[12]")])
 def test_classifiers_that_take_no_such_images(model, shape, text):
-    """Or are none; those are not asked for, as the weights of their base would be downloaded."""
+    """One that is none is not asked, as the weights of its base would be downloaded."""
     with pytest.raises(gops.OpError, match=text):
         gops.models.classifier(model, ["a", "b"], shape)
 

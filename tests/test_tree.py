@@ -206,7 +206,7 @@ def test_lines_of_the_kernels_have_at_most_120_columns():
 
 
 def test_core_knows_no_operator():
-    """Not by name, and not the name of an attribute or a dimension of one."""
+    """It has neither its name, nor that of an attribute or a dimension of one."""
     names = names_of_operators()
     for path in WRITTEN:
         if path.suffix in (".py", ".cuh", ".h", ".cc", ".inl"):
@@ -222,7 +222,7 @@ COMMON_WORDS = {"abs", "data", "output", "format", "gradient", "label", "max", "
 
 @pytest.mark.parametrize("path", PRIMITIVES, ids=lambda path: path.name)
 def test_primitives_of_the_kernels_know_no_operator(path):
-    """Neither its name nor that of an attribute, a tensor or a dimension, code and comments alike."""
+    """They have neither its name nor that of an attribute, a tensor or a dimension, in code and in comments."""
     known = set(OPS) | DIMENSIONS
     for name in OPS:
         op = registry.get(name).op

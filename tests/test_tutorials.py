@@ -122,7 +122,7 @@ def test_module_gives_input_gradients(backend):
 
 @BACKENDS
 def test_module_takes_changing_shapes(backend, rng):
-    """Another batch size, and another image size, after bind."""
+    """It takes another batch size, and another image size, after bind."""
     with gops.backend(backend):
         graph = gops.ops.reorg(mx.sym.var("data"), mode="CRD", name="reorg")
     module = mx.mod.Module(graph, label_names=None)
@@ -139,7 +139,7 @@ def test_module_takes_changing_shapes(backend, rng):
 
 @BACKENDS
 def test_module_fit_is_the_same_as_by_hand(backend, rng):
-    """Three steps of SGD through Module, and in NumPy."""
+    """Three steps of SGD go through Module, and through NumPy."""
     data, label = rng.randn(6, 4).astype("float32"), np.array([0, 1, 2, 2, 1, 0], "float32")
     with gops.backend(backend):
         logits = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
@@ -162,7 +162,7 @@ def test_module_fit_is_the_same_as_by_hand(backend, rng):
 
 
 def test_a_custom_op_after_a_convolution(rng):
-    """oneDNN's blocked layouts on both sides, imperative: MXNet 1.9.1 gives a bare CustomOp freed memory here."""
+    """oneDNN's blocked layouts are on both sides. MXNet 1.9.1 gives a bare CustomOp freed memory here, imperatively."""
     for _ in range(20):
         before, after = nn.Conv2D(16, 3, padding=1), nn.Conv2D(16, 3, padding=1)
         results = []
@@ -212,7 +212,7 @@ def test_parameters_are_saved_and_loaded(backend, tmp_path, rng):
 
 
 def test_hybridize_then_export(tmp_path, rng):
-    """Gluon's own export, and SymbolBlock.imports, with Custom nodes inside."""
+    """Gluon's own export and SymbolBlock.imports take Custom nodes."""
     net, data = reorg_net(), mx.nd.array(rng.randn(2, 3, 8, 8))
     net.hybridize()
     expected = net(data).asnumpy()

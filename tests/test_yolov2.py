@@ -61,7 +61,7 @@ def units(block):
 
 @pytest.mark.parametrize("static", [False, True])
 def test_sizes_from_batch_to_batch(static, shared_tiny, rng):
-    """One hybridized net; also where height and width are not divisible by 4 cells."""
+    """One hybridized net takes all, also where height and width are not divisible by 4 cells."""
     inputs = [mx.nd.array(rng.rand(n, 3, *size)) for n, size in ((1, (32, 64)), (3, (96, 32)), (2, (160, 160)))]
     shared_tiny.hybridize(False)
     plain = [shared_tiny(data).asnumpy() for data in inputs]
@@ -99,7 +99,7 @@ def test_published_anchors():
 
 
 def test_detect(shared_tiny, images):
-    """gluoncv's convention; the same through a hybridized detector; plot_bbox draws it."""
+    """The convention is gluoncv's, also through a hybridized detector; plot_bbox draws it."""
     ids, scores, boxes = shared_tiny.detect(images, threshold=0.1, nms=0.5, topk=10)
     assert ids.shape == scores.shape == (2, 10, 1) and boxes.shape == (2, 10, 4)
     assert (scores[:, 0, 0] > 0.1).asnumpy().all() and set(ids.asnumpy().ravel()) <= {-1, 0, 1, 2}
@@ -113,7 +113,7 @@ def test_detect(shared_tiny, images):
 
 
 def test_detects_what_the_raw_map_says(shared_tiny):
-    """One cell turned on by hand: its box, in pixels."""
+    """One cell is turned on by hand, and the box is where it says, in pixels."""
     logits = np.full((1, 2, 8, 2, 3), -20.0)
     logits[0, 1, :, 1, 2] = [0, 0, np.log(0.5), np.log(0.25), 20, 0, 20, 0]   # anchor 1, row 1, column 2, class 1
 
@@ -132,7 +132,7 @@ def test_detects_what_the_raw_map_says(shared_tiny):
 
 @pytest.mark.parametrize("backend", ["builtin", "native"])
 def test_exports(backend, shared_tiny, images, tmp_path):
-    """The raw map, and the detector with its anchors, which a SymbolBlock and another size take."""
+    """A SymbolBlock has the raw map, or the detector with its anchors, and takes another size."""
     for block in (shared_tiny, shared_tiny.detector(0.1)):
         expected = block(images)
         paths = gops.export.symbol(block, tmp_path / "net", (1, 3, 32, 32), backend=backend)

@@ -16,7 +16,7 @@ def make(name):
 
 @pytest.mark.parametrize("name", MAPS)
 def test_maps_and_classes(name, rng):
-    """Sizes of the maps, hybridized or not; the classes can be changed."""
+    """Maps have their sizes, hybridized or not; the classes can be changed."""
     net, data = make(name), mx.nd.array(rng.rand(2, 3, 64, 96))
     plain = net(data)
     assert [x.shape for x in plain] == [(2, 3 * 7, 64 // stride, 96 // stride) for stride in MAPS[name]]

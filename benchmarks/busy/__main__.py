@@ -140,7 +140,7 @@ def measure(case: Case, wanted: int, seconds: float) -> dict:
 
 @contextlib.contextmanager
 def busy(per_core: int) -> Iterator[list[subprocess.Popen]]:
-    """So many processes for every core that this one may use, which only compute."""
+    """Run so many processes for every core that this one may use, which only compute."""
     count = per_core * len(os.sched_getaffinity(0))
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:

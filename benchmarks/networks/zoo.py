@@ -100,7 +100,7 @@ def int8(net, images, expected, folder) -> dict:
 
 
 def torch(net, images, expected, folder) -> dict:
-    """In float32. The export itself compares in float64."""
+    """Export in float32. The export itself compares in float64."""
     import torch as pytorch
     gops.export.torch(net, folder / "torch", images.shape)
     loaded = runpy.run_path(str(folder / "torch" / "net.py"))["load"]()

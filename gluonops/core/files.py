@@ -81,7 +81,7 @@ def make_folder(where: str, path: str) -> None:
 
 @contextlib.contextmanager
 def made_folder(where: str, path: str) -> Iterator[None]:
-    """As :func:`make_folder`. The folders that it has made are removed if what is done with them fails."""
+    """Do as :func:`make_folder`. The folders that it has made are removed if what is done with them fails."""
     folder = pathlib.Path(path).absolute().parent
     new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     make_folder(where, path)

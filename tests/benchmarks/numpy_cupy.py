@@ -1,4 +1,4 @@
-"""As much of CuPy as benchmarks/gpu uses, out of NumPy: kernels that do what the oracle says, and a GPU's clock.
+"""The part of CuPy that benchmarks/gpu uses, from NumPy: kernels that do what the oracle says, and a GPU's clock.
 
 The clock is of a host that queues work and a GPU that does it in order: launching takes the host LAUNCH milliseconds,
 a copy the GPU COPY, a kernel KERNEL, a function that waits for the GPU what it waits.

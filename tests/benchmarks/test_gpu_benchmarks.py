@@ -53,7 +53,7 @@ def plan(gpu):
 
 
 def test_every_operator_and_path_is_among_the_quick_cases(plan):
-    """All operators and types; adding, offsets, tables, rows of several blocks and gradients of dense labels."""
+    """So are all types, adding, offsets, tables, rows of several blocks and gradients of dense labels."""
     cases = plan["cases"]
     assert {case["op"] for case in cases} == set(rtc.operators())
     for name in rtc.operators():
@@ -111,7 +111,7 @@ def cupy(gpu, monkeypatch):
 
 
 def test_without_a_gpu(gpu, cupy, tmp_path, monkeypatch, capsys):
-    """A line that says so, a status of its own, and a plan that is left for a machine that has one."""
+    """A line says so, the exit status is its own, and the plan is left for a machine that has one."""
     monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
     path = tmp_path / "plan.json"
     assert gpu.main(["--quick", "--op", "abs", "--plan", str(path)]) == 3
@@ -163,7 +163,7 @@ def test_what_goes_wrong_on_a_gpu_is_not_hidden(gpu, cupy, tmp_path, capsys, mon
 
 
 def test_bytes_are_those_of_the_tensors(plan):
-    """Read once and written once; the hidden outputs and the labels count."""
+    """Each is read once or written once; the hidden outputs and the labels count."""
     found = {(case["name"], tuple(case["shape"]), case["dtype"]): {part: p["bytes"] for part, p in
                                                                   case["passes"].items()} for case in plan["cases"]}
     assert found["abs", (7, 149), "float16"] == {"forward": 2 * 7 * 149 * 2, "backward": 3 * 7 * 149 * 2}
@@ -257,7 +257,7 @@ def ran(function, path):
 
 @pytest.mark.parametrize("op", rtc.operators())
 def test_mxnet_with_the_cuda_kernels(gpu, plan, emulated, op, tmp_path):
-    """A typical case, views, and adding, with all outputs compared, hidden ones included.
+    """All outputs are compared, hidden ones included, for a typical case, views, and adding.
 
     Nothing runs but copies and our nodes: a stripped MXNet has no kernel for anything else.
     """
@@ -292,7 +292,7 @@ def test_a_wrong_element_gets_no_figures(gpu, plan, on_cpu, op, name, monkeypatc
 
 
 def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
-    """Some rows, the first and the last among them; a wrong one is named by its place, and a NaN anywhere is seen."""
+    """They hold the first row and the last one; a wrong row is named by its place, and a NaN anywhere is seen."""
     for case in plan["cases"]:
         assert compare.sample(case) is None
     case = {**next(case for case in plan["cases"] if case["name"] == "softmax" and case["shape"] == [37, 7])}
@@ -312,7 +312,7 @@ def test_large_cases_are_compared_by_samples(gpu, plan, monkeypatch):
 
 
 def test_cupy(gpu, plan, cupy, monkeypatch, tmp_path, capsys):
-    """From a plan to the JSON, with kernels that are right."""
+    """Kernels that are right lead from a plan to the JSON."""
     monkeypatch.setitem(sys.modules, "torch", None)
     path, results = tmp_path / "plan.json", tmp_path / "gpu.json"
     plan = {**plan, "cases": [case for op in rtc.operators() for case in few(plan, op)[:1]]}
@@ -359,7 +359,7 @@ def test_compute_sanitizer_sees_every_allocation(cupy, monkeypatch):
 
 
 def test_a_time_is_the_gpus_alone(cupy):
-    """However long launching takes; but where a function waits for the GPU, no queue hides what that takes."""
+    """Launching may take long; but where a function waits for the GPU, no queue hides what that takes."""
     runner, clock = runners.CuPy(), cupy.clock
     assert runner.time(lambda: clock.queue(0.025, 0.1), 10) == (pytest.approx(0.025), True)
     assert runner.time(lambda: clock.queue(0.3, 0.001), 10) == (pytest.approx(0.3), True)
@@ -387,7 +387,7 @@ def test_targets_are_judged(gpu):
 
 
 def test_torch_computes_the_same(gpu, plan, monkeypatch):
-    """The peers' outputs and gradients against the oracle, on the CPU."""
+    """The peers' outputs and gradients are compared with the oracle's, on the CPU."""
     torch = pytest.importorskip("torch", reason="torch is optional")
     monkeypatch.setattr(torch.Tensor, "cuda", lambda self: self)
     seen = set()

@@ -14,7 +14,7 @@ needs_onnxruntime = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime
 
 
 def test_an_exported_network(capsys, tmp_path, monkeypatch):
-    """The command, with some of the peers, of which one is spoilt."""
+    """The command compares some of the peers, of which one is spoilt."""
     monkeypatch.setattr(Deploy, "peers", (NET, MODULE, ORT, EAGER))
     monkeypatch.setattr(Deploy, "ways", [{"batch": 2}])
     path = tmp_path / "deploy.json"

@@ -98,7 +98,7 @@ class TestBench:
         return (2, first[1], *(4 for _ in first[2:]))
 
     def test_every_operator_has_a_case(self, monkeypatch, capsys):
-        """A new operator too: its sizes follow from its contract."""
+        """So has a new operator: its sizes follow from its contract."""
         measured = []
 
         def measure(case, *_):
@@ -125,7 +125,7 @@ class TestBench:
 
     @pytest.mark.parametrize("name", gops.ops.list())
     def test_peers_compute_the_same(self, name, capsys, tmp_path):
-        """And are timed in both passes, and written."""
+        """They are timed in both passes, and written."""
         path, shape = tmp_path / "bench.json", self.small(name)
         assert cli.main(["bench", "--op", name, "--shape", ",".join(map(str, shape)), "--seconds", "0.001",
                          "-o", str(path)]) == 0

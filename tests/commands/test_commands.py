@@ -165,7 +165,6 @@ def test_errors_are_one_line(change, text, network, photograph, tmp_path, capsys
 
 
 def test_as_a_command(network, tmp_path):
-    """In a process of its own."""
     done = fresh.python(str(FOLDER.parents[2] / "tools" / "gluonops"), "convert", *network, "net", cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.startswith("net-symbol.json\nnet-0000.params\n")
     assert {path.name for path in tmp_path.iterdir()} == {"mini.weights", "net-symbol.json", "net-0000.params"}

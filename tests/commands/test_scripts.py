@@ -36,7 +36,7 @@ def parts(tmp_path):
 
 
 def test_the_first_command_on_own_boxes(parts):
-    """Classes that are not VOC's; the trained net is measured, and run on a folder."""
+    """The classes are not VOC's; the trained net is measured, and run on a folder."""
     gluonops(parts, "train", "parts", *DETECTOR)
     folder = parts / "out" / "finetune_detector"
     found = json.loads((folder / "results.json").read_text())
@@ -117,7 +117,7 @@ def test_how_a_stopped_training_goes_on(monkeypatch):
     ("train --head", "--head-channels"), ("val net --co", "--config --count"), ("export net --on", "--onnx"),
     ("detect photo", "")])
 def test_completion(words, expected, capsys):
-    """In bash, whose own completion of files follows where there is no word."""
+    """Bash's own completion of files follows where there is no word."""
     assert cli.main(["completion"]) == 0
     count = len(words.split())
     line = f"COMP_WORDS=(gluonops {words}); COMP_CWORD={count}; _gluonops; echo ${{COMPREPLY[@]}}"

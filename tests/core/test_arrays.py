@@ -103,7 +103,7 @@ def test_types_that_mxnet_lacks(path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool"])
 def test_the_bytes_of_mxnet(dtype, tmp_path, rng):
-    """Written without MXNet, and read by it, by name or as a list; and the other way round."""
+    """MXNet reads what is written without it, by name or as a list, and the other way round."""
     values = {"arg:a": rng.uniform(0, 2, (2, 3)).astype(dtype), "\u00fc": rng.uniform(0, 2, (4, 1, 2)).astype(dtype)}
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for arrays_ in (values, list(values.values())):
@@ -131,7 +131,6 @@ def test_the_shapes_of_numpy(tmp_path):
 
 @pytest.mark.parametrize("storage", ["row_sparse", "csr"])
 def test_sparse_arrays_are_named(storage, path):
-    """Behind all arrays of the file."""
     sparse = mx.nd.array([[0, 0], [1, 2], [0, 0]]).tostype(storage)
     mx.nd.save(str(path), {"dense": mx.nd.ones(3), "embedding": sparse, "last": mx.nd.ones(2)})
     with pytest.raises(gops.OpError, match=rf"net.params has the sparse arrays embedding \({storage}\); exp"):
@@ -140,7 +139,7 @@ def test_sparse_arrays_are_named(storage, path):
 
 
 def test_no_mutation_gets_further(path, rng):
-    """Bytes changed and the end cut off: an OpError, or arrays."""
+    """Changed bytes and a cut end give an OpError, or arrays."""
     content, refusals = path.read_bytes(), 0
     for _ in range(300):
         damaged = bytearray(content)

@@ -53,7 +53,7 @@ def test_an_operator_without_a_native_kernel(monkeypatch):
 
 @pytest.mark.parametrize("honoured", [False, True])
 def test_the_identity_guard(honoured, monkeypatch):
-    """In graphs, and in recorded calls, where the library does not honour the request."""
+    """It stands in graphs, and in recorded calls, where the library does not honour the request."""
     identity, called = mx.nd.identity, []
     monkeypatch.setattr(mx.nd, "identity", lambda *args, **kwargs: called.append(args) or identity(*args))
     monkeypatch.setattr(native, "honours_requests", lambda: honoured)
@@ -205,7 +205,7 @@ class Twice(mx.gluon.HybridBlock):
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize("backend", ["custom", "builtin"])
 def test_a_scalar_under_np_shape(backend, hybridized):
-    """As NumPy has it: abs leaves it a scalar, tile makes a vector of it."""
+    """abs leaves it a scalar, and tile makes a vector of it, as in NumPy."""
     with mx.util.np_shape(True), gops.backend(backend):
         scalar = mx.nd.zeros(()) - 2
         scalar.attach_grad()
@@ -231,7 +231,7 @@ WEIGHTS = (0.5, 2.0, 1.0)
     ("margin_softmax_cross_entropy", "class_weight", gops.loss.MarginSoftmaxCELoss),
     ("sigmoid_cross_entropy", "pos_weight", gops.loss.SigmoidCELoss)])
 def test_numbers_in_arrays(backend, make, name, attribute, block, rng):
-    """As in a tuple, in functions, hybridized blocks and graphs; and an array is read again at each call."""
+    """They count as in a tuple, in functions, hybridized blocks and graphs; and an array is read again at each call."""
     function, weights = getattr(gops.ops, name), make(WEIGHTS)
     data = mx.nd.array(rng.rand(4, 3))
     label = mx.nd.ones((4, 3)) if attribute == "pos_weight" else mx.nd.array([0, 1, 2, 1])

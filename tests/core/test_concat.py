@@ -55,7 +55,7 @@ NUMBERS = tuple(range(1, 4001))   # different ones; oneDNN joins 3,070 tensors a
 
 
 def test_constants(rng):
-    """As many as an operator may have classes; equal neighbours, and none beside."""
+    """There may be as many as an operator may have classes, equal neighbours, or a single one."""
     for numbers in (NUMBERS, (1, 1, 1, 2, 2, 1), (7,), (0.5,) * 70):
         found = constants(mx.nd, mx.nd.zeros((2, 1, 3)), numbers, 1)
         np.testing.assert_array_equal(found.asnumpy(), np.broadcast_to(np.float32(numbers)[:, None], found.shape))

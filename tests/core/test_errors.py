@@ -219,7 +219,7 @@ def test_an_argument_that_a_block_lacks(make, message):
 
 
 def test_a_layer_takes_the_attributes_of_its_function():
-    """In their order and with their defaults; what the function requires, the layer requires."""
+    """It keeps their order and their defaults; what the function requires, the layer requires."""
     assert repr(gops.nn.Tile(2, axis=0)) == repr(gops.nn.Tile(tiles=2, axis=0)) == "Tile(tiles=2, axis=0)"
     assert repr(gops.nn.Softmax()) == "Softmax(axis=-1, temperature=1.0)"
     for wrong in ((), (2, 0, 1)):

@@ -102,7 +102,7 @@ def test_ctrl_c_at_every_line(names, before, monkeypatch):
 
 @pytest.mark.parametrize("interrupted", [[2, 3], [3, 4], [3, 5], [3, 4, 5, 6]])
 def test_ctrl_c_while_old_files_are_put_back(names, monkeypatch, interrupted):
-    """Which calls of os.replace are interrupted: those of new files, then those of old ones, until they are back."""
+    """The calls of os.replace for new files are interrupted, then those for old ones, until they are back."""
     for name in names:
         saver("old")(name)
     rename, calls = os.replace, []
@@ -220,7 +220,7 @@ def test_a_full_disk(lacks, tmp_path):
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
-    """Only of the same path, of this machine, and of a process that is dead."""
+    """It must be of the same path, of this machine, and of a process that is dead."""
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     machine = files._machine()
     left = [f"a.json.x.{machine}.{int(dead.stdout)}.tmp", f"a.json.x.{machine}.{os.getpid()}.tmp",
@@ -232,7 +232,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
 
 
 def test_lines_of_a_text_file(tmp_path):
-    """With and without a byte order mark, and with any ends of lines."""
+    """A byte order mark and the ends of lines do not matter."""
     path = tmp_path / "a.txt"
     path.write_bytes("\ufeffé 1\r\n\nlast".encode())
     assert files.read_lines("test", path, "") == ["é 1", "", "last"]

@@ -28,7 +28,7 @@ def tool():
 
 @pytest.mark.parametrize("name", rtc.operators())
 def test_kernels_compile_without_warnings(name, compiler):
-    """Every combination of dtypes, as mx.rtc compiles them, but for the optimizer, which takes most of the time.
+    """Every combination of dtypes is compiled as by mx.rtc, but for the optimizer, which takes most of the time.
 
     tests/ptx compiles some kernels for float32 with it; the others, and the other GPUs, are `make cuda-check`'s.
     """
@@ -64,7 +64,7 @@ def test_bad_options_and_names_are_errors(compiler):
 
 
 def test_the_account_of_a_kernel(compiler):
-    """Shared memory, stack and spills of kernels made to have them."""
+    """It tells shared memory, stack and spills of kernels made to have them."""
     source = """__global__ void __launch_bounds__(1024) hungry(double *x, int n) {
         __shared__ double tile[16];
         double y[40];

@@ -41,7 +41,7 @@ def test_a_package_that_fails(package):
 
 
 def test_a_package_that_lacks_another(package, monkeypatch):
-    """As gluoncv, which then says that MXNet and torch are missing."""
+    """gluoncv does, and then says that MXNet and torch are missing."""
     name = package("lacking", "raise ImportError('Unable to import modules due to missing `mxnet` & `torch`')")
     monkeypatch.setattr(optional, "requirements", lambda name: [
         "numpy>=1.0", "no-such-distribution (>=2)", "sphinx-thing; extra == 'docs'"])

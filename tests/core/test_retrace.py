@@ -77,7 +77,7 @@ def test_export_of_a_net_with_several_inputs(tmp_path):
 
 
 def test_a_graph_is_kept_where_it_serves():
-    """Under the same backend, under ``auto`` for what it stands for, without our operators, and from a file."""
+    """It does under the same backend, under ``auto`` for what it stands for, without our operators, and from a file."""
     net, plain = made(), nn.Dense(2)
     plain.initialize()
     plain.hybridize()

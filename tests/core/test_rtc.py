@@ -131,7 +131,7 @@ def warned():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", OPS)
 def test_what_a_custom_op_launches(name, dtype, launches):
-    """Every tensor, request and scalar of the contract, in both directions."""
+    """The kernel gets every tensor, request and scalar of the contract, in both directions."""
     op, attrs, shapes = example(name)
     dtypes = op.infer_type(attrs, {op.inputs[0].name: dtype})
     arrays = {t.name: mx.nd.zeros(shapes[t.name], dtype=dtypes[t.name]) for t in op.tensors}
@@ -314,7 +314,7 @@ class TestFallback:
 
 
     def test_a_kernel_that_could_not_be_loaded_is_tried_again(self, launches, monkeypatch):
-        """After pauses of 1, 2, 4 ... seconds; with one warning."""
+        """The pauses are 1, 2, 4 ... seconds, and there is one warning."""
         clock = [0.0]
         monkeypatch.setattr(rtc.time, "monotonic", lambda: clock[0])
         monkeypatch.setattr(Recorder, "unloadable", (0,))
@@ -360,7 +360,7 @@ class TestFallback:
 
     @pytest.mark.parametrize("computes", [True, False])
     def test_gradients_of_labels_are_zero(self, computes, launches, monkeypatch):
-        """Without an operator of MXNet's where it has none for the GPU."""
+        """No operator of MXNet's makes them where it has none for the GPU."""
         copied, copyto = [], mx.nd.NDArray.copyto
         monkeypatch.setattr(mx.nd.NDArray, "copyto", lambda self, other: copied.append(self) or copyto(self, other))
         monkeypatch.setattr(rtc, "mxnet_computes", lambda context: computes)
@@ -449,7 +449,7 @@ class TestPrepared:
 
 
 class TestInNets:
-    """Through MXNet's graph: what its threads launch, and equal results where nothing can be launched."""
+    """MXNet's threads launch kernels, and results are equal where nothing can be launched."""
     shape = (4, 8, 4, 4)
 
     def train(self, hybridize):

@@ -169,7 +169,7 @@ class Run:
         return targets
 
     def check(self):
-        """Against the oracle; what was computed, for more."""
+        """Compare with the oracle, and return what was computed."""
         written = self.forward("write")
         output = self.forward(self.request)[0] if self.request != "write" else written[0]
         expected, gradients = self.suite.expected(self.case, self.arrays, self.head)
@@ -195,7 +195,7 @@ WAYS = (("write", (0,)), ("add", (0, 1, 2, 4)), ("write", (1, 4)))
 @pytest.mark.parametrize("number, name, case", [pytest.param(number, *test.values, id=test.id, marks=test.marks)
                                                 for number, test in enumerate(cases())])
 def test_every_type(number, name, case, rng, pytestconfig):
-    """Each in one of the ways, in turn."""
+    """Each runs in one of the ways, in turn."""
     for place, dtype in enumerate(registry.get(name).op.types["T"], number):
         for request, offsets in WAYS if pytestconfig.getoption("every_mode") else [WAYS[place % len(WAYS)]]:
             Run(name, case, dtype, request, rng, offsets).check()
@@ -232,7 +232,7 @@ NEIGHBOURS = {
                          ids=lambda shape: "x".join(map(str, shape)))
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
-    """As where there are 16,384 rows: a thread or four for each, and a grid that has to stride."""
+    """A row has a thread or four, and the grid has to stride, as where there are 16,384 rows."""
     monkeypatch.setattr(softmax_contract, "MANY_ROWS", 1)
     monkeypatch.setattr(rtc, "MAX_BLOCKS", 2)
     weights = {"softmax_cross_entropy": "class_weight", "softmax_focal_loss": "alpha"}

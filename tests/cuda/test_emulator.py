@@ -90,7 +90,7 @@ class TestRight:
         np.testing.assert_array_equal(out.reshape(64, 4)[5], [0, 1, 2, 5])
 
     def test_every_float16(self):
-        """To float and back, and between neighbours to the nearer one, ties to even."""
+        """Each converts to float and back; what lies between neighbours becomes the nearer one, ties to even."""
         half = np.arange(0x7c00, dtype="uint16").view("float16")
         wide = half.astype("float32")
         middle = (wide[1:] + wide[:-1]) / 2
@@ -104,7 +104,7 @@ class TestRight:
             np.testing.assert_array_equal(got.asnumpy(), values.astype("float16").astype("float32"))
 
     def test_the_order_of_threads_changes(self):
-        """So that a missing barrier shows; and a launch runs every thread once."""
+        """This shows a missing barrier; and a launch runs every thread once."""
         orders = {tuple(computed("__shared__ int n[1];\nif (n[0] < 0) n[0] = 0;\nout[threadIdx.x] = n[0]++;"))
                   for _ in range(4)}
         assert len(orders) == 4 and all(sorted(order) == list(range(64)) for order in orders)
@@ -392,7 +392,7 @@ def test_more_samples_than_are_searched_at_once(written, launched):
 
 
 def test_the_barrier_in_front_of_a_reduction_is_needed(monkeypatch):
-    """In kernels with two reductions of a block in a row, which the table's kernels do not have."""
+    """These kernels have two reductions of a block in a row, which the table's kernels do not have."""
     without = re.sub(r"__syncthreads\(\);(   // the reduction before)", r"\1", PRELUDE)
     assert without.count("__syncthreads();") == PRELUDE.count("__syncthreads();") - 1
     body = ("const float sum = reduce_block(float(threadIdx.x), Sum());\n"
@@ -452,7 +452,7 @@ for outside in (64, -1):
 
 @pytest.mark.slow
 def test_address_sanitizer_sees_a_read_outside_a_tensor():
-    """One that leaves no trace in the result, behind a tensor and in front of it."""
+    """The read is behind a tensor or in front of it, and leaves no trace in the result."""
     code = OUTSIDE.format(mark=MARK, folder=str(HERE), cache=str(cuda_emulator.cache))
     done = subprocess.run([str(HERE / "sanitize.sh"), sys.executable, "-c", code], text=True, capture_output=True,
                           check=False)

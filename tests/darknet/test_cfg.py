@@ -34,7 +34,7 @@ def test_names_and_shapes(tmp_path):
 
 
 def test_darknets_defaults(tmp_path):
-    """One 1x1 filter with a bias; a pooling as large as its stride; training's options may be given twice."""
+    """They are one 1x1 filter with a bias, and a pooling as large as its stride; training's may be given twice."""
     net = load("[network]\nbatch=1\nbatch=64\nwidth=8\nheight=8\nchannels=2\n"
                "[convolutional]\n[maxpool]\nstride=2\n[avgpool]\n", tmp_path)
     assert net[0].conv.weight.shape == (1, 2, 1, 1) and net[0].norm is None
@@ -44,7 +44,7 @@ def test_darknets_defaults(tmp_path):
 
 
 def test_a_pooling_of_one_pixel(tmp_path):
-    """As the last one of AlexeyAB's jnet-conv.cfg: the window reaches beyond the image, and the pixel wins."""
+    """AlexeyAB's jnet-conv.cfg ends in one: the window reaches beyond the image, and the pixel wins."""
     net = load("[net]\nwidth=3\nheight=3\nchannels=2\n" + "[maxpool]\nsize=2\nstride=2\n" * 3, tmp_path)
     data = mx.nd.arange(-18, 0).reshape((1, 2, 3, 3))
     outputs = net.layer_outputs(data)

@@ -69,7 +69,7 @@ def narrow(text, width):
 
 @pytest.mark.parametrize("name", MULTISCALE)
 def test_yolov3_and_yolov4_are_those_of_the_cfgs(name, rng, tmp_path, shipped):
-    """The layers at full width, one by one; the outputs to the bit at an eighth of it."""
+    """The layers agree at full width, one by one, and the outputs to the bit at an eighth of it."""
     path = shipped / f"{MULTISCALE[name][0]}.cfg"
     net, reference = gops.models.get_model(name), gops.darknet.load(path)
     assert [described(layer) for layer in convolutions(net)] == [described(layer) for layer in convolutions(reference)]

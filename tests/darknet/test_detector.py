@@ -167,7 +167,7 @@ def test_a_classifier_has_no_detector(tmp_path):
 
 @pytest.mark.parametrize("backend", ["builtin", "custom", "native"])
 def test_exports_with_two_maps(backend, net, tmp_path):
-    """Anchors travel as constants; another size and batch than exported with; Module and SymbolBlock."""
+    """Anchors travel as constants; Module and SymbolBlock take another size and batch than exported with."""
     block = net.detector(threshold=0.2)
     data = mx.nd.concat(recording("mini-yolov3", 22)[1][:, :, :64], mx.nd.random.uniform(shape=(1, 3, 64, 64)), dim=0)
     expected = [a.asnumpy() for a in block(data)]

@@ -13,7 +13,7 @@ MINI = [("mini-yolov2", 21), ("mini-yolov3", 22), ("mini-classifier", 23)]
 
 @pytest.mark.parametrize("name, seed", WHOLE)
 def test_whole_networks(name, seed, tmp_path, weights):
-    """The last convolution within 2e-4 of its deviation everywhere, region activations within 1e-4."""
+    """The last convolution is within 2e-4 of its deviation everywhere, and region activations are within 1e-4."""
     expected, data = recording(name, seed)
     path = weights(name, seed)
     net = gops.darknet.load(cfg(name), path)
@@ -39,7 +39,7 @@ def test_whole_networks(name, seed, tmp_path, weights):
 @pytest.mark.parametrize("name, seed", MINI)
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_every_layer(name, seed, hybridize, weights):
-    """Small networks that have every kind of layer, on sizes that are odd or differ in height and width."""
+    """Small networks have every kind of layer, on sizes that are odd or differ in height and width."""
     expected, data = recording(name, seed)
     net = gops.darknet.load(cfg(name), weights(name, seed))
     if hybridize:
@@ -56,7 +56,7 @@ def test_every_layer(name, seed, hybridize, weights):
 
 
 def test_outputs(weights):
-    """The last layer's, and with several yolo layers those of each."""
+    """They are the last layer's, and with several yolo layers those of each."""
     for (name, seed), layers in zip(MINI, ((10,), (13, 19), (15,))):
         data = recording(name, seed)[1]
         net = gops.darknet.load(cfg(name), weights(name, seed))
@@ -71,7 +71,7 @@ def test_outputs(weights):
 @pytest.mark.parametrize("name, seed, size", [("mini-yolov2", 21, (96, 64)), ("mini-yolov3", 22, (64, 96)),
                                               ("yolov2-tiny-voc", 7, (416, 416))])
 def test_detections(name, seed, size, weights):
-    """Boxes, probabilities and non-maximum suppression, against get_network_boxes and do_nms_sort."""
+    """Boxes, probabilities and suppression agree with get_network_boxes and do_nms_sort."""
     expected, data = recording(name, seed)
     recorded = expected if "detections" in expected else np.load(FOLDER / f"{name}-detections.npz")
     net = gops.darknet.load(cfg(name), weights(name, seed))
@@ -89,7 +89,7 @@ def test_detections(name, seed, size, weights):
 
 @pytest.mark.parametrize("sizes", [[(32, 64), (96, 32), (64, 64)]])
 def test_other_sizes_from_batch_to_batch(sizes, rng, weights):
-    """One hybridized net, sizes that change: what a net that is not hybridized computes."""
+    """One hybridized net computes what a net that is not hybridized computes."""
     net = gops.darknet.load(cfg("mini-yolov2"), weights("mini-yolov2", 21))
     inputs = [mx.nd.array(rng.rand(i + 1, 3, *size)) for i, size in enumerate(sizes)]
     plain = [net(data).asnumpy() for data in inputs]

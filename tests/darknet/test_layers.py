@@ -95,7 +95,7 @@ def test_activations(name, formula, hybridize):
 @HYBRID
 @pytest.mark.parametrize("epsilon", [None, 1e-5])
 def test_batch_norm_is_darknets(epsilon, hybridize, rng):
-    """By sqrt(variance) + 1e-6, down to a variance of 0; with an epsilon by sqrt(variance + epsilon)."""
+    """It divides by sqrt(variance) + 1e-6, down to a variance of 0; with an epsilon by sqrt(variance + epsilon)."""
     variance = np.array([0, 1e-14, 1e-12, 1e-10, 1e-7, 1e-4, 0.01, 1, 50, 1e4], "float32")
     n = len(variance)
     gamma, beta, mean = (rng.randn(n).astype("float32") for _ in range(3))

@@ -36,7 +36,7 @@ def gradient_of(net, loss, data, truth):
 
 @pytest.mark.parametrize("hybrid, own", [(False, None), (True, None), (True, [[8, 8], [23, 27], [33, 23], [60, 70]])])
 def test_yolo(hybrid, own, tmp_path, rng):
-    """The options of each head, and the defaults of AlexeyAB's program; the weight of the sum; a head's own anchors."""
+    """It has a head's options and anchors, the defaults of AlexeyAB's program, and the weight of the sum."""
     options = "iou_loss=ciou\nscale_x_y={}\niou_thresh=0.213\nmax_delta=5\ndelta_normalizer=0.5\n"
     cfg = TWO_HEADS.format(first=options.format(1.05), second=options.format(1.1))
     if own:   # as in resnet152_trident.cfg
@@ -69,7 +69,7 @@ def test_yolo(hybrid, own, tmp_path, rng):
 
 
 def test_gaussian_yolo(tmp_path, rng):
-    """The options of the cfg, and the defaults of AlexeyAB's program."""
+    """The options of the cfg count, and the defaults of AlexeyAB's program."""
     head = "[Gaussian_yolo]\nclasses=3\nnum=3\nanchors=10,14, 23,27, 37,58\nmask=1,2\n"
     options = "uc_normalizer=0.5\nyolo_point=left_top\niou_thresh=0.213\n"
     net = load(tmp_path, NET + CONV.format(stride=16, filters=24, activation="linear") + head + options)

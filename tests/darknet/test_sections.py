@@ -16,7 +16,7 @@ OTHER_ORDER = ("ab-tree", 1)
 
 @pytest.mark.parametrize("name", NETS)
 def test_every_layer(name, tmp_path):
-    """Within 1e-5 of each layer's deviation; a row of two images is two images; the weights come back."""
+    """Each is within 1e-5 of its deviation; a row of two images is two images; the weights come back."""
     net, arrays, image = recorded_net(name, tmp_path)
     images = mx.nd.concat(image, image * 0.5, dim=0)
     single, batch = net.layer_outputs(image), net.layer_outputs(images)
@@ -43,7 +43,7 @@ def test_symbol_json(name, tmp_path):
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_detections(name, tmp_path):
-    """Boxes, scores and suppression, against get_network_boxes and the program's own suppression."""
+    """Boxes, scores and suppression agree with get_network_boxes and the program's own suppression."""
     net, arrays, image = recorded_net(name, tmp_path)
     detector = net.detector(float(arrays["threshold"]), 0.45, 2000)
     _, height, width = net.input_shape

@@ -77,7 +77,7 @@ class TestRead:
 
 
 def test_a_shorter_run(write):
-    """Steps in proportion; a burn-in of at most a tenth."""
+    """Steps shrink in proportion; a burn-in takes at most a tenth."""
     path = write(NET + "max_batches=1000\nburn_in=50\nsteps=800,900\nsgdr_cycle=250\n" + CLASSIFIER)
     assert shorter_policy(path, 100) == {"max_batches": 100, "burn_in": 10, "steps": "80,90", "sgdr_cycle": 25}
     assert shorter_policy(path, 2000)["burn_in"] == 50

@@ -47,7 +47,7 @@ def test_a_file_comes_out_byte_for_byte(header, file, tmp_path):
 
 
 def test_a_net_comes_back_bit_for_bit(rng, tmp_path):
-    """Whatever the bits are: subnormal numbers, infinities and NaN among them; in the order that Darknet reads."""
+    """The bits may be subnormal numbers, infinities and NaN; they are in the order that Darknet reads."""
     nets = [gops.darknet.load(cfg("mini-yolov2")) for _ in range(2)]
     nets[0].initialize()
     for parameter in nets[0].collect_params().values():
@@ -78,7 +78,7 @@ def test_loading_initializes_and_reports(file):
 
 
 def test_trained_nets_come_back(file, tmp_path):
-    """After training steps, running statistics included."""
+    """Their running statistics come back as well."""
     net = gops.darknet.load(cfg("mini-yolov2"), file)
     before = values(net)
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-3})
@@ -111,7 +111,7 @@ def test_the_first_layers_of_another_file(file, tmp_path):
     (lambda b: b[:12], "w has 12 bytes; expected a header of 16 or 20 bytes"),
     (lambda b: b"", "w has 0 bytes; expected a header")])
 def test_files_that_do_not_fit(change, message, file, tmp_path):
-    """Refused before anything is loaded."""
+    """They are refused before anything is loaded."""
     net = gops.darknet.load(cfg("mini-yolov2"), file)
     before = values(net)
     (tmp_path / "w").write_bytes(change(file.read_bytes()))

@@ -80,7 +80,7 @@ def shares(size, box):
 
 
 def make_yolo(root, rng, lists=True):
-    """With lists of paths, or with a folder per split."""
+    """The set has lists of paths, or a folder per split."""
     folder = "" if lists else "train"
     for place, (size, boxes) in enumerate(SCENES):
         save(root / "images" / folder / f"{place}.png", picture(size, boxes, rng))
@@ -128,7 +128,7 @@ MAKERS = {"voc": make_voc, "coco": make_coco, "yolo": make_yolo, "rec": make_rec
 
 
 def check(dataset, scenes=SCENES, difficult=False):
-    """Shapes, classes and boxes; and an image has its rectangles where the label says."""
+    """Shapes, classes and boxes agree; and an image has its rectangles where the label says."""
     assert dataset.classes == NAMES and len(dataset) == len(scenes)
     for place, (size, boxes) in enumerate(scenes):
         image, label = dataset[place]

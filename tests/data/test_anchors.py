@@ -73,7 +73,7 @@ def test_refuses(sizes, k, text):
 
 
 def test_sizes_are_letterboxed(tmp_path, rng):
-    """A box of 16 x 24 in 64 x 48, and so on, scaled so that the longer side of the image is 128."""
+    """A box of 16 x 24 in 64 x 48, and so on, is scaled so that the longer side of the image is 128."""
     make_yolo(tmp_path, rng)
     data = detection("yolo", tmp_path)
     np.testing.assert_allclose(box_sizes(data, 128), [[32, 48], [64, 72], [32, 64]], atol=1e-4)
@@ -83,7 +83,7 @@ def test_sizes_are_letterboxed(tmp_path, rng):
 
 
 def test_a_bad_image_is_named(tmp_path, rng):
-    """One so narrow that nothing of it would be left, and a box whose edges are one in float32."""
+    """One is so narrow that nothing of it would be left, and one has a box whose edges are one in float32."""
     make_yolo(tmp_path, rng)
     save(tmp_path / "images" / "1.png", picture((600, 2), [], rng))
     data = detection("yolo", tmp_path)

@@ -37,7 +37,7 @@ def refused(content, text=REFUSED):
 @pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize("kind, options", KINDS)
 def test_a_cut_one_is_refused(tmp_path, rng, monkeypatch, kind, options, lenient):
-    """Wherever it is cut, and also after gluoncv has asked Pillow to take cut ones."""
+    """It may be cut anywhere, and also after gluoncv has asked Pillow to take cut ones."""
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", lenient)
     content = noise(rng, kind, options)
     path = tmp_path / "image"
@@ -49,7 +49,7 @@ def test_a_cut_one_is_refused(tmp_path, rng, monkeypatch, kind, options, lenient
 
 @pytest.mark.parametrize("kind, options", KINDS)
 def test_a_whole_one_may_have_more_behind_it(rng, kind, options):
-    """As telephones append to photographs."""
+    """Telephones append such to photographs."""
     content = noise(rng, kind, options)
     whole = decode_image(content, "image", "test")
     assert whole.shape == (40, 60, 3)
@@ -65,7 +65,7 @@ def test_the_size_is_in_the_head(tmp_path, rng):
 @pytest.mark.parametrize("mode, kind", [("RGB", "jpeg"), ("L", "jpeg"), ("CMYK", "jpeg"), ("RGB", "png"), ("P", "png")])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_it_is_upright(rng, mode, kind, orientation):
-    """As EXIF says, in every format, and in front of all else in a JPEG, where cameras write it."""
+    """EXIF tells in every format, and in front of all else in a JPEG, where cameras write it."""
     image = rng.randint(0, 255, (40, 60, 3)).astype("uint8")
     content = photograph(Image.fromarray(image).convert(mode), orientation, kind)
     expected = ImageOps.exif_transpose(Image.open(io.BytesIO(content))).convert("RGB")
@@ -114,7 +114,7 @@ def test_a_damaged_header(rng, kind):
 
 
 def chunk(kind, data):
-    """One of a PNG."""
+    """A chunk of a PNG."""
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
@@ -144,7 +144,7 @@ def test_a_png_without_its_last_rows(rng, monkeypatch, lenient):
 
 @pytest.mark.parametrize("kind", ["gif", "tiff", "webp", "ppm", "dds", "tga", "jpeg2000"])
 def test_other_formats(tmp_path, rng, kind):
-    """Whatever the name says: their decoders have limits and errors of their own."""
+    """They are refused whatever the name says: their decoders have limits and errors of their own."""
     path = tmp_path / "image.jpg"
     Image.fromarray(rng.randint(0, 255, (40, 60, 3)).astype("uint8")).save(path, kind)
     for read in (read_image, image_size):
@@ -173,14 +173,14 @@ def test_modes(rng, kind, mode, tolerance):
 @pytest.mark.parametrize("kind, options", [("png", {}), ("jpeg", {}), ("jpeg", {"quality": 95, "subsampling": 0}),
                                            ("jpeg", {"progressive": True})])
 def test_photographs(name, kind, options):
-    """To the bit as MXNet decodes them."""
+    """They are decoded as MXNet does, to the bit."""
     photographs = pytest.importorskip("skimage.data")   # it has no wheel for Python 3.15 yet
     content = encoded(getattr(photographs, name)(), kind, **options)
     np.testing.assert_array_equal(decode_image(content, "image", "test"), mx.image.imdecode(content).asnumpy())
 
 
 def test_too_large(tmp_path, rng, monkeypatch):
-    """Refused by the size in the head, before anything is decoded. The limit can be set."""
+    """The size in the head decides, before anything is decoded. The limit can be set."""
     def header(width, height):
         content = bytearray(noise(rng, "png", {}))
         content[16:24] = struct.pack(">II", width, height)

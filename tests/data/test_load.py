@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("name", OTHERS)
 class TestImages:
     def test_an_unreadable_one_is_named(self, tmp_path, rng, name):
-        """By the loader's threads as well."""
+        """The loader's threads name it as well."""
         MAKERS[name](tmp_path, rng, **({"images": [b"no image"] * 3} if name == "rec" else {}))
         files = [path for path in tmp_path.rglob("*") if path.suffix in (".png", ".jpg")]
         for path in files:

@@ -31,7 +31,7 @@ def train(monkeypatch, tmp_path):
 
 
 def test_end_to_end(tmp_path, monkeypatch, capsys):
-    """As a user runs it: train, export, and load what came out."""
+    """A user trains, exports, and loads what came out."""
     done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_classifier"
@@ -85,7 +85,7 @@ def test_stopped_resumed_and_from_a_config(train, capsys):
 @pytest.mark.parametrize("loss", ["arcface", *(pytest.param(name, marks=pytest.mark.slow) for name in (
     "center", "cosface", "focal", "smoothing", "sphereface"))])
 def test_other_losses(train, loss, capsys):
-    """Trained on two digits; eight others are compared. A margin's centres are the output's weight, without a bias."""
+    """They train on two digits, and compare eight. A margin's centres are the output's weight, without a bias."""
     folder = train("out", "--model", "mlp", "--epochs", "2", "--classes", "0", "1", "--loss", loss)
     found = results(folder)
     assert found["held_out_accuracy"] > 0.9 and found["verification"]["classes"] == list("23456789")
@@ -103,7 +103,7 @@ def test_frozen(train):
 
 
 def test_classes_keep_their_rows(train, tmp_path):
-    """From 0-4 to 3-7, with a learning rate of nothing: features and the rows of 3 and 4 are the old ones."""
+    """They go from 0-4 to 3-7, with a learning rate of nothing: features and the rows of 3 and 4 are the old ones."""
     quick = (*QUICK[:4], "--epochs", "1")
     old = content(train("old", *quick, "--classes", *"01234"))
     new = content(train("new", *quick, "--classes", *"34567", "--lr", "0", "--pretrained", "old/last.checkpoint"))
@@ -144,7 +144,7 @@ def photographs(tmp_path, rng):
 
 @pytest.mark.slow
 def test_folders_and_center_loss(train, photographs, tmp_path):
-    """Files in folders, mirrored and in other colours; the centres are in the checkpoint and continue, too."""
+    """Files are in folders, mirrored and in other colours; the centres are in the checkpoint and continue, too."""
     options = (*photographs, "--epochs", "3", "--embedding", "2", "--center-loss", "0.01", "--lr", "0.01")
     whole = train("whole", *options)
     assert results(whole)["classes"] == ["dark", "light"] and results(whole)["held_out_accuracy"] > 0.9
@@ -174,7 +174,7 @@ def test_center_loss_draws_classes_together(train):
 
 
 def test_resuming_with_other_data_is_refused(train, photographs, tmp_path):
-    """One image more, and one that moved to the other class."""
+    """There is one image more, or one has moved to the other class."""
     train("out", *photographs, "--model", "mlp", "--epochs", "2", stop=7)
     for change in (lambda folder: (folder / "dark" / "0.png").rename(folder / "light" / "new.png"),
                    lambda folder: shutil.copy(folder / "dark" / "1.png", folder / "dark" / "new.png")):
@@ -186,7 +186,7 @@ def test_resuming_with_other_data_is_refused(train, photographs, tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_default_run(tmp_path):
-    """From nothing, on scikit-learn's digits."""
+    """It trains from nothing, on scikit-learn's digits."""
     done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert results(tmp_path / "out" / "finetune_classifier")["held_out_accuracy"] >= 0.985

@@ -52,7 +52,7 @@ def script(monkeypatch, tmp_path):
 
 
 def test_end_to_end(tmp_path, script, capsys, monkeypatch):
-    """As a user runs it; the exported net finds the same in Module, without gluonops, and in the other scripts."""
+    """The exported net finds the same in Module, without gluonops, and in the other scripts."""
     done = fresh.python(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
                         cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -109,7 +109,7 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
 @pytest.mark.parametrize("name, make", [("voc", make_voc), pytest.param("coco", make_coco, marks=pytest.mark.slow),
                                         pytest.param("rec", make_records, marks=pytest.mark.slow)])
 def test_real_formats(train, tmp_path, rng, name, make):
-    """Read, trained on, stopped and resumed."""
+    """They are read, trained on, stopped and resumed."""
     make(tmp_path, rng)
     if name == "rec":
         make_records(tmp_path, rng, split="val")
@@ -123,7 +123,7 @@ def test_real_formats(train, tmp_path, rng, name, make):
 
 
 def test_a_cfg(train, tmp_path):
-    """Its layers, its way of classes and cells; its first layers are frozen, and its first weights are loaded."""
+    """The net has its layers, and its way of classes and cells; the first layers are loaded, and frozen."""
     options = ("--cfg", str(CFG), "--backbone-layers", "3", "--freeze", "-1", *QUICK, "--pretrain-epochs", "1")
     folder = train("out", *options)
     assert (folder / "pretraining.checkpoint").exists() and np.shape(results(folder)["anchors"]) == (3, 2)
@@ -139,7 +139,7 @@ def test_a_cfg(train, tmp_path):
 
 @pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_ctrl_c_in_the_pretraining_loses_nothing(train, tmp_path, capsys, stop):
-    """In its first epoch, and in its second."""
+    """It comes in the first epoch, and in the second."""
     options = (*QUICK[:-4], "--epochs", "1", "--threads", "1", "--pretrain-epochs", "2")
     whole, stopped = train("whole", *options), train("stopped", *options, stop=stop)
     assert "stopped/pretraining.checkpoint is saved. To continue, run: " in capsys.readouterr().err
@@ -179,7 +179,7 @@ def squares(tmp_path):
 
 
 def test_resuming_with_other_labels_is_refused(train, squares, tmp_path):
-    """Where a single coordinate of one changed."""
+    """A single coordinate of one has changed."""
     options = (*squares, "--classes", *"abc", *QUICK[3:], "--anchors", "voc")
     train("out", *options, stop=1)
     (tmp_path / "data" / "labels" / "train" / "3.txt").write_text("0 0.5 0.51 0.5 0.6\n")
@@ -189,7 +189,7 @@ def test_resuming_with_other_labels_is_refused(train, squares, tmp_path):
 
 @pytest.mark.slow
 def test_classes_keep_their_rows(train, squares, tmp_path):
-    """A checkpoint of digits, then a data set in Darknet's layout with the classes 3, seven and 7."""
+    """A checkpoint of digits is followed by a data set in Darknet's layout with the classes 3, seven and 7."""
     anchors = ("--anchors", *(f"1,{i}" for i in range(1, 6)))
     old = content(train("old", *QUICK, *anchors))
     options = (*squares, "--classes", "3", "seven", "7", *QUICK[3:], "--lr", "0",
@@ -218,7 +218,7 @@ def test_refused(train, options, text):
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="reads the memory a process has from /proc")
 def test_memory_is_flat(train, monkeypatch):
-    """From the second epoch on: training, mAP, checkpoints and best parameters leave nothing behind."""
+    """From the second epoch on, training, mAP, checkpoints and best parameters leave nothing behind."""
     end, resident = gops.train.Run.end_epoch, []
 
     def watching(self, *args):
@@ -237,7 +237,7 @@ def test_memory_is_flat(train, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_default_run(tmp_path):
-    """From nothing, on scenes of digits, in what two cores do in ten minutes."""
+    """It trains from nothing, on scenes of digits, in what two cores do in ten minutes."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -19,7 +19,7 @@ def script(monkeypatch, tmp_path):
 
 
 def test_windows_and_their_boxes(script):
-    """In an image that is 1 in the boxes: turned, mirrored and cut boxes still hold a coin to the pixel."""
+    """In an image that is 1 in the boxes, turned, mirrored and cut boxes still hold a coin to the pixel."""
     image = np.zeros((303, 384), "uint8")
     for left, top, right, bottom in script.COINS.astype(int):
         image[top:bottom, left:right] = 1

@@ -46,7 +46,7 @@ SMALL = ("--dataset", "yolo", "--root", "out/shapes/detection", "--size", "64", 
 
 
 def test_few_pictures_get_many_updates(tmp_path, monkeypatch, capsys):
-    """And the backbone in the package; a second run is told what it should not do."""
+    """They get the backbone in the package, too; a second run is told what it should not do."""
     make(tmp_path, monkeypatch, "--count", "9", "2", "--size", "64")
     monkeypatch.setattr("gluonops.train.recipe.LEAST_UPDATES", 42)
     train = runner(monkeypatch, tmp_path, "finetune_detector")
@@ -82,7 +82,7 @@ def test_refused(tmp_path, monkeypatch, options, text):
     ("finetune_detector", "yolo", "detection", "mAP", 0.8),
     ("finetune_classifier", "folder", "classification", "held_out_accuracy", 0.95)])
 def test_few_pictures_are_enough(tmp_path, monkeypatch, script, dataset, layout, score, least):
-    """60 pictures and the defaults, in what two cores do in ten minutes."""
+    """There are 60 pictures, the defaults, and what two cores do in ten minutes."""
     make(tmp_path, monkeypatch)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, EXAMPLES / f"{script}.py", "--dataset", dataset, "--root",

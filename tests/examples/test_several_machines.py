@@ -45,7 +45,7 @@ def test_two_workers_are_one_process(tmp_path):
 
 @pytest.mark.slow
 def test_role_script_of_the_documentation(tmp_path):
-    """docs/several_machines.md's role.sh under mpirun's variables: a scheduler, a server and two workers."""
+    """docs/several_machines.md's role.sh starts a scheduler, a server and two workers under mpirun's variables."""
     page = (EXAMPLES.parent / "docs" / "several_machines.md").read_text()
     script, = [block for block in re.findall(r"```sh\n(.*?)```", page, re.S) if block.startswith("# role.sh")]
     (tmp_path / "role.sh").write_text(script)
@@ -79,7 +79,7 @@ def test_dist_async_trains(tmp_path):
 
 @pytest.mark.slow
 def test_a_killed_worker_ends_training(tmp_path):
-    """Where the other worker would wait for its gradients for ever."""
+    """The other worker would wait for its gradients for ever."""
     killed = ("import os, signal, sys; sys.path.insert(0, sys.argv.pop(1)); import finetune_classifier as script\n"
               "from gluonops.train import Run\n"
               "step = Run.step\n"
@@ -97,7 +97,7 @@ def test_a_killed_worker_ends_training(tmp_path):
 
 @pytest.mark.slow
 def test_a_detector_on_two_workers_continues_after_a_kill(tmp_path):
-    """To the numbers of a job that was not killed."""
+    """It comes to the numbers of a job that was not killed."""
     dying = ("import os, signal, sys; sys.path.insert(0, sys.argv.pop(1)); import finetune_detector as script\n"
              "from gluonops.train import Run\n"
              "step, dies = Run.step, sys.argv.pop(1) == 'dies'\n"
@@ -126,7 +126,7 @@ def test_a_detector_on_two_workers_continues_after_a_kill(tmp_path):
 
 @pytest.mark.slow
 def test_ctrl_c_stops_all_workers_after_the_same_batch(tmp_path):
-    """And the job continues to the numbers of one that was not stopped."""
+    """The job continues to the numbers of one that was not stopped."""
     options = ("--batch-size", "16", "--kvstore", "dist_sync", "--epochs", "6")
     whole = run(tmp_path, *options, "--out", "whole", workers=2)
     assert whole.returncode == 0, whole.stdout + whole.stderr

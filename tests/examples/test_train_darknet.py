@@ -32,7 +32,7 @@ QUICK = ("--cfg", "net.cfg", "--size", "64", "--count", "10", "4", "--threads", 
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_numbers(train, capsys):
-    """Four updates of two mini-batches, in mosaics; the files are Darknet's."""
+    """It has four updates of two mini-batches, in mosaics; the files are Darknet's."""
     whole = train("whole", *QUICK)
     assert "has an mAP of" in capsys.readouterr().out
     train("stopped", *QUICK, stop=4)
@@ -92,7 +92,7 @@ def test_weights_that_have_seen_images(train, tmp_path):
 
 
 def test_a_data_file(train, tmp_path, rng):
-    """In several sizes, as the cfg says."""
+    """Images have several sizes, as the cfg says."""
     make_yolo(tmp_path, rng)
     (tmp_path / "obj.data").write_text("train=train.txt\nvalid=val.txt\nnames=my.names\nbackup=kept\n")
     out = train("own", "--cfg", "net.cfg", "--data", "obj.data", "--threads", "1", "--epochs", "1")
@@ -100,7 +100,7 @@ def test_a_data_file(train, tmp_path, rng):
 
 
 def test_boxes_of_cells(train, tmp_path):
-    """YOLOv1's head, with the average of the weights that ``ema_alpha`` asks for."""
+    """YOLOv1's head has the average of the weights that ``ema_alpha`` asks for."""
     (tmp_path / "net.cfg").write_text(CELLS.replace("max_batches", "ema_alpha=0.9\nmax_batches"))
     out = train("cells", *QUICK)
     assert 0 <= results(out)["mAP"] <= 1

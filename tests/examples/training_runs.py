@@ -64,7 +64,7 @@ def results(folder):
 
 
 def assert_same_run(one, other):
-    """Bit for bit: parameters, the optimizer's state, the best epoch's parameters, and what was measured."""
+    """Parameters, the optimizer's state, the best epoch's parameters, and what was measured agree bit for bit."""
     for file in ("last.checkpoint", "best.params"):
         mine, theirs = content(one, file), content(other, file)
         assert set(mine) == set(theirs)
@@ -81,7 +81,7 @@ def last_words(stdout):
 
 
 def assert_fits_80_columns(stderr):
-    """Every line, and no warning of another package; commands are as long as they are."""
+    """Every line does, but for commands, and no other package warns."""
     for line in stderr.replace("\r", "\n").splitlines():
         assert len(line) <= 80 or " --" in line, line
     assert "Subgraph" not in stderr and not re.search(r"\wWarning", stderr) and "\x1b" not in stderr

@@ -126,7 +126,7 @@ def test_heads_and_losses():
 
 
 def test_outputs_that_jump_everywhere():
-    """The sign of what is 0 but for rounding."""
+    """The sign of what is 0 but for rounding does."""
     rest = data - mx.sym.round(data * 64) / 64
     saved("right", mx.sym.sign(rest)), saved("other", mx.sym.sign(rest + 1e-30))
     with pytest.warns(gops.export.ExportWarning, match="other is not compared with MXNet: its outputs jump where"):

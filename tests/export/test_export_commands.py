@@ -91,7 +91,7 @@ def input_sizes(path):
 
 
 def test_shapes_of_inputs(foreign, capsys):
-    """Whatever they are called, and however many there are."""
+    """Inputs may have any names, and there may be several."""
     assert cli.main(["export", "one", "--onnx", "one.onnx", "--data-shape", "1,4"]) == 0
     assert input_sizes("one.onnx") == {"image": [4]}
     assert cli.main(["export", "two", "--onnx", "two.onnx", "--data-shape", "image=1,4",
@@ -115,7 +115,7 @@ def test_another_shape_than_the_noted_one(foreign, capsys):
                          "out.onnx", "--fixed-batch"], "export.onnx"), (["viz", "-o", "out.svg"], "export.picture")],
                          ids=["onnx", "fixed_batch", "viz"])
 def test_a_refused_shape(options, where, shape, foreign, folder, capsys):
-    """Whatever the batch; the node is named, and the one who asks."""
+    """It is refused whatever the batch; the node is named, and the one who asks."""
     assert cli.main([*options, "one", "--data-shape", shape]) == 1
     printed, sizes = capsys.readouterr(), f"({shape.replace(',', ', ')})"
     assert printed.err.startswith(f"gluonops.{where}: the net refuses the shape of image {sizes}: ")

@@ -54,7 +54,7 @@ def inception():
 
 
 def caffe():
-    """From a converter: a batch norm with a scale behind it, pooling that rounds up."""
+    """A converter wrote it: a batch norm with a scale behind it, pooling that rounds up."""
     made = mx.sym.Convolution(data, kernel=(5, 5), stride=(2, 2), num_filter=8, name="conv1")
     made = mx.sym.LRN(mx.sym.Activation(made, act_type="relu"), nsize=5, alpha=1e-4, beta=0.75)
     made = mx.sym.Pooling(made, kernel=(3, 3), stride=(2, 2), pool_type="max", pooling_convention="full")
@@ -229,7 +229,7 @@ def test_every_missing_value_is_named(tmp_path):
 
 @pytest.mark.parametrize("kept", [(), ("gamma", "beta", "mean", "var")], ids=["all", "mixed"])
 def test_values_of_float16(kept, tmp_path):
-    """As a small file, or trained in several types. Module makes float32 of them, and so do the written files."""
+    """A small file has them, or mixed training. Module makes float32 of them, and so do the written files."""
     def halved(saved):
         return {name: value if name.endswith(kept or ("!",)) else value.astype("float16")
                 for name, value in saved.items()}

@@ -47,7 +47,7 @@ def legacy(request, tmp_path, rng):
 
 @pytest.mark.filterwarnings("ignore:exported for inference")
 def test_repaired(legacy):
-    """The same bits in an executor, the same numbers in Module and Gluon, and after folding and padding."""
+    """The bits agree in an executor, and the numbers in Module and Gluon, and after folding and padding."""
     prefix, symbol, arrays, shapes = legacy
     expected = others.outputs_of(symbol, arrays)
     out = prefix.parent / "out"
@@ -70,7 +70,7 @@ def test_repaired(legacy):
 
 @pytest.mark.filterwarnings("ignore:exported for inference")
 def test_onnx(legacy):
-    """In onnxruntime, for the batch of the shapes at least."""
+    """onnxruntime agrees, for the batch of the shapes at least."""
     pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet
     prefix, symbol, _, shapes = legacy
     images = {name: shape for name, shape in shapes.items() if not name.endswith("label")}

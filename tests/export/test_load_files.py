@@ -60,7 +60,7 @@ def without_stamp():
     lambda: gops.export.onnx("net", "net.onnx", SHAPE), lambda: gops.export.picture("net", "net.svg", SHAPE),
 ], ids=["rewrite", "fold", "onnx", "picture"])
 def test_parameters_under_other_names(run, stamped, exported):
-    """As save_parameters writes them: refused, and neither file is touched."""
+    """save_parameters writes such: they are refused, and neither file is touched."""
     exported.save_parameters("net-0000.params")
     if not stamped:
         without_stamp()
@@ -164,7 +164,7 @@ def test_damaged_graphs(damage, exported):
 
 
 def test_no_attributes_is_null(exported):
-    """As some writers of JSON leave it."""
+    """Some writers of JSON leave it so."""
     edit(lambda content: (content["nodes"][0].update(attrs=None), content.update(attrs=None)))
     gops.export.rewrite("net", "out")
     edit(lambda content: content["nodes"][0].pop("attrs"))
@@ -189,7 +189,7 @@ def test_names_beyond_ascii(tmp_path):
 
 
 def test_parameters_of_another_export(exported):
-    """As a process leaves them that is killed between the two renames. Another epoch's are not compared."""
+    """A process that is killed between the two renames leaves them. Another epoch's are not compared."""
     change_parameters(lambda values: values.update({"arg:net_dense0_bias": mx.nd.ones(3)}))
     with pytest.raises(gops.OpError, match="net-0000.params is not the file that was written with its symbol JSON"):
         gops.export.rewrite("net", "net")

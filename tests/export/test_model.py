@@ -65,7 +65,7 @@ def test_a_pass_leaves_its_model_alone(run, net):
 
 
 def test_a_pipeline_of_ones_own(net, rng, tmp_path):
-    """The page's example: what export.symbol does, with a step between."""
+    """The page's example does what export.symbol does, with a step between."""
     model = ExportedModel.from_net(net, SHAPE)
     model = passes.fold_batch_norm(model)
     model.metadata["author"] = "me"

@@ -90,7 +90,7 @@ def test_rewritten(options, older):
 
 @pytest.mark.filterwarnings("ignore:.*without the loss head")
 def test_onnx(older):
-    """Also the aliases, such as _Plus, which have no converters of their own."""
+    """The aliases convert as well, such as _Plus, which have no converters of their own."""
     prefix, symbol, arrays = older
     gops.export.onnx(prefix, f"{prefix}.onnx", arrays["data"].shape)
     found = session(f"{prefix}.onnx").run(None, {"data": arrays["data"].asnumpy()})
@@ -100,7 +100,7 @@ def test_onnx(older):
 
 @pytest.mark.parametrize("name", FILES)
 def test_read_as_mxnet_reads_it(name, tmp_path, capfd):
-    """All nodes, inputs and attributes; MXNet also gives a variable the attributes of the layer behind it."""
+    """All nodes, inputs and attributes agree; MXNet also gives a variable the attributes of the layer behind it."""
     (tmp_path / "net-symbol.json").write_text(FILES[name][0])
     graph = read_graph("test", str(tmp_path / "net-symbol.json"))
     read = graph.symbol()

@@ -105,7 +105,7 @@ def boxes(count):
 
 
 def test_layout():
-    """Readers below what they read, boxes of a layer apart, a chain straight, a long edge around."""
+    """Readers are below what they read, boxes of a layer apart, a chain is straight, and a long edge goes around."""
     a, b, c, d, e = items = boxes(5)
     edges = [(a, b), (b, c), (c, d), (a, d), (d, e)]
     routes = arrange(items, edges)

@@ -139,7 +139,7 @@ def test_mxnet_finds_these_integers(layer, quantized):
 
 
 def test_size_of_the_files(tmp_path):
-    """A fourth, but for names and biases."""
+    """It is a fourth, but for names and biases."""
     wide = nn.HybridSequential()
     wide.add(nn.Conv2D(64, 3, in_channels=64), nn.Flatten(), nn.Dense(100))
     wide.initialize()
@@ -256,7 +256,7 @@ def test_layers_that_are_kept(net, tmp_path):
 
 
 def test_a_score(net, tmp_path):
-    """Called for the float net and for each result; what it may lose is the limit."""
+    """It is called for the float net and for each result; what it may lose is the limit."""
     data = images(16, seed=4)
     labels = net(data)[0].asnumpy().argmax(1)
     calls = []

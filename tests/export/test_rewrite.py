@@ -86,7 +86,7 @@ def test_it_computes_the_same(source, rng, tmp_path):
 
 
 def test_a_graph_made_by_hand(rng, tmp_path):
-    """As the tutorials build them, bare mx.sym.Custom nodes: names, attributes and unknown nodes stay."""
+    """The tutorials build it of bare mx.sym.Custom nodes: names, attributes and unknown nodes stay."""
     with mx.AttrScope(__lr_mult__="0.5"):
         data = mx.sym.Convolution(mx.sym.var("data"), num_filter=4, kernel=(1, 1), name="first")
         data = mx.sym.Custom(data, op_type="gluonops_reorg", stride=2, mode="CRD", name="mine")

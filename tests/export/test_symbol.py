@@ -199,7 +199,7 @@ def test_states_that_a_net_makes_itself(data, tmp_path):
 
 
 def test_somebody_elses_failure_stays_theirs(tmp_path):
-    """One that nobody has waited for yet."""
+    """Nobody has waited for it yet."""
     theirs = mx.nd.linalg.potrf(-mx.nd.ones((2, 2)))   # which is not positive definite
     gops.export.symbol(dense(), tmp_path / "net", (1, 4))
     with pytest.raises(mx.MXNetError):

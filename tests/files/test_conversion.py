@@ -155,7 +155,7 @@ def test_the_command(net, capsys):
 
 
 def test_an_archive(net, capsys):
-    """As a hosted service keeps a net."""
+    """A hosted service keeps a net so."""
     with tarfile.open("model.tar.gz", "w:gz") as archive:
         for name in ("net-symbol.json", "net-0003.params"):
             archive.add(name, f"model/{name}")

@@ -85,7 +85,7 @@ def test_where_mxnet_is_not_found(folder):
 
 @pytest.mark.slow
 def test_an_environment_without_mxnet(folder, tmp_path_factory):
-    """Installed by pip, with NumPy alone, from a copy of the sources."""
+    """pip installs gluonops there from a copy of the sources, with NumPy alone."""
     home = tmp_path_factory.mktemp("home")
     copy = home / "copy"
     copy.mkdir()

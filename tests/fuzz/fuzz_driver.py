@@ -78,7 +78,7 @@ class Session:
         self.deaths = collections.Counter()
 
     def run(self):
-        """Until the tasks or the time are over."""
+        """Run until the tasks or the time are over."""
         with selectors.DefaultSelector() as selector:
             for _ in range(self.jobs):
                 self._start(selector)

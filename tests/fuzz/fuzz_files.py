@@ -138,7 +138,7 @@ def _note(folder):
 
 @kind("params", _rewrite)
 def _params(folder):
-    """Without the digest in the JSON, which would refuse every change."""
+    """An export without the digest in the JSON, which would refuse every change."""
     graph, path = map(pathlib.Path, _export(folder))
     content = json.loads(graph.read_text())
     del content["attrs"]["gluonops"]
@@ -410,7 +410,7 @@ PNG, JPEG = b"\x89PNG", b"\xff\xd8"
 
 
 def _chunk(name, data):
-    """One of a PNG."""
+    """A chunk of a PNG."""
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
@@ -441,7 +441,7 @@ def _exif(content, place, value):
 
 
 def _checksums(content, place, value):
-    """Right ones in a PNG, which else refuses every other edit."""
+    """A PNG with the right checksums, without which it refuses every other edit."""
     start = 8
     while content.startswith(PNG) and start + 12 <= len(content):
         end = start + 8 + int.from_bytes(content[start:start + 4], "big")

@@ -31,7 +31,7 @@ class TestStrategies:
 
     @pytest.mark.parametrize("probe", fuzz_driver.PROBES)
     def test_a_case_is_a_line(self, name, probe):
-        """And the line is the case again; the contract takes what is not meant to be refused."""
+        """The line is the case again; the contract takes what is not meant to be refused."""
         @hypothesis.settings(max_examples=5, suppress_health_check=list(hypothesis.HealthCheck))
         @hypothesis.given(fuzz_cases.STRATEGIES[probe](name))
         def check(case):
@@ -48,7 +48,7 @@ def test_the_operators_are_the_registered_ones():
 
 
 def test_every_kind_of_file_can_be_read():
-    """Before it is damaged; so what is refused is the damage."""
+    """It can be before it is damaged; so what is refused is the damage."""
     assert set(fuzz_driver.FILES) == set(fuzz_files.KINDS)
     for name in fuzz_driver.FILES:
         assert fuzz_files.check(fuzz_cases.Damaged(name, ())) == []
@@ -131,7 +131,7 @@ def test_right_numbers_are_right():
 @pytest.mark.parametrize("plant, kind", [(lambda x: -x, "output is wrong"), (lambda x: x / 0, "output is infinite"),
                                          (lambda x: (x - x) / 0, "output is NaN")])
 def test_a_wrong_operator_is_found(plant, kind, monkeypatch):
-    """In every backend and way."""
+    """Every backend and way finds it."""
     right = contracts.suite("abs")
 
     class Planted(type(right)):
@@ -163,7 +163,7 @@ for line in sys.stdin:
 
 
 def test_a_case_that_kills_or_hangs_is_reported():
-    """With the command that runs it again; the cases behind it run in a new process."""
+    """The report has the command that runs it again; the cases behind it run in a new process."""
     cases = [json.dumps({"op": "abs", "probe": "values", "fate": fate})
              for fate in ("passes", "dies", "passes", "hangs", "fails", "passes")]
     tasks = iter([{"case": case} for case in cases])

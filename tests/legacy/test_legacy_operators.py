@@ -76,7 +76,7 @@ def test_tile(way, dtype, rng):
 
 @pytest.mark.parametrize("op", [NumpySoftmax, NDArraySoftmax])
 def test_softmax_as_a_loss(op, way, rng):
-    """p - onehot, whatever the head gradient is."""
+    """The gradient is p - onehot, whatever the head gradient is."""
     data, label = rng.standard_normal((6, 4)).astype("float32"), rng.randint(4, size=6)
     heads = None if way is in_module else mx.nd.ones((6, 4)) * 7
     output, gradient = way(op(), [mx.nd.array(data), mx.nd.array(label)], heads)
@@ -200,7 +200,7 @@ class TestReloaded:
         ('"given"', '"__given__"', "its constructor was given more than numbers and strings"),
         ("((3,), {})", "((3, 4, 5), {})", "takes 2 positional arguments but 4 were given")])
     def test_refused(self, graph, there, wanted, text):
-        """By an error, where MXNet would end the process."""
+        """An error comes where MXNet would end the process."""
         assert there in graph
         with pytest.raises((gops.OpError, mx.MXNetError), match=text):
             mx.sym.load_json(graph.replace(there, wanted)).list_arguments()

@@ -78,7 +78,7 @@ class RtcSoftmax(NDArrayOp):
 
 
 def test_another_batch_gets_constants_of_its_own(gpu, rng):
-    """Where the old class went on with the first one's."""
+    """The old class went on with the first one's."""
     softmax = RtcSoftmax()
     for shape in ((3, 4), (5, 2)):
         data = rng.standard_normal(shape)

@@ -85,7 +85,7 @@ def test_types_and_backends(name, dtype, tolerance, backend, rng):
 @pytest.mark.parametrize("gamma", [0, 0.5, 1, 2, 5])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_logits_of_any_size(dtype, gamma):
-    """Right and sure: 0. Wrong and sure: the logit. The gradient in the limit; nothing is NaN or infinite."""
+    """The loss is 0 where right and sure, and the logit where wrong and sure; nothing is NaN or infinite."""
     pred = np.array([[1e4], [-1e4], [1e4], [-1e4], [0], [100], [-100]])
     label = np.array([[1], [1], [0], [0], [1], [1], [0]])
     loss = gops.loss.FocalLoss(gamma=gamma, alpha=None, sparse_label=False)

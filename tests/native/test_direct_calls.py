@@ -241,7 +241,7 @@ def test_an_input_that_fails(ways, pause):
 
 
 def test_many_threads(ways):
-    """Each with data of another shape: they share what a call has inferred last."""
+    """Each has data of another shape: they share what a call has inferred last."""
     inputs = [random(64, 100 + i) for i in range(4)]
     expected = [gops.ops.softmax(data).asnumpy() for data in inputs]
 

@@ -103,7 +103,7 @@ def test_types(name):
 
 @pytest.mark.parametrize("name, error", ERRORS)
 def test_complaints(name, error):
-    """The same text as the contract's, wherever it is found out."""
+    """Their text is the contract's, wherever a fault is found out."""
     op = registry.get(name).op
     strings = {key: str(value) for key, value in error.attrs.items()}
     dtypes = error.dtypes or ("float32",) * len(error.shapes)

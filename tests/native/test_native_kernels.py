@@ -59,7 +59,7 @@ def test_output_and_gradient(name, case, dtype, rng):
 
 @pytest.mark.parametrize("name, case", CASES)
 def test_symbol(name, case, rng):
-    """As a node of a graph, bound; every output, hidden ones too, as the reference has it."""
+    """A bound graph has every output, hidden ones too, as the reference has it."""
     suite = SUITES[name]()
     arrays = suite.draw(case, "float32", rng)
     head = suite.head(case, arrays, rng).astype("float32")
@@ -98,7 +98,7 @@ def test_label_types(name, label_dtype, rng):
 @pytest.mark.parametrize("axis", [1, 2])
 @pytest.mark.parametrize("name", ["softmax_output", "softmax_cross_entropy"])
 def test_labels_that_are_no_class_and_ignored_rows(name, axis):
-    """NaN where the label is no class; exactly 0 where it is ignored, even in rows of NaN and infinity."""
+    """The former give NaN, the latter exactly 0, even in rows of NaN and infinity."""
     labels = np.array([[0, -1, 3, 1.5, np.nan, 1e30, -1e30, -2, 2, -2]])
     data = np.random.RandomState(0).randn(1, 10, 3).astype("float32")
     data[0, 7], data[0, 9] = np.nan, np.inf
@@ -145,7 +145,7 @@ def test_logarithms_of_short_rows(infinite):
 @pytest.mark.parametrize("shape", [(203, 10), (2, 21), (37, 31), (50, 127), (1030, 7), (66, 10, 2), (19, 33, 2),
                                    (17, 128, 2), (5, 3, 2)])
 def test_short_rows(shape, dtype, rng):
-    """Blocks and vectors with the ends of several rows, the rest of a block, and rows of more than one vector."""
+    """Blocks and vectors hold the ends of several rows, a block has a rest, or rows take more than one vector."""
     labels = (shape[0], *shape[2:])
     for name, shapes, attrs in (
             ("softmax", (shape,), {"axis": 1, "temperature": 2}),
@@ -174,7 +174,7 @@ def test_float16_keeps_what_it_can_hold():
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
 @pytest.mark.parametrize("stride", [2, 3, 4, 5])
 def test_reorg_of_rows_of_any_width(stride, dtype):
-    """Rows shorter than a vector, of whole vectors, and with a rest; in both directions."""
+    """Rows are shorter than a vector, or of whole vectors, or leave a rest; in both directions."""
     for width in (1, 3, 8, 16, 31, 32, 33, 130):
         data = np.random.RandomState(width).randint(0, 255, (1, 2, stride, stride * width)).astype(dtype)
         blocks = data.reshape(1, 2, 1, stride, width, stride).transpose(0, 3, 5, 1, 2, 4)
@@ -185,7 +185,7 @@ def test_reorg_of_rows_of_any_width(stride, dtype):
 
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32"])
 def test_gradients_are_added_where_mxnet_requests_it(dtype):
-    """Without the emitter's guard: to what ``grad_req="add"`` keeps, and for an input that is used twice."""
+    """There is no guard of the emitter's: ``grad_req="add"`` asks for it, and so does an input that is used twice."""
     data = mx.nd.array([-1, 2, 3], dtype=dtype)
     data.attach_grad("add")
     for _ in range(3):
@@ -276,7 +276,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["base", "avx2", "avx512"])
 def test_every_instruction_set(target):
-    """The suites' cases with the kernels of lesser processors."""
+    """The suites' cases pass with the kernels of lesser processors."""
     env = {**os.environ, "GLUONOPS_NATIVE_TARGET": target}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k",
                "output_and_gradient or exponential or float16 or no_class"]

@@ -27,7 +27,7 @@ def test_loads_once_and_silently():
 
 
 def test_makes_functions_for_its_own_operators_alone():
-    """In both packages, where mx.library.load puts them; MXNet's own functions stay the ones they were."""
+    """Both packages have them, where mx.library.load puts them; MXNet's own functions stay the ones they were."""
     require_library()
     code = """
 import mxnet as mx
@@ -73,7 +73,7 @@ def test_says_why_it_is_not_loaded(name, content, text, tmp_path):
 
 
 def test_refuses_a_damaged_library(tmp_path):
-    """Cut off, which would end the process with SIGBUS, and with a changed byte."""
+    """It is cut off, which would end the process with SIGBUS, or has a changed byte."""
     require_library()
     content, path = pathlib.Path(LIBRARY).read_bytes(), tmp_path / "damaged.so"
     changed = bytearray(content)

@@ -60,7 +60,7 @@ def test_fork_after_use(engine):
 
 @pytest.mark.parametrize("static", [{}, {"static_alloc": True, "static_shape": True}], ids=["dynamic", "static"])
 def test_four_threads_at_once(static, rng):
-    """Each thread its own hybridized net over the same kernels: no hang, and the numbers of one thread alone."""
+    """Each has its own hybridized net over the same kernels: none hangs, and the numbers are those of one thread."""
     def make():
         net = nn.HybridSequential()
         net.add(gops.nn.Reorg(2), gops.nn.Abs(), gops.nn.Softmax(axis=1))
@@ -104,7 +104,7 @@ def test_data_loader_workers():
 
 @pytest.mark.slow
 def test_more_than_2_31_elements(tmp_path):
-    """64-bit indexing, where memory allows: the kernels by themselves, for the stock MXNet has no such tensors."""
+    """The kernels run by themselves where memory allows, for the stock MXNet has no such tensors."""
     with open("/proc/meminfo") as file:
         available = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable")) * 1024
     if available < 11 * 2**30:

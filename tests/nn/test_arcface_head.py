@@ -79,7 +79,7 @@ def test_loss_and_gradients(backend, hybridized, rng):
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize("rows, classes", [(4, 4), (4, 1), (1, 1), (6, 6)], ids=["some", "equal", "one", "as many"])
 def test_sampled_classes(rows, classes, sparse_grad, hybridized, rng):
-    """The batch's own and others up to the count; their centres alone have a gradient, and the loss is theirs."""
+    """They are the batch's own and others up to the count; their centres alone have a gradient."""
     head = made(sample_rate=0.5, sparse_grad=sparse_grad)
     head.hybridize(hybridized)
     data, label = inputs(rng, rows)
@@ -127,7 +127,7 @@ def test_the_seed_repeats_the_draws(rng):
 
 
 def test_sparse_updates_leave_the_other_rows(rng):
-    """With momentum and weight decay, which a dense gradient would apply to every row."""
+    """A dense gradient would apply momentum and weight decay to every row."""
     head, (data, label) = made(sample_rate=0.5, sparse_grad=True), inputs(rng)
     trainer = gluon.Trainer(head.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1})
     before = head.weight.data().asnumpy()
@@ -151,7 +151,7 @@ def test_labels_that_do_not_count(options, rng, monkeypatch):
 @pytest.mark.parametrize("backend", ["native", "builtin"], indirect=True)
 @pytest.mark.parametrize("options", [{}, {"sample_rate": 0.5}], ids=str)
 def test_labels_are_checked_as_they_are_passed(options, backend, rng, monkeypatch):
-    """And not as the numbers of the sampled classes."""
+    """The numbers of the sampled classes are not checked."""
     monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "1")
     with gops.backend(backend):
         head, (data, _) = made(ignore_label=255, **options), inputs(rng)

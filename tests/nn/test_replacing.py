@@ -42,7 +42,7 @@ def test_the_net_computes_with_the_new_layers(hybridized):
 @pytest.mark.parametrize("name, options", [("resnet18_v1b", {}), ("mobilenetv3_small", {}),
                                            ("yolo3_darknet53_voc", {"pretrained_base": False})])
 def test_nets_of_gluoncv(name, options):
-    """As an exported graph, which has no old layer any more, and as many new ones."""
+    """An exported graph has no old layer any more, and as many new ones."""
     net = require("gluoncv", "tests").model_zoo.get_model(name, **options)
     kind = (nn.Activation, nn.LeakyReLU)
     replaced = gops.nn.replace(net, kind, lambda old: gops.nn.HardSwish())

@@ -38,7 +38,7 @@ def test_abs_writes_over_its_gradient(backend):
 class TestTile:
     @pytest.mark.parametrize("ndim", range(1, 6))
     def test_as_numpy(self, backend, ndim, rng):
-        """int64 data of up to five dimensions, counts for fewer, as many or more."""
+        """int64 data have up to five dimensions; there are fewer counts, as many, or more."""
         data = rng.randint(0, 100, rng.randint(1, 7, ndim))
         for counts in ((3,), (2, 3), (4, 1, 2)):
             with gops.backend(backend):
@@ -96,7 +96,7 @@ class TestSoftmax:
 
     @pytest.mark.parametrize("narrow, wide", [("float16", "float32"), ("float32", "float64")])
     def test_a_narrow_dtype_as_a_wide_one(self, backend, narrow, wide, rng):
-        """500 classes, within the bounds that MXNet's test has under MXNET_SAFE_ACCUMULATION=1."""
+        """500 classes are within the bounds that MXNet's test has under MXNET_SAFE_ACCUMULATION=1."""
         data = rng.uniform(size=(100, 500)).astype(narrow)
         with gops.backend(backend):
             results = [recorded(gops.ops.softmax, data.astype(dtype)) for dtype in (narrow, wide)]
@@ -134,7 +134,7 @@ class TestSoftmaxOutput:
 
     @pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2)])
     def test_probabilities_as_labels(self, backend, shape, rng):
-        """A label of the data's shape, along the last axis; ours takes it in the loss."""
+        """A label has the data's shape, along the last axis; ours takes it in the loss."""
         data, label = rng.uniform(-1, 1, shape).astype("f"), softmax(rng.uniform(-1, 1, shape), -1).astype("f")
         with gops.backend(backend):
             _, gradient = recorded(gops.ops.softmax_cross_entropy, data, label, sparse_label=False)
@@ -144,7 +144,7 @@ class TestSoftmaxOutput:
     @pytest.mark.parametrize("ignore_label", [None, 3])
     @pytest.mark.parametrize("positions", [(), (3, 3)], ids=["rows", "multi_output"])
     def test_normalization(self, backend, positions, ignore_label, normalization, rng):
-        """As ours counts, and, with the page's replacement, as MXNet's SoftmaxOutput computes."""
+        """Ours counts its own way, and, with the page's replacement, as MXNet's SoftmaxOutput does."""
         data = rng.uniform(-1, 1, (8, 6, *positions)).astype("f")
         label = rng.randint(0, 6, (8, *positions)).astype("f")
         counted = np.ones(label.shape) if ignore_label is None else (label != ignore_label)
@@ -191,7 +191,7 @@ class TestCrossEntropy:
 class TestReorg:
     @pytest.mark.parametrize("block", [2, 3, 4])
     def test_as_mxnet(self, backend, reverse, theirs, block, rng):
-        """DCR, forward and backward, on sizes of three, five and the blocks' multiples."""
+        """DCR agrees, forward and backward, on sizes of three, five and the blocks' multiples."""
         shape = (3, 2 * block * block, 5, 1) if reverse else (3, 5, 2 * block, block)
         data = rng.randn(*shape).astype("f")
         want, _ = recorded(getattr(mx.nd, theirs), data, block_size=block)
@@ -205,7 +205,7 @@ class TestReorg:
 
     @pytest.mark.parametrize("shape, block", [((2, 3, 3, 4), 2), ((2, 8, 3, 3), 0), ((2, 3, 1, 5), 4)])
     def test_refused(self, backend, reverse, theirs, shape, block):
-        """What does not divide, and no block at all; MXNet refuses the same."""
+        """Some do not divide, and one is no block at all; MXNet refuses the same."""
         with pytest.raises(mx.MXNetError):
             getattr(mx.nd, theirs)(mx.nd.zeros(shape), block_size=block).wait_to_read()
         with gops.backend(backend), pytest.raises(REFUSED, match="divisible by|at least 1"):

@@ -165,7 +165,7 @@ class _Accesses:
         self.block_time[places], self.warp_time[places] = times.of_block[blocks], times.of_warp[warps]
 
     def add(self, places: np.ndarray, threads: np.ndarray, times: Times) -> None:
-        """As ``replace``, but what is concurrent is kept in mind."""
+        """Do as ``replace``, but keep in mind what is concurrent."""
         together = self.concurrent(places, threads, times)
         values = []
         for before, now in ((self.thread, threads), (self.warp, times.warps[threads]),

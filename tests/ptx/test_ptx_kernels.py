@@ -39,7 +39,7 @@ def run(planned, case, seed):
 @pytest.mark.parametrize("number, op", [pytest.param(number, op, marks=[pytest.mark.slow] if number % 4 else [])
                                         for number, op in enumerate(OPS)])
 def test_a_case_of_every_kernel(number, op):
-    """In float32, in turn: a typical one of little work, adding at random, and behind an odd address."""
+    """It is in float32, and in turn a typical one of little work, adding at random, or behind an odd address."""
     found = planned(op, "float32", "float32")
     small = [case for case in found["cases"] if math.prod(case["shape"]) < 4000]
     chosen = [small[0], *(case for case in small if case["request"] == "add" or case["offset"])][:3]

@@ -134,7 +134,7 @@ class TestRight:
         np.testing.assert_array_equal(launch("shuffled", NUMBERS, by, seed=seed), expected.astype("float32"))
 
     def test_votes(self, seed):
-        """5 lanes of the first warp, none of the second."""
+        """5 lanes of the first warp vote, and none of the second."""
         expected = np.repeat([5 + 100, 0], 32) + 50000
         np.testing.assert_array_equal(launch("voted", NUMBERS, 5, seed=seed), expected)
 

@@ -191,7 +191,7 @@ class TestPreload:
         assert not cuda_libraries.has_cuda_wheel() and cuda_libraries.preload() == []
 
     def test_what_is_in_wheels_is_loaded(self, site):
-        """In a process of its own: a library stays loaded."""
+        """A process of its own loads it: a library stays loaded."""
         code = ("import ctypes, runpy, sys; sys.path.append(sys.argv[2])\n"
                 "print(runpy.run_path(sys.argv[1])['preload']())\n"
                 "ctypes.CDLL('libcublas.so.11').stub_of_cublas\n"
@@ -211,7 +211,7 @@ class TestPreload:
         assert re.search(r"libcudnn\.so\.8 cannot be loaded: .*(file too short|invalid ELF header)", text)
 
     def test_the_import_says_so(self, tmp_path):
-        """A CUDA wheel of MXNet on a machine without cuDNN."""
+        """A CUDA wheel of MXNet is on a machine without cuDNN."""
         if "libcudnn.so.8" not in cuda_libraries.missing():
             pytest.skip("this machine has cuDNN 8")
         (tmp_path / "mxnet_cu117-1.9.1.dist-info").mkdir()
@@ -222,7 +222,7 @@ class TestPreload:
         assert "nvidia-cudnn-cu11" in done.stderr and "pip install 'gluonops[cu117]'" in done.stderr
 
     def test_every_wheel_is_required(self):
-        """With bounds on both sides: another major version is another interface."""
+        """There are bounds on both sides: another major version is another interface."""
         pattern = r"(nvidia-[\w-]+-cu11)(>=[\d.]+,<\d+)"
         listed = dict(re.fullmatch(pattern, text).groups() for text in cuda_libraries.REQUIREMENTS)
         assert set(listed) == set(cuda_libraries.LIBRARIES.values())

@@ -169,7 +169,7 @@ def test_rows_say_what_the_contract_says():
 
 
 def test_rows_say_how_an_operator_leaves(monkeypatch):
-    """Whether at all, in which backends' form, and whether for ONNX: by the converters there are."""
+    """They say whether at all, in which backends' form, and whether for ONNX: by the converters there are."""
     def rows():
         return {row["op"]: row["export"] for row in table.rows()}
 

@@ -114,7 +114,7 @@ class TestWrite:
             assert added == {"__init__.py", "numpy_view.py", "cuda_libraries.py"}
 
     def test_headers(self, stock, tmp_path, monkeypatch):
-        """Those of the original wheel, for a build without MXNet."""
+        """They are those of the original wheel, for a build without MXNet."""
         def download(*words):
             write_stock(pathlib.Path(words[words.index("--dest") + 1]))
 

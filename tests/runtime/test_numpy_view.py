@@ -23,7 +23,7 @@ def python(code, *path):
 
 class TestImport:
     def test_numpy_stays_as_it_is(self, tmp_path):
-        """But for its own modules, which it loads when somebody uses them; other packages see it, and scikit-learn."""
+        """It only loads its own modules when somebody uses them; other packages see it, and so does scikit-learn."""
         (tmp_path / "other.py").write_text("import numpy, sys\nassert numpy is sys.modules['numpy']\n")
         python("""
 import importlib.util, sys, types
@@ -85,7 +85,7 @@ assert torch.__version__ == "2.13.0"
 
 
 def test_workers_fork(monkeypatch):
-    """Also where that is no longer the default, and not where the program has chosen something else."""
+    """They fork also where that is no longer the default, and not where the program has chosen something else."""
     multiprocessing = mx.gluon.data.dataloader.multiprocessing
     monkeypatch.setattr(numpy_view.multiprocessing, "get_all_start_methods", lambda: ["forkserver", "spawn", "fork"])
     for chosen, expected in ((None, "fork"), ("forkserver", "fork"), ("spawn", "spawn")):
@@ -210,7 +210,7 @@ def test_digits(compute, digits):
 
 
 def test_after_an_import_of_mxnet_that_failed():
-    """As MXNet's own wheel fails with a newer NumPy, in a notebook that goes on. It leaves its parts without itself."""
+    """MXNet's own wheel fails with a newer NumPy, in a notebook that goes on. It leaves its parts without itself."""
     code = "import sys, types; sys.modules['mxnet.base'] = types.ModuleType('mxnet.base'); import gluonops"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == (

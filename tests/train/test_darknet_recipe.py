@@ -58,7 +58,7 @@ def test_optimizer(read):
 
 @pytest.mark.parametrize("head, unit", [(YOLO, 1), (YOLO.replace("[yolo]\nmask=0,1", "[region]"), 16)])
 def test_anchors(tmp_path, head, unit):
-    """In pixels for [yolo], in cells for [region]: those of boxes of two sizes."""
+    """They are in pixels for [yolo], in cells for [region]: those of boxes of two sizes."""
     (tmp_path / "net.cfg").write_text(NET + CONV + head)
 
     class Boxes(data.DetectionDataset):

@@ -44,7 +44,7 @@ def test_other_detections(found):
 
 
 def test_boxes_that_overflow():
-    """Compared relative to their size, and as equal where both are infinite."""
+    """They are compared relative to their size, and as equal where both are infinite."""
     huge = changed(BOXES, 0, [-1e24, -1e24, 1e24, 1e24])
     assert exporting.DETECTIONS.difference(slots(boxes=huge * (1 + 1e-6)), slots(boxes=huge)) < 1e-5
     assert exporting.DETECTIONS.difference(slots(boxes=huge * 1.1), slots(boxes=huge)) > 0.1
@@ -62,7 +62,7 @@ def test_outputs(found, difference):
 
 
 def test_the_export(monkeypatch, tmp_path):
-    """A sound one, then files that compute something else, and files that do not run."""
+    """A sound one passes; files that compute something else do not, nor files that do not run."""
     net = mx.gluon.nn.Dense(3, in_units=4)
     net.initialize(mx.init.Xavier())
     images, prefix = np.ones((2, 4), "float32"), tmp_path / "net"

@@ -21,7 +21,7 @@ def test_spread(rng, units):
 
 
 def test_verification(rng):
-    """Against scikit-learn, and where pairs are told with certainty; the length of a vector has no influence."""
+    """scikit-learn agrees, also where pairs are told with certainty; the length of a vector has no influence."""
     metrics = pytest.importorskip("sklearn.metrics")
     labels = np.arange(30) % 3
     vectors = np.eye(3)[labels] + rng.standard_normal((30, 3))
@@ -51,7 +51,7 @@ def found(*rows):
 
 
 def test_average_precisions():
-    """One object found with an IoU of 1, one of 0.6, a false alarm between them; the difficult one does not count."""
+    """One object has an IoU of 1, one 0.6, and a false alarm is between them; the difficult one does not count."""
     metrics = train.DetectionMetrics(["cat", "dog"])
     metrics.update(found([0, 0.9, 0, 0, 10, 10], [1, 0.8, 100, 100, 110, 110], [1, 0.7, 20, 20, 32, 40]), LABEL)
     summary = metrics.summary()

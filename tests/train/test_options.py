@@ -36,7 +36,7 @@ def test_help_has_groups_and_defaults(options, capsys):
     "--seed 5000000000", "--freeze -2", "--save-every -1", "--epochs 0", "--batch-size 0", "--threads -1",
     "--average 1.5", "--clip -1", "--count 10 0"])
 def test_values_are_refused(options, capsys, words):
-    """By argparse, which names the option; not by a traceback after an hour of training."""
+    """argparse does it and names the option; no traceback comes after an hour of training."""
     option, *_, value = words.split()
     with pytest.raises(SystemExit, match="2"):
         options.parse(words.split())
@@ -66,7 +66,7 @@ INSIDE = "has lists or mappings inside the option root; expected a value or a li
     ("c.json", '{"root": ' + "[" * 100_000, "cannot be read: maximum recursion depth"),
     ("c.json", '{"root": ' + "[" * 500 + "]" * 500 + "}", INSIDE), ("c.json", '{"root": {"a": 1}}', INSIDE)])
 def test_values_of_a_config_that_are_refused(options, tmp_path, name, text, why):
-    """At once: twelve lines of aliases would be gigabytes."""
+    """They are refused at once: twelve lines of aliases would be gigabytes."""
     if name == "c.yaml":
         pytest.importorskip("yaml", reason="PyYAML is not installed")
     (tmp_path / name).write_text(text)

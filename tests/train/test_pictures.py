@@ -48,7 +48,7 @@ def panels(monkeypatch, draw):
 
 
 def test_nothing_empty(monkeypatch):
-    """No panel without a curve, and no curve without a number."""
+    """Every panel has a curve, and every curve a number."""
     rows = [{"epoch": epoch, "loss": 1 / epoch, "accuracy": 0.5, "recall": math.nan} for epoch in (1, 2, 3)]
     scores = ["accuracy", "recall"]
     left, right = panels(monkeypatch, lambda: train.draw_curves(rows, "", ["loss", "center_loss"], scores))
@@ -62,7 +62,7 @@ def test_nothing_empty(monkeypatch):
 
 @pytest.mark.parametrize("stretch, aspect", [(2, 1), (50, "auto")])
 def test_an_embedding_is_no_sliver(monkeypatch, rng, stretch, aspect):
-    """One scale for both axes, unless the points would be in a line."""
+    """Both axes have one scale, unless the points would be in a line."""
     vectors, labels = rng.standard_normal((90, 2)) * [stretch, 1], np.arange(90) % 3
     axes, = panels(monkeypatch, lambda: train.draw_embedding(vectors, labels, ["cat", "dog", "fire engine"], ""))
     assert axes.get_aspect() == aspect
@@ -72,7 +72,7 @@ def test_an_embedding_is_no_sliver(monkeypatch, rng, stretch, aspect):
 
 
 def test_boxes_that_overflow_are_drawn(tmp_path):
-    """Cut at the image's edge, and those that are no number left out."""
+    """They are cut at the image's edge, and those that are no number are left out."""
     boxes = np.array([[-np.inf, -np.inf, np.inf, np.inf], [-1e30, 2, 1e30, 9], [np.nan, 0, 9, 9], [4, 4, 30, 20]])
 
     def detector(images):
@@ -83,7 +83,7 @@ def test_boxes_that_overflow_are_drawn(tmp_path):
 
 
 def test_labels_of_boxes_are_in_the_image_and_cover_no_other(monkeypatch):
-    """Boxes at the edges, and two in one place."""
+    """Some boxes are at the edges, and two are in one place."""
     boxes = np.array([[0, 0, 20, 40], [60, 0, 63, 40], [5, 30, 20, 50], [6, 31, 30, 60]])
 
     def detector(images):

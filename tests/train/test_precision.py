@@ -35,7 +35,7 @@ def net():
 
 @NEEDS_BFLOAT16
 def test_bfloat16_is_close_to_float32(net):
-    """Outputs and gradients, within the eight bits of a mantissa; the parameters are the net's own, in float32."""
+    """Outputs and gradients are, within the eight bits of a mantissa; the parameters are the net's own, in float32."""
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     mixed = train.MixedPrecision("bfloat16", trainer)
     low = mixed.lower(net)

@@ -50,7 +50,7 @@ def test_names_that_are_refused(start, tmp_path, content, text):
 
 
 def test_an_output_of_another_width_starts_anew(start, tmp_path):
-    """As where the embedding is left out."""
+    """It has where the embedding is left out."""
     tensors = mx.nd.load(str(start))
     tensors["output.weight"] = mx.nd.ones((4, 2))
     mx.nd.save(str(tmp_path / "narrow.params"), tensors)
@@ -72,7 +72,7 @@ def test_files_that_are_refused(start, tmp_path):
 
 
 def test_what_is_no_checkpoint(tmp_path):
-    """Parameters, and one of a format to come."""
+    """Parameters are none, and neither is one of a format to come."""
     path = tmp_path / "odd.checkpoint"
     mx.nd.save(str(path), {"weight": mx.nd.ones(1)})
     refused("odd.checkpoint is not a checkpoint of gluonops", train.read_checkpoint, path)
@@ -105,7 +105,7 @@ def detector(classes, anchors=((1, 1), (2, 2))):
 
 @pytest.mark.parametrize("suffix", ["params", "weights"])
 def test_a_detector(tmp_path, suffix):
-    """Its boxes and the class of the same name; the order of the classes is the new one's."""
+    """It keeps its boxes and the class of the same name; the order of the classes is the new one's."""
     old, path = detector(["cat", "dog"]), tmp_path / f"old.{suffix}"
     if suffix == "params":
         old.save_parameters(str(path))

@@ -107,7 +107,7 @@ def touch(path):
 
 
 def test_the_order_of_checkpoints_is_in_the_files(tmp_path):
-    """Not in their times: a touched file of the pretraining would start a finished run anew, and replace it."""
+    """Their times do not tell: a touched file of the pretraining would start a finished run anew, and replace it."""
     pretraining, last = stop(tmp_path, "pretraining"), stop(tmp_path, "last")
     touch(pretraining)
     assert train.find_checkpoint(tmp_path, "auto") == last
@@ -117,7 +117,7 @@ def test_the_order_of_checkpoints_is_in_the_files(tmp_path):
 
 
 def test_the_last_checkpoint_of_an_earlier_run_is_not_resumed(tmp_path):
-    """Where a new run in the same folder was stopped while it pretrained, and stopped again."""
+    """A new run in the same folder was stopped while it pretrained, and stopped again."""
     last, pretraining = stop(tmp_path, "last"), stop(tmp_path, "pretraining")
     for _ in range(2):
         touch(last)

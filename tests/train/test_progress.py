@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize("columns, shown", [
     ("80", "coordinates=5.968"), ("60", "epoch=12"), ("300", "objectness=0.335")])
 def test_on_a_terminal(columns, shown, monkeypatch):
-    """As many values as there is room for; never wider than the window, nor than 100 columns."""
+    """It has as many values as there is room for, and is never wider than the window, nor than 100 columns."""
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys, "stderr", Terminal())
     with progress.Bar(80000, 0, "training", "image", True) as bar:
@@ -31,7 +31,7 @@ def test_on_a_terminal(columns, shown, monkeypatch):
 
 
 def test_in_a_log(monkeypatch):
-    """No bar: a line every 30 seconds, and the last one."""
+    """There is no bar, but a line every 30 seconds, and the last one."""
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     now = iter([0, 10, 31, 31, 40, 50])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
@@ -58,7 +58,7 @@ def test_a_silent_worker(monkeypatch):
 
 
 def test_in_a_terminal_of_no_columns_and_rows():
-    """As those of some containers and editors. It gets bars of 80 columns, of a run and of a command."""
+    """Some containers and editors have it. It gets bars of 80 columns, of a run and of a command."""
     code = """
 from gluonops.core import progress
 list(progress.over(range(3), "reading", "layer"))

@@ -20,7 +20,7 @@ def options(task, **changes):
 
 @pytest.mark.parametrize("task", DEFAULTS)
 def test_the_default_runs_stay_as_they_are(task):
-    """On scenes of digits and on digits."""
+    """They train on scenes of digits and on digits."""
     args, images = options(task), IMAGES[task]
     assert train.repeats(args, images) == 1 and not train.is_small(images)
     assert train.anchor_images(1000, 14 * 4000) == 1000 and train.passes_over_objects(10_000, 3) == 3
@@ -54,7 +54,7 @@ def momenta(net):
 
 @pytest.mark.parametrize("updates", [1, 10, 42, 300, 5000])
 def test_batch_norms_forget_their_start(updates):
-    """After half of the updates; a momentum that is low already stays."""
+    """They do after half of the updates; a momentum that is low already stays."""
     net = mx.gluon.nn.HybridSequential()
     net.add(gops.darknet.Convolution(4, 3, 3), mx.gluon.nn.BatchNorm(momentum=0.001))
     train.fit_batch_norm(net, updates)

@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
 
 
 def test_tensorboard_by_a_stub(tmp_path, monkeypatch):
-    """Numbers only, at the epoch's step."""
+    """It gets numbers only, at the epoch's step."""
     written = []
 
     class Writer:
@@ -163,7 +163,7 @@ def test_tensorboard_is_missing(tmp_path, monkeypatch):
 
 
 def test_tensorboard(tmp_path):
-    """Files that TensorBoard reads."""
+    """TensorBoard reads the files."""
     pytest.importorskip("tensorboardX", reason="tensorboardX is not installed")
     writer = train.EventWriter(tmp_path)
     for row in ROWS:

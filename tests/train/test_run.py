@@ -35,7 +35,7 @@ def end(out):
     (2, {}), (5, {}), (8, {}), (2, {"accumulate": 3, "average": 0.5}), (5, {"accumulate": 2}),
     (8, {"optimizer": "adam", "average": 0.9, "clip": 0.5})], ids=str)
 def test_ctrl_c_and_resume_give_the_same_numbers(tmp_path, capfd, stop, options):
-    """Within the first epoch, at its end, and in the second."""
+    """Ctrl-C comes within the first epoch, at its end, and in the second."""
     finish(make(tmp_path / "whole", **options))
     stopped(make(tmp_path / "stopped", **options), stop)
     said = capfd.readouterr().err
@@ -132,7 +132,7 @@ finish(make(pathlib.Path("killed"), save_every=2))
 
 
 def test_resume_after_a_kill(tmp_path):
-    """With checkpoints within an epoch; the process is killed while it writes one."""
+    """There are checkpoints within an epoch; the process is killed while it writes one."""
     finish(make(tmp_path / "whole"))
     here = os.path.dirname(__file__)
     done = fresh.python("-c", KILLED, here, cwd=tmp_path)
@@ -200,7 +200,7 @@ def test_other_data_and_another_net_are_refused(tmp_path):
 
 
 def test_another_number_of_images_is_refused(tmp_path):
-    """Where there is no fingerprint of them."""
+    """There is no fingerprint of them."""
     stopped(make(tmp_path, data=None), 2)
     with pytest.raises(gops.OpError, match=r"labels \(fingerprint 12 images\) differ from those of .* \(20 images\)"):
         make(tmp_path, images=12, data=None).resume()
@@ -221,7 +221,7 @@ def test_another_optimizer_is_refused(tmp_path):
     (lambda state: state.pop("options"), "options"), (lambda state: state.update(options=[]), "options"),
     (lambda state: state.update(history="none"), "history"), (lambda state: state.update(epoch="1"), "epoch")])
 def test_a_train_state_that_lacks_something(tmp_path, change, name):
-    """In a checkpoint that another program has written."""
+    """Another program has written the checkpoint."""
     finish(make(tmp_path / "run"))
     _, state = train.read_checkpoint(tmp_path / "run" / "last.checkpoint")
     change(state)
@@ -261,7 +261,7 @@ def test_two_devices_are_one(tmp_path, options):
 
 
 def test_the_average_is_validated_and_kept(tmp_path):
-    """By a NumPy recurrence over the parameters after each update."""
+    """It is a NumPy recurrence over the parameters after each update."""
     run = make(tmp_path, average=0.6)
     expected, updates = run.net.weight.data().asnumpy().astype("float64"), 0
     for _ in run.epochs():
@@ -336,7 +336,7 @@ def test_a_loss_that_becomes_infinite(tmp_path):
 
 @pytest.mark.parametrize("spoiled", ["loss", "parameters"])
 def test_a_run_that_diverges_keeps_its_checkpoint(tmp_path, spoiled):
-    """In its second epoch, in the last update of which the loss may still be a number."""
+    """It does in its second epoch, in the last update of which the loss may still be a number."""
     run = make(tmp_path)
     before = []
 
@@ -404,7 +404,7 @@ def test_the_files_say_what_was_measured(tmp_path):
 
 
 def test_workers_tell_each_other_of_ctrl_c_one_message_at_a_time(tmp_path):
-    """Through one array: MXNet's engine orders messages by the array, and its server cannot tell two of one worker."""
+    """MXNet's engine orders messages by the array, and its server cannot tell two of one worker."""
     sent = []
 
     class Store:

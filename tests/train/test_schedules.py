@@ -65,7 +65,7 @@ def test_of_a_cfg(tmp_path, options):
     ("policy=sgdr\nmax_batches=20\n", {10: 0.005005, 20: 0.00001}),
     ("policy=cosine\nmax_batches=20\n", {10: 0.005, 20: 0})], ids=lambda value: str(value)[:30].replace("\n", " "))
 def test_by_hand(tmp_path, text, rates):
-    """Worked out from both programs' formulas, with their defaults."""
+    """The rates are worked out from both programs' formulas, with their defaults."""
     (tmp_path / "net.cfg").write_text(f"[net]\nheight=8\nwidth=8\nchannels=3\nlearning_rate=0.01\n{text}[softmax]\n")
     schedule = train.darknet_schedule(tmp_path / "net.cfg")
     assert {update: schedule(update) for update in rates} == pytest.approx(rates, rel=1e-9, abs=1e-15)
@@ -97,7 +97,7 @@ def test_cosine_is_that_of_mxnet():
 
 
 def test_warm_restarts():
-    """Cosines of 4, 8 and 16 updates; by the paper's formula."""
+    """Cosines of 4, 8 and 16 updates have the paper's formula."""
     schedule = train.schedule("sgdr", 1.0, 28, cycle=4, final=0.2)
     for n in UPDATES[:28]:
         start, length = (0, 4) if n <= 4 else (4, 8) if n <= 12 else (12, 16)
@@ -107,7 +107,7 @@ def test_warm_restarts():
 
 @pytest.mark.parametrize("name", sorted(train.SCHEDULES))
 def test_by_name(name):
-    """For a run of 40 updates; and an optimizer takes it without a warning."""
+    """A run has 40 updates; and an optimizer takes it without a warning."""
     schedule = train.schedule(name, 0.1, 40, warmup=4)
     rates = [schedule(n) for n in UPDATES]
     assert rates[:3] == pytest.approx([0.025, 0.05, 0.075])
@@ -141,7 +141,7 @@ def test_an_unknown_policy_of_a_cfg(tmp_path):
     train.schedule("steps", 0.5, 40, 3, steps=[10, 20]), train.schedule("constant", 0.5, 40)],
     ids=["warmup", "cosine", "steps", "constant"])
 def test_for_servers(schedule):
-    """MXNet's own class, which a parameter server can load, with the same rates."""
+    """A parameter server can load MXNet's own class, which has the same rates."""
     theirs = train.optimizers.for_servers(schedule)
     assert type(theirs).__module__ == "mxnet.lr_scheduler"
     np.testing.assert_allclose([theirs(n) for n in UPDATES], [schedule(n) for n in UPDATES], rtol=1e-9)

@@ -69,7 +69,7 @@ def test_a_file_has_not_both_parts(tmp_path, rng):
 
 
 def test_parts_of_classes(tmp_path, rng):
-    """A class whose folder is empty, and so few images that none is left to choose the epoch on."""
+    """The folder of a class is empty, or so few images are there that none is left to choose the epoch on."""
     for part in ("train", "val"):
         for name, count in (("blue", 2 * (part == "train")), ("red", 1)):
             (tmp_path / part / name).mkdir(parents=True)

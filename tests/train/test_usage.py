@@ -20,7 +20,7 @@ def test_an_example(tmp_path, rng, shape, mode):
 
 
 def test_the_command_is_found(monkeypatch):
-    """Outside of the virtual environment's shell, too."""
+    """It also is outside of the virtual environment's shell."""
     monkeypatch.setattr("shutil.which", lambda name: "/bin/gluonops")
     said = train.how_to_run("detect", "out/my net", "a.png")
     assert "\n\ngluonops detect 'out/my net' a.png -o found.png\n\n" in said

@@ -97,7 +97,7 @@ def encoded(state):
 
 
 def assert_same_run(one, other):
-    """Bit for bit: parameters, averages, the optimizer's state, the best epoch's parameters, and what was measured."""
+    """Parameters, averages, the optimizer's state, the best parameters, and what was measured agree bit for bit."""
     for file in ("last.checkpoint", "best.params"):
         mine, theirs = content(one / file), content(other / file)
         assert set(mine) == set(theirs)

@@ -17,7 +17,7 @@ class TestCOCO:
         assert capsys.readouterr().out == ""
 
     def test_agrees_with_gluoncv(self, tmp_path, rng, capsys):
-        """Which stores the last pixel inside a box, and the file stores its edge."""
+        """gluoncv stores the last pixel inside a box, and the file stores its edge."""
         make_coco(tmp_path, rng, urls=True)
         reader = type("Reader", (require("gluoncv.data", "tests").COCODetection,), {"CLASSES": [*NAMES]})
         ours, theirs = detection("coco", tmp_path), reader(str(tmp_path), "instances_train2017")
@@ -74,7 +74,7 @@ class TestCOCO:
         np.testing.assert_allclose(detection("coco", tmp_path).label(0)[1], [0, 12, 64, 48, 0, 0], atol=1e-4)
 
     def test_classes_are_told_by_their_names(self, tmp_path, rng):
-        """Whatever their order is in the file, as that of the list to train on and of the one held out may differ."""
+        """Their order may differ between the list to train on and the one held out."""
         _, content = make_coco(tmp_path, rng)
         train, names = detection("coco", tmp_path), ("cow", "dog", "cat")
         content["categories"].reverse()
@@ -98,7 +98,7 @@ class TestCOCO:
 
     @pytest.mark.parametrize("text", ["[" * 100_000, "[" + "9" * 5000 + "]"])
     def test_json_beyond_python(self, tmp_path, rng, text):
-        """Lists in lists, and a number of thousands of digits, which Python before 3.11 reads."""
+        """It has lists in lists, or a number of thousands of digits, which Python before 3.11 reads."""
         path, _ = make_coco(tmp_path, rng)
         path.write_text(text)
         refused(f"{path}, top level: ", "coco", tmp_path)

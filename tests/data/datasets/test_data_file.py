@@ -38,7 +38,7 @@ def test_paths_count_from_the_current_folder(folder, monkeypatch):
 
 
 def test_classification(folder):
-    """The class whose name is in the path, as in Darknet."""
+    """The class is the one whose name is in the path, as in Darknet."""
     (folder / "my.names").write_text("owl\nyak\n")
     images = [folder / "set" / name for name in ("1_yak.png", "2_owl.png", "3_yak.png")]
     for image in images:

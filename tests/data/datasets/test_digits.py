@@ -39,7 +39,7 @@ class TestEmbedded:
         assert len(train.labels) + len(test.labels) == 1797
 
     def test_is_scikit_learns(self):
-        """At its own size, every image and label of scikit-learn's, once."""
+        """It has every image and label of scikit-learn's once, at its own size."""
         from sklearn.datasets import load_digits
         train, test = digits(size=8)
         got = [(image.tobytes(), label) for split in (train, test) for image, label in zip(*split)]

@@ -40,7 +40,7 @@ class TestRecords:
         check(detection("rec", root, classes=NAMES))
 
     def test_a_file_that_changes(self, tmp_path, rng):
-        """After it was checked."""
+        """It changes after it was checked."""
         make_records(tmp_path, rng)
         dataset = detection("rec", tmp_path)
         path = tmp_path / "train.rec"
@@ -95,7 +95,7 @@ class TestRecords:
         refused(text, "rec", tmp_path, classes=NAMES)
 
     def test_a_cut_file(self, tmp_path, rng):
-        """As a full disk or a broken copy leaves it: its last record is named before anything is trained."""
+        """A full disk or a broken copy leaves one: its last record is named before anything is trained."""
         make_records(tmp_path, rng)
         path = tmp_path / "train.rec"
         content = path.read_bytes()
@@ -107,7 +107,7 @@ class TestRecords:
         (1, "at byte [0-9]+ there is no next part of the record"), (2, "at byte 0 there is no next part"),
         (3, "at byte 0 there is no next part"), (7, "at byte 0 there is no next part")])
     def test_parts_of_a_record(self, tmp_path, rng, part, text):
-        """The first part of a record that does not go on; a record that begins with a later part."""
+        """The first part of a record does not go on, or a record begins with a later part."""
         make_records(tmp_path, rng)
         path = tmp_path / "train.rec"
         content = bytearray(path.read_bytes())

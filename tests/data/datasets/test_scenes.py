@@ -100,7 +100,7 @@ def test_a_box_is_tight():
 
 
 def test_hard_scenes():
-    """Smaller digits, bright backgrounds, and digits on either side of them; the default paints light on dark alone."""
+    """They have smaller digits, bright backgrounds, and digits on either side; the default has light on dark."""
     lumas = np.array([0.299, 0.587, 0.114])
     for hard in (False, True):
         data = DigitScenes(count=60, hard=hard)

@@ -36,7 +36,7 @@ class TestPlace:
     @pytest.mark.parametrize("new", [(80, 60), (33, 95), (40, 30), (1, 1), (160, 7)])
     @pytest.mark.parametrize("offset", [(0, 0), (5, -9), (-30, 12), (200, 0)])
     def test_every_pixel(self, rng, new, offset):
-        """Bilinear between pixel centres, one pixel at a time."""
+        """Each is bilinear between pixel centres."""
         image, size = rng.randint(0, 256, (30, 40, 3)).astype("uint8"), (64, 48)
         got = place(image, new, offset, size)
         assert got.shape == (3, 48, 64) and got.dtype == np.float32
@@ -68,7 +68,7 @@ class TestPlace:
 
 class TestAugment:
     def test_boxes_go_where_the_rectangle_goes(self):
-        """Over 200 draws of everything that moves, at canvases of several sizes."""
+        """They do in 200 draws of everything that moves, at canvases of several sizes."""
         augment, moves = Augment(visible=0, **PLAIN), set()
         for seed in range(200):
             image, boxes = painted(90 + seed % 40, 70, (30, 20, 62, 45))
@@ -151,7 +151,7 @@ class TestDistort:
     @pytest.mark.parametrize("change", [(0, 1, 1), (0, 1.4, 1), (0, 0.7, 1.3), (0.1, 1, 1), (-0.37, 1, 1),
                                         (0.1, 1.5, 0.7), (-0.1, 0.7, 1.5), (1, 1, 1)])
     def test_is_hsv(self, rng, change):
-        """There and back by colorsys, one pixel at a time, greys and primaries included."""
+        """colorsys goes there and back, one pixel at a time, greys and primaries included."""
         hue, saturation, exposure = change
         pixels = np.concatenate([rng.rand(60, 3), np.eye(3), 1 - np.eye(3), np.full((1, 3), 0.4), np.zeros((1, 3)),
                                  [[0.5, 0.5, 0.2], [0.2, 0.5, 0.5], [0.5, 0.2, 0.5]]]).astype("float32")
@@ -177,7 +177,7 @@ class TestDistort:
 @pytest.mark.skipif(not native.loaded(), reason="needs the native library")
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_native_library_samples_the_bits_of_numpy(channels, monkeypatch, rng):
-    """Enlarged, shrunk, cropped on either side, beside the canvas, and one that is a view."""
+    """Images are enlarged, shrunk, cropped on either side, beside the canvas, or a view."""
     image = rng.randint(0, 256, (40, 62, channels)).astype("uint8")[:, ::2]
     cases = [((90, 70), (3, -5)), ((20, 31), (7, 9)), ((31, 40), (0, 0)), ((1, 1), (63, 47)), ((20, 20), (-30, 0))]
     for new, offset in cases:

@@ -111,7 +111,7 @@ class TestMosaic:
         np.testing.assert_array_equal(y, np.broadcast_to(down, y.shape))
 
     def test_every_second_picture(self):
-        """Augmented makes them; the same for a key, whatever was read before."""
+        """Augmented makes them; each is the same for a key, whatever was read before."""
         dataset = [(np.full((8, 8, 3), 40 * number, "uint8"), np.zeros((0, 6), "float32")) for number in range(6)]
         augmented = Augmented(dataset * 20, 32, Crop(mosaic=True, **PLAIN))
         colours = [len(np.unique(augmented[index][0].round(2))) for index in range(120)]
@@ -121,7 +121,7 @@ class TestMosaic:
 
 class TestTurn:
     def test_turned(self):
-        """Against Darknet's rotate_crop_image, pixel by pixel."""
+        """It is Darknet's rotate_crop_image, pixel by pixel."""
         rng = np.random.RandomState(0)
         image = rng.randint(0, 256, (7, 9, 1)).astype("uint8")
         size, radians, scale, aspect, offset = (6, 5), 0.3, 1.7, 1.2, (0.6, -0.4)

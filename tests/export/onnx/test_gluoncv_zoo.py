@@ -68,7 +68,7 @@ def test_group_norm(has_scale, tmp_path, rng):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_tracker(tmp_path, rng):
-    """Two inputs, one of which becomes the kernel of a convolution."""
+    """It has two inputs, one of which becomes the kernel of a convolution."""
     net = made("siamrpn_alexnet_v2_otb15")
     inputs = {"template": (3, 127, 127), "search": (3, 287, 287)}
     onnx_oracle.agree(net, tmp_path / "net.onnx", inputs, batches=(1,), rng=rng)

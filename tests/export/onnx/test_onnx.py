@@ -49,7 +49,7 @@ MOVED = ["Reshape", "Transpose", "Reshape"]
     ("darknet", False, MOVED), ("DCR", False, ["SpaceToDepth"]), ("CRD", False, MOVED),
     ("darknet", True, ["DepthToSpace"]), ("DCR", True, ["DepthToSpace"]), ("CRD", True, ["DepthToSpace"])])
 def test_reorg_is_one_operator(mode, reverse, operators, dtype, tmp_path, rng):
-    """Where ONNX has it; onnxruntime has it for floating-point numbers only."""
+    """It is where ONNX has it; onnxruntime has it for floating-point numbers only."""
     net = gops.nn.Reorg(2, mode, reverse)
     inputs = {"data": ((8, 6, 4), lambda rng, shape: rng.randint(-9, 9, shape).astype(dtype))}
     onnx_oracle.agree(net, tmp_path / "net.onnx", inputs, rng=rng, dtype=dtype)
@@ -63,7 +63,7 @@ def test_reorg_is_one_operator(mode, reverse, operators, dtype, tmp_path, rng):
     (lambda: nn.LayerNorm(), "LayerNormalization", 17)],
     ids=["mish", "gelu", "gelu_tanh", "group_norm", "mxnets_gelu", "mxnets_group_norm", "mxnets_layer_norm"])
 def test_one_operator(make, operator, opset, tmp_path, rng):
-    """From the opset on that has it."""
+    """It is one from the opset on that has it."""
     net = make()
     net.initialize()
     net(mx.nd.zeros((1, 8, 6, 4)))
@@ -116,7 +116,7 @@ def test_models(name, tmp_path, rng):
 
 @pytest.mark.parametrize("name", ["tiny_yolov2", pytest.param("yolov2", marks=pytest.mark.slow)])
 def test_detectors(name, tmp_path, rng):
-    """Ids, scores and boxes behind non-maximum suppression, row for row."""
+    """Ids, scores and boxes behind non-maximum suppression agree, row for row."""
     detector = model(name).detector(threshold=0.1, topk=50)
     found = onnx_oracle.agree(detector, tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2, 1),
                               rng=rng)
@@ -128,7 +128,7 @@ def test_detectors(name, tmp_path, rng):
 
 @pytest.mark.parametrize("name", MULTISCALE)
 def test_detectors_of_several_maps(name, tmp_path, rng):
-    """The same, of narrow nets, whose layers are those of the wide ones."""
+    """The nets are narrow, and their layers are those of the wide ones."""
     detector = model(name, width=1 / 16).detector(threshold=0.1, topk=20)
     found = onnx_oracle.agree(detector, tmp_path / "net.onnx", {"data": (MODELS[name], pixels)}, batches=(2,), rng=rng)
     noted = {prop.key: json.loads(prop.value) for prop in found.metadata_props if prop.key not in ("dtype", "task")}
@@ -174,7 +174,7 @@ def test_yolo3_of_gluoncv(tmp_path, rng):
 @pytest.mark.parametrize("make", [lambda: model("lenet_reorg"), lambda: model("tiny_yolov2").detector()],
                          ids=["lenet_reorg", "detector"])
 def test_onnxruntime_has_no_complaint(make, tmp_path):
-    """Nothing on stderr, where it warns about unused and overridable initializers and wrong shapes."""
+    """It warns on stderr about unused and overridable initializers and wrong shapes."""
     net = make()
     shape = (1, *MODELS["tiny_yolov2" if isinstance(net, gops.darknet.Detector) else "lenet_reorg"])
     path = gops.export.onnx(net, tmp_path / "net.onnx", shape)
@@ -323,7 +323,7 @@ def test_the_shape_of_a_label_need_not_be_known(tmp_path, rng):
 
 
 def test_metadata(tmp_path):
-    """Whatever JSON can store; what it says of the type is not taken for the type."""
+    """It is whatever JSON can store; what it says of the type is not taken for the type."""
     path = gops.export.onnx(gops.nn.Abs(), tmp_path / "net.onnx", (2, 3), metadata={"dtype": "fp32", "mean": [0.5, 1]})
     noted = {prop.key: prop.value for prop in onnx.load(path).metadata_props}
     assert (noted["dtype"], noted["mean"]) == ("fp32", "[0.5, 1]")
@@ -393,7 +393,7 @@ def unit(data, channels, stride, name):
 
 @pytest.mark.parametrize("fold", [False, True])
 def test_a_net_for_faces(fold, tmp_path, rng):
-    """As insightface's LResNet-IR: pixels are scaled in the graph, and fc1 is a batch norm of fixed gamma."""
+    """In insightface's LResNet-IR, pixels are scaled in the graph, and fc1 is a batch norm of fixed gamma."""
     data = mx.sym.var("data")
     x = (mx.sym.identity(data) - 127.5) * 0.0078125
     x = mx.sym.Convolution(x, num_filter=8, kernel=(3, 3), pad=(1, 1), no_bias=True, name="conv0")

@@ -52,7 +52,7 @@ def test_centres(tmp_path, rng):
 
 
 def test_other_columns(tmp_path, rng):
-    """gluoncv's order for a single class: score, then the box."""
+    """gluoncv's order for a single class is the score, then the box."""
     def make(rng, shape):
         return boxes(rng, shape, first=1, score=0, identity=5)
 

@@ -11,7 +11,7 @@ IMAGE, ROW, GRID = (4, 6, 8), (5,), (3, 4)
 
 @pytest.mark.filterwarnings("ignore::gluonops.export.ExportWarning")
 def test_a_loss_head_of_three_dimensions(tmp_path, rng):
-    """A softmax over all but the batch."""
+    """It is a softmax over all but the batch."""
     net = nn.HybridLambda(lambda F, x: F.SoftmaxOutput(x * 2, F.zeros_like(x)))
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3, 4)}, rng=rng)
 
@@ -47,7 +47,7 @@ CASES = {
 
 
 def edges(rng, shape):
-    """Where adding a half would round once more."""
+    """Numbers where adding a half would round once more."""
     return rng.choice([0.49999997, -0.49999997, 0.5, -0.5, 8388609, -8388609, 2.5, 0], shape).astype(np.float32)
 
 
@@ -132,7 +132,7 @@ def test_the_statistics_of_a_batch_norm_are_refused(index, tmp_path):
 
 @pytest.mark.parametrize("names", [("relu", "constant"), ("data", "relu"), ("shape", "expand")])
 def test_inputs_keep_their_names(names, tmp_path, rng):
-    """Even where a node or a constant would have been called so, and for the input that tells the batch."""
+    """They do even where a node or a constant would have been called so; so does the input that tells the batch."""
     net = nn.HybridLambda(lambda F, x, y: F.relu(x) * F.broadcast_like(F.ones((1, 5)), x) + 3 * y)
     found = onnx_oracle.agree(net, tmp_path / "net.onnx", dict.fromkeys(names, ROW), rng=rng)
     assert [value.name for value in found.graph.input] == list(names)

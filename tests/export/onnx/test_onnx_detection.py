@@ -120,7 +120,7 @@ def probabilities(rng, shape):
     {"variances": (0.2, 0.1, 0.3, 0.1), "nms_threshold": 0.3}, {"nms_topk": 9}, {"nms_topk": 9, "threshold": 0.5},
     {"nms_topk": 1000}], ids=str)
 def test_boxes_of_an_ssd(prior, options, tmp_path, rng):
-    """Every row, also those of suppressed boxes."""
+    """Every row agrees, also those of suppressed boxes."""
     count = 3 * 4 * 5 + 2 * 2
     onnx_oracle.agree(Boxes(prior, **options), tmp_path / "net.onnx", {
         "scores": ((4, count), probabilities), "offsets": (4 * count,), "data": (2, 4, 5)}, batches=(2, 1, 3), rng=rng)

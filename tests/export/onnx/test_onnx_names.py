@@ -46,7 +46,7 @@ def test_loss_heads(name, tmp_path, rng):
     (lambda F, x: F.sample_multinomial(F.slice_axis(F.softmax(x * 0), axis=1, begin=0, end=4), shape=20000), 1.5,
      (5 / 4) ** 0.5)], ids=["normal", "normal_like", "uniform", "uniform_like", "multinomial"])
 def test_random_numbers(draw, mean, deviation, tmp_path):
-    """Other ones, of the same distribution."""
+    """They are other ones, of the same distribution."""
     gops.export.onnx(nn.HybridLambda(draw), tmp_path / "net.onnx", (1, 20000), dynamic_batch=False)
     runner = onnx_oracle.session(tmp_path / "net.onnx")
     one, other = (runner.run(None, {"data": np.ones((1, 20000), np.float32)})[0] for _ in range(2))

@@ -187,7 +187,7 @@ def test_bert(tmp_path, rng):
 
 
 class Forecaster(gluon.HybridBlock):
-    """As in GluonTS's DeepAR: values are divided by their mean, a cell is unrolled over them, and two heads follow."""
+    """GluonTS's DeepAR: values are divided by their mean, a cell is unrolled over them, and two heads follow."""
 
     def __init__(self):
         super().__init__()

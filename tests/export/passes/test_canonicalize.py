@@ -35,7 +35,7 @@ def twice():
     (chain, ["data", "first", "mine", "second"]), (head, ["data", "label", "softmax"]),
     (twice, ["data", "first", "second", "third"])], ids=["chain", "head", "twice"])
 def test_marked_nodes_go(backend, build, canonical, monkeypatch):
-    """Those of older files too, which have a guard in front of each input of a native operator."""
+    """Those of older files go too, which have a guard in front of each input of a native operator."""
     monkeypatch.setattr(native, "honours_requests", lambda: False)
     before, after = emitted(backend, build)
     assert [node.name for node in after] == canonical
@@ -44,7 +44,7 @@ def test_marked_nodes_go(backend, build, canonical, monkeypatch):
 
 
 def test_a_users_own_copies_stay():
-    """Nodes of the same operators without the mark."""
+    """They are nodes of the same operators without the mark."""
     def build():
         data = mx.sym.squeeze(mx.sym.expand_dims(mx.sym.var("data"), axis=0, name="wide"), axis=0, name="narrow")
         return gops.ops.abs(mx.sym.identity(data, name="copy"), name="ours")

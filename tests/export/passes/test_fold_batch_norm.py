@@ -13,7 +13,7 @@ SHAPE = (2, 3, 8, 8)
 
 
 def shaken(net, rng, shape=SHAPE):
-    """Initialized, every batch norm with statistics and parameters of its own."""
+    """The net, initialized, whose batch norms have statistics and parameters of their own."""
     net.initialize(mx.init.Xavier())
     net(mx.nd.zeros(shape))
     for name, parameter in net.collect_params().items():
@@ -76,7 +76,7 @@ def test_folds(layers, rng, tmp_path):
 
 
 def test_a_fixed_gamma_counts_as_one(rng, tmp_path):
-    """Whatever value its parameter has."""
+    """Its parameter may have any value."""
     net, data = shaken(chain(nn.Conv2D(4, 3), nn.BatchNorm(scale=False)), rng), mx.nd.array(rng.randn(*SHAPE))
     assert not np.allclose(net[1].gamma.data().asnumpy(), 1)
     outputs, _ = folded(net, data, tmp_path)
@@ -170,7 +170,7 @@ def test_model_zoo(name, rng, tmp_path):
 
 
 def test_darknets_batch_norm(rng, tmp_path):
-    """Whose gamma is computed, from the running variance."""
+    """Its gamma is computed, from the running variance."""
     shape = (1, 3, 64, 64)
     net = shaken(gops.models.get_model("tiny_yolov2", classes=3), rng, shape)
     data = mx.nd.array(rng.rand(*shape))

@@ -111,7 +111,7 @@ class Detection(gluon.HybridBlock):
 
 
 def test_an_operator_of_gluonops_loss(rng, tmp_path):
-    """Known as a loss by itself, whatever its labels are called."""
+    """It is known as a loss by itself, whatever its labels are called."""
     net = ready(Detection())
     with pytest.warns(gops.export.ExportWarning, match=r"a loss \(region_loss\)"):
         symbol, _ = gops.export.symbol(net, tmp_path / "net", {"data": (1, 3, 4, 4), "truth": (1, 2, 5)})
@@ -207,7 +207,7 @@ def test_a_penalty_is_the_identity(rng, tmp_path):
 
 
 def test_a_loss_without_a_gradient_is_a_prediction(rng, tmp_path):
-    """As the detections in a symbol that trains an SSD; another MakeLoss is a loss, whatever it is computed from."""
+    """A symbol that trains an SSD has such detections; another MakeLoss is a loss, whatever it is computed from."""
     data = mx.sym.sigmoid(mx.sym.var("data"))
     mx.sym.Group([mx.sym.MakeLoss(data, grad_scale=0, name="det_out"), mx.sym.MakeLoss(data, name="loss"),
                   mx.sym.MakeLoss(mx.sym.var("cls_label"), grad_scale=0)]).save(str(tmp_path / "net-symbol.json"))

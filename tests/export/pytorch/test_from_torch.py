@@ -178,7 +178,7 @@ def weights_of(names):
 
 @pytest.mark.parametrize("around", ["", "module.", "module.attention."])
 def test_names_say_which_of_equal_layers_is_meant(around):
-    """Also of layers that are inside DataParallel, which the net does not have."""
+    """They also do inside DataParallel, which the net does not have."""
     net = projections(("query", "key"))
     net.initialize()
     gops.convert.from_torch(weights_of([f"{around}key", f"{around}query"]), net)
@@ -231,7 +231,7 @@ def test_numbered_layers_are_matched_by_number(layer):
 
 
 def test_branches_are_matched_in_order():
-    """As in Inception, whose branches are lists of layers in one net, and blocks in the other one."""
+    """Inception's branches are lists of layers in one net, and blocks in the other one."""
     net = nn.HybridSequential()
     for branch in ((2, 3), (3,), (3, 3)):
         block = nn.HybridSequential()

@@ -315,7 +315,7 @@ def test_dropout_of_the_same_units_in_every_step(tmp_path):
 
 @pytest.mark.parametrize("mode, module", [("lstm", "LSTM"), ("gru", "GRU"), ("rnn_relu", "RNN")])
 def test_one_vector_of_the_parameters_of_all_layers(mode, module, tmp_path):
-    """As of Module's FusedRNNCell."""
+    """Module's FusedRNNCell has one."""
     data = mx.sym.var("data")
     cell = mx.rnn.FusedRNNCell(5, 2, mode=mode, bidirectional=True, dropout=0.2, prefix="cell_")
     output, _ = cell.unroll(6, data, layout="NTC", merge_outputs=True)
@@ -756,7 +756,7 @@ def test_constants_of_whole_numbers(tmp_path):
 
 
 def test_a_table_of_whole_numbers(tmp_path):
-    """As the relative positions in a Swin transformer."""
+    """A Swin transformer has one of relative positions."""
     class Positions(nn.HybridBlock):
         def __init__(self):
             super().__init__()
@@ -780,7 +780,7 @@ def test_a_net_of_8_bits_is_refused(tmp_path, rng):
 
 
 def test_numbers_that_are_zero_but_for_rounding(tmp_path):
-    """The mean behind a norm without a beta, whose sign a ReLU reads."""
+    """A ReLU reads the sign of the mean behind a norm without a beta."""
     net = sequence(nn.Conv2D(4, 3), nn.InstanceNorm(), gops.nn.SqueezeExcite(4, 2))
     with pytest.raises(gops.OpError, match=r"the gradient of .* 0 but for rounding.*\. Train the net first, or init"):
         export(net, tmp_path)

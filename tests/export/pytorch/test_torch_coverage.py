@@ -58,7 +58,7 @@ def test_files_of_others(name, tmp_path, rng):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_net_for_faces(tmp_path, rng):
-    """As insightface's LResNet-IR: PReLU, batch norms around the convolutions, and one of fixed gamma behind fc1."""
+    """insightface's LResNet-IR has PReLU, batch norms around the convolutions, and one of fixed gamma behind fc1."""
     pytest.importorskip("torch")
     data = mx.sym.var("data")
     x = (mx.sym.identity(data) - 127.5) * 0.0078125

@@ -118,7 +118,7 @@ def test_a_sum_is_no_class(tmp_path):
 
 
 def test_parameter_groups_name_modules(tmp_path):
-    """Not each parameter, if all of a module have the same multipliers. Constants are buffers, and in no group."""
+    """They name no parameters if all of a module have the same multipliers. Constants are buffers, and in no group."""
     net = sequence(nn.Conv2D(4, 1), sequence(nn.Conv2D(4, 1), nn.BatchNorm(), nn.Dropout(0.1)), nn.Conv2D(4, 1))
     net[1].collect_params().setattr("lr_mult", 10.0)
     net[2].bias.lr_mult = 2.0
@@ -164,7 +164,7 @@ def test_names_of_arguments_and_values(tmp_path):
 
 
 class Loops(nn.HybridBlock):
-    """As gluoncv's SSD joins the scores of its classes, and Darknet's suppression repeats a step."""
+    """It joins scores as gluoncv's SSD does, and repeats a step as Darknet's suppression does."""
 
     def hybrid_forward(self, F, x):
         def channel(k):

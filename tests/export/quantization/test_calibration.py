@@ -120,7 +120,7 @@ def test_weights(rng):
 
 
 def test_what_one_layer_loses(model, rng):
-    """A simulated dense layer, against NumPy."""
+    """A simulated dense layer agrees with NumPy."""
     batches = data_of(rng)
     ranges = calibrate(model, batches, "naive")
     weight, bias = (model.parameters[f"net_dense0_{word}"].asnumpy() for word in ("weight", "bias"))

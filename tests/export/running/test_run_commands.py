@@ -13,7 +13,7 @@ from PIL import Image
 
 @pytest.mark.parametrize("form", ["symbol", "onnx"])
 def test_detect(form, detector, export, picture, tmp_path, capsys, monkeypatch):
-    """One picture and several, on the screen, as pictures and as JSON."""
+    """It shows results on the screen, as pictures and as JSON, of one picture and of several."""
     net = export(detector, form, (1, 3, 96, 96))
     monkeypatch.chdir(tmp_path)
     one, two = (pathlib.Path(picture(96, 64, name)[0]).name for name in ("one.png", "two.jpg"))
@@ -70,7 +70,7 @@ def test_classify(form, means, export, picture, tmp_path, capsys, monkeypatch):
 
 
 def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch):
-    """In one line, and nothing is written."""
+    """The error is one line, and nothing is written."""
     export(detector, "symbol", (1, 3, 96, 96))
     export(means(), "onnx", (1, 3, 8, 8))
     monkeypatch.chdir(tmp_path)
@@ -99,7 +99,7 @@ def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch
 
 
 def test_darknets_classifier(tmp_path, capsys, monkeypatch):
-    """And its names in the files that convert writes."""
+    """Its names are in the files that convert writes."""
     golden = pathlib.Path(__file__).parents[2] / "golden" / "darknet"
     cfg = golden / "mini-classifier.cfg"
     monkeypatch.chdir(tmp_path)

@@ -88,7 +88,7 @@ def test_onnx_batches(dynamic, means, export):
 
 
 def test_other_types_and_layouts(means, export, picture):
-    """float16, and NHWC: the mean over the rows and columns is over the wrong axes, and all the same a result."""
+    """They are float16, and NHWC: the mean is over the wrong axes, and is a result all the same."""
     path, _ = picture(8, 8)
     net = means()
     half = gops.export.load(export(net, "symbol", (1, 3, 8, 8), dtype="float16"))
@@ -133,7 +133,7 @@ def test_pictures_in_memory(detector, export, picture, monkeypatch):
 
 
 def test_drawings(detector, means, export, picture):
-    """A box in its colour, and a caption below a small picture, which is enlarged."""
+    """A box has its colour, and a small picture is enlarged above its caption."""
     path, pixels = picture(96, 64)
     net = gops.export.load(export(detector, "symbol", (1, 3, 96, 96)))
     drawn = np.asarray(net.draw(path))
@@ -178,7 +178,7 @@ def test_older_files(means, detector, export, picture):
 @pytest.mark.parametrize("classes", [10 ** 12, 0, -3, 1e308, True, "nine", {"a": 1}, [], [["a"]], [None]])
 @pytest.mark.parametrize("format_", ["symbol", "onnx"])
 def test_classes_that_are_none(format_, classes, means, export):
-    """At once: 10 ** 12 names would take all memory."""
+    """They are refused at once: 10 ** 12 names would take all memory."""
     net = means()
     path = export(net, format_, (1, 3, 8, 8), metadata={"classes": classes})
     with pytest.raises(gops.OpError, match="has the classes .*; expected a list of names, or their number, from 1 to"):
@@ -202,7 +202,7 @@ def test_a_preprocessing_that_is_none(preprocessing, text, detector, export):
 
 
 def test_the_middle_of_an_image(rng):
-    """As for ImageNet: the shorter side is resized, and the middle is cut out."""
+    """The shorter side is resized, and the middle is cut out, as for ImageNet."""
     image = rng.randint(0, 256, (40, 80, 3)).astype("uint8")
     crop = gops.export.Preprocessing(resize="crop", crop_ratio=0.5)
     np.testing.assert_allclose(crop(image, (20, 20)), image[10:30, 30:50].transpose(2, 0, 1) / 255, rtol=1e-6)
@@ -210,7 +210,7 @@ def test_the_middle_of_an_image(rng):
 
 
 def test_refused(tmp_path, means, detector, export, monkeypatch):
-    """What is no net for images, and options for the other kind of file."""
+    """A net that is not for images is refused, and so are options for the other kind of file."""
     pytest.importorskip("onnxruntime")
     dense = mx.gluon.nn.Dense(2, in_units=3)
     dense.initialize()
@@ -243,7 +243,7 @@ def test_fewer_names_than_classes(form, means, detector, export, picture):
 
 
 def test_metadata_of_the_users(tmp_path):
-    """For a net of one's own, whose attributes do not say it."""
+    """A net of one's own may have no attributes that say it."""
     net = mx.gluon.nn.HybridSequential()
     net.add(mx.gluon.nn.GlobalAvgPool2D(), mx.gluon.nn.Flatten())
     net.initialize()

@@ -16,7 +16,7 @@ LARGEST = {"float16": 65504, "float32": 3.4e38, "float64": 1.7e308}
 @pytest.mark.parametrize("backend", ["native", "reference", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("name, attrs", ACTIVATIONS)
 def test_every_size_of_numbers(name, attrs, backend):
-    """No overflow, the slopes 0 and 1 at the ends, and NaN stays where it is."""
+    """Nothing overflows, the slopes at the ends are 0 and 1, and NaN stays where it is."""
     typed, oracle = gops.core.registry.get(name).op.parse(attrs), oracles.get(name)
     for dtype, largest in LARGEST.items():
         data = np.array([-largest, -1e3, -100, -9, -1e-7, -0.0, 0, 1e-7, 9, 100, 1e3, largest, np.nan], dtype)
@@ -35,7 +35,7 @@ def test_every_size_of_numbers(name, attrs, backend):
 @pytest.mark.parametrize("backend", ["native", "cuda"], indirect=True)
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 5e-6), ("float64", 1e-14)])
 def test_gelu_keeps_its_digits_below_zero(backend, dtype, tolerance):
-    """The relative error of x erfc(-x / sqrt(2)) / 2; 1 + erf is off by 3 % at -8 in float64."""
+    """The formula is x erfc(-x / sqrt(2)) / 2; 1 + erf is off by 3 % at -8 in float64."""
     data = np.linspace(-8, 8, 1601).astype(dtype)
     with gops.backend(backend):
         output, _ = recorded(gops.ops.gelu, data)

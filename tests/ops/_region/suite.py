@@ -70,7 +70,7 @@ class YoloSuite(MapLossSuite):
             self.compare_with_recorded(case, "native")
 
     def compare_with_recorded(self, case, backend, of_parts=2e-5):
-        """Within 2e-5 of what the program's layer computed, the cost too; and the parts are the oracle's."""
+        """The gradient and the cost are within 2e-5 of the program's, and the parts are the oracle's."""
         case = self.layers(case)
         inputs = [mx.nd.array(a) for a in (case.input, case.truth)]
         inputs[0].attach_grad()
@@ -102,7 +102,7 @@ class YoloEdges:
         return np.random.RandomState(0).randn(images, self.channels, 3, 5).astype("float32")
 
     def test_untidy_ground_truth(self, backend):
-        """Centres and corners at the borders and outside, padding in between, crowds, and an image without any."""
+        """Centres and corners are at the borders and outside; there are padding, crowds, and an image without any."""
         truth = np.array([[(1, 1, 0.3, 0.1, 2), NOTHING, (0, 0.5, 0.15, 0.6, 1), (0, 0.5, 0.16, 0.6, 0)],
                           [BOX, BOX, (0.5, 0.5, 0.31, 0.1, 1), BOX], [NOTHING] * 4], "float32")
         data = self.random(3)

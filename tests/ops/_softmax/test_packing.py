@@ -43,7 +43,7 @@ def run(function, arrays, head):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])   # with AVX-512 they have kernels of different targets
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_batch_equals_its_parts(shape, dtype, rng):
-    """Bit for bit: one image alone is not packed."""
+    """It does bit for bit: one image alone is not packed."""
     data = rng.standard_normal(shape).astype(dtype)
     with gops.backend("native"):
         for name, (function, more) in functions(shape, dtype, rng).items():
@@ -79,7 +79,7 @@ CASES = {
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 2e-3), ("float32", 2e-6), ("float64", 1e-13)])
 @pytest.mark.parametrize("case", CASES)
 def test_long_columns(case, dtype, tolerance, rng):
-    """Against the oracle. Every class is the label of a row, and rows are ignored."""
+    """Every class is the label of a row, and rows are ignored."""
     name = case.split()[0]
     batch, classes, inner = LONG
     attrs = {"axis": 1, **CASES[case]}

@@ -43,14 +43,14 @@ class TestCenterLoss(OpSuite):
     )
 
     def test_shape_inference(self, case, rng):
-        """From the data and the number of classes."""
+        """Shapes follow from the data and the number of classes."""
         data, label, centers = case.shapes
         arguments, outputs, _ = self.symbol(case).infer_shape(node_data=data, node_centers=centers)
         assert (arguments, outputs) == ([data, label, centers], [label])
         assert self.symbol(case).infer_shape_partial(node_data=data)[0][2] == (0, centers[1])
 
     def test_a_graph_without_the_number_of_classes(self, backend):
-        """An open shape, and no crash: MXNet dies of a library's operator with two inputs that it knows nothing of."""
+        """The shape stays open: MXNet dies of a library's operator with two inputs that it knows nothing of."""
         with gops.backend(backend):
             graph = gops.ops.center_loss(*map(mx.sym.var, ("data", "label", "centers")), name="node")
         assert graph.infer_shape_partial(data=(7, 5))[0][0] == (7, 5)
@@ -74,7 +74,7 @@ class TestCenterLoss(OpSuite):
 class TestEdges:
     @pytest.mark.parametrize("label", [-1, 3, 1.5, np.nan, np.inf, 1e30, -1e30])
     def test_a_label_that_is_no_class(self, label, backend, monkeypatch):
-        """NaN for that sample; the others, and every centre, as if it were not there."""
+        """Its sample is NaN; the others, and every centre, are as if it were not there."""
         monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
         data, centers = mx.nd.array([[1, 2], [5, 5], [3, 4]]), mx.nd.array([[0, 0], [1, 1], [2, 2]])
         for array in (data, centers):

@@ -93,7 +93,7 @@ def test_block(rng):
 
 @pytest.mark.parametrize("squared", [True, False])
 def test_masks_of_sigmoids(squared, rng):
-    """As MONAI's DiceLoss(sigmoid=True): of each mask alone. Also in a net, where shapes are not known."""
+    """Each mask alone has MONAI's DiceLoss(sigmoid=True), also in a net, where shapes are not known."""
     pred, label = rng.randn(2, 3, 4, 5), rng.randint(0, 2, (2, 3, 4, 5)).astype("float64")
     head = rng.randn(2)
     loss = gops.loss.DiceLoss(smooth=0.5, squared=squared, activation="sigmoid", weight=2, ignore_label=9)

@@ -95,7 +95,7 @@ def test_a_large_mean_costs_no_digits(backend, places, rng):
 
 
 def test_constant_groups_in_float16():
-    """In a graph of unknown types, which MXNet computes in float16: eps^-1.5 is beyond it."""
+    """MXNet computes a graph of unknown types in float16, and eps^-1.5 is beyond it."""
     with gops.backend("builtin"):
         graph = gops.ops.group_norm(*map(mx.sym.var, ("data", "gamma", "beta")), **TWO)
     arrays = {"data": np.full((2, 4, 3), 3), "gamma": np.ones(4), "beta": np.zeros(4)}

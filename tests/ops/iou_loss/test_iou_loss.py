@@ -52,7 +52,7 @@ class TestIouLoss(OpSuite):
     )
 
     def test_oracle_gradient_is_the_derivative(self, case, rng):
-        """With CIoU's alpha held, as Zheng et al. do."""
+        """CIoU's alpha is held, as Zheng et al. do."""
         attrs = self.typed(case)
         data, truth = (array.astype("float64") for array in self.draw(case, "float64", rng))
         head = self.head(case, [data, truth], rng)
@@ -71,7 +71,7 @@ EXCHANGED = [2, 2, 0, 0]
 class TestEdges:
     @pytest.mark.parametrize("kind", KINDS)
     def test_degenerate_boxes(self, kind, backend):
-        """Finite, and what the formula says with its eps: points, lines, exchanged corners, the box itself."""
+        """Points, lines, exchanged corners and the box itself have what the formula says with its eps; it is finite."""
         pairs = [(POINT, POINT), (POINT, BOX), (BOX, POINT), (FLAT, BOX), (THIN, BOX), (BOX, FLAT), (FLAT, THIN),
                  (EXCHANGED, BOX), (BOX, BOX), ([5, 5, 6, 7], BOX)]
         data, truth = np.array(pairs, "float64").transpose(1, 0, 2)
@@ -91,7 +91,7 @@ class TestEdges:
 
 
 def test_block():
-    """The mean over the boxes of a sample, weighted as gluon's losses are."""
+    """It returns the mean over the boxes of a sample, weighted as gluon's losses are."""
     rng = np.random.RandomState(0)
     low = rng.rand(2, 3, 2)
     pred = mx.nd.array(np.concatenate([low, low + 1], axis=2))

@@ -79,7 +79,7 @@ def run(data, label, backend, dtype="float32", **attrs):
 class TestEdges:
     @pytest.mark.parametrize("attrs", [ARCFACE, SPHEREFACE, COMBINED, COSFACE], ids=str)
     def test_the_ends_of_the_angles(self, attrs, backend):
-        """Finite at 0 and 180 degrees, and beyond: rounding errors make such cosines."""
+        """All is finite at 0 and 180 degrees, and beyond: rounding errors make such cosines."""
         ends = [1.0, -1.0, 1 + 1e-6, -1 - 1e-6, 1 - 1e-7, 1 - 1e-3]
         data = np.stack([ends, np.zeros(len(ends))], axis=1)
         loss, gradient = run(data, np.zeros(len(ends)), backend, "float64", **attrs)
@@ -144,7 +144,7 @@ def test_the_margin_of_insightface(easy_margin):
 
 
 def test_the_margin_falls_with_the_angle():
-    """Also beyond pi, for every m1 that is not 1, and without a jump."""
+    """It falls beyond pi, too, for every m1 that is not 1, and without a jump."""
     cosine = np.cos(np.linspace(0.01, np.pi - 0.01, 2001))
     for m1, m2 in ((2, 0), (3, 0), (4, 0), (1.35, 0), (0.9, 0.4), (2.5, 1)):
         typed = gops.core.registry.get("margin_softmax_cross_entropy").op.parse({"m1": m1, "m2": m2})
@@ -156,7 +156,7 @@ def test_the_margin_falls_with_the_angle():
 
 
 def test_block():
-    """The mean over the positions of a sample, weighted as gluon's losses are."""
+    """It returns the mean over the positions of a sample, weighted as gluon's losses are."""
     rng = np.random.RandomState(0)
     pred, label = mx.nd.array(rng.uniform(-1, 1, (2, 3, 5))), mx.nd.array([[0, 1, 2], [3, 4, 0]])
     rows = gops.ops.margin_softmax_cross_entropy(pred, label, **COSFACE).asnumpy()

@@ -50,7 +50,7 @@ class TestOHEM(OpSuite):
 
 @pytest.mark.parametrize("backend", ["native", "cuda", "reference", "builtin"], indirect=True)
 def test_many_equal_losses(backend):
-    """In blocks of which some have none that is kept: the first of all are kept."""
+    """The first of all are kept; some blocks have none of them."""
     losses = np.tile(np.array([1, 2, 0, 2], "float32"), 9000)
     losses[:17000] = 1
     kept = np.flatnonzero(losses == 2)[:501]
@@ -76,7 +76,7 @@ class TestBlock:
             np.testing.assert_allclose(values.asnumpy().mean(), hardest, rtol=1e-6)
 
     def test_of_samples(self, rng):
-        """A loss block of the house, and each sample for itself."""
+        """It takes a loss block of the house, and each sample for itself."""
         pred, label = mx.nd.array(rng.randn(4, 3)), mx.nd.array([0, 1, 2, 0])
         samples = gops.loss.SoftmaxCELoss()(pred, label).asnumpy()
         loss = gops.loss.OHEM(gops.loss.SoftmaxCELoss(), ratio=0.5)

@@ -64,7 +64,7 @@ class TestRegionDecode(OpSuite):
 @pytest.mark.parametrize("backend", ["custom", "reference", "native", "builtin"], indirect=True)
 @pytest.mark.parametrize("case", GOLDEN_CASES)
 def test_darknets_activations(case, backend):
-    """Within 2e-5 of what Darknet's layer put out, and the boxes of that."""
+    """They are within 2e-5 of what Darknet's layer put out, and so are its boxes."""
     recorded = golden(case)
     attrs = {name: recorded.attrs[name] for name in ("anchors", "classes", "softmax")}
     with gops.backend(backend):
@@ -108,7 +108,7 @@ def test_a_size_that_float16_holds_and_its_power_not(backend, hybridized):
 
 
 def test_default_anchors_are_the_published_ones():
-    """Those of yolov2-voc.cfg, wherever there is a default; and those of the model."""
+    """Those of yolov2-voc.cfg are the default of the functions and of the model."""
     text = (pathlib.Path(__file__).parents[2] / "golden" / "darknet" / "yolov2-voc.cfg").read_text()
     published = tuple(float(n) for n in re.search(r"^anchors *=(.*)$", text, re.MULTILINE).group(1).split(","))
     np.testing.assert_array_equal(gops.models.get_model("yolov2").anchors.ravel(), np.array(published, "f"))

@@ -93,7 +93,7 @@ class TestPlaces:
     @pytest.mark.parametrize("order", [(2, 1), (1, 0, 2), (0, 1, 1), (1, 2, 1, 0), (0, 0)])
     @pytest.mark.parametrize("logit", [0.5, 120, -120])
     def test_classes_of_one_place_add_up_without_softmax(self, logit, order, backend):
-        """Unless the error of class 0 is exactly 0 on the way, with a saturated sigmoid: Darknet then starts anew."""
+        """Darknet starts anew if the error of class 0 is exactly 0 on the way, with a saturated sigmoid."""
         rng, classes, first = np.random.RandomState(1), [], np.float32(1 / (1 + np.exp(-logit)))
         for k in order:
             if not classes or (0 in classes) == first:

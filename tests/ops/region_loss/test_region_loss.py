@@ -89,7 +89,7 @@ class TestRegionLoss(MapLossSuite):
         return super().oracle_gradient(attrs, head, data, truth, seen)
 
     def test_parts(self, case, dtype, backend, rng):
-        """The terms of the loss, Darknet's cost and the statistics, image by image."""
+        """They are the terms of the loss, Darknet's cost and the statistics, image by image."""
         arrays = self.draw(case, dtype, rng)
         attrs, wide = self.typed(case), [a.astype("float64") for a in arrays]
         expected = oracle.forward(attrs, *wide)["parts"]
@@ -100,7 +100,7 @@ class TestRegionLoss(MapLossSuite):
 
     @pytest.mark.parametrize("recorded", GOLDEN_CASES)
     def test_darknets_deltas(self, recorded, backend):
-        """Within 2e-5 of what Darknet's layer computed, the cost too."""
+        """They are within 2e-5 of what Darknet's layer computed, and so is the cost."""
         case = golden(recorded)
         inputs = [mx.nd.array(a) for a in (case.input, case.ground_truth, [case.seen])]
         inputs[0].attach_grad()

@@ -42,7 +42,7 @@ def seen(loss):
 @BACKENDS
 @MODES
 def test_counts_in_training_alone(mode, backend):
-    """Its own batch included: the warm-up ends within the batch that reaches its length."""
+    """It counts its own batch: the warm-up ends within the batch that reaches its length."""
     with gops.backend(backend):
         loss, late = make(mode, warmup_images=12), make(mode, warmup_images=0)
         for size, total in ((5, 5), (6, 11), (1, 12), (3, 15)):
@@ -111,7 +111,7 @@ def test_several_devices(mode, tmp_path):
 
 
 def test_seen_is_kept_exactly(tmp_path):
-    """Beyond what float32 can count, through save and load, cast and export."""
+    """It is kept beyond what float32 can count, through save and load, cast and export."""
     loss = make({})
     loss.set_seen(2**25)
     loss.cast("float16")

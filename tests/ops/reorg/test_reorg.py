@@ -76,7 +76,7 @@ class TestReorg(OpSuite):
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin", "cuda"], indirect=True)
 @pytest.mark.parametrize("case", range(6))
 class TestDarknet:
-    """Bit for bit what Darknet computed."""
+    """The results are what Darknet computed, bit for bit."""
 
     def test_forward_and_gradient(self, case, backend):
         data = mx.nd.array(GOLDEN[f"c{case}_input"])

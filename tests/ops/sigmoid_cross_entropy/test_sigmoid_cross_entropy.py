@@ -77,7 +77,7 @@ def test_block():
 
 
 def test_gluons_loss(rng):
-    """The same numbers as gluon.loss.SigmoidBinaryCrossEntropyLoss."""
+    """The numbers are those of gluon.loss.SigmoidBinaryCrossEntropyLoss."""
     pred, label = mx.nd.array(rng.randn(4, 5)), mx.nd.array(rng.randint(0, 2, (4, 5)))
     theirs = mx.gluon.loss.SigmoidBinaryCrossEntropyLoss()(pred, label, None, mx.nd.array([WEIGHTS]))
     ours = gops.loss.SigmoidCELoss(pos_weight=WEIGHTS)(pred, label)

@@ -61,7 +61,7 @@ def test_extreme_logits(backend, gamma):
 
 
 def test_block():
-    """The mean over a sample, weighted as gluon's losses are."""
+    """It returns the mean over a sample, weighted as gluon's losses are."""
     rng = np.random.RandomState(0)
     pred, label = mx.nd.array(rng.randn(2, 5, 3)), mx.nd.array(rng.randint(0, 2, (2, 5, 3)))
     terms = gops.ops.sigmoid_focal_loss(pred, label).asnumpy()

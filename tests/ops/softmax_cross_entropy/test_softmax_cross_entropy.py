@@ -135,7 +135,7 @@ DROP_IN = {
 @pytest.mark.parametrize("hybridize", [False, True])
 @pytest.mark.parametrize("name", DROP_IN)
 def test_drop_in_for_gluon(name, hybridize, backend, rng):
-    """Same arguments, same numbers as gluon.loss.SoftmaxCrossEntropyLoss: loss and gradients."""
+    """Arguments, losses and gradients are those of gluon.loss.SoftmaxCrossEntropyLoss."""
     options, pred_shape, label_shape, weight_shape = DROP_IN[name]
     pred = rng.randn(*pred_shape)
     label = rng.rand(*label_shape) if options.get("sparse_label") is False else rng.randint(0, 5, label_shape)
@@ -166,7 +166,7 @@ def test_from_logits_takes_no_smoothing():
                                    {"ignore_label": 9}, {"class_weight": 3.0, "ignore_label": 9}])
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_the_weighted_mean_is_pytorchs(attrs, hybridize, rng):
-    """Losses and gradient divided by the sum of the weights of the labels that count, by torch's formula in NumPy."""
+    """torch's formula in NumPy divides losses and gradient by the sum of the weights of the labels that count."""
     pred = rng.randn(2, 5, 3)
     label = np.array([[0, 1, 9 if "ignore_label" in attrs else 4], [3, 3, 1]])
     weights = np.broadcast_to(attrs.get("class_weight", 1.0), 5)
@@ -197,7 +197,7 @@ def test_the_weighted_mean_is_pytorchs(attrs, hybridize, rng):
 
 
 def test_the_weighted_mean_of_nothing():
-    """0 and not NaN, if every row is ignored."""
+    """It is 0 and not NaN, if every row is ignored."""
     loss = gops.loss.SoftmaxCELoss(ignore_label=9, weighted_mean=True)
     np.testing.assert_array_equal(loss(mx.nd.ones((2, 3)), mx.nd.array([9, 9])).asnumpy(), [0, 0])
     with pytest.raises(gops.OpError, match="weighted_mean is True, from_logits is False and sparse_label is False"):

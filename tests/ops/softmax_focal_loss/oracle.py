@@ -28,7 +28,7 @@ def forward(attrs, data, label):
 
 
 def backward(attrs, head, data, label):
-    """By the chain rule over p: d p_k / d x_j = p_k * (onehot_j - p_j)."""
+    """The chain rule over p: d p_k / d x_j = p_k * (onehot_j - p_j)."""
     axis, gamma = attrs.axis, attrs.gamma
     logits, target, alpha = prepare(attrs, data, label)
     p, minus_log_p = softmax(logits, axis), nll(logits, axis)

@@ -56,7 +56,7 @@ class TestSoftmaxFocalLoss(OpSuite):
 class TestEdges:
     @pytest.mark.parametrize("gamma", [0, 0.5, 2])
     def test_extreme_probabilities(self, gamma, backend):
-        """p of 0 and 1, and all between, as float64 has them."""
+        """The results are float64's, from a p of 0 to a p of 1."""
         data = np.array([[1e4, -1e4, 0], [1e4, -1e4, 0], [-1e4, -1e4, 1 - 1e4], [40, 0, 0], [90, 0, 0], [120, 0, 0],
                          [-90, 0, 0]], "f")
         label = np.array([0, 1, 2, 0, 1, 1, 0], "f")
@@ -86,7 +86,7 @@ class TestEdges:
 
 
 def test_block():
-    """The mean over the rows of a sample, weighted as gluon's losses are."""
+    """It returns the mean over the rows of a sample, weighted as gluon's losses are."""
     rng = np.random.RandomState(0)
     pred, label = mx.nd.array(rng.randn(2, 5, 3)), mx.nd.array([[0, 1, 2], [4, 3, 9]])
     loss = gops.loss.SoftmaxFocalLoss(axis=1, alpha=ALPHA, weight=2, ignore_label=9)

@@ -89,7 +89,7 @@ def test_nan_in_an_ignored_row_stays_there(backend):
 
 
 def test_as_mxnets_softmax_output(rng):
-    """The replacements that the page gives for mx.sym.SoftmaxOutput."""
+    """The replacements that the page gives for mx.sym.SoftmaxOutput have its gradients."""
     data, label = rng.randn(2, 5, 3).astype("f"), rng.randint(0, 5, (2, 3))
     label[0, 1] = 4
 

@@ -84,8 +84,6 @@ def test_many_copies_are_few_nodes(count, rng):
 
 @pytest.mark.parametrize("attrs", [{"tiles": 1, "axis": 0}, {"tiles": ()}, {"tiles": (1,)}])
 class TestOneCopy:
-    """In the builtin backend."""
-
     def test_bound_for_inference(self, attrs):
         """MXNet cannot bind a graph of two identities and nothing else."""
         with gops.backend("builtin"):
