@@ -20,7 +20,7 @@ try:
 except ImportError:   # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
-# As files: the package needs MXNet to be imported.
+# They are run as files: the package needs MXNet to be imported.
 NATIVE = runpy.run_path(str(HERE / "gluonops" / "native" / "build.py"))
 WHEEL = runpy.run_path(str(HERE / "gluonops" / "runtime" / "mxnet_wheel.py"))
 CUDA_LIBRARIES = runpy.run_path(str(HERE / "gluonops" / "runtime" / "cuda_libraries.py"))["REQUIREMENTS"]
@@ -88,7 +88,7 @@ class BuildPy(build_py):
         folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
         native = folder / "gluonops" / "native"
         try:
-            NATIVE["find_compiler"]()   # before a download
+            NATIVE["find_compiler"]()   # It fails before a download.
             with tempfile.TemporaryDirectory() as downloaded:
                 mxnet = installed_mxnet() or WHEEL["headers"](pathlib.Path(downloaded))
                 NATIVE["build"](native / "libgluonops.so", mxnet, generated=native / "generated")
@@ -142,7 +142,7 @@ setup(
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,
     include_package_data=False,
-    # Not an entry point: that imports gluonops first, and fails where `gluonops doctor` is wanted most.
+    # An entry point would import gluonops first, and fail where `gluonops doctor` is wanted most.
     scripts=["tools/gluonops"],
     python_requires=f">=3.{PYTHONS[0][1]},<3.{PYTHONS[1][1] + 1}",
     install_requires=[

@@ -112,6 +112,6 @@ def setup(app: Sphinx) -> None:
     app.connect("doctree-resolved", keep_names_whole)
     app.connect("html-page-context", link_to_source)
     app.connect("autodoc-skip-member", skip_field)
-    app.connect("autodoc-process-docstring", operator_pages.say_once, priority=400)   # before napoleon
+    app.connect("autodoc-process-docstring", operator_pages.say_once, priority=400)   # It runs before napoleon.
     app.connect("autodoc-process-docstring", reference.link_parts)
     app.add_html_math_renderer("mathml", (typeset_inline, None), (typeset_line, None))

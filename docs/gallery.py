@@ -21,7 +21,7 @@ import gluonops as gops
 from PIL import Image
 
 HERE = pathlib.Path(__file__).resolve().parent
-WORK = HERE.parent / "out" / "gallery"   # where the commands run
+WORK = HERE.parent / "out" / "gallery"   # The commands run there.
 PICTURES = HERE / "gallery"
 RESULTS = PICTURES / "results.json"
 CFGS = HERE.parent / "tests" / "golden" / "darknet" / "shipped.tar.xz"

@@ -24,7 +24,7 @@ from benchmarks.harness import results  # noqa: E402
 from benchmarks.operators.__main__ import first_records, ratios  # noqa: E402
 
 GREY = "#8b949e"
-EPOCHS = 30   # of the nets whose features are drawn
+EPOCHS = 30   # The nets whose features are drawn have so many.
 
 
 def speed() -> plt.Figure:

@@ -19,10 +19,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend first)
 
 INK = {"light": "#24292f", "dark": "#e2e5e9"}   # theme -> colour of text and lines
-BLUE, ORANGE, GREEN, RED = "#3b82d0", "#dd7e1b", "#2d9d5f", "#d6504a"   # on white and on black
-TILES = ["#66c2a5", "#fc8d62", "#8da0cb", "#e78ac3", "#a6d854", "#ffd92f"]   # of cells; their numbers are black
+BLUE, ORANGE, GREEN, RED = "#3b82d0", "#dd7e1b", "#2d9d5f", "#d6504a"   # They show on white and on black.
+TILES = ["#66c2a5", "#fc8d62", "#8da0cb", "#e78ac3", "#a6d854", "#ffd92f"]   # Cells have these, and black numbers.
 
-PICTURES: dict[str, Callable[[], plt.Figure]] = {}   # by operator
+PICTURES: dict[str, Callable[[], plt.Figure]] = {}
 
 
 def picture(function: Callable[[], plt.Figure]) -> Callable[[], plt.Figure]:
@@ -551,7 +551,7 @@ def region_loss() -> plt.Figure:
 
     logit = np.linspace(-6, 6, 121)
     images = mx.nd.array(np.tile([*truth / 5, 0], (len(logit), 1, 1)))
-    seen = mx.nd.array([12800], dtype="float64")   # after the warmup
+    seen = mx.nd.array([12800], dtype="float64")   # The warm-up is over then.
     for place, part, name in (((2, 2), 1, "the match"), ((0, 0), 2, "elsewhere")):
         data = np.zeros((len(logit), 12, 5, 5))
         data[:, 4::6] = -12   # no objects

@@ -23,7 +23,7 @@ LOSSES = {   # These take logits.
     "softmax": gops.loss.SoftmaxCELoss,
     "smoothing": lambda: gops.loss.SoftmaxCELoss(smoothing=0.1),
     "focal": gops.loss.SoftmaxFocalLoss,
-    "center": gops.loss.SoftmaxCELoss,   # with a center loss beside it
+    "center": gops.loss.SoftmaxCELoss,   # A center loss is added to it.
 }
 MARGINS = {   # These take cosines; the values are the arguments of ArcFaceHead.
     "arcface": {"m2": 0.5},

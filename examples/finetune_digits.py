@@ -58,7 +58,7 @@ def main(args):
     fit(net, net.collect_params(), new, args, "digits 5-9, all")
     report("released", new_held_out)
 
-    metadata = {"classes": list("56789"), "preprocessing": {"colours": "grey"}}   # for gops.export.load
+    metadata = {"classes": list("56789"), "preprocessing": {"colours": "grey"}}   # gops.export.load reads it.
     gops.export.symbol(net, args.out / "digits-5-9", (1, *new.images.shape[1:]), metadata=metadata)
     train.write_results({"options": vars(args), **results}, args.out / "results.json")
     print(f"""

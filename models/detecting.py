@@ -190,7 +190,7 @@ class MultiscaleDetector(DetectorModel):
             raise OpError(self._where, f"there are {len(self.anchors)} anchors; expected {count}",
                           "Pass as many pairs, in increasing order")
         width = Attr("width", Float(above=0), 1.0).parse(self._where, width)
-        unit = max(2, 2 * round(self._first * width / 2))   # even, because some layers take half of the channels
+        unit = max(2, 2 * round(self._first * width / 2))   # Some layers take half of the channels.
         with self.name_scope():
             self._add_layers(unit)
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 _make_type = ctypes.CFUNCTYPE
-_tracers = {}   # by thread; a state may go while its thread stays
+_tracers = {}   # Threads have them; a state may go while its thread stays.
 
 
 def traced(function: Callable) -> Callable:

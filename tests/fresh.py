@@ -60,7 +60,7 @@ def _ask(program: dict) -> int:
     try:
         print(json.dumps(program), file=server.stdin, flush=True)
         return int(server.stdout.readline())
-    except BaseException:   # such as pytest's timeout: the program may run for ever
+    except BaseException:   # pytest's timeout is one: the program may run for ever
         _server.cache_clear()
         server.kill()
         raise

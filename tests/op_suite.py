@@ -385,7 +385,7 @@ class OpSuite:
         head = self.head(case, arrays, rng).astype("float32")
         expected, gradients = self.expected(case, arrays, head)
         names = [arg.name for arg in self.op.inputs]
-        # Without a batch axis: Module would cut the head gradient to the batch of the first input.
+        # No axis is a batch axis: Module would cut the head gradient to the batch of the first input.
         with gops.backend(backend), mx.AttrScope(__layout__="C"):
             graph = self.function(*[mx.sym.var(name) for name in names], **case.attrs)
         layouts = ["N"] + ["C"] * (len(names) - 1)

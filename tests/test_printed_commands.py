@@ -210,7 +210,7 @@ def take(words, monkeypatch):
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_and_stop)
     monkeypatch.setattr(sys, "argv", [*words])
-    for name, value in KEEPING_MALLOC.items():   # without them benchmarks.operators would run itself anew
+    for name, value in KEEPING_MALLOC.items():   # benchmarks.operators would run itself anew without them
         monkeypatch.setenv(name, value)
     monkeypatch.delattr(os, "execve", raising=False)
     try:

@@ -20,7 +20,7 @@ EMULATOR = "qemu-aarch64-static"
 PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user-static", "debootstrap": "debootstrap"}
 SUITE, PYTHON = "bookworm", "3.11"
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
-# As qemu names them: without SVE as Graviton 2, and with SVE of 128 bits as Graviton 4.
+# qemu names them so. The first has no SVE, like Graviton 2, the second has SVE of 128 bits, like Graviton 4.
 PROCESSORS = ("neoverse-n1", "max,sme=off,sve256=off,sve512=off")
 LIMIT = 900   # seconds that the checks of one processor may take
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from gluonops.core import nvrtc, rtc
 
 DEFAULT = "as mx.rtc"
-NEWER = ("sm_100", "sm_120")   # than NVRTC 11.8: one of each generation
+NEWER = ("sm_100", "sm_120")   # NVRTC 11.8 is older. Each generation has one.
 
 # ``kernels`` are nvrtc.Usages, ``problem`` is empty where all is well.
 Result = collections.namedtuple("Result", "op architecture kernels problem")

@@ -17,7 +17,7 @@ net = mx.gluon.model_zoo.vision.resnet18_v1(prefix="resnetv10_")
 net.initialize(mx.init.Xavier())
 net.hybridize()
 net(mx.nd.ones((1, 3, 224, 224)))
-net.export("resnet")'"""   # for a reader who has no files
+net.export("resnet")'"""   # A reader who has no files takes this.
 
 
 def commands() -> list[str]:

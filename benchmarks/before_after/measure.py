@@ -17,7 +17,7 @@ from mxnet import autograd
 
 PARTS = ("forward", "backward", "bound")
 MIN_CALLS, MAX_CALLS = 5, 1000
-WARM_UP_CALLS = 12   # until the heap has its size
+WARM_UP_CALLS = 12   # The heap has its size then.
 
 
 def make(folder: str, packages: str) -> dict[str, Callable]:

@@ -57,7 +57,7 @@ CASES = {case.name: case for case in (
 QUICK = "softmax, 64 kB"
 QUIET_MEDIAN, BUSY_TAIL = "quiet, median", "busy, 9 of 10"
 OURS_ON_A_QUIET_MACHINE = "gluonops' median on a quiet machine"
-# For each kind of case, and for all.
+# Each kind of case has some, and so have all together.
 TARGETS = {
     "net": [Target(QUIET_MEDIAN, ORT, 1 / 1.05)],
     "detector": [Target(QUIET_MEDIAN, TORCH, 1.3)],

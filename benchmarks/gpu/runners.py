@@ -90,7 +90,7 @@ class CuPy(Runner):
 
     def prepare(self, case: dict, given: dict[str, np.ndarray], before: dict[str, np.ndarray]) -> None:
         super().prepare(case, given, before)
-        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}   # as the kernels take them
+        numbers = {"int32": np.int32, "int64": np.int64, "float64": np.float64}   # The kernels take these.
         self.kernels = {}
         for part, planned in case["passes"].items():
             launches = [tuple(self.arrays[value] if kind == "array" else numbers[kind](value)

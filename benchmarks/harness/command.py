@@ -105,7 +105,7 @@ class Benchmark:
             print(self.text(record), end="\n\n", flush=True)
             found.append(record)
             cases[self.title(record)] = record
-            if args.json:   # after each case: a run that is stopped keeps what it has measured
+            if args.json:   # A run that is stopped keeps what it has measured.
                 results.save(args.json, {**measured, "cases": list(cases.values())})
         words = {True: "passed", False: "MISSED", None: "-"}
         verdicts = [[v["case"], v["target"], v["measured"], words[v["passed"]]] for v in self.verdicts(found)]

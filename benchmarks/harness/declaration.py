@@ -35,7 +35,7 @@ class Declaration:
     CPU = ()               # rows that are timed beside the peers on the CPU
     CHAINED = ()           # rows of a chain of operators there, for the cost of a node
     COMMITS = ()           # rows that are timed in two commits, beside those of CPU
-    TARGETS = (Target("both", "builtin", 2), Target("both", "torch", 1.3))   # on the CPU
+    TARGETS = (Target("both", "builtin", 2), Target("both", "torch", 1.3))
     GPU = ()               # rows that are timed on a GPU
     GPU_TARGETS = ()
     TYPICAL = ()           # rows that every float type goes through there
@@ -88,7 +88,7 @@ class AlongAxis(Declaration):
         return attrs["axis"] % ndim != 0
 
 
-# On a GPU, of an operator that only moves its data, and of those that compute meanwhile.
+# An operator on a GPU only moves its data, or computes meanwhile.
 AS_FAST_AS_A_COPY = [Target("forward", "copy", 0.9), Target("backward", "copy", 0.9), Target("forward", "torch", 1),
                      Target("both", "torch", 1)]
 NEARLY_AS_FAST_AS_A_COPY = [Target("forward", "copy", 0.85), Target("backward", "copy", 0.85)]

@@ -39,8 +39,8 @@ class softmax(Classes):
     VARIANTS = [
         Row((3, 5), {"temperature": 0.5, "axis": 0}),
         Row((2, 1031, 5), {"axis": 1}),
-        Row((4, 5, 4096), {"axis": 1}),    # so many rows that each has one thread
-        Row((2, 40, 8200), {"axis": 1}),   # or four
+        Row((4, 5, 4096), {"axis": 1}),    # a thread for each row
+        Row((2, 40, 8200), {"axis": 1}),   # four threads
         Row((6, 1000)),                    # a warp
         Row((3, 9000)),                    # two parts
     ]

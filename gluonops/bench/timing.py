@@ -107,7 +107,7 @@ def differs(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str) 
         return f"{what} has shape {got.shape}; expected {expected.shape}"
     largest = max(abs(float(expected.max())), abs(float(expected.min())))
     left, right, part = got.ravel(), expected.ravel(), 2**24
-    for start in range(0, left.size, part):   # in parts, because isclose takes several times the memory
+    for start in range(0, left.size, part):   # isclose takes several times the memory of a part
         close = np.isclose(left[start:start + part], right[start:start + part], tolerance, tolerance * 1e-2 * largest)
         if not close.all():
             first = start + int(np.argmin(close))

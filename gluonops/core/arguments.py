@@ -142,7 +142,7 @@ class Arguments:
         if self.op.dims:
             yield f"int64_t {', '.join(self.op.dims)};"
         for attr in self.attributes:
-            if isinstance(attr.kind, Choice):   # so that a family's files can name the words
+            if isinstance(attr.kind, Choice):   # a family's files name the words
                 yield f"typedef {enumeration_of(self.op.name, attr)} {camel(attr.name)};"
             yield f"{attribute_type(self.op, attr)} {attr.name};"
         for name, number in self.derived.items():

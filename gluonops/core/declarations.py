@@ -123,7 +123,7 @@ class Array:
     numbers: int = 1   # how many float64 have room for a struct in CUDA
 
 
-THREADS = 256   # in a block, unless its launch says otherwise. A kernel has this constant.
+THREADS = 256   # A block has so many, unless its launch says otherwise. A kernel has this constant.
 
 
 @dataclasses.dataclass(frozen=True)

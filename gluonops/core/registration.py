@@ -11,7 +11,7 @@ import mxnet as mx
 
 from . import errors
 
-# For messages about Custom nodes that share an op_type: op_type -> the nodes' attribute with the name of the operator,
+# Messages about Custom nodes that share an op_type need it: op_type -> the attribute with the operator's name,
 # and the package that must be imported for the nodes to run.
 described: dict[str, tuple[str, str]] = {}
 

@@ -228,7 +228,7 @@ class Pass:
         self._untouched = {place: mx.nd.empty((1,), context, dtypes[variables[tensor.name]])
                            for place, (tensor, request) in enumerate(zip(written(op, direction), requests))
                            if request == "null"}
-        # In order, the memory that is kept from launch to launch, or the size of memory for a single one. Zeros are
+        # The memory, in order, that is kept from launch to launch, or the size of memory for a single one. Zeros are
         # made on the CPU, as MXNet may have no kernel for this GPU.
         self._scratch = [mx.nd.array(np.zeros(size), context, "float64") if array.kept or size <= SMALL else size
                          for array, size in zip(record.scratch(op, direction), planned.scratch.values())]

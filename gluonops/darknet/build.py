@@ -59,7 +59,7 @@ class Builder:
 
     def __init__(self, net: DarknetNet, folder: str, dialect: str, epsilon: float | None):
         self.net = net
-        self.folder = folder   # where the cfg is
+        self.folder = folder   # the cfg lies here
         self.dialect = dialect
         self.epsilon = epsilon
         self.layers = []

@@ -42,7 +42,7 @@ def DistanceSuppression(F, rows: Array, images: Array, *, threshold: float, powe
     drops = F.broadcast_mul(drops, before)          # whether the row would drop the column
     kept = F.transpose(F.ones_like(ids), axes=(0, 2, 1))
     for _ in range(ROUNDS):
-        kept = F.batch_dot(kept, drops) < 0.5       # not dropped by one that is itself kept
+        kept = F.batch_dot(kept, drops) < 0.5       # no kept one drops it
     kept = F.broadcast_like(F.transpose(kept, axes=(0, 2, 1)), rows)
     return F.where(kept, rows, -F.ones_like(rows))
 

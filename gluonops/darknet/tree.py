@@ -81,7 +81,7 @@ def read_tree(path: str | os.PathLike) -> Tree:
             raise OpError(WHERE, f"{name}, line {number} is empty; expected a name and the number of its parent",
                           "Remove the line")
         count = len(parents)
-        parent = _class(words[1], -1, count) if len(words) > 1 else -1   # as Darknet takes it
+        parent = _class(words[1], -1, count) if len(words) > 1 else -1   # Darknet does so
         if parent is None:
             raise OpError(WHERE, f"{name}, line {number}: the parent is {words[1]!r}; expected -1 or the number of an "
                           f"earlier class, up to {count - 1}", "Correct the line")

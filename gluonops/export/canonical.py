@@ -65,7 +65,7 @@ def _wrapper_of(node: Node, wrappers: dict[str, Node]) -> Node | None:
     for suffix in INNER_NAMES:
         if node.name.endswith(suffix):
             wrapper = behind = wrappers.get(node.name[:-len(suffix)])
-            while behind is not None and behind.inserted_as in OUTPUT_MARKS:   # between the two nothing else may be
+            while behind is not None and behind.inserted_as in OUTPUT_MARKS:   # nothing else may be between the two
                 behind = behind.source()
             if behind is node:
                 return wrapper

@@ -112,7 +112,7 @@ def _compared(net, path, data_shape, epoch):
     if drawing:
         raise _Obstacle(f"the node {drawing[0].name!r} draws random numbers")
     projecting = [node for node in model.graph.nodes() if node.attrs.get("projection_size", "None") != "None"]
-    if projecting:   # on a CPU it crashes
+    if projecting:   # it crashes on a CPU
         raise _Obstacle(f"the node {projecting[0].name!r} has projection_size, which MXNet computes on a GPU only")
     theirs = _InMXNet(model)
     if ours is None:

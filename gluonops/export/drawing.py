@@ -108,7 +108,7 @@ def draw(boxes: list[Box], routes: list[list[VertexViewer]], path: str, ending: 
         sources = {route[0] for route in routes}
         for box in boxes:
             _draw_box(axes, box)
-            if box.shape and box in sources:   # beside the edges that leave the box
+            if box.shape and box in sources:   # it stands beside the edges that leave the box
                 x, y = box.xy
                 axes.text(x + 5, y + box.h + 9, box.shape, ha="left", va="center", fontsize=SMALL,
                           color=SHAPE, zorder=4,

@@ -61,7 +61,7 @@ MOST_OUTPUTS = 2 ** 16
 LISTS_STATES, LAST_AXIS = 900, 905
 # How older versions spelled __lr_mult__ and its like, also behind the name of an input.
 OLD_MARK = re.compile("(?:(.+)_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)")
-LONG = re.compile(r"(?<=\d)L(?=\s*[,)])")   # in (3L, 3L), as Python 2 wrote it
+LONG = re.compile(r"(?<=\d)L(?=\s*[,)])")   # Python 2 wrote (3L, 3L)
 TOO_MANY = re.compile(r"Incorrect number of arguments, requires (\d+)")
 
 
@@ -202,7 +202,7 @@ def _signature(node: Node) -> Signature:
         return Signature(max(count, least), names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
     variables = [mx.sym.var(f"input{place}") for place in range(count)]
-    attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}   # with op_type
+    attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}   # op_type is among them
     handle = native.operator_handle(node.op)
     try:   # MXNet makes a variable of every input that it does not get
         symbol = _symbol_creator(handle, variables, None, attrs.keys(), attrs.values(), "node", False)

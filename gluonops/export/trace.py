@@ -65,7 +65,7 @@ def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None
         function = net.forward
     else:
         function = functools.partial(net.hybrid_forward, mx.sym)
-    needed = [one.name for one in inspect.signature(function).parameters.values()   # without a default
+    needed = [one.name for one in inspect.signature(function).parameters.values()
               if one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty and one.name not in net._reg_params]
     if len(shapes) < len(needed):
         example = ", ".join(f"{name!r}: (...)" for name in needed)

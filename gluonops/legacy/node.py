@@ -15,7 +15,7 @@ from . import instances
 if TYPE_CHECKING:
     from ..core.emitter import Array
 
-OP_TYPE = "legacy_gluonops"   # not gluonops_...: operators of that prefix have a contract, and exports convert them
+OP_TYPE = "legacy_gluonops"   # operators with the prefix gluonops_ have a contract, and exports convert them
 
 MAX_SIZE = 2 ** 31 - 1   # MXNet's largest dimension
 

@@ -42,7 +42,7 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # s: the names of inner functions are a tenth of the library.
 LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-s", "-ldl"]
 THREADS = ["-pthread"]
-# For the files that include MXNet's C++. Its wheels have the std::string of compilers before GCC 5, and its headers
+# Files that include MXNet's C++ have these. Its wheels have the std::string of compilers before GCC 5, and its headers
 # include x86's intrinsics unless told otherwise.
 MXNET_CXX = ["-D_GLIBCXX_USE_CXX11_ABI=0", "-DMSHADOW_STAND_ALONE=1", "-DMSHADOW_USE_F16C=0", "-DMSHADOW_USE_SSE=0"]
 # The results of sgd.cc and its parsing are those of MXNet, and those of place.cc are NumPy's: none has fused
@@ -51,8 +51,8 @@ SEPARATE_ROUNDING = ["-ffp-contract=off"]
 # GCC 14 leaves a product out of a loop's sum where it thinks that a chain of sums is slower fused, which depends on the
 # code around: a column's bits would depend on its neighbours. Clang has no such option.
 FUSED_CHAINS = ["--param=avoid-fma-max-bits=0"]
-SMALL = ["-O1"]   # after the usual options, where speed does not matter
-# For gcov. The kernels run in several threads. -fexpensive-optimizations fuses multiplications and additions, as -O3
+SMALL = ["-O1"]   # speed does not matter there
+# gcov needs them. The kernels run in several threads. -fexpensive-optimizations fuses products and sums, as -O3
 # does; without it last digits differ.
 COVERAGE = ["-O1", "-fexpensive-optimizations", "--coverage", "-DGLUONOPS_COVERAGE", "-fprofile-update=atomic"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]

@@ -154,7 +154,7 @@ def export_and_check(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, image
         except RuntimeError as error:   # MXNetError is one
             raise OpError(WHERE, f"{prefix}-symbol.json does not run, {words}: {str(error).splitlines()[-1]}",
                           REMEDY) from error
-        if not differences[name] <= comparison.tolerance:   # also if it is NaN
+        if not differences[name] <= comparison.tolerance:   # NaN counts as well
             raise OpError(WHERE, f"{prefix}-symbol.json computes other results than the net, {words}: it differs by "
                           f"{differences[name]:.1e}; expected at most {comparison.tolerance:g}", REMEDY)
     return differences

@@ -84,7 +84,7 @@ def clip_gradients(parameters: Iterable[gluon.Parameter], largest_norm: float) -
         Above 0.
     """
     trained = [parameter for parameter in parameters if parameter.grad_req != "null"]
-    for gradients in zip(*(parameter.list_grad() for parameter in trained)):   # per device
+    for gradients in zip(*(parameter.list_grad() for parameter in trained)):
         gluon.utils.clip_global_norm(list(gradients), largest_norm, check_isfinite=False)
 
 

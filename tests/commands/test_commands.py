@@ -79,7 +79,7 @@ def test_detect_draws_and_prints(output, network, photograph, tmp_path, capsys):
     found = row["detections"]
     picture = photographs.chelsea()
     height, width = picture.shape[:2]
-    # The same by hand.
+    # This computes the same by hand.
     net = gops.darknet.load(*network)
     ids, scores, boxes = net.detector(0.1)(mx.nd.array(gops.data.letterbox(picture, 96, 64)[None]))
     count = int((ids >= 0).sum().asscalar())

@@ -155,7 +155,7 @@ def test_names_in_nested_blocks(backend):
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_every_node_has_a_name_of_its_own(backend, monkeypatch):
     """The emitter's nodes are named after the operator's, and marked; ``plot_network`` tells nodes by their names."""
-    monkeypatch.setattr(native, "honours_requests", lambda: False)   # with every guard
+    monkeypatch.setattr(native, "honours_requests", lambda: False)   # every guard stands
     with gops.backend(backend):
         data, label = mx.sym.var("data"), mx.sym.var("label")
         graph = gops.ops.softmax_cross_entropy(gops.ops.abs(gops.ops.tile(data, 2)), label)

@@ -38,7 +38,7 @@ def test_values(kind, value, typed):
     (Numbers(0), np.ones((1, 2))), (Numbers(0), np.array([True, False])),
     (Pairs(), "(1, nan)"), (Pairs(), 5), (Pairs(), "((1, 2),)"),
     (Int(), "1_0"), (Float(), "1_0.5"), (IntOrTuple(1), "1_0"), (IntOrTuple(1), "(2, 1_0)"), (Numbers(0), "(1_0, 2)"),
-    (Pairs(), "1_0, 2"), (Optional(Int()), "1_0"),   # which Python reads as 10
+    (Pairs(), "1_0, 2"), (Optional(Int()), "1_0"),   # Python reads 10
 ])
 def test_refused_values(kind, value):
     with pytest.raises(gops.OpError, match=r"gluonops\.op: x is .*; expected .*\. Pass another x\."):

@@ -16,7 +16,7 @@ from mxnet import autograd
 def broken(monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError("planted")
-    monkeypatch.setattr(native, "has", lambda op: False)   # so that the reference runs
+    monkeypatch.setattr(native, "has", lambda op: False)   # the reference runs
     return lambda direction: monkeypatch.setattr(registry.get("abs").reference, direction, fail)
 
 

@@ -74,7 +74,7 @@ def replace_interrupted(at):
         sys.settrace(trace)
         files.replace("export", {name: saver("new") for name in NEW_PAIR})
 
-    # In a thread of its own: Python 3.11 may leave the exception of a trace function behind as the one being handled.
+    # A thread of its own runs it: Python 3.11 may leave the exception of a trace function as the one being handled.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
         thread.submit(replace).result()
     return len(lines)

@@ -44,7 +44,7 @@ def test_a_label_that_is_no_class_is_named(case, backend, hybridized, monkeypatc
     with gops.backend(backend):
         block(data, good)
         with pytest.raises(gops.OpError, match=r"\[\d(, \d)?\].* is .*7.*; expected a "):
-            block(data, bad)   # by the call itself, not by whoever waits
+            block(data, bad)   # the call raises it, not whoever waits
     mx.nd.waitall()
 
 

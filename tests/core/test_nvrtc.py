@@ -9,7 +9,7 @@ import pytest
 from gluonops.core import cuda_source, nvrtc, registry, rtc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BROKEN = ("activate(args, Abs())", "activate(args, Ab())")   # in kernel.cu of abs
+BROKEN = ("activate(args, Abs())", "activate(args, Ab())")   # abs's kernel.cu has it
 
 
 @pytest.fixture(scope="module")

@@ -248,7 +248,7 @@ def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):
 
 
 SHARED = {
-    "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # several blocks for a sample
+    "dice_loss": Case("", ((2, 35, 1100), (2, 1100)), {}),   # a sample has several blocks
     "box_iou": Case("", ((2100, 4), (40, 4))),
     "center_loss": Case("", ((2100, 3), (2100,), (2, 3))),
     "ohem": Case("", ((3, 4099),), {"threshold": 1.0}),

@@ -304,7 +304,7 @@ def right(found, expected):
     return np.allclose(found, expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())
 
 
-# In the operators' own kernels: (operator, shape, attributes, what is in the source, what takes its place, the error).
+# Bugs in the operators' own kernels: (operator, shape, attributes, what is there, what takes its place, the error).
 # Without an error the numbers are wrong.
 BARRIER = r"__syncthreads\(\);(   // the warps have left theirs)"
 PLANTED = {
@@ -413,8 +413,8 @@ def test_the_table_has_every_barrier():
             files.update({(entry.op.name if name == "kernel.cu" else "", name): text
                           for name, text in cuda_source.sources(entry.op).items()})
     found = sum(text.count("__syncthreads();") for text in files.values())
-    # That in front of a reduction, that of tests/ptx/test_shared_rows.py, and in the losses of heads the one behind the
-    # numbers of predictions: what is not written yet is a place outside the tensor, which ends the process.
+    # Others are in front of a reduction, in tests/ptx/test_shared_rows.py, and in the losses of heads behind the
+    # numbers of predictions: there, what is not written yet is a place outside the tensor, which ends the process.
     assert found == len(BARRIERS) + 3
 
 

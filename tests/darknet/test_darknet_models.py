@@ -18,7 +18,7 @@ def test_the_same_weights_the_same_outputs(model, name, seed, rng, tmp_path, wei
     data = mx.nd.array(rng.rand(2, 3, 96, 64))
     outputs = reference.layer_outputs(data)
     if model == "darknet19":
-        np.testing.assert_array_equal(net(data).asnumpy(), outputs[-2].asnumpy()[:, :, 0, 0])   # before the softmax
+        np.testing.assert_array_equal(net(data).asnumpy(), outputs[-2].asnumpy()[:, :, 0, 0])   # the softmax follows
     else:
         np.testing.assert_array_equal(net(data).asnumpy(), outputs[-2].asnumpy())
         for ours, theirs in zip(net.detect(data, 0.1), reference.detector(0.1)(data)):
@@ -87,7 +87,7 @@ def test_yolov3_and_yolov4_are_those_of_the_cfgs(name, rng, tmp_path, shipped):
     data = mx.nd.array(rng.rand(2, 3, 64, 96))
     outputs = reference.layer_outputs(data)
     for ours, number in zip(net(data), reference._outputs):
-        np.testing.assert_array_equal(ours.asnumpy(), outputs[number - 1].asnumpy())   # before [yolo]
+        np.testing.assert_array_equal(ours.asnumpy(), outputs[number - 1].asnumpy())   # [yolo] follows
     for ours, theirs in zip(net.detect(data, 0.2), reference.detector(0.2)(data)):
         assert (ours >= 0).asnumpy().any()
         np.testing.assert_array_equal(ours.asnumpy(), theirs.asnumpy())

@@ -101,7 +101,7 @@ def test_batch_norm_is_darknets(epsilon, hybridize, rng):
     gamma, beta, mean = (rng.randn(n).astype("float32") for _ in range(3))
     spread = np.sqrt(variance.astype("float64"))
     data = (mean + rng.randn(2, 3, 3, n) * (spread + 1e-6)).transpose(0, 3, 1, 2).astype("float32")
-    mean[:4], data[:, :4] = 0, rng.randn(2, 4, 3, 3) * 1e-6   # so that data - mean is exact
+    mean[:4], data[:, :4] = 0, rng.randn(2, 4, 3, 3) * 1e-6   # data - mean is exact
     block = Convolution(n, 1, n, activation="linear", epsilon=epsilon)
     block.initialize()
     for parameter, value in ((block.norm.gamma, gamma), (block.norm.beta, beta), (block.norm.running_mean, mean),

@@ -39,7 +39,7 @@ def test_yolo(hybrid, own, tmp_path, rng):
     """It has a head's options and anchors, the defaults of AlexeyAB's program, and the weight of the sum."""
     options = "iou_loss=ciou\nscale_x_y={}\niou_thresh=0.213\nmax_delta=5\ndelta_normalizer=0.5\n"
     cfg = TWO_HEADS.format(first=options.format(1.05), second=options.format(1.1))
-    if own:   # as in resnet152_trident.cfg
+    if own:   # resnet152_trident.cfg does so
         before, _, after = cfg.rpartition(YOLO)
         numbers = ",".join(map(str, np.ravel(own)))
         cfg = f"{before}[yolo]\nclasses=3\nnum={len(own)}\nanchors={numbers}\n{after}"

@@ -81,7 +81,7 @@ class TestLayouts:
         found = gops.data.recognize(tmp_path / "[set]")
         assert (found.name, found.task) == (name, "detection")
         assert gops.data.recognize(tmp_path / "[set]", "detection") is found
-        if name != "rec":   # whose labels tell what it is for
+        if name != "rec":   # its labels tell what it is for
             with pytest.raises(gops.OpError, match=f"has the layout {name}, which is for detection; expected one for"):
                 gops.data.recognize(tmp_path / "[set]", "classification")
 

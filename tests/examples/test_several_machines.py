@@ -14,7 +14,7 @@ import pytest
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 LAUNCH, SCRIPT = str(EXAMPLES / "launch_local.py"), str(EXAMPLES / "finetune_classifier.py")
-# Without batch normalization, whose statistics are each worker's own: docs/several_machines.md.
+# The net has no batch norms, whose statistics are each worker's own: see docs/several_machines.md.
 QUICK = ("--model", "mlp", "--epochs", "2")
 
 

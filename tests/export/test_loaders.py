@@ -33,7 +33,7 @@ outputs = [output.asnumpy() for output in module.get_outputs()]
 block = mx.gluon.SymbolBlock.imports(f"{prefix}-symbol.json", ["data"], f"{prefix}-0000.params")
 outputs += [output.asnumpy() for output in block(mx.nd.array(data))]
 """,
-    # As a program in any language would: the shared library alone, found without importing mxnet.
+    # A program in any language would do so: it finds the shared library alone, without importing mxnet.
     "c_predict": """
 import ctypes, importlib.util, os
 folder = importlib.util.find_spec("mxnet").submodule_search_locations[0]

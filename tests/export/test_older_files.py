@@ -30,7 +30,7 @@ def text_of(nodes, version=None):
     return json.dumps(content)
 
 
-# As in the residual networks and the face detectors of that time: a batch norm without its states, aliases, marks.
+# Residual networks and face detectors of that time have a batch norm without its states, aliases, and marks.
 RESIDUAL = text_of([
     node("null", "data"), node("null", "conv_weight"),
     node("Convolution", "conv", 0, 1, kernel="(3, 3)", pad="(1, 1)", num_filter="4", no_bias="True",

@@ -26,7 +26,7 @@ def reorg_net():
 @pytest.fixture
 def net(rng):
     net = reorg_net()
-    with mx.autograd.record():   # so that the running statistics of the batch norm are not the initial ones
+    with mx.autograd.record():   # it changes the running statistics of the batch norm
         net(mx.nd.array(rng.randn(16, *SHAPE[1:])))
     return net
 
@@ -200,7 +200,7 @@ def test_states_that_a_net_makes_itself(data, tmp_path):
 
 def test_somebody_elses_failure_stays_theirs(tmp_path):
     """Nobody has waited for it yet."""
-    theirs = mx.nd.linalg.potrf(-mx.nd.ones((2, 2)))   # which is not positive definite
+    theirs = mx.nd.linalg.potrf(-mx.nd.ones((2, 2)))   # it is not positive definite
     gops.export.symbol(dense(), tmp_path / "net", (1, 4))
     with pytest.raises(mx.MXNetError):
         theirs.wait_to_read()

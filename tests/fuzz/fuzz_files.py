@@ -332,7 +332,7 @@ def _packed(folder):
 
 
 decode_image = images.decode_image
-CLOSE = 3   # between decoders of JPEG
+CLOSE = 3   # decoders of JPEG differ by so much
 SENTINEL = 0xA5
 
 
@@ -538,7 +538,7 @@ def outcome(name, path):
             KINDS[name].read(path)
             mx.nd.waitall()
     except gops.OpError as error:
-        if path.stem not in str(error) and str(path.parent) not in str(error):   # or what belongs to it
+        if path.stem not in str(error) and str(path.parent) not in str(error):   # it may name what belongs to it
             return [("file", "refused without its name", str(error)[:300])]
     except Wrong as error:
         return [("file", *error.args)]

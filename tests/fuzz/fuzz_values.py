@@ -11,7 +11,7 @@ import numpy as np
 from gluonops.core import errors, native
 from op_suite import TOLERANCE, Case
 
-BACKENDS = ("custom", "reference", "native", "builtin")   # as the suites name them
+BACKENDS = ("custom", "reference", "native", "builtin")   # the suites name them so
 PLACES = 4   # at most so many elements of an array become special, or so many labels bad
 CHECK = "GLUONOPS_CHECK_LABELS"
 
@@ -110,7 +110,7 @@ def ways(case, arrays, head):
     mode = "static" if case.static else "hybridized"
     for name in BACKENDS:
         yield name, "imperative", lambda name=name: in_suite(case, arrays, head, name, "imperative"), 0
-        if name == "reference" or (name == "builtin" and empty):   # in graphs MXNet's own operators refuse those
+        if name == "reference" or (name == "builtin" and empty):   # MXNet's own operators refuse those in graphs
             continue
         if name != "builtin" or not needs_types:   # a block without parameters is a graph of unknown types
             yield name, mode, lambda name=name: in_suite(case, arrays, head, name, mode), 0

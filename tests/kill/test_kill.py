@@ -9,7 +9,7 @@ import mxnet as mx
 import pytest
 from mxnet import gluon
 
-# In place of a training script: it puts tensors down that are there already. The second set is another run's.
+# It stands for a training script: it puts tensors down that are there already. The second set is another run's.
 STUB = """
 import pathlib, shutil, sys, time
 out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])

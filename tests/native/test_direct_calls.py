@@ -144,7 +144,7 @@ def test_it_does_not_wait_for_its_input(ways):
         return at_first
 
     assert in_new_thread(work) == ["engine", "engine"]
-    assert ways[-1] == "direct"   # again
+    assert ways[-1] == "direct"
 
 
 def test_a_writer_waits_for_nothing_that_is_over(ways):

@@ -21,7 +21,7 @@ def library():
 def python(*arguments):
     done = fresh.python(*arguments)
     assert done.returncode == 0, f"exit status {done.returncode} after {done.stdout!r}\n{done.stderr[-3000:]}"
-    return done.stdout   # where MXNet, too, prints
+    return done.stdout   # MXNet prints there, too
 
 
 @pytest.mark.parametrize("questions", [("any_subset", "a_hundred_times", "from_an_output", "without_dimensions"),

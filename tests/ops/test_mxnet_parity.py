@@ -182,7 +182,7 @@ class TestCrossEntropy:
         with gops.backend(backend):
             ours = gops.loss.SoftmaxCELoss()(*arrays)
         np.testing.assert_allclose(ours.asnumpy(), expected, 1e-6)
-        theirs = gluon.loss.SoftmaxCrossEntropyLoss()(*arrays)   # within the bounds of MXNet's test
+        theirs = gluon.loss.SoftmaxCrossEntropyLoss()(*arrays)   # the bounds are those of MXNet's test
         np.testing.assert_allclose(theirs.asnumpy(), expected, 1e-3, 1e-4)
 
 

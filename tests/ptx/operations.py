@@ -374,6 +374,6 @@ _BUILDERS = {
     "cos": _approximate(np.cos), "sqrt": _same(np.sqrt, 1),
     "rsqrt": _approximate(lambda values: 1 / np.sqrt(values)), "rcp": _reciprocal,
 }
-# Without the rounding modes other than "nearest", which only `fma` and `cvt` have here, and without carries.
+# Rounding modes other than "nearest", which only `fma` and `cvt` have here, are missing, and so are carries.
 _MODIFIERS = {*DTYPES, *COMPARISONS, *(f"{name}u" for name in COMPARISONS), *LOGIC, *TO_WHOLE, "num", "nan", "rn", "rm",
               "ftz", "sat", "approx", "full", "lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt"}

@@ -73,7 +73,7 @@ def test_two_runs_in_one_folder(tmp_path):
             files.lock_folder(tmp_path)
         first.kill()
     files.lock_folder(tmp_path)
-    files.lock_folder(tmp_path)   # once more in the same process
+    files.lock_folder(tmp_path)   # the same process may lock it once more
 
 
 def without_locks(*_):

@@ -134,7 +134,7 @@ def _candidates(call: Call) -> tuple[Tensor, Tensor, int]:
     image = sizes.cut([1], [0], [2])   # height and width
     boxes = _moved(call, offsets, _anchors(call, height, width))
     last = (image - 1).apply("Gather", call.model.ints(1, 0, 1, 0), axis=1).unsqueeze(1)
-    boxes = boxes.apply("Min", last).apply("Max", 0)   # within the image
+    boxes = boxes.apply("Min", last).apply("Max", 0)   # they stay within the image
 
     places = np.indices((height, width, each))[:2].reshape(2, count).astype(np.float32)
     inside = (image / call.value("feature_stride", 16)).apply("Floor")

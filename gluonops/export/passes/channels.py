@@ -13,7 +13,7 @@ CHANNELS = 16
 CHANNELWISE = ("Activation", "LeakyReLU", "Pooling")
 FUSED = ("BatchNorm", "elemwise_add")   # oneDNN fuses these with a convolution directly in front of them
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
-MOST_BYTES = 720 * 1024      # so that they fit: a server's core has a second-level cache of 1 MiB or more
+MOST_BYTES = 720 * 1024      # a server's core has a second-level cache of 1 MiB or more
 MOST_PARTS = 8
 
 

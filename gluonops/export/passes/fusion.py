@@ -17,7 +17,7 @@ IDENTITIES = (COPY, "Dropout")
 SUM = "elemwise_add"
 BEHIND_CONVOLUTION = ("BatchNorm", SUM, "Activation", "LeakyReLU", "clip")
 BEHIND_DENSE = ("Activation", "LeakyReLU", "clip", "abs", "exp", "sqrt", "square")
-# Whose results a dense layer takes, whatever they are computed from.
+# A dense layer takes their results, whatever these are computed from.
 READ_BY_DENSE = ("Flatten", "FullyConnected", "Pooling", "Reshape", "slice_axis")
 
 

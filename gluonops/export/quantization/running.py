@@ -75,7 +75,7 @@ def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str]) -> Exp
             integers, scale = quantized_weight(model.parameters[weight].asnumpy())
             model.parameters[weight] = mx.nd.array(integers * per_channel(scale, integers.ndim), dtype="float32")
             entry, last = layer.inputs[0], last_activation(model.graph, layer)
-            if (entry[0].name, entry[1]) in tensors:   # or another layer's rounded output
+            if (entry[0].name, entry[1]) in tensors:   # else it is another layer's rounded output
                 layer.inputs[0] = _rounded(layer, entry, *ranges[tensors[entry[0].name, entry[1]]])
             output = _rounded(last, (last, 0), *ranges[tensors[last.name, 0]])
             model.graph.replace({(last, 0): output})

@@ -39,7 +39,7 @@ def convolution(call: Call) -> Shape:
         call.check(channels % groups == 0, 0, f"channels in {groups} groups")
         rows, columns = filters, channels // groups
     first = 1
-    if call.node.op == "_contrib_ModulatedDeformableConvolution":   # with offsets, and weights of the points
+    if call.node.op == "_contrib_ModulatedDeformableConvolution":   # it has offsets, and weights of the points
         first, points = 3, call.value("num_deformable_group", 1) * math.prod(kernel)
         call.expect(1, (call.data[0], 2 * points, *sizes))
         call.expect(2, (call.data[0], points, *sizes))

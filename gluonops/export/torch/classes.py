@@ -137,7 +137,7 @@ class Class:
 
     def _parameter(self, name: str, vectors: dict[str, list], module: Module, owner: Module) -> str:
         """What to call an argument of a module, if it becomes a parameter."""
-        name = {"num_features": "channels"}.get(name, name)   # as most classes call it
+        name = {"num_features": "channels"}.get(name, name)   # most classes call it so
         place = owner.usual_name if self.is_sequential or name.startswith("hidden") else module.attribute
         if module.attribute.startswith("branch") and name in ("out_channels", "hidden_channels"):
             *_, last = (each for each, argument in module.slots() if argument == "out_channels")

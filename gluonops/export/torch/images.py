@@ -36,7 +36,7 @@ def images_source(model: ExportedModel) -> str:
 
 
 def _classes(names: tuple[str, ...]) -> str:
-    texts = [json.dumps(name, ensure_ascii=False).replace(" ", "\0") + "," for name in names]   # to be kept whole
+    texts = [json.dumps(name, ensure_ascii=False).replace(" ", "\0") + "," for name in names]   # each stays whole
     lines = textwrap.wrap(" ".join(texts), WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     return "\n".join(["CLASSES = [", *(f"    {line}" for line in lines), "]"]).replace("\0", " ")
 

@@ -73,7 +73,7 @@ def softmax_output(call: Call) -> str:
         options += f", ignore_label={number(call.value('ignore_label', -1.0))}"
     if normalization == "valid":
         options += ", normalization='valid'"
-    elif normalization == "batch" or is_map:   # with multi_output it is the mean over each map in any case
+    elif normalization == "batch" or is_map:   # multi_output takes the mean over each map in any case
         scale += " / {1}.numel()" if normalization == "batch" else " / {1}[0].numel()"
     options += f", grad_scale={scale}" if scale != "1" else ""
     label = "{1}.reshape({0}[:, 0].shape)" if is_map and len(call.shapes[1]) != call.ndim - 1 else "{1}"

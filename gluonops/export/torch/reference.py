@@ -37,7 +37,7 @@ class Reference:
                 node.attrs["dtype"] = "float64"
             elif node.op == "sort":   # MXNet's gradient does not know the default
                 node.attrs.setdefault("axis", "-1")
-            elif node.op == "_contrib_SyncBatchNorm":   # on one device it is a batch norm, and in float32 only
+            elif node.op == "_contrib_SyncBatchNorm":   # it is a batch norm on one device, and in float32 only
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
         compute_in_double(graph, FORMULAS.keys() - {"erf"})
@@ -68,7 +68,7 @@ class Reference:
         heads = [mx.nd.array(head(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
                  for value in outputs]
         mx.autograd.backward(outputs, heads, train_mode=is_training)
-        mx.nd.waitall()   # or MXNet and torch hold their memory at the same time
+        mx.nd.waitall()   # else MXNet and torch hold their memory at the same time
         return [value.asnumpy() for value in outputs], {name: array.grad for name, array in sources.items()}
 
     def train(self, inputs: dict[str, np.ndarray], steps: int, rate: float, decay: float,

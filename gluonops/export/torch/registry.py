@@ -132,7 +132,7 @@ class Single(float):
     net.py has it as it was meant. What is compared with MXNet in float64 has the rounded one: see :func:`exact`.
     """
 
-    def __repr__(self) -> str:   # as no name of a class of objects is
+    def __repr__(self) -> str:   # no class of objects has this name
         return f"__single__({float(self)!r})"
 
 

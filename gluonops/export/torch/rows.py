@@ -23,7 +23,7 @@ def group_rows(root: Scope, graph: Graph, parameters: set[str]) -> None:
             uses[entry].append(node)
     for entry in graph.heads:
         uses[entry].append(None)
-    while _group_parts(root, readers, uses, parameters):   # and then parts around the new scopes
+    while _group_parts(root, readers, uses, parameters):   # parts form around the new scopes
         pass
     for scope in list(root.scopes()):
         _group_layers(scope, readers, parameters)

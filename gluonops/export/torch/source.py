@@ -277,7 +277,7 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
             continue
         whole = line[begin + 1:end]
         parts = [line[first + 1:last].strip() for first, last in zip([begin, *commas], [*commas, end])]
-        is_group = not re.match(r"[\w\])]", line[begin - 1:begin])   # with a comma, it would be a tuple
+        is_group = not re.match(r"[\w\])]", line[begin - 1:begin])   # a comma would make it a tuple
         comma = "" if len(parts) == 1 and (is_group or " for " in whole and not whole.startswith("*")) else ","
         fits = "(" not in whole and indent + 4 + len(plain(whole)) < WIDTH
         inside = [whole] if fits else [part + comma for part in parts if part]

@@ -42,7 +42,7 @@ NOISE = 0.1
 # step without one of them is 100 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
 # gradients then double the differences of rounding at every step, or the numbers grow beyond bounds.
 FIRST_STEP = 1e-7
-# Of the numbers of inputs, and how many classes labels have. The later ones are for nets that have no number otherwise,
+# They bound the numbers of inputs, and labels' classes. The later ones are for nets that have no number otherwise,
 # such as a logarithm of the data, or a loss of one class.
 BOUNDS = (-2.0, 2.0, 2), (0.0, 1.0, 2), (-2.0, 2.0, 1)
 # What may make the numbers of an input another shape or type.

@@ -293,7 +293,7 @@ def _other_sizes(inputs: Shapes) -> Iterator[Shapes]:
     rank = max(map(len, inputs.values()))   # Images have so many dimensions, if there are any; labels have fewer.
     images = [size for shape in inputs.values() if len(shape) == rank for size in shape[2:][-2:]]
     for size in IMAGES:
-        if images and size >= min(LEAST_IMAGE, *images) and size not in images:   # or their axes would seem fixed
+        if images and size >= min(LEAST_IMAGE, *images) and size not in images:   # else their axes would seem fixed
             small = {name: (*shape[:2], *[2 * frames for frames in shape[2:-2]], *[size for _ in shape[2:][-2:]])
                      for name, shape in inputs.items() if len(shape) == rank}
             labels = {name: _of_small_images(shape, images, size) for name, shape in inputs.items()

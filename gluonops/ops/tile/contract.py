@@ -23,7 +23,7 @@ from ...core.shapes import normalized_axis
 MAX_COUNTS = 8     # repeat counts in a tuple
 ELEMENTS = 2048    # each thread of a block has two packs of float32
 PACK = 4           # elements of 16 bytes of float32
-COPIES = 8         # that a thread writes of a pack
+COPIES = 8         # copies of a pack that a thread writes
 MAX_SLICES = 64    # threads of a block that share the copies of an element
 BLOCKS = 384       # blocks that a large GPU runs at a time
 SHARE = 16         # copies that each thread sums at least, if several blocks share them

@@ -12,7 +12,7 @@ class TestCOCO:
     @pytest.mark.parametrize("urls", [False, True])
     def test_it_reads(self, tmp_path, rng, urls, capsys):
         make_coco(tmp_path, rng, urls)
-        check(detection("coco", tmp_path), SCENES[:2])   # without the image without objects
+        check(detection("coco", tmp_path), SCENES[:2])   # the image without objects is left out
         check(detection("coco", str(tmp_path), "val"))
         assert capsys.readouterr().out == ""
 

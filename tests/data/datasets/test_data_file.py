@@ -33,7 +33,7 @@ def test_paths_count_from_the_current_folder(folder, monkeypatch):
     (folder / "obj.data").rename(folder / "cfg" / "obj.data")
     monkeypatch.chdir(folder)
     check(detection("yolo", "cfg/obj.data"))
-    monkeypatch.chdir("/")   # and from the folder above the file's
+    monkeypatch.chdir("/")   # paths also count from the folder above the file's
     check(detection("yolo", folder / "cfg" / "obj.data"))
 
 

@@ -96,7 +96,7 @@ def model(name, **options):
         options["classes"] = ["cat", "dog", "cow"]
     net = gops.models.get_model(name, **options)
     net.initialize(mx.init.Xavier())
-    if "yolo" in name:   # so that scores differ, and with them the order of the boxes is fixed
+    if "yolo" in name:   # scores differ, so the order of the boxes is fixed
         outputs = net(mx.nd.random.uniform(shape=(1, *MODELS[name])))
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         for (block, _), output in zip(net._outputs(), outputs):
@@ -269,7 +269,7 @@ def test_opsets_of_a_detector(opset, tmp_path, rng):
     net.initialize(mx.init.Xavier(magnitude=3))
     model = onnx_oracle.agree(net.detector(0.1, topk=20), tmp_path / "net.onnx", {"data": ((3, 64, 64), pixels)},
                               rng=rng, opset=opset)
-    assert "GatherND" not in {node.op_type for node in model.graph.node}   # with batch_dims few programs read it
+    assert "GatherND" not in {node.op_type for node in model.graph.node}   # few programs read batch_dims
 
 
 @pytest.mark.parametrize("opset", [12, 22, "17", 17.0, True])

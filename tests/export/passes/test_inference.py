@@ -74,7 +74,7 @@ def test_a_loss_head(backend, rng, tmp_path):
         warnings.simplefilter("error")
         symbol, parameters = gops.export.symbol(net, tmp_path / "training", SHAPES, backend=backend, training=True)
     assert inputs_and_outputs(symbol) == (["data", "label"], ["net_head_softmax_output0_output"])
-    # and what was written for training becomes fit for inference without the net
+    # What was written for training becomes fit for inference without the net.
     with pytest.warns(gops.export.ExportWarning, match="the input 'label'"):
         symbol, parameters = gops.export.rewrite(tmp_path / "training", tmp_path / "again", backend, inference=True)
     block = gluon.SymbolBlock.imports(symbol, ["data"], parameters)

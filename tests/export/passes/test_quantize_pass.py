@@ -24,7 +24,7 @@ def pooled(F, x, kind, **options):
     return F.Pooling(x, kernel=(3, 3), stride=(2, 2), pool_type=kind, **options)
 
 
-# From the maps of two convolutions. A sum with the second one's output is part of its convolution in oneDNN.
+# They take the maps of two convolutions. A sum with the second one's output is part of its convolution in oneDNN.
 BETWEEN = {
     "uint8 + uint8": lambda F, a, b: relu(F, b + relu(F, a)),
     "uint8 + int8": lambda F, a, b: leaky(F, b + relu(F, a)),

@@ -619,7 +619,7 @@ def test_constants_of_files_are_not_trained(tmp_path):
     assert 'self.register_buffer("scale", torch.empty(1, 3))' in (tmp_path / "port" / "net.py").read_text()
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")   # of torch.compile
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")   # torch.compile warns
 def test_parameter_groups(tmp_path):
     from gluonops.export.torch.verify import load
     net = residual()

@@ -128,7 +128,7 @@ def test_what_one_layer_loses(model, rng):
     hidden.graph.heads = [(node, 0) for node in model.graph.nodes() if node.name == "net_conv0_relu_fwd"]
     found = run(simulated(model, ranges, ["net_dense0_fwd"]), batches)
     for (got,), (features,) in zip(found, run(hidden, batches)):
-        step = ranges["net_conv0_relu_fwd_output"][1] / 255.5   # as MXNet divides it
+        step = ranges["net_conv0_relu_fwd_output"][1] / 255.5   # MXNet divides it so
         rounded = np.rint(features.reshape(len(features), -1) / step).clip(0, 255) * step
         integers, scale = quantized_weight(weight)
         exact = rounded @ (integers * scale[:, None]).T + bias

@@ -30,7 +30,7 @@ class Boxes(mx.gluon.HybridBlock):
             self.found = self.params.get("found", shape=(1, 4, 6), grad_req="null")
 
     def hybrid_forward(self, F, data, found):
-        zero = F.reshape(F.mean(data, axis=(1, 2, 3)), (-1, 1, 1)) * 0   # for the size of the batch
+        zero = F.reshape(F.mean(data, axis=(1, 2, 3)), (-1, 1, 1)) * 0   # it has the size of the batch
         rows = F.broadcast_add(zero, found)
         return tuple(F.slice_axis(rows, axis=2, begin=a, end=b) for a, b in ((0, 1), (1, 2), (2, 6)))
 

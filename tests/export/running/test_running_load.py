@@ -122,7 +122,7 @@ def test_pictures_in_memory(detector, export, picture, monkeypatch):
     assert len({tuple(net.detect(image)) for image in same}) == 1
     assert net.detect(pixels[..., 0]) and net.detect(Image.fromarray(pixels).convert("L"))
     Image.fromarray(pixels).save(path.replace("png", "webp"), lossless=True)
-    assert net.detect(path.replace("png", "webp"))   # which MXNet does not decode
+    assert net.detect(path.replace("png", "webp"))   # MXNet does not decode it
     cut = io.BytesIO(pathlib.Path(path).read_bytes()[:-100])
     monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", False)   # gluoncv sets it
     with pytest.raises(gops.OpError, match="Pillow does not decode the image: .*truncated"):
@@ -160,7 +160,7 @@ def test_older_files(means, detector, export, picture):
     path, _ = picture(96, 64)
     prefix = export(detector, "symbol", (1, 3, 96, 96))
     before = gops.export.load(prefix).detect(path)
-    metadata_changed(prefix, task=None, threshold=None)   # as before 0.2 of gluonops
+    metadata_changed(prefix, task=None, threshold=None)   # gluonops before 0.2 had none
     assert gops.export.load(prefix).detect(path) == before
     metadata_changed(prefix, preprocessing=None)
     with pytest.raises(gops.OpError, match="does not say how images are prepared .* older gluonops"):

@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-SECRET = -1234     # in the place of the classes that do not count
+SECRET = -1234     # the classes that do not count have it
 BATCH = 2
 ROWS = 6           # An image has so many boxes of ground truth.
 PROGRAM_ROWS = 30  # the same in the program: pjreddie's constant

@@ -40,7 +40,7 @@ def run(function, arrays, head):
     return output.asnumpy(), inputs[0].grad.asnumpy()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])   # with AVX-512 they have kernels of different targets
+@pytest.mark.parametrize("dtype", ["float32", "float64"])   # they have kernels of different targets with AVX-512
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_batch_equals_its_parts(shape, dtype, rng):
     """It does bit for bit: one image alone is not packed."""

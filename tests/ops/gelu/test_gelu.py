@@ -4,7 +4,7 @@ from ops._activation.suite import ActivationSuite
 
 BELOW_1, DENSITY_AT_1 = 0.8413447460685429, np.exp(-0.5) / np.sqrt(2 * np.pi)   # the normal distribution's
 TANH = {"approximation": "tanh"}
-T = np.tanh(np.sqrt(2 / np.pi) * 1.044715)   # at 1
+T = np.tanh(np.sqrt(2 / np.pi) * 1.044715)   # its value at 1
 T_SLOPE = (1 - T ** 2) * np.sqrt(2 / np.pi) * 1.134145
 
 

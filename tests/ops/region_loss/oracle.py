@@ -64,7 +64,7 @@ class Assignment:
         """Targets and weights of predictions without a ground truth."""
         for a, j, i in np.ndindex(*self.assigned.shape):
             best_iou = max([iou(self.decoded[a, :, j, i], row) for row in rows], default=0)
-            if not best_iou > attrs.thresh:   # also if it is NaN
+            if not best_iou > attrs.thresh:   # NaN counts as well
                 self.weight[a, OBJECTNESS, j, i] = attrs.noobject_scale
         if warming_up:
             self.weight[:, BOX] = WARMUP_WEIGHT
