@@ -106,7 +106,7 @@ EXAMPLES = [
             ("python examples/make_shapes.py --seed 1",),
             r"\d+ pictures to train on .*? both layouts\."),
     Example("Find coins in a photograph",
-            "The photograph comes with scikit-image. A detector learns from its three upper rows, in two minutes. It "
+            "The photograph comes with scikit-image. A detector learns from its three upper rows. It "
             "finds the six coins of the lowest row, which it has not seen. It does not know other photographs.",
             ("python examples/make_coins.py",
              "gluonops train out/coins --size 192 --batch 8 --out out/coins_detector",
