@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-// From mxnet/c_api.h, which includes more than this program needs.
+// mxnet/c_api.h declares these, and includes more than this program needs.
 extern "C" int MXLoadLib(const char *path, unsigned verbose);
 extern "C" int MXNDArrayWaitAll();
 

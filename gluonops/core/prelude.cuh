@@ -187,7 +187,7 @@ __device__ inline int thread_number() { return threadIdx.y * blockDim.x + thread
 struct Sum { template <typename A> __device__ A operator()(A a, A b) const { return a + b; } };
 struct Max { template <typename A> __device__ A operator()(A a, A b) const { return a > b ? a : b; } };
 
-// Over groups of neighbouring lanes. All lanes of the warp take part, which is faster than reduce_lanes.
+// It reduces groups of neighbouring lanes. All lanes of the warp take part, which is faster than reduce_lanes.
 template <typename A, typename Combine>
 __device__ A reduce_warp(A value, Combine combine, int lanes = 32)
 {

@@ -58,7 +58,7 @@ inline std::string stripped(const std::string &text)
 // What a parser says of a text.
 enum Parsed { WRONG, RIGHT, BEYOND_64_BITS };
 
-// As Python's int(text), but without underscores, for what 64 bits hold.
+// It is Python's int(text), but without underscores, for what 64 bits hold.
 inline Parsed parse_integer(const std::string &text, int64_t *value)
 {
     const std::string digits = stripped(text);
@@ -111,7 +111,7 @@ struct Int {
     }
 };
 
-// As ast.literal_eval(text), for an integer or a tuple or list of integers.
+// It is ast.literal_eval(text), for an integer or a tuple or list of integers.
 struct IntOrTuple {
     int64_t low;
 
@@ -138,7 +138,7 @@ struct IntOrTuple {
     }
 };
 
-// As Python's float(text), but without underscores, for what is finite. -0.0 and subnormal numbers become 0.0.
+// It is Python's float(text), but without underscores, for what is finite. -0.0 and subnormal numbers become 0.0.
 struct Float {
     double low = -INFINITY, above = -INFINITY, below = INFINITY;
 

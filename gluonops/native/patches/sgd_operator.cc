@@ -132,7 +132,7 @@ void infer(const Texts &texts, PartialShapes *inputs, PartialShapes *outputs)
     reported(SGD, [&] { complete(parse(Strings(texts.begin(), texts.end())), inputs, outputs); });
 }
 
-// Where install_operators() could not do better.
+// It is used where install_operators() could not do better.
 MXReturnValue infer_shape(const Strings &strings, std::vector<std::vector<unsigned>> *inputs,
                           std::vector<std::vector<unsigned>> *outputs)
 {

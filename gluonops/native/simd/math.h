@@ -69,7 +69,7 @@ GLUONOPS_INLINE Floats exponential(Floats x)
 }
 #endif
 
-// As above, of whole numbers k.
+// It is the function above, of whole numbers k.
 GLUONOPS_INLINE Doubles exponential(Doubles x)
 {
     x = maximum(broadcast(-746.0), x);

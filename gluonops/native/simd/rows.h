@@ -126,7 +126,7 @@ inline void parallel_column_blocks(const RowSizes &sizes, int64_t bytes_per_elem
 // A visit keeps COUNT vectors of columns in registers.
 template <int COUNT> struct ColumnTile { enum { VECTORS = COUNT }; };
 
-// As for_each_vector, with up to four vectors at a time: visit(column, mask, ColumnTile<count>()).
+// It is for_each_vector, with up to four vectors at a time: visit(column, mask, ColumnTile<count>()).
 template <typename T, typename Visit>
 GLUONOPS_INLINE void for_each_column_tile(int64_t columns, const Visit &visit)
 {

@@ -47,7 +47,7 @@ struct Functions<__half> {
     __device__ static float exp_minus(float x) { return power_of_two(x * -1.4426950408889634f); }
     __device__ static float inverse(float x) { return reciprocal(x); }
 
-    // As above, within 8e-06.
+    // It is the function above, within 8e-06.
     __device__ static float add_log1p(float e, float y)
     {
         return fma(e, polynomial(e, 0.999991596f, -0.499361366f, 0.325206667f, -0.210048661f, 0.101222254f,

@@ -53,7 +53,7 @@ struct ClassElement {
     Label label;   // which of the elements is the label's class
 };
 
-// In one row: the lane, if it is one. Most vectors of a row have none.
+// The lane of the label's class in one row, if it is one. Most vectors of a row have none.
 template <typename T>
 struct LabelLane {
     typedef typename Simd<T>::Scalar A;
@@ -77,7 +77,7 @@ struct LabelLane {
     }
 };
 
-// In several rows: -1 where it is, else 0.
+// The lanes of the label's class in several rows: -1 where it is, else 0.
 template <typename T>
 struct LabelLanes {
     typedef typename Simd<T>::Vector V;

@@ -216,7 +216,7 @@ struct RowChunk {
             write_items(tensor + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, request);
     }
 
-    // As store_pack, which tests the request for each element.
+    // It is store_pack, which tests the request for each element.
     template <int COUNT>
     __device__ static void write_pack(T *to, const A *values, int request)
     {

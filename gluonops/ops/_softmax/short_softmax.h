@@ -6,7 +6,7 @@
 
 namespace gluonops::GLUONOPS_TARGET {
 
-// For a block of short rows: each row's maximum and the sum of exp((x - max) * scale), which is also written to the
+// A block of short rows has each row's maximum and the sum of exp((x - max) * scale), which is also written to the
 // block's scratch memory.
 template <typename T, int INNER, typename A>
 GLUONOPS_INLINE void short_row_exponentials(const T *x, const ShortRows<T, INNER> &block, A scale, A *max, A *sum)

@@ -32,7 +32,7 @@ GLUONOPS_INLINE A row_exponentials(const T *x, int64_t length, A max, A scale, A
     });
 }
 
-// For a block of columns: each column's maximum in all its lanes, and in its first lane the sum of
+// A block of columns has each column's maximum in all its lanes, and in its first lane the sum of
 // exp((x - max) * scale). Both arrays are padded to whole vectors. Each exponential is also written to `exponentials`,
 // unless that is null; its lines are `exponentials_pitch` elements apart. Without SCALES, scale is 1. It is a function
 // for all operators. It takes a copy of the lines, which no store of a vector can change, as far as the compiler knows.
@@ -83,7 +83,7 @@ GLUONOPS_INLINE void softmax_row_by_row(const T *data, T *output, int64_t rows, 
     }
 }
 
-// As above, of one row or more, with three under way. While a row's exponentials are computed, the next row's maximum
+// It takes one row or more, with three under way. While a row's exponentials are computed, the next row's maximum
 // is found, and the row before is divided by its sum: they take what exponentials leave free of the processor.
 template <typename T, typename A>
 GLUONOPS_INLINE void softmax_rows_overlapping(const T *data, T *output, int64_t rows, int64_t length, A scale,

@@ -169,7 +169,7 @@ inline double step_of_others(double common, double joined)
     return joined == 1 ? 1 : common / (joined * (joined - 1));
 }
 
-// In the order of falling errors: what each is worth, and the loss of the class.
+// It writes what each error is worth, in the order of falling errors, and the loss of the class.
 template <typename T>
 void write_steps(const LovaszSoftmaxArgs<T> &args, int64_t i, const ItemOf<T> *items, int64_t count)
 {

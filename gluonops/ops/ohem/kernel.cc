@@ -86,7 +86,7 @@ class Selection {
         }
     }
 
-    // Without the threshold's.
+    // The threshold does not count here.
     Lowest find_lowest() const
     {
         std::vector<BlockCounts> counts(static_cast<size_t>(blocks));

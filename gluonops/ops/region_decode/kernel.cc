@@ -6,7 +6,7 @@
 namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
-// For each lane: the largest class logit, and the sum of exp(logit - max).
+// The largest class logit of each lane, and the sum of exp(logit - max).
 template <typename T>
 struct ClassMaxAndSum {
     typename Simd<T>::Vector max, sum;
