@@ -76,7 +76,7 @@ def _server() -> subprocess.Popen:
 
 # -- the server --------------------------------------------------------------------------------------------
 def _import_mxnet() -> None:
-    """As ``import gluonops`` does it; what it has imported of gluonops is forgotten."""
+    """Import MXNet as ``import gluonops`` does; forget what it has imported of gluonops."""
     package = types.ModuleType("gluonops")
     package.__path__ = [str(ROOT / "gluonops")]
     sys.modules["gluonops"] = package

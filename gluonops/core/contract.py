@@ -65,7 +65,7 @@ cached = functools.lru_cache(maxsize=4096)
 class Op:
     """The contract of one operator."""
 
-    name: str      # as in ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph
+    name: str      # names ``gluonops.ops.<name>``, the folder, and ``gluonops_<name>`` in a graph
     summary: str   # one line, for the support table
     family: str    # one of FAMILIES: the table of the operators' index that has it
     inputs: tuple[Arg, ...]

@@ -103,8 +103,8 @@ class Out:
 class Number:
     """A derived number whose type is not the usual one, or that is not an expression."""
 
-    dtype: str                      # as in :class:`Array`
-    expression: str | None = None   # without one, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes the number
+    dtype: str                      # see :class:`Array`
+    expression: str | None = None   # if None, ``derive`` in ``kernel.cc``, or of :class:`Cuda`, computes it
     count: int | None = None        # the length of an array of such numbers, for CUDA
 
 
@@ -169,7 +169,7 @@ class Cuda:
     backward: typing.Callable[[types.SimpleNamespace], Launch]
     # The words of launches. A kernel compares ``args.step`` with them: ``args.step == args.COMBINE``.
     steps: tuple[str, ...] = ()
-    derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)   # as in :class:`Op`
+    derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)   # see :class:`Op`
     # ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
     derive: typing.Callable[[tuple, dict], dict] | None = None
     constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and ``kernel.cu`` share them

@@ -29,7 +29,7 @@ class Section:
     def __init__(self, file: str, kind: str, line: int):
         self.file = file         # name of the cfg, for messages
         self.kind = kind         # the word in brackets
-        self.line = line         # where the header is, from 1
+        self.line = line         # the header's number, from 1
         self._options = {}       # key -> (value, line)
         self._repeated = {}      # key -> line of the second value
         self._read = set()

@@ -31,7 +31,7 @@ STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # The error of each layer is measured on so many.
 Predict = Callable[[Any], Union[np.ndarray, list]]
 Run = Callable[[Batch], list[np.ndarray]]
-Net = Union[ExportedModel, bytes]   # for MXNet, or the content of an ONNX file
+Net = Union[ExportedModel, bytes]   # MXNet's, or the content of an ONNX file
 
 
 @dataclasses.dataclass(frozen=True)

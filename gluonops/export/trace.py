@@ -60,7 +60,7 @@ def _check_inputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> None
     """Raise an OpError if ``data_shape`` has fewer inputs than the net needs, as far as a signature tells them."""
     base = mx.gluon.HybridBlock
     if type(net).__call__ is not base.__call__:
-        function = net.__call__   # such as that of gluon's LSTM, whose states are optional
+        function = net.__call__   # gluon's LSTM has one, whose states are optional
     elif type(net).forward is not base.forward:
         function = net.forward
     else:

@@ -343,7 +343,7 @@ def _convert(parts, kind):
 
 
 def _to_integer(values, dtype):
-    """As a GPU does: what is too large becomes the largest integer, NaN becomes 0."""
+    """A GPU's conversion: what is too large becomes the largest integer, NaN becomes 0."""
     limits = np.iinfo(dtype)
     inside = (values > float(limits.min)) & (values < float(limits.max))
     result = np.where(inside, values, 0).astype(dtype)

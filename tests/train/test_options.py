@@ -84,7 +84,7 @@ def test_a_huge_json_is_refused(options, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["results.json", "config.json", "config.yaml"])
 def test_a_config_reproduces_a_run(options, tmp_path, suffix):
-    """Every option but --out and --resume, which say where; the command line takes precedence."""
+    """It has every option but --out and --resume, which say where; the command line takes precedence."""
     args = options.parse(ARGS)
     path = tmp_path / suffix
     if suffix == "results.json":

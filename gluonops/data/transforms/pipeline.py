@@ -115,7 +115,7 @@ class Letterboxed(gluon.data.Dataset):
         As :class:`gluonops.data.Augmented` takes them.
     """
 
-    _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)   # for an image, and for its boxes
+    _fit, _move = staticmethod(letterbox), staticmethod(letterbox_boxes)
 
     def __init__(self, dataset: gluon.data.Dataset, size: Size):
         self._dataset, self._size = dataset, _pair(size, "data.Letterboxed")

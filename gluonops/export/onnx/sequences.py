@@ -72,7 +72,7 @@ QUERIES, KEYS, VALUES = (1, 2, 0, 3), (1, 2, 3, 0), (1, 2, 0, 3)   # the axes of
 def attention_scores(call: Call) -> Tensor:
     """The product of queries and keys, divided by the root of a head's size, (batch * heads, steps, steps)."""
     is_self = "selfatt" in call.node.op
-    parts = 3 if is_self else 1   # in the first input: queries, keys and values, or queries
+    parts = 3 if is_self else 1   # the first input has queries, keys and values, or queries
     queries = _part(call, 0, 0, parts, QUERIES)
     keys = _part(call, 0, 1, 3, KEYS) if is_self else _part(call, 1, 0, 2, KEYS)
     queries = queries / np.sqrt(call.shapes[0][2] // parts // call.value("heads"))

@@ -94,7 +94,7 @@ def where(call: Call) -> str:
 
 @converts("clip")
 def clip(call: Call) -> Form:
-    """Not an nn.ReLU6: the gradient passes where a number is equal to a bound."""
+    """It is no nn.ReLU6: the gradient passes where a number is equal to a bound."""
     lowest, highest = call.single("a_min"), call.single("a_max")
     text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
     return Form(text, "Clip", {"low": lowest, "high": highest})

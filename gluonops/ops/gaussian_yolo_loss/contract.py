@@ -5,7 +5,7 @@ from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 
 CHANNELS = "9 + classes"   # An anchor has so many.
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
-SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # from the point to the centre, in sizes of the box
+SHIFTS = {"center": 0.0, "left_top": 0.5, "right_bottom": -0.5}   # the way to the centre, in sizes of the box
 SHIFT = "".join(f"{shift} if point == '{point}' else " for point, shift in SHIFTS.items()) + "0.0"
 
 OP = Op(

@@ -136,7 +136,7 @@ def test_two_heads_of_one_name(backend):
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"])
 def test_labels_of_the_other_kind(backend, hybridized):
-    """One-hot labels where classes are expected, and the other way round."""
+    """One-hot labels come where classes are expected, and the other way round."""
     one_hot, classes, data = mx.nd.one_hot(mx.nd.arange(4), 5), mx.nd.arange(4), mx.nd.ones((4, 5))
     for label, sparse, text in ((classes, False, "expected probabilities in the shape of pred, (4, 5). Pass class "
                                  "indices with sparse_label=True"), (one_hot, True, "with sparse_label=False")):

@@ -168,7 +168,7 @@ def loss_gradient(attrs, out, assignments):
 
 
 def loss_parts(attrs, out, assignments):
-    """For each image, (batch, 9): the terms of its loss, Darknet's cost, and the statistics."""
+    """The terms of each image's loss, Darknet's cost, and the statistics, (batch, 9)."""
     rows = []
     for assignment, image in zip(assignments, out):
         cost = (assignment.weighted_error(attrs) ** 2).sum()
