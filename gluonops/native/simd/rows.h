@@ -81,14 +81,14 @@ inline void parallel_rows(const RowSizes &sizes, int64_t bytes_per_element, cons
         parallel_for_each(sizes.outer, sizes.length * bytes_per_element, body);
 }
 
-// Calls body(row, first, items) for runs of `run` elements of every row, of which the last one may be shorter.
+// Calls body(row, first, items) for spans of `span` elements of every row, of which the last one may be shorter.
 template <typename Body>
-inline void parallel_runs(int64_t rows, int64_t length, int64_t run, int64_t bytes_per_element, const Body &body)
+inline void parallel_spans(int64_t rows, int64_t length, int64_t span, int64_t bytes_per_element, const Body &body)
 {
-    const int64_t runs = (length + run - 1) / run, longest = length < run ? length : run;
-    parallel_for_each(rows * runs, longest * bytes_per_element, [=](int64_t i) GLUONOPS_LAMBDA {
-        const int64_t first = i % runs * run, left = length - first;
-        body(i / runs, first, left < run ? left : run);
+    const int64_t spans = (length + span - 1) / span, longest = length < span ? length : span;
+    parallel_for_each(rows * spans, longest * bytes_per_element, [=](int64_t i) GLUONOPS_LAMBDA {
+        const int64_t first = i % spans * span, left = length - first;
+        body(i / spans, first, left < span ? left : span);
     });
 }
 
@@ -140,12 +140,12 @@ GLUONOPS_INLINE void for_each_column_tile(int64_t columns, const Visit &visit)
         visit(j, PartialMask{columns - j}, ColumnTile<1>());
 }
 
-// Whether streaming stores pay for a call's results: they have to be large, and written in runs that are long enough.
+// Whether streaming stores pay for a call's results: they have to be large, and written in spans that are long enough.
 template <typename T>
 GLUONOPS_INLINE bool use_streaming_stores(const RowSizes &sizes)
 {
-    const int64_t run = sizes.inner == 1 ? sizes.length : block_columns<T>(sizes);
-    return streams<T>(sizes.elements()) && run * int64_t(sizeof(T)) >= 512;
+    const int64_t span = sizes.inner == 1 ? sizes.length : block_columns<T>(sizes);
+    return streams<T>(sizes.elements()) && span * int64_t(sizeof(T)) >= 512;
 }
 
 const int64_t MAX_SCRATCH_BYTES = 1 << 20;

@@ -1,9 +1,9 @@
 // Short rows of a (outer, length, inner) tensor, with inner 1 or 2: see rows.h.
 //
-// The length * inner elements of one outer are a run. A run fills few vectors, and none of them exactly. So an element
-// is computed where it lies, across the ends of runs: vectors are full, and each lane picks its row's value. Only a
-// reduction goes run by run: a vector for each run, with several numbers of each row. As many of them as make a vector
-// of rows are then combined in pairs, until each lane is a row's.
+// The length * inner elements of one outer are a span. A span fills few vectors, and none of them exactly. So an
+// element is computed where it lies, across the ends of spans: vectors are full, and each lane picks its row's value.
+// Only a reduction goes span by span: a vector for each span, with several numbers of each row. As many of them as make
+// a vector of rows are then combined in pairs, until each lane is a row's.
 #pragma once
 
 #include <type_traits>
@@ -34,7 +34,7 @@ GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, 
 }
 
 // It has the row of each lane, for every vector of a period of elements. The rows count from that of the vector's first
-// run.
+// span.
 template <typename T, int INNER>
 struct RowPlaces {
     enum { N = Simd<T>::LANES };
@@ -43,8 +43,8 @@ struct RowPlaces {
     int16_t first[MAX_SHORT_LENGTH];                     // rows
     int64_t rows;                                        // how many a period has
 
-    // Runs have so many elements. Returns how many vectors a period has.
-    int64_t fill(int64_t run)
+    // Spans have so many elements. Returns how many vectors a period has.
+    int64_t fill(int64_t span)
     {
         int64_t vectors = 0, row = 0, element = 0;   // where a vector's first lane is
         do {
@@ -52,7 +52,7 @@ struct RowPlaces {
             int64_t lane_row = 0;
             for (int lane = 0; lane < N; ++lane) {
                 lanes[vectors][lane] = Index(lane_row + element % INNER);
-                if (++element == run) {
+                if (++element == span) {
                     element = 0;
                     lane_row += INNER;
                 }
@@ -90,18 +90,18 @@ class ShortRows {
   public:
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
-    enum { INNER = INNER_, N = Simd<T>::LANES, RUNS = N / INNER, ROOM = MAX_SHORT_ROWS + N };
+    enum { INNER = INNER_, N = Simd<T>::LANES, SPANS = N / INNER, ROOM = MAX_SHORT_ROWS + N };
     int64_t first_row, rows, start, elements;   // `start` is the first element's number in the tensor
     A *scratch;                                 // a number for each element
 
-    ShortRows(int64_t run, A *scratch) : scratch(scratch), run(run), vectors(places.fill(run)) {}
+    ShortRows(int64_t span, A *scratch) : scratch(scratch), span(span), vectors(places.fill(span)) {}
 
-    void begin(int64_t first_run, int64_t count)
+    void begin(int64_t first_span, int64_t count)
     {
-        first_row = first_run * INNER;
+        first_row = first_span * INNER;
         rows = count * INNER;
-        start = first_run * run;
-        elements = count * run;
+        start = first_span * span;
+        elements = count * span;
     }
 
     // Brings the element of the next block that has number i nearer. The processor foresees one pass over memory, and
@@ -127,26 +127,26 @@ class ShortRows {
     GLUONOPS_INLINE void reduce(A *values, const A *numbers, A nothing, const Combine &combine) const
     {
         for (int64_t row = 0; row < rows; row += N) {
-            const int64_t first = row / INNER * run, last = elements - run;
-            const auto run_at = [=](int64_t i) GLUONOPS_LAMBDA {
-                return numbers + (first + i * run < last ? first + i * run : last);
+            const int64_t first = row / INNER * span, last = elements - span;
+            const auto span_at = [=](int64_t i) GLUONOPS_LAMBDA {
+                return numbers + (first + i * span < last ? first + i * span : last);
             };
             V reduced;
-            if (run <= N) {
-                reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
-                    return load(run_at(i), PartialMask{run}, nothing);
+            if (span <= N) {
+                reduced = fold<SPANS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
+                    return load(span_at(i), PartialMask{span}, nothing);
                 }, 0, combine);
-            } else if (run <= 2 * N) {
-                reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
-                    const A *numbers_of_run = run_at(i);
-                    return combine(load(numbers_of_run), load(numbers_of_run + N, PartialMask{run - N}, nothing));
+            } else if (span <= 2 * N) {
+                reduced = fold<SPANS, 1>([=](int64_t i) GLUONOPS_LAMBDA {
+                    const A *numbers_of_span = span_at(i);
+                    return combine(load(numbers_of_span), load(numbers_of_span + N, PartialMask{span - N}, nothing));
                 }, 0, combine);
             } else {
-                V reduced_runs[RUNS];
-                for (int64_t i = 0; i < RUNS; ++i)
-                    reduced_runs[i] = reduce_run(run_at(i), nothing, combine);
-                const V *of_runs = reduced_runs;
-                reduced = fold<RUNS, 1>([=](int64_t i) GLUONOPS_LAMBDA { return of_runs[i]; }, 0, combine);
+                V reduced_spans[SPANS];
+                for (int64_t i = 0; i < SPANS; ++i)
+                    reduced_spans[i] = reduce_span(span_at(i), nothing, combine);
+                const V *of_spans = reduced_spans;
+                reduced = fold<SPANS, 1>([=](int64_t i) GLUONOPS_LAMBDA { return of_spans[i]; }, 0, combine);
             }
             store(values + row, reduced);
         }
@@ -187,7 +187,7 @@ class ShortRows {
     }
 
   private:
-    int64_t run;
+    int64_t span;
     RowPlaces<T, INNER> places;
     int64_t vectors;
 
@@ -196,18 +196,18 @@ class ShortRows {
         return {first + places.first[vector], places.lanes[vector]};
     }
 
-    // A run fills vectors.
+    // A span fills vectors.
     template <typename Combine>
-    GLUONOPS_INLINE V reduce_run(const A *numbers, A nothing, const Combine &combine) const
+    GLUONOPS_INLINE V reduce_span(const A *numbers, A nothing, const Combine &combine) const
     {
         V reduced = load(numbers);
         int64_t i = N;
-        for (; i + N <= run; i += N)
+        for (; i + N <= span; i += N)
             reduced = combine(reduced, load(numbers + i));
-        return i < run ? combine(reduced, load(numbers + i, PartialMask{run - i}, nothing)) : reduced;
+        return i < span ? combine(reduced, load(numbers + i, PartialMask{span - i}, nothing)) : reduced;
     }
 
-    // Combines the vectors of COUNT runs, STRIDE apart from `first` on, into one with N / COUNT numbers of each run.
+    // Combines the vectors of COUNT spans, STRIDE apart from `first` on, into one with N / COUNT numbers of each span.
     template <int COUNT, int STRIDE, typename Vectors, typename Combine>
     static GLUONOPS_INLINE V fold(const Vectors &vector_of, int64_t first, const Combine &combine)
     {
@@ -236,17 +236,17 @@ inline void parallel_short_blocks(const RowSizes &sizes, int64_t tensors, const 
 {
     typedef typename Simd<T>::Scalar A;
     const RowSizes s = sizes;
-    const int64_t run = s.length * Block::INNER;   // elements
-    const int64_t group = Block::RUNS;             // runs of whole vectors of rows
-    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (run * group), most = MAX_SHORT_ROWS / Block::N;
-    const int64_t runs = group * (fitting < 1 ? 1 : fitting > most ? most : fitting);
-    const int64_t blocks = (s.outer + runs - 1) / runs;
-    parallel_for(blocks, runs * run * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
+    const int64_t span = s.length * Block::INNER;   // elements
+    const int64_t group = Block::SPANS;             // spans of whole vectors of rows
+    const int64_t fitting = SHORT_BLOCK_BYTES / int64_t(sizeof(A)) / (span * group), most = MAX_SHORT_ROWS / Block::N;
+    const int64_t spans = group * (fitting < 1 ? 1 : fitting > most ? most : fitting);
+    const int64_t blocks = (s.outer + spans - 1) / spans;
+    parallel_for(blocks, spans * span * tensors * int64_t(sizeof(T)), [=](int64_t begin, int64_t end) {
         alignas(64) A scratch[Block::N * MAX_SHORT_LENGTH];
-        Block block(run, scratch);
+        Block block(span, scratch);
         for (int64_t i = begin; i < end; ++i) {
-            const int64_t left = s.outer - i * runs;
-            block.begin(i * runs, left < runs ? left : runs);
+            const int64_t left = s.outer - i * spans;
+            block.begin(i * spans, left < spans ? left : spans);
             body(block);
         }
         store_fence();

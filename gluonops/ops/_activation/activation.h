@@ -59,8 +59,8 @@ struct Normal {
 
 #include "formulas.inl"
 
-// Threads take runs of this many elements. That is a whole number of cache lines, counted from the tensor's start.
-const int64_t ACTIVATION_RUN = 4096;
+// Threads take spans of this many elements. That is a whole number of cache lines, counted from the tensor's start.
+const int64_t ACTIVATION_SPAN = 4096;
 
 // Results of this size and more are written with streaming stores. An activation does little but move bytes: on two
 // cores that share 32 MB of cache it takes 0.75 of the time from 8 MB on. What follows finds smaller results in the
@@ -75,7 +75,7 @@ inline void activate_forward(const Args<T> &args, const Formula &formula)
     T *output = args.output;
     const int64_t size = args.size;
     const bool streaming = streams<T>(size, ACTIVATION_STREAMING_MIN_BYTES);
-    parallel_units(size, ACTIVATION_RUN, 2 * sizeof(T), [=](int64_t begin, int64_t items) {
+    parallel_units(size, ACTIVATION_SPAN, 2 * sizeof(T), [=](int64_t begin, int64_t items) {
         write_row(output + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return formula.value(load(data + begin + i, mask));
         });
@@ -89,7 +89,7 @@ inline void activate_backward(const Args<T> &args, const Formula &formula)
     T *data_grad = args.data_grad;
     const int64_t size = args.size;
     const bool streaming = streams<T>(size, ACTIVATION_STREAMING_MIN_BYTES);
-    parallel_units(size, ACTIVATION_RUN, 3 * sizeof(T), [=](int64_t begin, int64_t items) {
+    parallel_units(size, ACTIVATION_SPAN, 3 * sizeof(T), [=](int64_t begin, int64_t items) {
         write_row(data_grad + begin, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto x = load(data + begin + i, mask);
             return load(output_grad + begin + i, mask) * formula.slope(x);

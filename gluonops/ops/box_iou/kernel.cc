@@ -117,8 +117,8 @@ struct Boxes {
         parallel_for_each(args.sets * args.lhs_boxes, args.rhs_boxes * PAIR_BYTES, [=](int64_t row) {
             boxes.lhs_gradient(row);
         });
-        parallel_runs(args.sets, args.rhs_boxes, LANES, args.lhs_boxes * PAIR_BYTES,
-                      [=](int64_t set, int64_t first, int64_t count) {
+        parallel_spans(args.sets, args.rhs_boxes, LANES, args.lhs_boxes * PAIR_BYTES,
+                       [=](int64_t set, int64_t first, int64_t count) {
             for_each_vector<T>(count, [=](int64_t i, auto mask) { boxes.rhs_gradient(set, first + i, mask); });
         });
     }

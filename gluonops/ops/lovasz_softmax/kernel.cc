@@ -9,7 +9,7 @@
 
 namespace gluonops {
 
-const int64_t LOVASZ_RUN = 4096;   // elements that a thread takes at a time in backward
+const int64_t LOVASZ_SPAN = 4096;   // elements that a thread takes at a time in backward
 
 // Each of the threads that sort has arrays of its own.
 template <typename T>
@@ -292,7 +292,7 @@ void backward(const LovaszSoftmaxArgs<T> &args)
     const bool streaming = streams<T>(class_rows(args).elements());
 
     const int64_t size = args.classes * args.inner;
-    parallel_runs(args.batch, size, LOVASZ_RUN, 2 * sizeof(A), [=](int64_t sample, int64_t first, int64_t items) {
+    parallel_spans(args.batch, size, LOVASZ_SPAN, 2 * sizeof(A), [=](int64_t sample, int64_t first, int64_t items) {
         const A head = args.per_sample ? load_scalar(args.output_grad + sample) : head_of_all;
         const A *slope = args.derivative + sample * size + first;
         T *to = args.data_grad + sample * size + first;

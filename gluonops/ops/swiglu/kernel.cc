@@ -7,26 +7,26 @@
 namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
-const int64_t SWIGLU_RUN = 2048;   // elements
+const int64_t SWIGLU_SPAN = 2048;   // elements
 
-// Calls body(gate, place, items) for the runs of every gate: the run's first element in the data and in the output.
+// Calls body(gate, place, items) for the spans of every gate: the span's first element in the data and in the output.
 template <typename T, typename Body>
-void for_each_run(const SwigluArgs<T> &args, int64_t bytes_per_element, const Body &body)
+void for_each_span(const SwigluArgs<T> &args, int64_t bytes_per_element, const Body &body)
 {
     const int64_t length = args.length;
-    const int64_t runs = (length + SWIGLU_RUN - 1) / SWIGLU_RUN;
-    const int64_t longest = length < SWIGLU_RUN ? length : SWIGLU_RUN;
-    parallel_for(args.batch * runs, longest * bytes_per_element, [=](int64_t begin, int64_t end) {
+    const int64_t spans = (length + SWIGLU_SPAN - 1) / SWIGLU_SPAN;
+    const int64_t longest = length < SWIGLU_SPAN ? length : SWIGLU_SPAN;
+    parallel_for(args.batch * spans, longest * bytes_per_element, [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
-            const int64_t outer = i / runs, first = i % runs * SWIGLU_RUN;
-            const int64_t items = length - first < SWIGLU_RUN ? length - first : SWIGLU_RUN;
+            const int64_t outer = i / spans, first = i % spans * SWIGLU_SPAN;
+            const int64_t items = length - first < SWIGLU_SPAN ? length - first : SWIGLU_SPAN;
             body(2 * outer * length + first, outer * length + first, items);
         }
         store_fence();
     });
 }
 
-// Whether streaming stores pay: the result is large, and written in long runs.
+// Whether streaming stores pay: the result is large, and written in long spans.
 template <typename T>
 bool streams_halves(const SwigluArgs<T> &args, int64_t halves)
 {
@@ -40,7 +40,7 @@ void forward(const SwigluArgs<T> &args)
     T *output = args.output;
     const int64_t length = args.length;
     const bool streaming = streams_halves(args, 1);
-    for_each_run(args, 3 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
+    for_each_span(args, 3 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
         const T *gate = data + gate_place, *value = gate + length;
         write_row(output + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return Swish{1}.value(load(gate + i, mask)) * load(value + i, mask);
@@ -55,7 +55,7 @@ void backward(const SwigluArgs<T> &args)
     T *data_grad = args.data_grad;
     const int64_t length = args.length;
     const bool streaming = streams_halves(args, 2);
-    for_each_run(args, 5 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
+    for_each_span(args, 5 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
         const T *gate = data + gate_place, *value = gate + length, *head = output_grad + place;
         T *gate_grad = data_grad + gate_place, *value_grad = gate_grad + length;
         write_row(gate_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {

@@ -54,15 +54,15 @@ def derive(attrs, known: dict) -> dict:
             blocks.append(block)
             repeats.append(count)
             block = 1
-    run, *sizes = blocks or [block]
+    span, *sizes = blocks or [block]
     ones = [1] * MAX_COUNTS
-    return {"run": run, "copies": math.prod(repeats), "outermost": len(sizes),
+    return {"span": span, "copies": math.prod(repeats), "outermost": len(sizes),
             "repeats": (*repeats, *ones)[:MAX_COUNTS], "sizes": (*sizes, *ones)[:MAX_COUNTS]}
 
 
 def forward(args) -> Launch:
     """One block per ELEMENTS elements of the output. In one loop of packs, a thread writes COPIES copies of each."""
-    if args.outermost or args.run % PACK:
+    if args.outermost or args.span % PACK:
         return Launch(math.ceil(args.elements * args.copies / ELEMENTS))
     return Launch(math.ceil(args.elements / ELEMENTS), parts=math.ceil(args.copies / COPIES))
 
@@ -102,7 +102,7 @@ OP = Op(
         backward=backward,
         steps=("SUM", "COMBINE"),
         derived={
-            "run": Number("int64"),
+            "span": Number("int64"),
             "copies": Number("int64"),
             "outermost": Number("int64"),
             "repeats": Number("int64", count=MAX_COUNTS),

@@ -1,6 +1,6 @@
 // tile on the CPU. Bytes moved, forward and backward: the data's and the output's.
 //
-// A row of the output is the copies of a run that lie side by side. Where they are short, vectors reach beyond them:
+// A row of the output is the copies of a span that lie side by side. Where they are short, vectors reach beyond them:
 // the next store overwrites what one has written too much, and of what a load has read too much nothing is kept.
 #include <algorithm>
 #include <type_traits>
@@ -12,7 +12,7 @@
 namespace gluonops::GLUONOPS_TARGET {
 namespace {
 
-// As many rows, and the runs that they begin with, are neighbours both in the data and in the output.
+// As many rows, and the spans that they begin with, are neighbours both in the data and in the output.
 int64_t neighbouring_rows(const TileLoops &loops, int64_t rows) { return loops.outermost ? loops.sizes[0] : rows; }
 
 // Calls visit(item, count) for items from `begin` to `end`, some at a time, but none across a multiple of `neighbours`.
@@ -28,42 +28,42 @@ GLUONOPS_INLINE void for_each_group(int64_t neighbours, int64_t begin, int64_t e
 
 // -- forward: bytes are copied, of whatever type ----------------------------------------------------------------------
 
-const int64_t LONG_RUN = 1024;        // bytes; from here on a copy of the run is worth a call
-const int64_t PIECE_BYTES = 32768;    // what one call copies of a long run
+const int64_t LONG_SPAN = 1024;       // bytes; from here on a copy of the span is worth a call
+const int64_t PIECE_BYTES = 32768;    // what one call copies of a long span
 
-// Fills a row with copies of a run. What is there already is copied behind itself, so its length doubles.
-void repeat(char *to, const char *from, int64_t run, int64_t row_bytes)
+// Fills a row with copies of a span. What is there already is copied behind itself, so its length doubles.
+void repeat(char *to, const char *from, int64_t span, int64_t row_bytes)
 {
-    memcpy(to, from, size_t(run));
-    for (int64_t done = run; done < row_bytes;) {
+    memcpy(to, from, size_t(span));
+    for (int64_t done = span; done < row_bytes;) {
         const int64_t next = std::min(done, row_bytes - done);
         memcpy(to + done, to, size_t(next));
         done += next;
     }
 }
 
-// Rows of runs that a vector or two hold. A vector is filled with copies of a run, and where rows are short too, with
+// Rows of spans that a vector or two hold. A vector is filled with copies of a span, and where rows are short too, with
 // several rows, if it can be permuted.
 struct RowFiller {
-    int64_t run, row_bytes;
-    int64_t step = run;     // from a vector to the next one of its row
+    int64_t span, row_bytes;
+    int64_t step = span;    // from a vector to the next one of its row
     int64_t rows_at_once = 1;
     Words pattern = {};
 
-    RowFiller(int64_t run, int64_t row_bytes) : run(run), row_bytes(row_bytes)
+    RowFiller(int64_t span, int64_t row_bytes) : span(span), row_bytes(row_bytes)
     {
         if (!permutes())
             return;
-        step = WIDTH / run * run;
+        step = WIDTH / span * span;
         rows_at_once = std::max(WIDTH / row_bytes, int64_t(1));
-        const int64_t word = 4, words = run / word, row_words = row_bytes / word;
+        const int64_t word = 4, words = span / word, row_words = row_bytes / word;
         for (int64_t lane = 0; lane < WIDTH / word; ++lane)
             pattern[lane] = uint32_t(lane / row_words * words + lane % row_words % words);
     }
 
-    GLUONOPS_INLINE bool permutes() const { return WIDTH > 16 && run <= WIDTH && run % 4 == 0; }
+    GLUONOPS_INLINE bool permutes() const { return WIDTH > 16 && span <= WIDTH && span % 4 == 0; }
 
-    // Fills consecutive rows from consecutive runs, as far as memory reaches for vectors. Returns how many.
+    // Fills consecutive rows from consecutive spans, as far as memory reaches for vectors. Returns how many.
     template <int VECTORS, bool PERMUTES>
     GLUONOPS_INLINE int64_t fill(char *to, const char *to_end, const char *from, const char *from_end,
                                  int64_t rows) const
@@ -81,19 +81,19 @@ struct RowFiller {
                 for (int v = 0; v < VECTORS; ++v)
                     memcpy(to + i + v * WIDTH, &vectors[v], WIDTH);
             to += self.rows_at_once * self.row_bytes;
-            from += self.rows_at_once * self.run;
+            from += self.rows_at_once * self.span;
             row += self.rows_at_once;
         }
         return std::min(row, rows);
     }
 };
 
-void copy_short_runs(const char *from, char *to, const TileLoops &loops, int64_t runs)
+void copy_short_spans(const char *from, char *to, const TileLoops &loops, int64_t spans)
 {
-    const int64_t run = loops.run, repeats = loops.repeats[0];
-    const int64_t row_bytes = run * repeats, rows = runs * loops.copies / repeats;
-    const char *from_end = from + runs * run;
-    const RowFiller filler(run, row_bytes);
+    const int64_t span = loops.span, repeats = loops.repeats[0];
+    const int64_t row_bytes = span * repeats, rows = spans * loops.copies / repeats;
+    const char *from_end = from + spans * span;
+    const RowFiller filler(span, row_bytes);
     parallel_for(rows, 2 * row_bytes, [=, &loops, &filler](int64_t begin, int64_t end) {
         const char *to_end = to + end * row_bytes;
         for_each_group(neighbouring_rows(loops, rows), begin, end, [=, &loops, &filler](int64_t first, int64_t count) {
@@ -102,25 +102,26 @@ void copy_short_runs(const char *from, char *to, const TileLoops &loops, int64_t
             int64_t row = 0;
             if (filler.permutes())
                 row = filler.fill<1, true>(output, to_end, sources, from_end, count);
-            else if (run <= WIDTH)
+            else if (span <= WIDTH)
                 row = filler.fill<1, false>(output, to_end, sources, from_end, count);
-            else if (run <= 2 * WIDTH)
+            else if (span <= 2 * WIDTH)
                 row = filler.fill<2, false>(output, to_end, sources, from_end, count);
             for (; row < count; ++row)
-                repeat(output + row * row_bytes, sources + row * run, run, row_bytes);
+                repeat(output + row * row_bytes, sources + row * span, span, row_bytes);
         });
     });
 }
 
-// A thread copies pieces of runs, so that a tensor of one row is shared by all threads too.
-void copy_long_runs(const char *from, char *to, const TileLoops &loops, int64_t runs)
+// A thread copies pieces of spans, so that a tensor of one row is shared by all threads too.
+void copy_long_spans(const char *from, char *to, const TileLoops &loops, int64_t spans)
 {
-    const int64_t run = loops.run, copies = runs * loops.copies;
-    const bool streaming = copies * run >= STREAMING_MIN_BYTES;
+    const int64_t span = loops.span, copies = spans * loops.copies;
+    const bool streaming = copies * span >= STREAMING_MIN_BYTES;
 
-    parallel_runs(copies, run, PIECE_BYTES, 2, [=, &loops](int64_t copy, int64_t start, int64_t bytes) GLUONOPS_LAMBDA {
-        copy_bytes(to + copy * run + start, from + loops.source_of(copy) + start, bytes, streaming);
-    });
+    const auto copy_piece = [=, &loops](int64_t copy, int64_t start, int64_t bytes) GLUONOPS_LAMBDA {
+        copy_bytes(to + copy * span + start, from + loops.source_of(copy) + start, bytes, streaming);
+    };
+    parallel_spans(copies, span, PIECE_BYTES, 2, copy_piece);
 }
 
 template <typename T>
@@ -129,10 +130,10 @@ void forward(const TileArgs<T> &args)
     if (!args.elements)
         return;
     TileLoops in_bytes = args.loops;
-    in_bytes.run *= int64_t(sizeof(T));
-    const auto copy_runs = in_bytes.run >= LONG_RUN ? copy_long_runs : copy_short_runs;
-    copy_runs(reinterpret_cast<const char *>(args.data), reinterpret_cast<char *>(args.output), in_bytes,
-              args.elements / args.loops.run);
+    in_bytes.span *= int64_t(sizeof(T));
+    const auto copy_spans = in_bytes.span >= LONG_SPAN ? copy_long_spans : copy_short_spans;
+    copy_spans(reinterpret_cast<const char *>(args.data), reinterpret_cast<char *>(args.output), in_bytes,
+               args.elements / args.loops.span);
 }
 
 // -- backward: every element is the sum of its copies, in an order that only the sizes determine ----------------------
@@ -167,12 +168,12 @@ struct Sums<T, true> {
     static GLUONOPS_INLINE void store(T *to, const Vector &sum, Mask mask) { memcpy(to, &sum, bytes(mask)); }
 };
 
-// Where the copies of a run lie, from its first one on: at each offset a row.
+// Where the copies of a span lie, from its first one on: at each offset a row.
 struct Copies {
     const int64_t *offsets;
-    int64_t count, run, repeats;
+    int64_t count, span, repeats;
 
-    GLUONOPS_INLINE int64_t last() const { return offsets[count - 1] + (repeats - 1) * run; }
+    GLUONOPS_INLINE int64_t last() const { return offsets[count - 1] + (repeats - 1) * span; }
 
     // Calls visit(copy) for what is the first element of each copy, if that of the first copy is `from`.
     template <typename T, typename Visit>
@@ -180,7 +181,7 @@ struct Copies {
     {
         for (int64_t c = 0; c < count; ++c) {
             const T *copy = from + offsets[c];
-            for (int64_t r = 0; r < repeats; ++r, copy += run)
+            for (int64_t r = 0; r < repeats; ++r, copy += span)
                 visit(copy);
         }
     }
@@ -200,10 +201,10 @@ GLUONOPS_INLINE void sum_vectors(T *to, const T *from, const Copies &copies, Mas
         Sums<T>::store(to + v * LANES, sums[v], mask);
 }
 
-// The sums of `width` elements of a run.
+// The sums of `width` elements of a span.
 template <typename T>
-GLUONOPS_INLINE void sum_run(T *to, const T *to_end, const T *from, const T *from_end, int64_t width,
-                             const Copies &copies)
+GLUONOPS_INLINE void sum_span(T *to, const T *to_end, const T *from, const T *from_end, int64_t width,
+                              const Copies &copies)
 {
     enum { LANES = Sums<T>::LANES };
     const int64_t reach = copies.last() + LANES;
@@ -218,14 +219,14 @@ GLUONOPS_INLINE void sum_run(T *to, const T *to_end, const T *from, const T *fro
     }
 }
 
-// Sums of neighbouring short runs: of as many at a time as fill a vector, and whose copies lie in two vectors. Returns
+// Sums of neighbouring short spans: of as many at a time as fill a vector, and whose copies lie in two vectors. Returns
 // how many of `rows` have been summed: as far as memory reaches for vectors. The processor has to permute them.
 template <typename T>
-int64_t sum_short_runs(T *to, const T *to_end, const T *from, const T *from_end, int64_t rows, const Copies &copies)
+int64_t sum_short_spans(T *to, const T *to_end, const T *from, const T *from_end, int64_t rows, const Copies &copies)
 {
     typedef typename Simd<T>::Vector V;
     enum { LANES = Simd<T>::LANES };
-    const int64_t size = copies.run, step = size * copies.repeats;
+    const int64_t size = copies.span, step = size * copies.repeats;
     if (WIDTH == 16 || size > LANES)
         return 0;
     const int64_t at_once = std::min(LANES / size, (2 * LANES - size) / step + 1), reach = copies.last() + 2 * LANES;
@@ -260,7 +261,7 @@ typename Simd<T>::Scalar sum_element(const T *from, const Copies &copies)
     return sum;
 }
 
-const int64_t PIECE = 1024;   // elements of a long run that a thread sums at a time
+const int64_t PIECE = 1024;   // elements of a long span that a thread sums at a time
 
 template <typename T>
 void backward(const TileArgs<T> &args)
@@ -268,7 +269,7 @@ void backward(const TileArgs<T> &args)
     const TileLoops &loops = args.loops;
     if (!args.elements)
         return;
-    const int64_t size = loops.run, repeats = loops.repeats[0], step = size * repeats, runs = args.elements / size;
+    const int64_t size = loops.span, repeats = loops.repeats[0], step = size * repeats, spans = args.elements / size;
     std::vector<int64_t> offsets;
     for (int64_t c = 0; c < loops.copies; c += repeats)
         offsets.push_back(loops.copy_of(0, c));
@@ -278,8 +279,8 @@ void backward(const TileArgs<T> &args)
 
     const int64_t pieces = (size + PIECE - 1) / PIECE;
     const int64_t bytes = (loops.copies + 1) * size / pieces * int64_t(sizeof(T));
-    const int64_t neighbours = pieces > 1 ? 1 : neighbouring_rows(loops, runs);
-    parallel_for(runs * pieces, bytes, [=, &loops](int64_t begin, int64_t end) {
+    const int64_t neighbours = pieces > 1 ? 1 : neighbouring_rows(loops, spans);
+    parallel_for(spans * pieces, bytes, [=, &loops](int64_t begin, int64_t end) {
         const auto start_of = [=](int64_t item) { return item / pieces * size + item % pieces * PIECE; };
         const T *to_end = to + start_of(end);
         for_each_group(neighbours, begin, end, [=, &loops](int64_t item, int64_t count) {
@@ -289,12 +290,12 @@ void backward(const TileArgs<T> &args)
             int64_t i = 0;
             if constexpr (!std::is_integral<T>::value) {
                 if (size > 1)
-                    i = sum_short_runs(sums, to_end, first, from_end, count, copies);
+                    i = sum_short_spans(sums, to_end, first, from_end, count, copies);
                 for (; size == 1 && i < count; ++i)
                     store_scalar(sums + i, sum_element(first + i * step, copies));
             }
             for (; i < count; ++i)
-                sum_run(sums + i * size, to_end, first + i * step, from_end, width, copies);
+                sum_span(sums + i * size, to_end, first + i * step, from_end, width, copies);
         });
     });
 }
@@ -312,8 +313,8 @@ void derive(const TileAttrs &attrs, Arrays inputs, TileArgs<T> &args)
     const int64_t ndim = inputs[0].ndim(), count = int64_t(counts.size()), axis = inputs[0].axis(attrs.axis);
     const bool is_tuple = attrs.tiles.is_tuple;
     TileLoops &loops = args.loops;
-    loops.run = loops.copies = loops.repeats[0] = 1;
-    int64_t level = 0, *block = &loops.run;
+    loops.span = loops.copies = loops.repeats[0] = 1;
+    int64_t level = 0, *block = &loops.span;
     for (int64_t i = 1; i <= std::max(ndim, count); ++i) {   // from the last dimension on
         const bool repeats = is_tuple ? i <= count : i == ndim - axis;
         const int64_t copies = repeats ? counts[size_t(is_tuple ? count - i : 0)] : 1;

@@ -1,7 +1,7 @@
-// tile. Where runs consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them. In
-// other runs, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This holds
-// where there is one loop, so that the copies of a run lie side by side. It takes many operations and registers to find
-// them in nested loops: these have code of their own, in which a thread finds one pack or one element after the other.
+// tile. Where spans consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them.
+// In other spans, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This
+// holds where there is one loop, so that the copies of a span lie side by side. It takes many operations and registers
+// to find them in nested loops: these have code of their own, where a thread finds one pack or element after the other.
 #include "record.inl"
 
 // The loops, in shared memory, so that loops over them stay loops.
@@ -10,7 +10,7 @@ __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)
 {
     static_assert(sizeof(args.repeats) == sizeof(loops->repeats), "TILE_LOOPS are the contract's MAX_COUNTS");
     if (thread_number() == 0) {
-        loops->run = args.run;
+        loops->span = args.span;
         loops->copies = args.copies;
         loops->outermost = args.outermost;
 #pragma unroll
@@ -26,22 +26,22 @@ __device__ void read_loops(const TileArgs<T> &args, TileLoops *loops)
 template <typename T>
 __device__ bool packed(const TileArgs<T> &args, const T *data, const T *output)
 {
-    return args.run % Pack<T>::SIZE == 0 && aligned(data, output);
+    return args.span % Pack<T>::SIZE == 0 && aligned(data, output);
 }
 
 // Where the first copy of the i-th element is, if there is one loop.
 template <typename T>
 __device__ int64_t first_copy(const TileArgs<T> &args, int64_t i)
 {
-    return i + quotient(i, args.run) * (args.copies - 1) * args.run;
+    return i + quotient(i, args.span) * (args.copies - 1) * args.span;
 }
 
 // The same in nested loops.
 template <typename T>
 __device__ int64_t first_copy(const TileArgs<T> &args, const TileLoops &loops, int64_t i)
 {
-    const int64_t number = quotient(i, args.run);
-    return loops.copy_of(number, 0) + (i - number * args.run);
+    const int64_t number = quotient(i, args.span);
+    return loops.copy_of(number, 0) + (i - number * args.span);
 }
 
 // gridDim.y blocks share the copies of a pack.
@@ -54,30 +54,30 @@ __device__ void scatter(const TileArgs<T> &args)
         T *const to = args.output + first_copy(args, i);
 #pragma unroll 1
         for (int64_t c = blockIdx.y; c < args.copies; c += gridDim.y)
-            copy_pack(to, c * args.run, pack, args.output_request);
+            copy_pack(to, c * args.span, pack, args.output_request);
     }
 }
 
-// Where the run of data starts that the next run of the output repeats. That of this one, with the number, is `source`.
+// Where the span of data starts that the next span of the output repeats. That of this one, `number`, is `source`.
 template <typename T>
 __device__ int64_t next_source(const TileArgs<T> &args, int64_t number, int64_t source)
 {
-    const bool is_last_copy = (number + 1) * args.run == (source + args.run) * args.copies;
-    return is_last_copy ? source + args.run : source;
+    const bool is_last_copy = (number + 1) * args.span == (source + args.span) * args.copies;
+    return is_last_copy ? source + args.span : source;
 }
 
-// A thread writes a pack, whose elements are those of one run or of several.
+// A thread writes a pack, whose elements are those of one span or of several.
 template <typename T>
 __device__ void gather(const TileArgs<T> &args)
 {
     enum { SIZE = Pack<T>::SIZE };
-    const int64_t run = args.run, size = args.elements * args.copies, step = item_step() * gridDim.y * SIZE;
+    const int64_t span = args.span, size = args.elements * args.copies, step = item_step() * gridDim.y * SIZE;
     const bool writes_packs = aligned(args.output);
     for (int64_t i = (blockIdx.y * item_step() + first_item()) * SIZE; i < size; i += step) {
-        int64_t number = quotient(i, run), source = quotient(number, args.copies) * run;
-        const int64_t column = i - number * run;
+        int64_t number = quotient(i, span), source = quotient(number, args.copies) * span;
+        const int64_t column = i - number * span;
         const int count = int(minimum(size - i, SIZE));
-        int end = int(minimum(run - column, SIZE));   // so many elements of the pack are in front of the next run
+        int end = int(minimum(span - column, SIZE));   // so many elements of the pack are in front of the next span
         const T *from = args.data + source + column;
         Pack<T> pack;
         source = next_source(args, number, source);
@@ -87,9 +87,9 @@ __device__ void gather(const TileArgs<T> &args)
                 pack.items[k] = from[k];
             if (k + 1 == end) {
                 from = args.data + source - end;
-                if (run < SIZE) {   // else the pack ends before the next run does
+                if (span < SIZE) {   // else the pack ends before the next span does
                     source = next_source(args, ++number, source);
-                    end += run;
+                    end += span;
                 }
             }
         }
@@ -110,8 +110,8 @@ __device__ void gather_nested(const TileArgs<T> &args)
     __shared__ TileLoops loops;
     read_loops(args, &loops);
     for_packs<T>(args.elements * args.copies, packed(args, args.data, args.output), [&](auto pack, int64_t i) {
-        const int64_t number = quotient(i, args.run);
-        pack.read(args.data + loops.source_of(number) + (i - number * args.run));
+        const int64_t number = quotient(i, args.span);
+        pack.read(args.data + loops.source_of(number) + (i - number * args.span));
         copy_pack(args.output, i, pack, args.output_request);
     });
 }
@@ -140,7 +140,7 @@ __device__ void reduce(const TileArgs<T> &args)
     if (NESTED)
         read_loops(args, &loops);
     const int thread = thread_number(), of_block = GROUPS * blockDim.x;
-    const int64_t groups = args.elements / SIZE, run = args.run, step = gridDim.y * blockDim.y;
+    const int64_t groups = args.elements / SIZE, span = args.span, step = gridDim.y * blockDim.y;
 
     for (int64_t first = int64_t(blockIdx.x) * of_block; first < groups; first += int64_t(gridDim.x) * of_block) {
         const T *from[GROUPS];
@@ -158,7 +158,7 @@ __device__ void reduce(const TileArgs<T> &args)
                 if (c + n * step < args.copies)
 #pragma unroll
                     for (int g = 0; g < GROUPS; ++g)
-                        copies[n][g].read(from[g] + (NESTED ? loops.copy_of(0, c) : (c + n * step) * run));
+                        copies[n][g].read(from[g] + (NESTED ? loops.copy_of(0, c) : (c + n * step) * span));
 #pragma unroll
             for (int n = 0; n < TOGETHER; ++n)
                 if (c + n * step < args.copies)
