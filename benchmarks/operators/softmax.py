@@ -42,7 +42,7 @@ class softmax(Classes):
         Row((4, 5, 4096), {"axis": 1}),    # a thread for each row
         Row((2, 40, 8200), {"axis": 1}),   # four threads
         Row((6, 1000)),                    # a warp
-        Row((3, 9000)),                    # two parts
+        Row((3, 9000)),                    # two splits
     ]
     GPU_TARGETS = [*BOTH_NEARLY_AS_FAST, Target("forward", "torch", 1), Target("both", "torch", 1)]
 

@@ -115,7 +115,7 @@ class Array:
     name: str
     # A dtype, such as ``"int64"``; "T", the type of the data; "A", the type in which it is computed; or a struct.
     dtype: str
-    size: str   # an expression for the number of elements; in CUDA it may have ``parts``, those of a row
+    size: str   # an expression for the number of elements; in CUDA it may have ``splits``, those of a row
     direction: str | None = None   # the only pass that has it; the default is both
     # Whether a CUDA kernel finds zeros at its first launch, and then what the launch before has left. Otherwise it
     # finds anything.
@@ -128,14 +128,14 @@ THREADS = 256   # A block has so many, unless its launch says otherwise. A kerne
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched: with ``blocks`` of ``threads`` (x, y), times ``parts`` that share the same work.
+    """How a kernel is launched: with ``blocks`` of ``threads`` (x, y), times ``splits`` that share the same work.
 
-    A kernel finds ``blocks`` in ``gridDim.x`` and ``parts`` in ``gridDim.y``. It is launched once, or for each of
+    A kernel finds ``blocks`` in ``gridDim.x`` and ``splits`` in ``gridDim.y``. It is launched once, or for each of
     ``steps``, words of :class:`Cuda`.
     """
     blocks: int
     threads: tuple[int, int] = (THREADS, 1)
-    parts: int = 1
+    splits: int = 1
     steps: tuple[str, ...] = ()
 
     @classmethod
@@ -144,10 +144,10 @@ class Launch:
         return cls(math.ceil(count / (4 * THREADS)))
 
     @classmethod
-    def of_rows(cls, count: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
+    def of_rows(cls, count: int, threads: int, splits: int = 1, steps: tuple[str, ...] = ()) -> Launch:
         """So many threads, a power of two, take a row. Rows with fewer than THREADS share a block."""
         rows = max(1, THREADS // threads)
-        return cls(math.ceil(count / rows), (threads, rows), parts, steps)
+        return cls(math.ceil(count / rows), (threads, rows), splits, steps)
 
 
 def threads_along(length: int) -> int:

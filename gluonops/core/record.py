@@ -262,7 +262,7 @@ def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: 
     arguments = {}
     for member in members(op):
         arguments.update(zip([name for _, name in member.parameters], member.arguments(numbers[member.name])))
-    known = {**numbers, **op.constants, **op.cuda.constants, "parts": launch.parts}
+    known = {**numbers, **op.constants, **op.cuda.constants, "splits": launch.splits}
     sizes = {array.name: _float64s(array, expression(array.size)(known), dtype) for array in scratch(op, direction)}
     steps = tuple(op.cuda.steps.index(step) for step in launch.steps) or (0,)
     return Plan(launch, steps, sizes, arguments)

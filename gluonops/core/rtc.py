@@ -131,7 +131,7 @@ def export_name(op: Op, direction: str, types: dict[str, str]) -> str:
 
 def geometry(launch: Launch) -> tuple[Dim3, Dim3]:
     """Grid and block of a launch. Kernels have loops over what the grid does not reach."""
-    return (max(1, min(launch.blocks, MAX_BLOCKS)), min(launch.parts, MAX_BLOCKS), 1), (*launch.threads, 1)
+    return (max(1, min(launch.blocks, MAX_BLOCKS)), min(launch.splits, MAX_BLOCKS), 1), (*launch.threads, 1)
 
 
 def type_combinations(op: Op) -> list[dict[str, str]]:

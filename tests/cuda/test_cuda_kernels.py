@@ -93,16 +93,16 @@ EXTRA = {
     + rows("softmax_cross_entropy", sparse_label=False, smoothing=0.2) + rows("softmax_cross_entropy", ignore_label=0)
     + list(weighted_rows(4099)) + list(weighted_rows(16411)),
 }
-# A row has three parts, where there are blocks for two: a part has several chunks.
+# A row has three splits, where there are blocks for two: a split has several chunks.
 EXTRA["rms_norm"] = [Case("three_parts", ((1, 2500, 2), (2500,)), {"axis": 1})]
-# Rows that are neighbours: of several blocks, with channels behind a thread's last one, and in several parts.
+# Rows that are neighbours: of several blocks, with channels behind a thread's last one, and in several splits.
 EXTRA["l2_normalize"] = [Case("neighbours", ((2, 130, 36), (130,))), Case("few_channels", ((1, 5, 36), (5,))),
-                         Case("parts", ((1, 1100, 4), (1100,)))]
+                         Case("splits", ((1, 1100, 4), (1100,)))]
 # Groups of several chunks, in packs and in single elements.
 EXTRA["group_norm"] = [Case(text, (shape, shape[1:2], shape[1:2]), {"num_groups": groups}) for text, shape, groups in (
     ("packs", (2, 4, 2100), 2), ("items", (1, 3, 2051), 1), ("chunks", (1, 2, 4500), 1))]
-EXTRA["distillation_loss"] = [Case("parts", ((3, 33001), (3, 33001)))]
-EXTRA["dice_loss"] = [Case("parts", ((2, 2, 2052), (2, 2052)))]
+EXTRA["distillation_loss"] = [Case("splits", ((3, 33001), (3, 33001)))]
+EXTRA["dice_loss"] = [Case("splits", ((2, 2, 2052), (2, 2052)))]
 EXTRA["margin_softmax_cross_entropy"] = [
     *(Case(f"{count}x{classes}", ((count, classes), (count,)), {"scale": 8})
       for count, classes in ((2, 32), (2, 1025), (3, 33001), (1, 66000))),

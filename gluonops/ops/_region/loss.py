@@ -41,17 +41,17 @@ def shapes_of(shape: str) -> dict:
 def images(args) -> Launch:
     """One block per image, or several."""
     predictions = args.anchor_count * args.height * args.width
-    parts = max(1, min(math.ceil(predictions / THREADS), MANY_BLOCKS // max(1, args.batch)))
-    return Launch(args.batch, parts=parts)
+    splits = max(1, min(math.ceil(predictions / THREADS), MANY_BLOCKS // max(1, args.batch)))
+    return Launch(args.batch, splits=splits)
 
 
 CUDA = Cuda(
     forward=images,
     backward=each_element,
     derived={**ANCHOR_COUNT, "size": "data.size"},
-    scratch=(Array("targets", "Target<A>", "batch * parts * truths", "forward", numbers=12),
+    scratch=(Array("targets", "Target<A>", "batch * splits * truths", "forward", numbers=12),
              Array("counts", "uint32", "batch", "forward", kept=True),
-             Array("sums", "A", f"batch * parts * {len(PARTS)}", "forward")),
+             Array("sums", "A", f"batch * splits * {len(PARTS)}", "forward")),
     forward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
 )
 SHARED = {   # All contracts have it.

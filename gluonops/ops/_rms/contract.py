@@ -24,11 +24,11 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """The blocks take as many rows at a time as they have. A row has parts, each of which its threads can hold."""
+    """The blocks take as many rows at a time as they have. A row has splits, each of which its threads can hold."""
     of_row = threads(args.channels, args.inner)
-    parts = -(-args.channels // (HELD * of_row)) or 1
-    most = max(1, GPU_BLOCKS // parts) * (THREADS // of_row)
-    return Launch.of_rows(min(args.batch * args.inner, most), of_row, parts, STEPS[1:] if parts == 1 else STEPS)
+    splits = -(-args.channels // (HELD * of_row)) or 1
+    most = max(1, GPU_BLOCKS // splits) * (THREADS // of_row)
+    return Launch.of_rows(min(args.batch * args.inner, most), of_row, splits, STEPS[1:] if splits == 1 else STEPS)
 
 
 def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -> Op:
@@ -56,8 +56,8 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             forward=forward,
             backward=backward,
             steps=STEPS,
-            # The dot product of each part of a row, and each block's sums for each channel.
-            scratch=(Array("dots", "A", "batch * inner * parts if parts > 1 else 0", "backward"),
+            # The dot product of each split of a row, and each block's sums for each channel.
+            scratch=(Array("dots", "A", "batch * inner * splits if splits > 1 else 0", "backward"),
                      Array("sums", "A", f"{GPU_BLOCKS} * channels", "backward")),
             forward_bounds="THREADS, 2",
             backward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",

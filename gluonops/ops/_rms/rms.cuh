@@ -45,15 +45,15 @@ struct RowsOfBlock {
     }
 
     // This thread's row where the block's rows begin with `block_row`; behind the last row is an empty one.
-    __device__ RowPart part(int64_t block_row) const
+    __device__ RowSplit split(int64_t block_row) const
     {
-        RowPart part = rows.part(block_row + own, blockIdx.y);
+        RowSplit split = rows.split(block_row + own, blockIdx.y);
         if (block_row + own >= count)
-            part.length = 0;
-        return part;
+            split.length = 0;
+        return split;
     }
 
-    __device__ bool is_first(const RowPart &part) const { return part.length > 0 && rows.first == 0; }
+    __device__ bool is_first(const RowSplit &split) const { return split.length > 0 && rows.first == 0; }
 
     __device__ A sum_over_row(A value) const
     {
@@ -108,22 +108,22 @@ __device__ void scale_rows(const Args &args)
     const RowsOfBlock<T> block(args, aligned(args.data) && aligned(args.scale) && aligned(args.output));
     const Rows<T> &rows = block.rows;
     for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
-        const RowPart part = block.part(r);
+        const RowSplit split = block.split(r);
         RowChunk<T> x;
         A squares = 0;
-        for (int64_t i = 0; i < part.length; i += x.length()) {
-            x.read(args.data, rows, part, i, 0);
+        for (int64_t i = 0; i < split.length; i += x.length()) {
+            x.read(args.data, rows, split, i, 0);
             squares = x.dot(x, squares);
         }
         const A rstd = 1 / square_root(block.sum_over_row(squares) * args.share + A(args.eps));
-        if (block.is_first(part))
+        if (block.is_first(split))
             store(args.rstd, r + block.own, rstd, args.rstd_request);
-        for (int64_t i = 0; i < part.length; i += x.length()) {
-            if (part.length > x.length())
-                x.read(args.data, rows, part, i, 0);
+        for (int64_t i = 0; i < split.length; i += x.length()) {
+            if (split.length > x.length())
+                x.read(args.data, rows, split, i, 0);
             x.apply([&](A x) { return x * rstd; });
             block.multiply(x, args.scale + i);
-            x.write(args.output, rows, part, i, args.output_request);
+            x.write(args.output, rows, split, i, args.output_request);
         }
     }
 }
@@ -162,11 +162,11 @@ struct ScaleSums {
         }
     }
 
-    // The sums over the rows of the block, of the chunk at the i-th element of a part.
-    __device__ void store_to(A *sums, const RowsOfBlock<T> &block, const RowPart &part, int64_t i) const
+    // The sums over the rows of the block, of the chunk at the i-th element of a split.
+    __device__ void store_to(A *sums, const RowsOfBlock<T> &block, const RowSplit &split, int64_t i) const
     {
         __syncthreads();   // the sums of all threads
-        const int64_t left = part.length - i;
+        const int64_t left = split.length - i;
         // `place` counts the places that the threads of a row hold, thread by thread.
         for (int place = thread_number(); place < blockDim.x * SIZE; place += THREADS) {
             const int offset = block.offset(place), k = place / blockDim.x;
@@ -175,27 +175,27 @@ struct ScaleSums {
             A sum = 0;
             for (int row = 0; row < blockDim.y; ++row)
                 sum += groups[k / TOGETHER][block.thread_of(row, place % blockDim.x)].values[k % TOGETHER];
-            sums[part.position + i + offset] = sum;
+            sums[split.position + i + offset] = sum;
         }
         __syncthreads();   // the sums are read
     }
 };
 
-// This thread's dot product of a part of a row, but for the chunk at its i-th element. A part has several chunks in
-// float64, and where there are no blocks for more parts.
+// This thread's dot product of a split of a row, but for the chunk at its i-th element. A split has several chunks in
+// float64, and where there are no blocks for more splits.
 template <typename T>
 __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ output_grad, const T *__restrict__ data,
                                                        const T *__restrict__ scale, const RowsOfBlock<T> &block,
-                                                       const RowPart &part, int64_t i)
+                                                       const RowSplit &split, int64_t i)
 {
-    const bool has_others = part.length > RowChunk<T>::length();
+    const bool has_others = split.length > RowChunk<T>::length();
     const int64_t inner = block.rows.inner;
     typename Accumulator<T>::type dot = 0;
-    for (int64_t c = block.rows.first / block.rows.width(); has_others && c < part.length; c += blockDim.x) {
+    for (int64_t c = block.rows.first / block.rows.width(); has_others && c < split.length; c += blockDim.x) {
         const bool is_other = c < i || c >= i + RowChunk<T>::length();
         if (is_other)
-            dot += load(output_grad, part.start + c * inner) * load(scale, part.position + c)
-                * load(data, part.start + c * inner);
+            dot += load(output_grad, split.start + c * inner) * load(scale, split.position + c)
+                * load(data, split.start + c * inner);
     }
     return dot;
 }
@@ -233,24 +233,24 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
     typedef typename Args::A A;
     block.rows.packed = PACKED || opaque(0);
     const Rows<T> &rows = block.rows;
-    const RowPart places = rows.part(0, blockIdx.y);
+    const RowSplit places = rows.split(0, blockIdx.y);
     for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
         scale_sums.clear();
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
-            const RowPart part = block.part(r);
-            const int64_t row = part.length > 0 ? r + block.own : 0;
+            const RowSplit split = block.split(r);
+            const int64_t row = split.length > 0 ? r + block.own : 0;
             const A rstd = args.rstd[row];
             RowChunk<T> x, head;
-            A dot = dot_of_others(args.output_grad, args.data, args.scale, block, part, i);
-            x.read(args.data, rows, part, i, 0);
-            head.read(args.output_grad, rows, part, i, 0);
+            A dot = dot_of_others(args.output_grad, args.data, args.scale, block, split, i);
+            x.read(args.data, rows, split, i, 0);
+            head.read(args.output_grad, rows, split, i, 0);
             scale_sums.add(x, head, rstd);
-            block.multiply(head, args.scale + part.position + i);
+            block.multiply(head, args.scale + split.position + i);
             dot = head.dot(x, dot);
             if (gridDim.y == 1 || args.step == args.DOTS)
                 dot = block.sum_over_row(dot);
             if (args.step == args.DOTS) {
-                if (block.is_first(part))
+                if (block.is_first(split))
                     args.dots[row * gridDim.y + blockIdx.y] = dot;
                 continue;
             }
@@ -265,7 +265,7 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
 #pragma unroll
             for (int k = 0; k < RowChunk<T>::SIZE; ++k)   // the scale is in the head gradient
                 x.values[k] = fma(-x.values[k], dot * rstd, head.values[k] * (own * rstd));
-            x.write(args.data_grad, rows, part, i, args.data_grad_request);
+            x.write(args.data_grad, rows, split, i, args.data_grad_request);
         }
         if (args.step == args.DOTS)
             return;
@@ -273,7 +273,7 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
     }
 }
 
-// The steps: where a row has several parts, a block for each, DOTS computes the sums of each part; ROWS computes the
+// The steps: where a row has several splits, a block for each, DOTS computes the sums of each split; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename Args>
 __device__ void scale_rows_backward(const Args &args)

@@ -1,9 +1,9 @@
 // Losses over rows of classes, and what has the same layouts: sums over a row, a finish, a map. A row has 1 to 32
-// threads, a block, or parts with a block each. An operator supplies what the layouts share. A loss has
+// threads, a block, or splits with a block each. An operator supplies what the layouts share. A loss has
 //
-//     BYTES                                         of each input, that a thread holds
-//     Row; row(row, rows)                           what the sums of a row need. If `reads` is false, there are none
-//     Sums; none(); add(sums, x, row, rows, part)   the sums of a row; `x` are chunks of a part
+//     BYTES                                          of each input, that a thread holds
+//     Row; row(row, rows)                            what the sums of a row need. If `reads` is false, there are none
+//     Sums; none(); add(sums, x, row, rows, split)   the sums of a row; `x` are chunks of a split
 //
 // and store_loss, a function that stores what there is of a row. A gradient has
 //
@@ -45,31 +45,31 @@ struct ClassRows {
         return all;
     }
 
-    // Reads each input's chunk at the i-th element of a part. One without a tensor is 0: the test for it keeps the
+    // Reads each input's chunk at the i-th element of a split. One without a tensor is 0: the test for it keeps the
     // loads of the inputs apart.
     template <typename Chunk>
-    __device__ void read(Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i,
+    __device__ void read(Chunk *x, const Rows<T> &rows, const RowSplit &split, int64_t i,
                          typename Accumulator<T>::type empty) const
     {
         if (WRITTEN == 1) {
-            Chunk::template read_all<READ>(x, inputs, rows, part, i, empty);
+            Chunk::template read_all<READ>(x, inputs, rows, split, i, empty);
         } else {
 #pragma unroll
             for (int n = 0; n < READ; ++n)
                 if (n == 0 || inputs[n])
-                    x[n].read(inputs[n], rows, part, i, empty);
+                    x[n].read(inputs[n], rows, split, i, empty);
                 else
                     x[n].fill(0);
         }
     }
 
     template <typename Chunk>
-    __device__ void write(const Chunk *x, const Rows<T> &rows, const RowPart &part, int64_t i) const
+    __device__ void write(const Chunk *x, const Rows<T> &rows, const RowSplit &split, int64_t i) const
     {
 #pragma unroll
         for (int n = 0; n < WRITTEN; ++n)
             if (n == 0 || results[n])
-                x[n].write(results[n], rows, part, i, requests[n]);
+                x[n].write(results[n], rows, split, i, requests[n]);
     }
 };
 
@@ -80,12 +80,12 @@ __device__ ClassRows<typename Args::Data, 1> logit_rows(const Args &args)
     return {class_rows(args), {args.data}, {args.data_grad}, {args.data_grad_request}};
 }
 
-// The number of a class among this thread's elements of the chunk at the i-th element of a part; -1 if it has not got
+// The number of a class among this thread's elements of the chunk at the i-th element of a split; -1 if it has not got
 // it. The threads of a row hold `length` elements.
 template <typename T>
-__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowPart &part, int64_t i, int length)
+__device__ int number_of_class(int64_t class_id, const Rows<T> &rows, const RowSplit &split, int64_t i, int length)
 {
-    const int64_t offset = class_id - part.position - i;
+    const int64_t offset = class_id - split.position - i;
     return offset >= 0 && offset < length ? rows.number(int(offset)) : -1;
 }
 
@@ -123,7 +123,7 @@ struct LabelLoss {
     __device__ A logit(A x) const { return x; }
 
     template <typename Chunk>
-    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &, const RowPart &) const
+    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &, const RowSplit &) const
     {
         sums.add_chunk(x[0]);
     }
@@ -162,7 +162,7 @@ __device__ void losses_of_rows(const Tensors &tensors, const Loss &loss)
     typedef typename Tensors::Type T;
     typedef typename Accumulator<T>::type A;
     typedef RowChunk<T, Loss::BYTES / ROWS> Chunk;
-    const PartSums<A> parts(loss.args.counts, loss.args.sums);
+    const SplitSums<A> splits(loss.args.counts, loss.args.sums);
     const Rows<T> rows(tensors.sizes.length, tensors.sizes.inner, tensors.all_aligned());
     for (RowLoop at(tensors.sizes.count / ROWS); at.goes_on(); at.next()) {
         const int64_t first = at.row() * ROWS;
@@ -170,7 +170,7 @@ __device__ void losses_of_rows(const Tensors &tensors, const Loss &loss)
         typename Loss::Sums sums[2] = {loss.none(), loss.none()};
         const bool reads = row[0].reads || row[1].reads;
 #pragma unroll 1
-        for (RowPart left = rows.part(first, at.part, at.exists() && reads); left.length > 0;
+        for (RowSplit left = rows.split(first, at.split, at.exists() && reads); left.length > 0;
              left.skip(Chunk::length(), rows.inner)) {
             Chunk x[2][Tensors::INPUTS];
             if (ROWS == 1)
@@ -183,7 +183,7 @@ __device__ void losses_of_rows(const Tensors &tensors, const Loss &loss)
         }
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if ((ROWS > 1 || parts.gather(first, at.part, sums[r], loss.none())) && at.is_first_in_block())
+            if ((ROWS > 1 || splits.gather(first, at.split, sums[r], loss.none())) && at.is_first_in_block())
                 store_loss(loss, opaque(first + r), rows, sums[r]);   // No register holds its addresses in the loop.
     }
 }
@@ -299,14 +299,14 @@ struct ChunkOfPass {
 template <bool SUMS>
 struct SumOfRow {
     template <typename Pass, typename Tensors, typename Chunk>
-    __device__ static bool find(const Pass &, const Tensors &, const RowLoop &, const RowPart &, Chunk &,
+    __device__ static bool find(const Pass &, const Tensors &, const RowLoop &, const RowSplit &, Chunk &,
                                 typename Pass::Row &) { return true; }
 };
 
 template <>
 struct SumOfRow<true> {
     template <typename Pass, typename Tensors, typename Chunk>
-    __device__ static bool find(const Pass &pass, const Tensors &tensors, const RowLoop &at, const RowPart &part,
+    __device__ static bool find(const Pass &pass, const Tensors &tensors, const RowLoop &at, const RowSplit &split,
                                 Chunk &chunk, typename Pass::Row &row)
     {
         typedef typename Pass::A A;
@@ -314,9 +314,9 @@ struct SumOfRow<true> {
             return true;
         PlainSum<A> sums;
 #pragma unroll 1
-        for (int64_t i = 0; finds_sums(pass.args) && i < part.length; i += Chunk::Chunk::length()) {
-            tensors.read(chunk.x, chunk.rows, part, i, 0);
-            sums.sum += chunk.sum(row, part.position + i);
+        for (int64_t i = 0; finds_sums(pass.args) && i < split.length; i += Chunk::Chunk::length()) {
+            tensors.read(chunk.x, chunk.rows, split, i, 0);
+            sums.sum += chunk.sum(row, split.position + i);
         }
         const bool has_sums = share_sums(pass.args, at, sums, PlainSum<A>());
         row.sum = sums.sum;
@@ -335,36 +335,37 @@ __device__ void gradients_of_rows(const Tensors &tensors, const Pass &pass)
     for (RowLoop at(tensors.sizes.count / ROWS); at.goes_on(); at.next()) {
         const int64_t first = at.row() * ROWS;
         const int64_t class_id[2] = {pass.class_of_row(first), pass.class_of_row(first + ROWS - 1)};
-        const RowPart part = rows.part(first, at.part, at.exists());
+        const RowSplit split = rows.split(first, at.split, at.exists());
         const int64_t start = rows.start(first);
         typename Pass::Row row[2] = {pass.row(first, class_id[0], start),
                                      pass.row(first + ROWS - 1, class_id[1], start + ROWS - 1)};
-        if (!SumOfRow<Pass::SUMS>::find(pass, tensors, at, part, chunk[0], row[0]))
+        if (!SumOfRow<Pass::SUMS>::find(pass, tensors, at, split, chunk[0], row[0]))
             continue;
 #pragma unroll
         for (int r = 0; r < ROWS; ++r)
             if (class_id[r] == NO_CLASS)
                 row[r].factor = not_a_number<A>();
         const bool is_held = Pass::HELD && gridDim.y == 1;   // the last chunk
-        const int64_t last = part.last_chunk(Chunk::length());
+        const int64_t last = split.last_chunk(Chunk::length());
 #pragma unroll 1
         for (int64_t i = last; i >= 0; i -= Chunk::length()) {
             if (ROWS > 1)
-                Chunk::read_pair(chunk[0].x[0], chunk[1].x[0], tensors.inputs[0], rows, part, i, 0);
+                Chunk::read_pair(chunk[0].x[0], chunk[1].x[0], tensors.inputs[0], rows, split, i, 0);
             else if (!is_held || i < last)
-                tensors.read(chunk[0].x, rows, part, i, 0);
+                tensors.read(chunk[0].x, rows, split, i, 0);
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
                 const int label = ROWS > 1 ? int(class_id[r] - i)
-                    : number_of_class(class_id[r], rows, part, i, Chunk::length());
-                chunk[r].differentiate(row[r], label, part.position + i);
+                    : number_of_class(class_id[r], rows, split, i, Chunk::length());
+                chunk[r].differentiate(row[r], label, split.position + i);
                 if (Pass::LABELLED && class_id[r] == IGNORED)   // whatever the row or the head gradient holds
                     chunk[r].x[0].fill(0);
             }
             if (ROWS > 1)
-                Chunk::write_pair(chunk[0].x[0], chunk[1].x[0], tensors.results[0], rows, part, i, tensors.requests[0]);
+                Chunk::write_pair(chunk[0].x[0], chunk[1].x[0], tensors.results[0], rows, split, i,
+                                  tensors.requests[0]);
             else
-                tensors.write(chunk[0].x, rows, part, i);
+                tensors.write(chunk[0].x, rows, split, i);
         }
     }
 }

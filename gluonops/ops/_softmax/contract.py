@@ -12,7 +12,7 @@ FEW_BLOCKS = 256       # a GPU has room for more
 ONE_WAVE = 512         # blocks of losses, all of which a large GPU has room for
 HELD = 32              # elements that a thread holds in registers
 WARP = 32              # threads
-MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
+MAX_SPLITS = 4096      # splits per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
 
@@ -42,27 +42,27 @@ def with_class_indices(remedies: dict[str, str] | None = None) -> tuple[Shapes, 
 def held_rows(args, block: int = THREADS) -> Launch:
     """The launch of a kernel that needs a row's sums before its elements, and holds the row or reads it twice.
 
-    Where rows are so few that they have parts, one launch finds the sums, and another one needs them. A row that a
+    Where rows are so few that they have splits, one launch finds the sums, and another one needs them. A row that a
     block cannot hold has ``block`` threads: a GPU has room for fewer rows then, and its cache for what is read again.
     """
     rows, classes, inner = sizes(args)
     threads = held_threads(rows, classes, inner)
     if threads == THREADS and classes > HELD * THREADS and args.dtype != "float64":
         threads = block
-    parts = streamed_parts(rows, classes, inner, FEW_BLOCKS * THREADS // max(threads, THREADS))
-    return launched(rows, threads, parts, STEPS if parts > 1 else STEPS[1:])
+    splits = streamed_splits(rows, classes, inner, FEW_BLOCKS * THREADS // max(threads, THREADS))
+    return launched(rows, threads, splits, STEPS if splits > 1 else STEPS[1:])
 
 
 def summed_rows(args) -> Launch:
     """The launch of a loss. The last block of a row waits for the others, so all of few rows run at a time."""
     rows, classes, inner = sizes(args)
-    return launched(rows, streamed_threads(rows, classes, inner), streamed_parts(rows, classes, inner, ONE_WAVE))
+    return launched(rows, streamed_threads(rows, classes, inner), streamed_splits(rows, classes, inner, ONE_WAVE))
 
 
 def streamed_rows(args) -> Launch:
     """The launch of a kernel that holds nothing of a row. Of many rows each has fewer threads, with more elements."""
     rows, classes, inner = sizes(args)
-    return launched(rows, streamed_threads(rows, classes, inner), streamed_parts(rows, classes, inner))
+    return launched(rows, streamed_threads(rows, classes, inner), streamed_splits(rows, classes, inner))
 
 
 def sizes(args) -> tuple[int, int, int]:
@@ -70,9 +70,9 @@ def sizes(args) -> tuple[int, int, int]:
     return args.batch * args.inner, args.classes, args.inner
 
 
-def launched(rows: int, threads: int, parts: int = 1, steps: tuple[str, ...] = ()) -> Launch:
+def launched(rows: int, threads: int, splits: int = 1, steps: tuple[str, ...] = ()) -> Launch:
     """The launch for rows, so many at a time. Of more, each thread takes several, one after the other."""
-    return Launch.of_rows(min(rows, MAX_BLOCKS * THREADS // threads), threads, parts, steps)
+    return Launch.of_rows(min(rows, MAX_BLOCKS * THREADS // threads), threads, splits, steps)
 
 
 def held_threads(rows: int, classes: int, inner: int) -> int:
@@ -109,22 +109,22 @@ def power_of_two(number: float) -> int:
     return 1 << max(0, math.ceil(number) - 1).bit_length()
 
 
-def held_parts(rows: int, classes: int, inner: int) -> int:
-    """The number of parts of a row, each of which a block can hold in registers.
+def held_splits(rows: int, classes: int, inner: int) -> int:
+    """The number of splits of a row, each of which a block can hold in registers.
 
     Of many rows that are neighbours in memory no block has a row to itself.
     """
     if inner > 1 and rows >= MANY_ROWS:
         return 1
-    return max(1, min(-(-classes // (HELD * THREADS)), MAX_PARTS))
+    return max(1, min(-(-classes // (HELD * THREADS)), MAX_SPLITS))
 
 
-def streamed_parts(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS) -> int:
-    """The number of parts of a row if none of it has to be held: so many that there are ``blocks``."""
-    return min(held_parts(rows, classes, inner), max(1, blocks // max(1, rows)))
+def streamed_splits(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS) -> int:
+    """The number of splits of a row if none of it has to be held: so many that there are ``blocks``."""
+    return min(held_splits(rows, classes, inner), max(1, blocks // max(1, rows)))
 
 
 def gathered(direction: str, numbers: int, rows: str = "batch * inner") -> tuple[Array, Array]:
-    """Memory of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
-    return (Array("counts", "uint32", f"{rows} if parts > 1 else 0", direction, kept=True),
-            Array("sums", "A", f"{numbers} * parts * {rows} if parts > 1 else 0", direction))
+    """Memory of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each split."""
+    return (Array("counts", "uint32", f"{rows} if splits > 1 else 0", direction, kept=True),
+            Array("sums", "A", f"{numbers} * splits * {rows} if splits > 1 else 0", direction))

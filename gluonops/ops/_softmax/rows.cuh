@@ -1,16 +1,16 @@
 // Rows of an (outer, length, inner) tensor. A row holds the logits of all classes.
 //
-// blockDim.x threads share a row: 1 to 32 lanes of a warp, or a whole block. A long row may have gridDim.y parts, a
+// blockDim.x threads share a row: 1 to 32 lanes of a warp, or a whole block. A long row may have gridDim.y splits, a
 // block for each. A thread holds some of its elements in registers: a RowChunk.
 //
 // A loop over chunks is not unrolled: the registers of two chunks are those that another block would need.
 
 enum { HELD_BYTES = 128 };     // A thread of at most 256 holds so many of a row in registers; see __launch_bounds__.
 enum { STREAMED_BYTES = 64 };  // A thread reads so many of a row that is not held: more threads share a processor.
-enum { PART_UNIT = 64 };       // parts begin at a multiple of so many elements
+enum { SPLIT_UNIT = 64 };      // splits begin at a multiple of so many elements
 
-// A part of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
-struct RowPart {
+// A split of a row: elements start, start + inner, ... of the tensor. `position` is that of the first one in its row.
+struct RowSplit {
     int64_t start, position, length;
 
     // Leaves out so many elements at the beginning.
@@ -50,14 +50,14 @@ struct Rows {
         return row + before * ((length - 1) * inner);
     }
 
-    // Without `reads` the part has no elements.
-    __device__ RowPart part(int64_t row, int number, bool reads = true) const
+    // Without `reads` the split has no elements.
+    __device__ RowSplit split(int64_t row, int number, bool reads = true) const
     {
-        const int64_t unit = gridDim.y * PART_UNIT;   // No register holds the length of a part in a loop.
-        const int64_t part_length = gridDim.y == 1 ? length : (length + unit - 1) / unit * PART_UNIT;
-        const int64_t position = number * part_length;
+        const int64_t unit = gridDim.y * SPLIT_UNIT;   // No register holds the length of a split in a loop.
+        const int64_t split_length = gridDim.y == 1 ? length : (length + unit - 1) / unit * SPLIT_UNIT;
+        const int64_t position = number * split_length;
         return {start(row) + position * inner, position,
-                reads && position < length ? minimum(part_length, length - position) : 0};
+                reads && position < length ? minimum(split_length, length - position) : 0};
     }
 
     // The number of this thread's elements among `left` ones.
@@ -85,19 +85,19 @@ struct Rows {
     }
 };
 
-// The row and the part of it that a thread works on, one after the other. Blocks start in the order of their numbers,
+// The row and the split of it that a thread works on, one after the other. Blocks start in the order of their numbers,
 // and those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so
 // that they can reduce without regard to what a row is like: behind the last row, some have the last one again.
 struct RowLoop {
     int64_t count, number;
-    int part;
+    int split;
 
-    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), part(0)
+    __device__ explicit RowLoop(int64_t count) : count(count), number(first_row()), split(0)
     {
         if (gridDim.y > 1) {
             const int64_t block = int64_t(blockIdx.y) * gridDim.x + blockIdx.x;
             number = quotient(block, gridDim.y);
-            part = int(block - number * gridDim.y);
+            split = int(block - number * gridDim.y);
         }
     }
 
@@ -132,19 +132,19 @@ struct RowChunk {
     // The number of elements that the threads of a row hold.
     __device__ static int length() { return blockDim.x * SIZE; }
 
-    // The chunk begins at the i-th element of the part. Behind the end is `empty`.
-    __device__ void read(const T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, A empty)
+    // The chunk begins at the i-th element of the split. Behind the end is `empty`.
+    __device__ void read(const T *tensor, const Rows<T> &rows, const RowSplit &split, int64_t i, A empty)
     {
         const T *const tensors[1] = {tensor};
-        read_all<1>(this, tensors, rows, part, i, empty);
+        read_all<1>(this, tensors, rows, split, i, empty);
     }
 
     // The same of several tensors.
     template <int TENSORS>
-    __device__ static void read_all(RowChunk *x, const T *const *tensors, const Rows<T> &rows, const RowPart &part,
+    __device__ static void read_all(RowChunk *x, const T *const *tensors, const Rows<T> &rows, const RowSplit &split,
                                     int64_t i, A empty)
     {
-        const int left = int(minimum(part.length - i, length()));
+        const int left = int(minimum(split.length - i, length()));
         const T filler(empty);
 #pragma unroll
         for (int n = 0; n < TENSORS; ++n) {
@@ -152,10 +152,10 @@ struct RowChunk {
             x[n].most = rows.most(left);
         }
         if (rows.packed)
-            return read_packs<TENSORS>(x, tensors, part.start + i + rows.first, opaque(rows.step), filler);
+            return read_packs<TENSORS>(x, tensors, split.start + i + rows.first, opaque(rows.step), filler);
 #pragma unroll
         for (int n = 0; n < TENSORS; ++n)
-            x[n].read_items(tensors[n] + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
+            x[n].read_items(tensors[n] + (split.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
     }
 
     // Whole words are selected, not their halves.
@@ -208,12 +208,12 @@ struct RowChunk {
             values[k] = load(items, k);
     }
 
-    __device__ void write(T *tensor, const Rows<T> &rows, const RowPart &part, int64_t i, int request) const
+    __device__ void write(T *tensor, const Rows<T> &rows, const RowSplit &split, int64_t i, int request) const
     {
         if (rows.packed)
-            write_packs(tensor + (part.start + i + rows.first), opaque(rows.step), request);
+            write_packs(tensor + (split.start + i + rows.first), opaque(rows.step), request);
         else
-            write_items(tensor + (part.start + (i + rows.first) * rows.inner), rows.step * rows.inner, request);
+            write_items(tensor + (split.start + (i + rows.first) * rows.inner), rows.step * rows.inner, request);
     }
 
     // It is store_pack, which tests the request for each element.
@@ -261,10 +261,10 @@ struct RowChunk {
 
     // The same of two rows that are neighbours in memory, and have a thread: an element of each is read at once.
     __device__ static void read_pair(RowChunk &x, RowChunk &y, const T *tensor, const Rows<T> &rows,
-                                     const RowPart &part, int64_t i, A empty)
+                                     const RowSplit &split, int64_t i, A empty)
     {
-        const T *from = tensor + (part.start + i * rows.inner);
-        x.count = x.most = y.count = y.most = int(minimum(part.length - i, SIZE));
+        const T *from = tensor + (split.start + i * rows.inner);
+        x.count = x.most = y.count = y.most = int(minimum(split.length - i, SIZE));
         Pack<T, 2> pairs[SIZE];   // as in read_packs
 #pragma unroll
         for (int k = 0; k < SIZE; ++k, from = behind(from, rows.inner * sizeof(T)))
@@ -280,9 +280,9 @@ struct RowChunk {
     }
 
     __device__ static void write_pair(const RowChunk &x, const RowChunk &y, T *tensor, const Rows<T> &rows,
-                                      const RowPart &part, int64_t i, int request)
+                                      const RowSplit &split, int64_t i, int request)
     {
-        T *to = tensor + (part.start + i * rows.inner);
+        T *to = tensor + (split.start + i * rows.inner);
 #pragma unroll
         for (int k = 0; k < SIZE; ++k, to = behind(to, rows.inner * sizeof(T))) {
             const A pair[2] = {x.values[k], y.values[k]};

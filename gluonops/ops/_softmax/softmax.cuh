@@ -6,21 +6,21 @@
 template <typename Args>
 __device__ bool finds_sums(const Args &args) { return gridDim.y == 1 || args.step == args.SUMS; }
 
-// A kernel that needs the sums of a row in front of its elements has two launches where rows have parts: that of step
-// SUMS leaves the sums in scratch memory, in the place of the first part, and that of step ROWS finds them there.
+// A kernel that needs the sums of a row in front of its elements has two launches where rows have splits: that of step
+// SUMS leaves the sums in scratch memory, in the place of the first split, and that of step ROWS finds them there.
 // The sums of this thread become those of the row. Returns whether what needs them follows in this launch.
 template <typename Args, typename Sums>
 __device__ bool share_sums(const Args &args, const RowLoop &at, Sums &sums, const Sums &none)
 {
     typedef typename Args::A A;
-    const PartSums<A> parts(args.counts, args.sums);
+    const SplitSums<A> splits(args.counts, args.sums);
     if (!finds_sums(args)) {
-        sums = parts.get(at.row(), 0, none);
+        sums = splits.get(at.row(), 0, none);
         return true;
     }
-    const bool has_sums = parts.gather(opaque(at.row()), at.part, sums, none);
+    const bool has_sums = splits.gather(opaque(at.row()), at.split, sums, none);
     if (has_sums && gridDim.y > 1 && threadIdx.x == 0)
-        parts.put(at.row(), 0, sums);
+        splits.put(at.row(), 0, sums);
     return gridDim.y == 1;
 }
 
@@ -41,15 +41,15 @@ __device__ void softmax_of_rows(const Args &args, typename Args::A scale)
     const SoftmaxSums<T> none(scale);
     const Rows<T> rows(args.classes, args.inner, aligned(args.data) && aligned(args.output));
     for (RowLoop at(args.batch * args.inner / ROWS); at.goes_on(); at.next()) {
-        const RowPart part = rows.part(at.row() * ROWS, at.part, at.exists());
+        const RowSplit split = rows.split(at.row() * ROWS, at.split, at.exists());
         Chunk x[2];
         SoftmaxSums<T> sums[2] = {none, none};
         int64_t held = -1;   // the chunk that is held, as exponentials
-        for (int64_t i = 0; finds_sums(args) && i < part.length; i += Chunk::length()) {
+        for (int64_t i = 0; finds_sums(args) && i < split.length; i += Chunk::length()) {
             if (ROWS == 1)
-                x[0].read(args.data, rows, part, i, -infinity<A>());
+                x[0].read(args.data, rows, split, i, -infinity<A>());
             else
-                Chunk::read_pair(x[0], x[1], args.data, rows, part, i, -infinity<A>());
+                Chunk::read_pair(x[0], x[1], args.data, rows, split, i, -infinity<A>());
 #pragma unroll
             for (int r = 0; r < ROWS; ++r)
                 sums[r].add_chunk(x[r]);
@@ -58,11 +58,11 @@ __device__ void softmax_of_rows(const Args &args, typename Args::A scale)
         const A held_max[2] = {sums[0].max, sums[1].max};
         if (ROWS == 1 && !share_sums(args, at, sums[0], none))
             continue;
-        for (int64_t i = part.last_chunk(Chunk::length()); i >= 0; i -= Chunk::length()) {
+        for (int64_t i = split.last_chunk(Chunk::length()); i >= 0; i -= Chunk::length()) {
             if (ROWS > 1 && i != held)
-                Chunk::read_pair(x[0], x[1], args.data, rows, part, i, 0);
+                Chunk::read_pair(x[0], x[1], args.data, rows, split, i, 0);
             else if (i != held)
-                x[0].read(args.data, rows, part, i, 0);
+                x[0].read(args.data, rows, split, i, 0);
 #pragma unroll
             for (int r = 0; r < ROWS; ++r) {
                 A factor = 1 / sums[r].exponentials;
@@ -73,9 +73,9 @@ __device__ void softmax_of_rows(const Args &args, typename Args::A scale)
                 x[r].apply([&](A exponential) { return exponential * factor; });
             }
             if (ROWS == 1)
-                x[0].write(args.output, rows, part, i, args.output_request);
+                x[0].write(args.output, rows, split, i, args.output_request);
             else
-                Chunk::write_pair(x[0], x[1], args.output, rows, part, i, args.output_request);
+                Chunk::write_pair(x[0], x[1], args.output, rows, split, i, args.output_request);
         }
     }
 }

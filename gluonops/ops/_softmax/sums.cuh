@@ -2,7 +2,7 @@
 // theirs in scratch memory, where the last one adds them up.
 //
 //     NUMBERS, number(i)   the numbers of the sums, which go from warp to warp and from block to block
-//     add(other)           adds the sums of another part of the row
+//     add(other)           adds the sums of another split of the row
 //     reduce(lanes)        adds up those of so many neighbouring lanes; all lanes of a warp do the same
 #include "../_blocks/blocks.cuh"
 
@@ -22,7 +22,7 @@ struct Exponential {
     __device__ A operator()(A x) const { return ExponentialOf<T>::of(fma(x - max, factor, -log_sum)); }
 };
 
-// The sums of a row's threads become those of the row, or of the part that a block has. All numbers go from warp to
+// The sums of a row's threads become those of the row, or of the split that a block has. All numbers go from warp to
 // warp at once.
 template <typename A, typename Sums>
 __device__ void reduce_sums(Sums &sums)
@@ -111,43 +111,43 @@ struct SoftmaxSums {
     __device__ A &number(int i) { return i == 0 ? max : exponentials; }
 };
 
-// The sums of the parts of rows, in scratch memory.
+// The sums of the splits of rows, in scratch memory.
 template <typename A>
-struct PartSums {
+struct SplitSums {
     const PartialResults<A> scratch;
 
-    __device__ PartSums(unsigned *counts, A *sums) : scratch(counts, sums) {}
+    __device__ SplitSums(unsigned *counts, A *sums) : scratch(counts, sums) {}
 
     template <typename Sums>
-    __device__ void put(int64_t row, int part, Sums &sums) const
+    __device__ void put(int64_t row, int split, Sums &sums) const
     {
 #pragma unroll
         for (int i = 0; i < Sums::NUMBERS; ++i)
-            scratch.partial[(row * gridDim.y + part) * Sums::NUMBERS + i] = sums.number(i);
+            scratch.partial[(row * gridDim.y + split) * Sums::NUMBERS + i] = sums.number(i);
     }
 
     // `none` are sums of nothing.
     template <typename Sums>
-    __device__ Sums get(int64_t row, int part, const Sums &none) const
+    __device__ Sums get(int64_t row, int split, const Sums &none) const
     {
         Sums sums = none;
 #pragma unroll
         for (int i = 0; i < Sums::NUMBERS; ++i)
-            sums.number(i) = scratch.partial[(row * gridDim.y + part) * Sums::NUMBERS + i];
+            sums.number(i) = scratch.partial[(row * gridDim.y + split) * Sums::NUMBERS + i];
         return sums;
     }
 
     // The sums of this thread become those of the row, if this is the last block of the row. Whether it is. A loop, as
     // two copies of reduce_sums need more registers.
     template <typename Sums>
-    __device__ bool gather(int64_t row, int part, Sums &sums, const Sums &none) const
+    __device__ bool gather(int64_t row, int split, Sums &sums, const Sums &none) const
     {
         for (bool are_of_row = gridDim.y == 1;; are_of_row = true) {
             reduce_sums<A>(sums);
             if (are_of_row)
                 return true;
             if (threadIdx.x == 0)
-                put(row, part, sums);
+                put(row, split, sums);
             if (!scratch.is_last_block(row, gridDim.y))
                 return false;
             sums = none;

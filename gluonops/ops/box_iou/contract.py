@@ -38,10 +38,10 @@ OP = Op(
         derived={"lanes": "4 if rhs_boxes <= 16 else 8 if rhs_boxes <= 32 else 16 if rhs_boxes <= 64 else 32",
                  "column_tiles": "max(1, (rhs_boxes + 4 * lanes - 1) // (4 * lanes))"},
         # The last of the blocks that have the same boxes adds up the sums of all.
-        scratch=(Array("lhs_counts", "uint32", "sets * parts", "backward", kept=True),
+        scratch=(Array("lhs_counts", "uint32", "sets * splits", "backward", kept=True),
                  Array("rhs_counts", "uint32", "sets * column_tiles", "backward", kept=True),
                  Array("lhs_sums", "A", "4 * sets * lhs_boxes * column_tiles if column_tiles > 1 else 0", "backward"),
-                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * parts", "backward")),
+                 Array("rhs_sums", "A", "4 * sets * rhs_boxes * splits", "backward")),
         backward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
     ),
 )

@@ -99,13 +99,13 @@ struct Tile {
     }
 };
 
-// Stores the gradients of some boxes, of which each of `parts` blocks has left a part.
+// Stores the gradients of some boxes, of which each of `splits` blocks has left a share.
 template <typename T, typename A>
-__device__ void store_gradients(const PartialResults<A> &scratch, int64_t parts, int64_t boxes, int64_t first,
+__device__ void store_gradients(const PartialResults<A> &scratch, int64_t splits, int64_t boxes, int64_t first,
                                 int count, T *grad, int request)
 {
     for (int i = thread_number(); i < NUMBERS * count; i += THREADS)
-        store(grad, NUMBERS * first + i, scratch.sum(NUMBERS * first + i, parts, NUMBERS * boxes), request);
+        store(grad, NUMBERS * first + i, scratch.sum(NUMBERS * first + i, splits, NUMBERS * boxes), request);
 }
 
 // The gradients of a tile's pairs. Those of its boxes of rhs are left in shared memory, a part in each thread.

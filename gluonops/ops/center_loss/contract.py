@@ -4,7 +4,7 @@ import math
 from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
 BLOCKS = 1056         # So many occupy a large GPU.
-PART = 512            # A block has at least so many samples of a class that several share.
+SPLIT = 512           # A block has at least so many samples of a class that several share.
 
 
 def backward(args) -> Launch:
@@ -12,8 +12,8 @@ def backward(args) -> Launch:
 
     Samples without a class are one more class.
     """
-    parts = max(1, min(BLOCKS // max(1, args.classes), math.ceil(args.batch / PART)))
-    return Launch(args.classes + 1, parts=parts)
+    splits = max(1, min(BLOCKS // max(1, args.classes), math.ceil(args.batch / SPLIT)))
+    return Launch(args.classes + 1, splits=splits)
 
 
 OP = Op(
@@ -35,7 +35,7 @@ OP = Op(
         backward=backward,
         # The last block of a class adds up the sums of all.
         scratch=(Array("counts", "uint32", "classes", "backward", kept=True),
-                 Array("sums", "A", "(classes + 1) * parts * features", "backward")),
+                 Array("sums", "A", "(classes + 1) * splits * features", "backward")),
         forward_bounds="512, 1",
         backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 3",
     ),

@@ -1,7 +1,7 @@
 // center_loss. Forward: a warp or a block per sample.
 //
-// Backward: gridDim.y blocks per class have a part of the samples each. A block finds the samples of the class, its
-// members, writes their gradients, and adds them up for the centre; the last block adds up the sums of all parts. The
+// Backward: gridDim.y blocks per class have a split of the samples each. A block finds the samples of the class, its
+// members, writes their gradients, and adds them up for the centre; the last block adds up the sums of all splits. The
 // members are found in one order, so the sums have one order. Samples without a class are one more class. Their
 // gradient is NaN.
 #include "../_blocks/blocks.cuh"
@@ -119,8 +119,8 @@ __device__ void backward(const CenterLossArgs<T, L> &args)
     __shared__ int64_t members[FEW + WINDOW];
     const PartialResults<A> scratch(args.counts, args.sums);
     const int64_t classes = args.classes, features = args.features;
-    const int64_t part_length = (args.batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * part_length;
-    const int64_t end = minimum(start + part_length, args.batch);
+    const int64_t split_length = (args.batch + gridDim.y - 1) / gridDim.y, start = blockIdx.y * split_length;
+    const int64_t end = minimum(start + split_length, args.batch);
     for (int64_t row = blockIdx.x; row <= classes; row += gridDim.x) {
         const bool is_class = row < classes;
         const int64_t class_id = is_class ? row : int64_t(NO_CLASS);

@@ -12,7 +12,7 @@ BLOCKS = 1056           # So many occupy a large GPU.
 
 def forward(args) -> Launch:
     """Some blocks take a sample."""
-    return Launch(args.batch, parts=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PLACES_AT_ONCE))))
+    return Launch(args.batch, splits=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PLACES_AT_ONCE))))
 
 
 OP = Op(
@@ -38,7 +38,7 @@ OP = Op(
         backward=elements("batch * inner"),
         # The last of the blocks that share a sample adds up their sums.
         scratch=(Array("counts", "uint32", "batch", "forward", kept=True),
-                 Array("sums", "A", "2 * batch * classes * parts", "forward")),
+                 Array("sums", "A", "2 * batch * classes * splits", "forward")),
         forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 3",
     ),
     constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++

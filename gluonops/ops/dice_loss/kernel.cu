@@ -89,16 +89,16 @@ __device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64
         __syncthreads();   // the sums of all warps
         for (int n = threadIdx.x; n < 2 * count; n += THREADS) {
             const int64_t row = sample * args.classes + start + n / 2;
-            volatile A *const of_part = args.sums + 2 * (row * gridDim.y + blockIdx.y) + n % 2;
-            A sum = first >= gridDim.y * OWN * THREADS ? *of_part : A(0);
+            volatile A *const of_split = args.sums + 2 * (row * gridDim.y + blockIdx.y) + n % 2;
+            A sum = first >= gridDim.y * OWN * THREADS ? *of_split : A(0);
             for (int warp = 0; warp < WARPS; ++warp)
                 sum += of_warps[n][warp];
-            *of_part = sum;
+            *of_split = sum;
         }
     }
 }
 
-// Adds up the sums of all parts of a sample. A warp takes a class.
+// Adds up the sums of all splits of a sample. A warp takes a class.
 template <typename T, typename L>
 __device__ void write_losses(const DiceLossArgs<T, L> &args, int64_t sample)
 {
@@ -108,9 +108,9 @@ __device__ void write_losses(const DiceLossArgs<T, L> &args, int64_t sample)
         const volatile A *const sums = args.sums + 2 * row * gridDim.y;
         A intersection = 0, total = 0;
 #pragma unroll 4
-        for (int part = threadIdx.x % 32; part < gridDim.y; part += 32) {
-            intersection += sums[2 * part];
-            total += sums[2 * part + 1];
+        for (int split = threadIdx.x % 32; split < gridDim.y; split += 32) {
+            intersection += sums[2 * split];
+            total += sums[2 * split + 1];
         }
         intersection = reduce_warp(intersection, Sum());
         total = reduce_warp(total, Sum());

@@ -77,7 +77,7 @@ struct DistillationLoss {
     __device__ Sums none() const { return Sums(args.scale); }
 
     template <typename Chunk>
-    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &, const RowPart &) const
+    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &, const RowSplit &) const
     {
         sums.add_chunks(x[0], x[1]);
     }

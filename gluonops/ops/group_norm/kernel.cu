@@ -23,7 +23,7 @@ struct Moments {
 // The moments of this thread's elements of a row, whose first one is at `origin`. `x` is the last chunk afterwards.
 template <typename T>
 __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restrict__ data, const Rows<T> &rows,
-                                                              const RowPart &row, RowChunk<T, BYTES> &x,
+                                                              const RowSplit &row, RowChunk<T, BYTES> &x,
                                                               typename Accumulator<T>::type origin)
 {
     typedef typename Accumulator<T>::type A;
@@ -104,7 +104,7 @@ __device__ void forward(const GroupNormArgs<T> &args)
     const Rows<T> rows(length, 1, args.inner >= Pack<T>::SIZE && aligned(args.data, args.output));
     const bool has_borders = rows.packed && args.inner % Pack<T>::SIZE != 0;
     for (int64_t group = first_row(); group < args.batch * args.num_groups; group += row_step()) {
-        const RowPart row = rows.part(group, 0);
+        const RowSplit row = rows.split(group, 0);
         const A origin = load(args.data, row.start);
         RowChunk<T, BYTES> x;
         const Moments<A> moments = row_moments(own_moments(args.data, rows, row, x, origin), length);
@@ -133,7 +133,7 @@ __device__ void forward(const GroupNormArgs<T> &args)
 // Reads the same chunk of two tensors. As the compiler knows what is packed, all loads come before a conversion.
 template <typename T>
 __device__ void read_both(RowChunk<T, BYTES> &x, const T *data, RowChunk<T, BYTES> &head, const T *output_grad,
-                          Rows<T> rows, const RowPart &row, int64_t i)
+                          Rows<T> rows, const RowSplit &row, int64_t i)
 {
     const auto read = [&](bool packed) {
         rows.packed = packed;
@@ -150,7 +150,7 @@ __device__ void sum_channels(const GroupNormArgs<T> &args, const Rows<T> &rows)
     typedef typename Accumulator<T>::type A;
     const int64_t group_channels = args.group_channels;
     for (int64_t r = first_row(); r < args.batch * args.channels; r += row_step()) {
-        const RowPart row = rows.part(r, 0);
+        const RowSplit row = rows.split(r, 0);
         const int64_t group = quotient(r, group_channels);
         const A center = args.mean[group];
         RowChunk<T, BYTES> x, head;
@@ -220,7 +220,7 @@ __device__ void data_gradient(const GroupNormArgs<T> &args, const Rows<T> &rows)
     const bool is_pair = args.length <= 2;   // It may be a single element.
     for (int64_t left = args.batch * channels - first_row(); left > 0; left -= row_step()) {
         const int64_t r = left - 1;
-        const RowPart row = rows.part(r, 0);
+        const RowSplit row = rows.split(r, 0);
         const int64_t group = quotient(r, group_channels), channel = r - quotient(r, channels) * channels;
         const A center = args.mean[group], rstd = args.rstd[group], factor = load(args.gamma, channel);
         const A head_mean = A(args.group_sums[group].head) / length;

@@ -3,7 +3,7 @@ import math
 
 from ...core.contract import Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE, LABEL
-from .._softmax.contract import MAX_BLOCKS, ONE_WAVE, gathered, launched, streamed_parts, streamed_threads
+from .._softmax.contract import MAX_BLOCKS, ONE_WAVE, gathered, launched, streamed_splits, streamed_threads
 
 COSINES = "batch, places..., classes"
 ROWS = "batch, places..."
@@ -12,7 +12,7 @@ ROWS = "batch, places..."
 def streamed_rows(args, blocks: int = MAX_BLOCKS) -> Launch:
     """The launch of the softmax family, for rows that lie behind each other."""
     sizes = args.rows, args.classes, 1
-    return launched(args.rows, streamed_threads(*sizes), streamed_parts(*sizes, blocks))
+    return launched(args.rows, streamed_threads(*sizes), streamed_splits(*sizes, blocks))
 
 
 OP = Op(

@@ -34,9 +34,10 @@ struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L>> {
     __device__ A logit(A cosine) const { return margin_of(this->args)(cosine).cosine; }
 
     template <typename Chunk>
-    __device__ void add(SoftmaxSums<T> &sums, Chunk *x, const Row &row, const Rows<T> &rows, const RowPart &part) const
+    __device__ void add(SoftmaxSums<T> &sums, Chunk *x, const Row &row, const Rows<T> &rows,
+                        const RowSplit &split) const
     {
-        x[0].replace(number_of_class(row.class_id, rows, part, 0, Chunk::length()), row.logit);
+        x[0].replace(number_of_class(row.class_id, rows, split, 0, Chunk::length()), row.logit);
         sums.add_chunk(x[0]);
     }
 

@@ -19,7 +19,7 @@ from ...core.contract import (
 )
 
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
-PART = 4096                  # losses that a block takes where a selection has several
+SPLIT = 4096                 # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
 DIGIT_BITS = 11
 # A step for each digit of a loss's key, and for the output.
@@ -28,11 +28,11 @@ STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
 
 def forward(args) -> Launch:
     """A block for each selection, or several. Then each digit is a step, and so is the output."""
-    parts = min(-(-args.length // PART), MOST_BLOCKS // max(1, args.selections))
-    if args.length <= ONE_BLOCK or parts < 2:
+    splits = min(-(-args.length // SPLIT), MOST_BLOCKS // max(1, args.selections))
+    if args.length <= ONE_BLOCK or splits < 2:
         return Launch(args.selections)
     digits = math.ceil((64 if args.dtype == "float64" else 32) / DIGIT_BITS)
-    return Launch(args.selections, parts=parts, steps=(*STEPS[:digits], "KEEP"))
+    return Launch(args.selections, splits=splits, steps=(*STEPS[:digits], "KEEP"))
 
 
 OP = Op(
@@ -61,10 +61,10 @@ OP = Op(
         constants={"DIGIT_BITS": DIGIT_BITS, "BINS": 1 << DIGIT_BITS, "BINS_IN_TURN": 3},
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
-        # is known in this step and in the one before, and the counts of each part by the last digit.
-        scratch=(Array("bins", "uint64", "selections * BINS_IN_TURN * BINS if parts > 1 else 0", "forward", kept=True),
-                 Array("lowest", "Lowest", "2 * selections if parts > 1 else 0", "forward", numbers=3),
-                 Array("part_bins", "uint32", "selections * parts * BINS if parts > 1 else 0", "forward")),
+        # is known in this step and in the one before, and the counts of each split by the last digit.
+        scratch=(Array("bins", "uint64", "selections * BINS_IN_TURN * BINS if splits > 1 else 0", "forward", kept=True),
+                 Array("lowest", "Lowest", "2 * selections if splits > 1 else 0", "forward", numbers=3),
+                 Array("split_bins", "uint32", "selections * splits * BINS if splits > 1 else 0", "forward")),
         forward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
     ),
     accumulate_fp32=False,

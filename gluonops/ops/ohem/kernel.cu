@@ -14,7 +14,7 @@ struct Lowest {
     int64_t left, is_found;
 };
 
-// A selection, and the part of it that a block has. The threads hold OWN losses each, which are all that a short part
+// A selection, and the split of it that a block has. The threads hold OWN losses each, which are all that a short split
 // has.
 template <typename T>
 struct Selection {
@@ -31,9 +31,9 @@ struct Selection {
         : args(args), data(args.data + number * args.length), output(args.output + number * args.length),
           number(number), held_first(-1)
     {
-        const int64_t part_length = quotient(args.length + gridDim.y - 1, gridDim.y);
-        start = minimum(blockIdx.y * part_length, args.length);
-        end = minimum(start + part_length, args.length);
+        const int64_t split_length = quotient(args.length + gridDim.y - 1, gridDim.y);
+        start = minimum(blockIdx.y * split_length, args.length);
+        end = minimum(start + split_length, args.length);
     }
 
     // The lowest bit of a digit. The first digit has fewer bits than the others.
@@ -135,8 +135,8 @@ struct Selection {
         return lowest;
     }
 
-    // Adds the counts of this block's part. By the last digit, each part leaves its own, too: one of them says how many
-    // losses are equal to the lowest one.
+    // Adds the counts of this block's split. By the last digit, each split leaves its own, too: one of them says how
+    // many losses are equal to the lowest one.
     __device__ void add_digits(unsigned *own_bins, const Lowest &lowest, int place)
     {
         count_digits(own_bins, lowest, place);
@@ -144,27 +144,27 @@ struct Selection {
             if (own_bins[bin] > 0)
                 atomicAdd(bins_of(place) + bin, static_cast<unsigned long long>(own_bins[bin]));
             if (place == DIGITS - 1)
-                part_bins(blockIdx.y)[bin] = own_bins[bin];
+                split_bins(blockIdx.y)[bin] = own_bins[bin];
         }
     }
 
-    __device__ unsigned *part_bins(int64_t part) const { return args.part_bins + (number * gridDim.y + part) * BINS; }
+    __device__ unsigned *split_bins(int64_t i) const { return args.split_bins + (number * gridDim.y + i) * BINS; }
 
-    // What a block keeps of the losses that are equal to the lowest one: what the parts before it leave.
-    __device__ Lowest lowest_of_part(Lowest lowest) const
+    // What a block keeps of the losses that are equal to the lowest one: what the splits before it leave.
+    __device__ Lowest lowest_of_split(Lowest lowest) const
     {
         if (lowest.is_found)
             return lowest;
         const int digit = int(lowest.key % BINS);
         int64_t before = 0;
         for (int other = threadIdx.x; other < blockIdx.y; other += THREADS)
-            before += part_bins(other)[digit];
+            before += split_bins(other)[digit];
         lowest.left -= reduce_block(before, Sum());
-        lowest.is_found = lowest.left >= part_bins(blockIdx.y)[digit];
+        lowest.is_found = lowest.left >= split_bins(blockIdx.y)[digit];
         return lowest;
     }
 
-    // The end of those losses of the part that are equal to the lowest one and kept.
+    // The end of those losses of the split that are equal to the lowest one and kept.
     __device__ int64_t end_of_equal(const Lowest &lowest) const
     {
         __shared__ int64_t found;
@@ -184,7 +184,7 @@ struct Selection {
         return found;
     }
 
-    // Writes the part.
+    // Writes the split.
     __device__ void keep_losses(const Lowest &lowest)
     {
         const Key above = least_key_above<A>(args.threshold), least = Key(lowest.key);
@@ -225,7 +225,7 @@ __device__ void forward(const OhemArgs<T> &args)
         const Lowest lowest = selection.find_lowest(place);
         selection.clear_bins(place + 1);
         if (args.step == args.KEEP)
-            selection.keep_losses(selection.lowest_of_part(lowest));
+            selection.keep_losses(selection.lowest_of_split(lowest));
         else if (!lowest.is_found)
             selection.add_digits(bins, lowest, place);
     }

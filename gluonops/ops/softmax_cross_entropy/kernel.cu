@@ -131,12 +131,12 @@ struct WeightedLoss : LabelLoss<SoftmaxCrossEntropyArgs<T, L>> {
     __device__ Sums none() const { return Sums(); }
 
     template <typename Chunk>
-    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &rows, const RowPart &part) const
+    __device__ void add(Sums &sums, Chunk *x, const Row &, const Rows<T> &rows, const RowSplit &split) const
     {
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
             if (k < x[0].count) {
-                const A weight = this->args.class_weight.of(part.position + rows.offset(k));
+                const A weight = this->args.class_weight.of(split.position + rows.offset(k));
                 x[1].values[k] = (this->args.label_weight * x[1].values[k] + this->args.uniform) * weight;
             }
         sums.add_chunks(x[0], x[1]);

@@ -9,7 +9,7 @@ def backward(args) -> Launch:
     """It counts the labels that are not ignored, if it divides by that number."""
     sizes = family.sizes(args)
     counts_labels = args.normalization == "valid" and args.ignore_label is not None
-    return family.launched(sizes[0], family.held_threads(*sizes), family.streamed_parts(*sizes),
+    return family.launched(sizes[0], family.held_threads(*sizes), family.streamed_splits(*sizes),
                            ("COUNT", "GRADIENT") if counts_labels else ("GRADIENT",))
 
 

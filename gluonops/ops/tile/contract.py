@@ -64,7 +64,7 @@ def forward(args) -> Launch:
     """One block per ELEMENTS elements of the output. In one loop of packs, a thread writes COPIES copies of each."""
     if args.outermost or args.span % PACK:
         return Launch(math.ceil(args.elements * args.copies / ELEMENTS))
-    return Launch(math.ceil(args.elements / ELEMENTS), parts=math.ceil(args.copies / COPIES))
+    return Launch(math.ceil(args.elements / ELEMENTS), splits=math.ceil(args.copies / COPIES))
 
 
 def backward(args) -> Launch:
@@ -75,8 +75,8 @@ def backward(args) -> Launch:
     while slices < MAX_SLICES and slices * args.elements < ELEMENTS and 8 * slices <= args.copies:
         slices *= 2
     blocks = max(1, math.ceil(args.elements * slices / ELEMENTS))
-    parts = max(1, min(BLOCKS // blocks, args.copies // (SHARE * slices)))
-    return Launch(blocks, (THREADS // slices, slices), parts, ("SUM", "COMBINE") if parts > 1 else ("SUM",))
+    splits = max(1, min(BLOCKS // blocks, args.copies // (SHARE * slices)))
+    return Launch(blocks, (THREADS // slices, slices), splits, ("SUM", "COMBINE") if splits > 1 else ("SUM",))
 
 
 OP = Op(
@@ -111,7 +111,7 @@ OP = Op(
         derive=derive,
         forward_bounds="THREADS, sizeof(T) == 1 ? 4 : 5",
         backward_bounds="THREADS, sizeof(T) < 4 ? 3 : 4",
-        scratch=(Array("sums", "float64", "parts * elements if parts > 1 else 0", "backward"),),
+        scratch=(Array("sums", "float64", "splits * elements if splits > 1 else 0", "backward"),),
     ),
     derived={"elements": "data.size", "loops": Number("TileLoops")},
 )
