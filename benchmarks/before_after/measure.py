@@ -62,7 +62,7 @@ class Runner:
         self.inputs = [mx.nd.array(array, dtype=array.dtype) for array in arrays]
         self.inputs[0].attach_grad()
         output = self.function(*self.inputs, **attrs)
-        self.head = mx.nd.array(np.random.RandomState(0).standard_normal(output.shape), dtype=output.dtype)
+        self.grad_out = mx.nd.array(np.random.RandomState(0).standard_normal(output.shape), dtype=output.dtype)
         names = [f"input{i}" for i in range(len(self.inputs))]
         requests = {name: "write" if name == names[0] else "null" for name in names}
         graph = self.function(*map(mx.sym.var, names), **attrs)
@@ -84,7 +84,7 @@ class Runner:
             output = self.function(*self.inputs, **self.attrs)
         output.wait_to_read()
         start = time.perf_counter()
-        output.backward(self.head)
+        output.backward(self.grad_out)
         mx.nd.waitall()
         return time.perf_counter() - start
 
@@ -92,7 +92,7 @@ class Runner:
         """Seconds of forward and backward of the bound graph, in which no Python runs."""
         start = time.perf_counter()
         self.executor.forward(is_train=True)
-        self.executor.backward(self.head)
+        self.executor.backward(self.grad_out)
         mx.nd.waitall()
         return time.perf_counter() - start
 

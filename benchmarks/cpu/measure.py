@@ -9,7 +9,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 from gluonops.bench import peers as mxnet_peers
-from gluonops.bench.timing import MXNet, differs, give_back, head, interleaved, now, summary
+from gluonops.bench.timing import MXNet, differs, give_back, head_gradient, interleaved, now, summary
 from gluonops.core import registry
 from mxnet import gluon
 
@@ -127,7 +127,7 @@ class Torch:
         self.function, self.inputs = function, inputs
         self.leaves = [inputs[0].detach().requires_grad_(), *inputs[1:]]
         with torch.no_grad():
-            self.head = head(tuple(function(*inputs).shape), torch.from_numpy)
+            self.grad_out = head_gradient(tuple(function(*inputs).shape), torch.from_numpy)
 
     def forward(self) -> dict[str, float]:
         with torch.no_grad():
@@ -140,14 +140,14 @@ class Torch:
         start = now()
         output = self.function(*self.leaves)
         middle = now()
-        gradients = torch.autograd.grad(output, self.leaves[0], self.head)
+        gradients = torch.autograd.grad(output, self.leaves[0], self.grad_out)
         del output, gradients
         end = now()
         return {"backward": end - middle, "both": end - start}
 
     def results(self) -> tuple[np.ndarray, np.ndarray]:
         output = self.function(*self.leaves)
-        grad, = torch.autograd.grad(output, self.leaves[0], self.head)
+        grad, = torch.autograd.grad(output, self.leaves[0], self.grad_out)
         return output.detach().numpy(), grad.numpy()
 
 

@@ -15,7 +15,7 @@ NUMBERS = itertools.count()   # They number the CustomOps that are registered.
 
 
 def peer(formulas: tuple[Callable, Callable], names: list[str]) -> Callable:
-    """``run(F, *inputs)`` of two functions: ``forward(*inputs)``, and ``backward(head, *inputs)`` for the data."""
+    """``run(F, *inputs)`` of two functions: ``forward(*inputs)``, and ``backward(grad_out, *inputs)`` for the data."""
     forward, backward = formulas
 
     class Operator(mx.operator.CustomOp):

@@ -22,7 +22,7 @@ class MXNet:
     def __init__(self, function: Callable, inputs: list[mx.nd.NDArray]):
         self.function, self.inputs = function, inputs
         output = function(*inputs)
-        self.head = head(output.shape, mx.nd.array).as_in_context(output.context).astype(output.dtype)
+        self.grad_out = head_gradient(output.shape, mx.nd.array).as_in_context(output.context).astype(output.dtype)
 
     def forward(self) -> dict[str, float]:
         """Seconds of a call that is not recorded, including freeing its output, as in a user's loop."""
@@ -40,7 +40,7 @@ class MXNet:
             output = self.function(*self.inputs)
         output.wait_to_read()
         middle = now()
-        output.backward(self.head)
+        output.backward(self.grad_out)
         del output
         mx.nd.waitall()
         end = now()
@@ -50,11 +50,11 @@ class MXNet:
         """(output, gradient of the data) in NumPy."""
         with autograd.record():
             output = self.function(*self.inputs)
-        output.backward(self.head)
+        output.backward(self.grad_out)
         return output.asnumpy(), self.inputs[0].grad.asnumpy()
 
 
-def head(shape: tuple[int, ...], convert: Callable) -> Any:
+def head_gradient(shape: tuple[int, ...], convert: Callable) -> Any:
     """The head gradient. For images and rows: small random integers, so that sums are exact and a wrong order shows.
 
     For losses it is 1, as SoftmaxOutput assumes.

@@ -17,7 +17,7 @@ from .errors import OpError
 from .files import check_name, opened, read_lines
 
 MAGIC = 0xced7230a
-FRAME, HEAD = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
+FRAME, HEADER = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
 LABEL = 4   # bytes of a number
 # Parts of a record, in the upper three bits of the length in their frame. A value that holds MAGIC is split there.
 WHOLE, FIRST, MIDDLE, LAST = range(4)
@@ -100,12 +100,12 @@ def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
 
 def unpack(where: str, record: bytes) -> Item:
     """A record with its header read. An OpError if there is none."""
-    count, label, number, _ = HEAD.unpack(record[:HEAD.size].ljust(HEAD.size, b"\0"))
-    end = HEAD.size + LABEL * count
+    count, label, number, _ = HEADER.unpack(record[:HEADER.size].ljust(HEADER.size, b"\0"))
+    end = HEADER.size + LABEL * count
     if len(record) < end:
         raise OpError(where, f"a record of {len(record)} bytes has no header, or one of {count} labels that does not "
                       "fit in it", "Create the file again, with mx.recordio.pack")
-    labels = np.frombuffer(record, "<f4", count, HEAD.size) if count else np.array([label], "float32")
+    labels = np.frombuffer(record, "<f4", count, HEADER.size) if count else np.array([label], "float32")
     return Item(labels, number, record[end:])
 
 

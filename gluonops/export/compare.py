@@ -138,7 +138,7 @@ class _InMXNet:
         kept = passes.predictions(model)
         model = passes.lower(model, "auto")
         if kept:
-            model.graph.heads = [model.graph.heads[position] for position in kept]
+            model.graph.outputs = [model.graph.outputs[position] for position in kept]
         symbol = model.graph.symbol()
         self._model, self._runner = model, Runner(symbol, model.parameters)
         self.names = symbol.list_outputs()

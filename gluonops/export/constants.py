@@ -88,7 +88,7 @@ def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarr
 
 
 def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:
-    """The constant nodes, and the values of those of their outputs that other nodes or heads read.
+    """The constant nodes, and the values of those of their outputs that other nodes read or the graph returns.
 
     In the graph a node that reads only the shape of a tensor then reads a placeholder of that shape.
     """
@@ -103,7 +103,7 @@ def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], di
                 entry = node.inputs[position]
                 attrs = {"shape": str(sizes.shape[entry]), "dtype": sizes.dtype[entry].name}
                 node.inputs[position] = Node("_zeros", "placeholder", attrs), 0
-    outputs = {head for head in graph.heads if head[0] in constant}
+    outputs = {output for output in graph.outputs if output[0] in constant}
     for node in graph.nodes():
         if node not in constant:
             outputs.update(entry for entry in node.inputs if entry[0] in constant)

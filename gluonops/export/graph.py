@@ -91,13 +91,13 @@ def is_mark(name: str) -> bool:
 
 
 class Graph:
-    """The nodes that the heads, which are its outputs, depend on.
+    """The nodes that the outputs depend on. JSON calls the outputs heads.
 
     ``attrs``: the graph's attributes: MXNet's version, and the entry of :mod:`gluonops.export.metadata`.
     """
 
-    def __init__(self, heads: Iterable[Entry], attrs: dict):
-        self.heads = list(heads)
+    def __init__(self, outputs: Iterable[Entry], attrs: dict):
+        self.outputs = list(outputs)
         self.attrs = attrs
 
     @classmethod
@@ -133,10 +133,10 @@ class Graph:
         return cls.parse(symbol.tojson())
 
     def nodes(self) -> list[Node]:
-        """Every node that the heads depend on, inputs first, in the order in which MXNet lists arguments."""
+        """Every node that the outputs depend on, inputs first, in the order in which MXNet lists arguments."""
         ordered = []
         seen = set()
-        stack = [(node, False) for node, _ in reversed(self.heads)]
+        stack = [(node, False) for node, _ in reversed(self.outputs)]
         while stack:
             node, has_inputs = stack.pop()   # whether its inputs are in ``ordered``
             if has_inputs:
@@ -159,12 +159,12 @@ class Graph:
         return name
 
     def readers(self) -> dict[Node, list]:
-        """Node -> the nodes that read it, once for each input. A head is None."""
+        """Node -> the nodes that read it, once for each input. None reads the graph's outputs."""
         readers = {node: [] for node in self.nodes()}
         for node in list(readers):
             for source, _ in node.inputs:
                 readers[source].append(node)
-        for node, _ in self.heads:
+        for node, _ in self.outputs:
             readers[node].append(None)
         return readers
 
@@ -187,13 +187,13 @@ class Graph:
 
         for node in self.nodes():
             node.inputs = [replaced(entry) for entry in node.inputs]
-        self.heads = [replaced(entry) for entry in self.heads]
+        self.outputs = [replaced(entry) for entry in self.outputs]
 
     def splice(self, symbol: mx.sym.Symbol, variables: dict[str, Entry]) -> list[Entry]:
         """The outputs of a symbol as nodes, which read outputs of this graph in place of the symbol's variables."""
         part = Graph.of(symbol)
         part.replace({(node, 0): variables[node.name] for node in part.nodes() if node.is_variable})
-        return part.heads
+        return part.outputs
 
     def text(self) -> str:
         """The graph as symbol JSON."""
@@ -217,7 +217,7 @@ class Graph:
         return {
             "nodes": items,
             "arg_nodes": [i for i, node in enumerate(nodes) if node.is_variable],
-            "heads": numbered(self.heads),
+            "heads": numbered(self.outputs),
             "attrs": self.attrs,
         }
 
@@ -245,7 +245,7 @@ def _parse_node(item: dict, nodes: list[Node]) -> Node:
 
 
 def _entry(nodes: list[Node], entry: list[int]) -> Entry:
-    """The output that an input or a head reads. An IndexError if it does not exist: MXNet would crash."""
+    """The output of a node that an entry names. An IndexError if it does not exist: MXNet would crash."""
     number, index = entry[:2]
     if type(number) is not int or type(index) is not int:   # True is an int, and would be node 1
         raise TypeError(f"{entry!r} is not an output of a node")
@@ -270,7 +270,7 @@ def version_text(number: int) -> str:
 
 def ends_in_softmax(graph: Graph) -> bool:
     """Whether the output is a softmax, also if it is divided by its sum or copied."""
-    node = graph.heads[0][0].origin(AFTER_SOFTMAX)
+    node = graph.outputs[0][0].origin(AFTER_SOFTMAX)
     return (our_name(node) if is_ours(node) else node.op) in SOFTMAXES
 
 

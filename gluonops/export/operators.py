@@ -177,7 +177,7 @@ def _check_sizes(graph: Graph) -> None:
             raise _bad(node, f"({kind(node)}) has {len(node.inputs)} inputs; expected {signature.inputs}")
         outputs[node] = signature.outputs
     read = [entry for node in outputs for entry in node.inputs]
-    for node, index in read + graph.heads:
+    for node, index in read + graph.outputs:
         if index >= outputs[node]:
             raise OpError("export", f"it reads output {index} of the node {quoted(node.name)}, which does not have it",
                           "Export the net again")
@@ -219,19 +219,19 @@ def _signature_of_loop(node: Node) -> Signature:
     """The signature of a loop or a branch. An OpError if its attributes do not fit the graphs inside."""
     count, outputs = len(node.inputs), _integer(node, "num_outputs")
     places = [_integers(node, name) for name in LOOPS[node.op]]
-    heads = [1] + [outputs] * (len(places) - 1)   # one output is the condition; the others depend on it
+    returned = [1] + [outputs] * (len(places) - 1)   # one output is the condition; the others depend on it
     is_sound = _integer(node, "num_args") == count + len(node.subgraphs)
     if node.op == "_foreach":
         is_sound = is_sound and len(places[1]) == outputs - _integer(node, "num_out_data")
-        places, heads = [sum(places, ())], [outputs]
+        places, returned = [sum(places, ())], [outputs]
     elif node.op == "_while_loop":
         states = _integers(node, "func_var_locs")
         is_sound = is_sound and len(states) == outputs - _integer(node, "num_out_data")
         is_sound = is_sound and set(states) <= set(range(len(places[1])))
     for read in places:
         is_sound = is_sound and set(read) <= set(range(count)) and len(set(read)) == len(read)
-    inner = [(len(graph.variables()), len(graph.heads)) for graph in node.subgraphs]
-    if not is_sound or inner != list(zip(map(len, places), heads)):
+    inner = [(len(graph.variables()), len(graph.outputs)) for graph in node.subgraphs]
+    if not is_sound or inner != list(zip(map(len, places), returned)):
         raise _misfit(node)
     return Signature(count, (), outputs)
 

@@ -124,7 +124,7 @@ def _boxes_and_edges(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[list[B
 
     boxes = list(box_of.values())
     edges = [(box_of[source], box_of[reader]) for source, reader in _edges(graph, owners)]
-    for (node, _), name in zip(graph.heads, graph.symbol().list_outputs()):
+    for (node, _), name in zip(graph.outputs, graph.symbol().list_outputs()):
         if node in owners:
             boxes.append(Box("end", ["output"], name))
             edges.append((box_of[owners[node]], boxes[-1]))

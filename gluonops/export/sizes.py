@@ -194,7 +194,7 @@ def _entries(graph: Graph) -> list[Entry]:
     """The first output of each node, and all others that are read."""
     nodes = graph.nodes()
     read = [entry for node in nodes for entry in node.inputs]
-    return list(dict.fromkeys([*((node, 0) for node in nodes), *read, *graph.heads]))
+    return list(dict.fromkeys([*((node, 0) for node in nodes), *read, *graph.outputs]))
 
 
 def _infer_types(graph: Graph, types: dict, entries: Iterable[Entry] = ()) -> dict[Entry, np.dtype]:

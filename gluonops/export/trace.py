@@ -21,7 +21,7 @@ from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
 
-HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
+LOSS_HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
 ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
@@ -50,7 +50,7 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
-        graph = Graph.of(_with_head(where, net, list(graph.symbol()), head))
+        graph = Graph.of(_with_loss_head(where, net, list(graph.symbol()), head))
     canonicalize_graph(graph)
     values = {name: values[name] for name in graph.variables() if name in values}
     return graph, values, shapes, {**metadata_of(net), "dtype": dtype}
@@ -193,13 +193,14 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
                    "F.contrib.arange_like")
 
 
-def _with_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:
-    if head not in HEADS:
-        raise OpError(where, f"head is {head!r}; expected None or {', '.join(map(repr, HEADS))}", "Choose one of them")
+def _with_loss_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:
+    if head not in LOSS_HEADS:
+        raise OpError(where, f"head is {head!r}; expected None or {', '.join(map(repr, LOSS_HEADS))}",
+                      "Choose one of them")
     if len(outputs) != 1 or len(outputs[0].list_outputs()) != 1:
         raise OpError(where, f"{type(net).__name__} has several outputs; expected one for head={head!r}",
                       "Wrap it in a HybridBlock that returns one of them")
     if ends_in_softmax(Graph.of(outputs[0])):
         raise OpError(where, f"{type(net).__name__} already ends in a softmax; expected logits for head={head!r}",
                       "Pass the part of the net that returns logits, for instance net.body")
-    return HEADS[head](outputs[0], name="softmax")
+    return LOSS_HEADS[head](outputs[0], name="softmax")

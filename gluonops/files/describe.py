@@ -57,7 +57,7 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
             "kind": kind, "symbol": os.path.basename(net.symbol), "parameters": os.path.basename(net.parameters),
             "mxnet": version_text(version(graph)),
             "inputs": [name for name in graph.variables() if name not in names],
-            "outputs": [node.name for node, _ in graph.heads], "operators": dict(operators.most_common()),
+            "outputs": [node.name for node, _ in graph.outputs], "operators": dict(operators.most_common()),
             **net.facts, **stored}
 
 

@@ -130,7 +130,7 @@ def test_all_axes(version, axis, tmp_path):
     (tmp_path / "net-symbol.json").write_text(text_of([node("null", "data"), node("argmax", "best", 0, axis="-1")],
                                                       version))
     graph = read_graph("test", str(tmp_path / "net-symbol.json"))
-    assert graph.heads[0][0].attrs.get("axis") == axis
+    assert graph.outputs[0][0].attrs.get("axis") == axis
 
 
 def test_states_that_are_missing(tmp_path):

@@ -1,7 +1,7 @@
 """MXNet's RecordIO: a .rec file with images and labels, and beside it an .idx file with the place of each.
 
 Files made by ``im2rec --pack-label`` or ``mx.recordio``. For detection a label is what ``mx.image.ImageDetIter`` reads:
-the length of its head A, the length of an object B (at least 5), the rest of the head, then per object class, xmin,
+the length of its header A, the length of an object B (at least 5), the rest of the header, then per object class, xmin,
 ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. ``root`` is the file or a folder
 with train.rec and val.rec (or valid.rec, test.rec).
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import opened
-from ...core.recordio import HEAD, LABEL, content, index, parts, unpack
+from ...core.recordio import HEADER, LABEL, content, index, parts, unpack
 from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 
@@ -31,7 +31,7 @@ class Records:
     def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
         self._places = index(where, f"{os.path.splitext(self.path)[0]}.idx")
-        self.packed = self._heads()
+        self.packed = self._headers()
 
     def name(self, place: int) -> str:
         """The name of a record in errors."""
@@ -54,14 +54,14 @@ class Records:
     def _parts(self, file, key, offset):
         return parts(self.where, self.path, file, offset, key)
 
-    def _heads(self):
+    def _headers(self):
         labels = []
         with opened(self.where, self.path, "Pass another root") as file:
             for key, offset in progress(self._places, f"checking {os.path.basename(self.path)}"):
                 (start, length), *_ = self._parts(file, key, offset)
                 file.seek(start)
-                count, label, _, _ = HEAD.unpack(file.read(HEAD.size).ljust(HEAD.size, b"\0"))
-                if count * LABEL > length - HEAD.size:
+                count, label, _, _ = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
+                if count * LABEL > length - HEADER.size:
                     raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
                                   "the record", "Create the file again")
                 labels.append(np.frombuffer(file.read(count * LABEL), "<f4") if count else np.float32([label]))
@@ -108,12 +108,12 @@ def _find(root, split, where):
 
 def _objects(name, label):
     """A packed label as rows of class, xmin, ymin, xmax, ymax."""
-    head, width = (int(value) if np.isfinite(value) else 0 for value in np.append(label[:2], [0, 0])[:2])
-    if head < 2 or width < 5 or len(label) < head or (len(label) - head) % width:
+    header, width = (int(value) if np.isfinite(value) else 0 for value in np.append(label[:2], [0, 0])[:2])
+    if header < 2 or width < 5 or len(label) < header or (len(label) - header) % width:
         raise OpError(WHERE, f"{name}: a label of {len(label)} numbers that starts with {label[:2].tolist()}; expected "
-                      "the length of its head, the length of an object (at least 5), and objects of that length",
+                      "the length of its header, the length of an object (at least 5), and objects of that length",
                       "Pack it as im2rec --pack-label does")
-    rows = label[head:].reshape(-1, width)[:, :5]
+    rows = label[header:].reshape(-1, width)[:, :5]
     for row in rows:
         if not (row[0] >= 0 and row[0] == np.floor(row[0]) and np.isfinite(row[0])):
             raise OpError(WHERE, f"{name}: the class is {row[0]:g}; expected a whole number from 0",

@@ -63,17 +63,17 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
         elif node in live:
             _convert(model, node, tensors, sizes, quantizer)
 
-    is_detector = metadata.get("task") == "detection" and len(graph.heads) == 3
+    is_detector = metadata.get("task") == "detection" and len(graph.outputs) == 3
     names = ["ids", "scores", "boxes"] if is_detector else graph.symbol().list_outputs()
-    outputs = [(_tensor(tensors, head).name, name, sizes.shape[head], sizes.dtype[head])
-               for head, name in zip(graph.heads, names)]
+    outputs = [(_tensor(tensors, output).name, name, sizes.shape[output], sizes.dtype[output])
+               for output, name in zip(graph.outputs, names)]
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
     return model.finish(inputs, outputs, texts)
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:
     """The nodes to convert: neither constant nor read for their shape only."""
-    read = {node for node, _ in graph.heads}
+    read = {node for node, _ in graph.outputs}
     for node in reversed(graph.nodes()):
         if node in read and node not in constant:
             shape_only = SHAPE_READERS.get(node.op, ())

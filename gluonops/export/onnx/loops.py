@@ -44,9 +44,9 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
     returned = int(loop.attrs["num_out_data"])
     for number in range(count):
         entries = [(node, number) for node, _ in slices] + states + others
-        heads = _part(loop, 0, f"step{number}", [entries[places.index(i)] for i in range(len(places))])
-        made.append(heads[:returned])
-        states = heads[returned:]
+        outputs = _part(loop, 0, f"step{number}", [entries[places.index(i)] for i in range(len(places))])
+        made.append(outputs[:returned])
+        states = outputs[returned:]
     graph.replace({(loop, i): entry for i, entry in enumerate(_stacked(loop, made) + states)})
     return True
 
@@ -64,13 +64,13 @@ def _while_loop(loop: Node) -> list[Entry]:
         holds, = _part(loop, 0, f"condition{number}", [inputs[i] for i in of_condition])
         goes_on = holds if goes_on is None else _node(loop, f"{label}_goes_on", "broadcast_logical_and",
                                                       [goes_on, holds])
-        heads = _part(loop, 1, label, [inputs[i] for i in of_step])
-        zeros = [_node(loop, f"{label}_zeros{i}", "zeros_like", [head]) for i, head in enumerate(heads[:returned])]
+        outputs = _part(loop, 1, label, [inputs[i] for i in of_step])
+        zeros = [_node(loop, f"{label}_zeros{i}", "zeros_like", outputs[i:i + 1]) for i in range(returned)]
         before = zeros + [inputs[i] for i in variables]
-        heads = [_chosen(loop, f"{label}_{i}", goes_on, *pair) for i, pair in enumerate(zip(heads, before))]
-        made.append(heads[:returned])
-        for place, head in zip(variables, heads[returned:]):
-            inputs[place] = head
+        outputs = [_chosen(loop, f"{label}_{i}", goes_on, *pair) for i, pair in enumerate(zip(outputs, before))]
+        made.append(outputs[:returned])
+        for place, output in zip(variables, outputs[returned:]):
+            inputs[place] = output
     return _stacked(loop, made) + [inputs[i] for i in variables]
 
 
@@ -96,7 +96,7 @@ def _part(owner: Node, number: int, label: str, entries: list[Entry]) -> list[En
     for node in nodes:
         node.name = f"{owner.name}_{label}_{node.name}"
     part.replace({(node, 0): entry for node, entry in zip([node for node in nodes if node.is_variable], entries)})
-    return part.heads
+    return part.outputs
 
 
 def _node(owner: Node, label: str, op: str, inputs: list[Entry], **attrs: str) -> Entry:

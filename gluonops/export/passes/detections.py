@@ -26,7 +26,7 @@ def detections(model: ExportedModel) -> ExportedModel:
     shapes = [shape for shape in model.inputs.values() if len(shape) == 4]
     model = model.copy()
     graph = model.graph
-    origins = [node.origin(PASSES_ON) for node, _ in graph.heads]
+    origins = [node.origin(PASSES_ON) for node, _ in graph.outputs]
     found = next((node for node in origins if node.op == DETECTION), None)
     if not shapes or (found is None and not any(node.op == PRIOR for node in graph.nodes())):
         return model
@@ -36,7 +36,7 @@ def detections(model: ExportedModel) -> ExportedModel:
     height, width = shapes[0][2:]
     columns = [mx.sym.slice_axis(mx.sym.var("rows"), axis=2, begin=i, end=i + 1) for i in range(6)]
     sides = [column * side for column, side in zip(columns[2:], (width, height) * 2)]
-    graph.heads = graph.splice(mx.sym.Group([*columns[:2], mx.sym.concat(*sides, dim=2)]), {"rows": entry})
+    graph.outputs = graph.splice(mx.sym.Group([*columns[:2], mx.sym.concat(*sides, dim=2)]), {"rows": entry})
     scores, = _shapes(model, [entry[0].inputs[0]])
     model.metadata = {"classes": scores[1] - 1, **model.metadata}
     return model
@@ -44,18 +44,18 @@ def detections(model: ExportedModel) -> ExportedModel:
 
 def _added(model: ExportedModel) -> Entry | None:
     """The rows of a MultiBoxDetection of the net's anchors, scores and offsets; None if it does not return them."""
-    heads = dict(zip(model.graph.heads, _shapes(model, model.graph.heads)))
-    anchors = [head for head, shape in heads.items() if len(shape) == 3 and shape[0] == 1 and shape[2] == 4]
+    outputs = dict(zip(model.graph.outputs, _shapes(model, model.graph.outputs)))
+    anchors = [output for output, shape in outputs.items() if len(shape) == 3 and shape[0] == 1 and shape[2] == 4]
     if len(anchors) != 1:
         return None
-    count = heads[anchors[0]][1]
-    offsets = [head for head, shape in heads.items() if shape in ((IMAGES, 4 * count), (IMAGES, count, 4))]
-    scores = [head for head, shape in heads.items() if len(shape) == 3 and count in shape[1:] and head not in (
-        *anchors, *offsets)]
+    count = outputs[anchors[0]][1]
+    offsets = [output for output, shape in outputs.items() if shape in ((IMAGES, 4 * count), (IMAGES, count, 4))]
+    scores = [output for output, shape in outputs.items()
+              if len(shape) == 3 and count in shape[1:] and output not in (*anchors, *offsets)]
     if len(offsets) != 1 or len(scores) != 1:
         return None
     rows = mx.sym.var("scores")
-    if heads[scores[0]][1] == count:
+    if outputs[scores[0]][1] == count:
         rows = mx.sym.transpose(rows, axes=(0, 2, 1))
     if scores[0][0].origin(PASSES_ON).op not in SOFTMAXES:
         rows = mx.sym.softmax(rows, axis=1)

@@ -102,7 +102,7 @@ def _fold(graph: Graph, norm: Node, values: Arrays) -> None:
         layer.attrs["no_bias"] = "False"
     values[layer.source(2).name] = _like((bias - mean) * scale + beta, weight)
     result = norm.inputs[0]
-    if any(node is norm for node, _ in graph.heads):   # a copy keeps the output's name
+    if any(node is norm for node, _ in graph.outputs):   # a copy keeps the output's name
         result = Node("_copy", norm.name, norm.marks(), [result]), 0
     graph.replace({(norm, 0): result})
 

@@ -79,14 +79,14 @@ def unfuse(add: Node) -> None:
 def _copy_outputs(graph: Graph) -> None:
     """Put a copy behind every output in the middle of a convolution's chain: MXNet overlooks outputs too."""
     readers = _readers(graph)
-    for node, index in list(graph.heads):
+    for node, index in list(graph.outputs):
         computed = node.origin(IDENTITIES)
         if not _is_fused_with_a_sum(computed) and computed.op != SUM:
             continue
         if any(reader.op in BEHIND_CONVOLUTION for reader in readers[computed]):
             copy = _copy(node.name, (node, index))
             node.name = graph.free_name(f"{node.name}_copied")   # the output keeps its name
-            graph.heads = [(copy, 0) if head == (node, index) else head for head in graph.heads]
+            graph.outputs = [(copy, 0) if output == (node, index) else output for output in graph.outputs]
 
 
 def _unfuse_dense_layers(graph: Graph) -> None:
@@ -95,7 +95,7 @@ def _unfuse_dense_layers(graph: Graph) -> None:
     MXNet stops to look for readers of a dense layer when it has found an activation.
     """
     readers = _readers(graph)
-    outputs = [node.origin(IDENTITIES) for node, _ in graph.heads]
+    outputs = [node.origin(IDENTITIES) for node, _ in graph.outputs]
     for dense in graph.nodes():
         if dense.op != "FullyConnected" or len(readers[dense]) + outputs.count(dense) < 2:
             continue

@@ -12,8 +12,8 @@ from ..sizes import known_shapes, known_types
 
 ONEDNNS = 4   # dimensions
 # What MXNet's loss heads compute at inference, but for SoftmaxOutput.
-HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
-         "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy"}
+LOSS_HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
+              "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy"}
 LOSSES = ("make_loss", "MakeLoss", "softmax_cross_entropy", "CTCLoss")
 
 
@@ -52,18 +52,18 @@ def _without_losses(model: ExportedModel) -> list[str]:
     """Remove losses and labels in place. Returns what was removed, in words."""
     graph = model.graph
     before = graph.variables()
-    notes = [_replace_head(model, node) for node in graph.nodes()]
+    notes = [_replace_loss_head(model, node) for node in graph.nodes()]
     notes = [note for note in notes if note is not None]
 
     reasons = _training_only(graph)
-    predictions = [head for head in graph.heads if head[0] not in reasons]
+    predictions = [output for output in graph.outputs if output[0] not in reasons]
     if not predictions:
-        losses = sorted({reasons[node] for node, _ in graph.heads})
+        losses = sorted({reasons[node] for node, _ in graph.outputs})
         raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
                       f"Export the net without its loss{_before(reasons)}, or with training=True as symbol JSON or "
                       "PyTorch, to train it on")
-    notes += [f"the output {node.name!r}, a loss ({reasons[node]})" for node, _ in graph.heads if node in reasons]
-    graph.heads = predictions
+    notes += [f"the output {node.name!r}, a loss ({reasons[node]})" for node, _ in graph.outputs if node in reasons]
+    graph.outputs = predictions
 
     removed = sorted(set(before) - set(graph.variables()))
     return notes + [f"the input {name!r}" for name in removed if name not in model.parameters]
@@ -73,9 +73,9 @@ def predictions(model: ExportedModel) -> list[int]:
     """The positions of the outputs that :func:`inference` keeps."""
     model = model.copy()
     for node in model.graph.nodes():
-        _replace_head(model, node)
+        _replace_loss_head(model, node)
     reasons = _training_only(model.graph)
-    return [position for position, (node, _) in enumerate(model.graph.heads) if node not in reasons]
+    return [position for position, (node, _) in enumerate(model.graph.outputs) if node not in reasons]
 
 
 def loss_names() -> set[str]:
@@ -110,14 +110,14 @@ def _before(reasons: dict[Node, str]) -> str:
     return ""
 
 
-def _replace_head(model: ExportedModel, node: Node) -> str | None:
+def _replace_loss_head(model: ExportedModel, node: Node) -> str | None:
     """Replace a node that is a loss head. Returns what was replaced, in words, or None for other nodes."""
     graph = model.graph
     entry = registry.entries().get(our_name(node)) if is_ours(node) else None
     if entry is not None and entry.op.inference is not None:
         made = _at_inference(entry.op, node)
-    elif node.op in HEADS:
-        made = _made(node, HEADS[node.op])
+    elif node.op in LOSS_HEADS:
+        made = _made(node, LOSS_HEADS[node.op])
     elif node.op == "SoftmaxOutput":
         made = _softmax_output(model, node)
     elif node.op == "where" and node.source().op == "ones_like":

@@ -15,7 +15,7 @@ from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
 from ..model import ExportedModel
 from ..warning import ExportWarning
 
-HEAD = "__gluonops_head__"   # distinguishes loss heads
+LOSS_HEAD = "__gluonops_head__"   # distinguishes loss heads
 
 
 def canonicalize(model: ExportedModel) -> ExportedModel:
@@ -70,10 +70,10 @@ def lower(model: ExportedModel, backend: str, keep: Collection[str] = ()) -> Exp
             needed = f", with {package_of(node)}" if package_of(node) else ""
             warnings.warn(f"the node {node.name!r} is the operator {kind(node)!r}, which is not gluonops's: the file "
                           f"needs it wherever it runs{needed}", ExportWarning, stacklevel=3)
-    graph.heads = [_replacement(lowered, entry, "the file") for entry in graph.heads]
-    loss_heads = [node for node in graph.nodes() if HEAD in node.attrs]
+    graph.outputs = [_replacement(lowered, entry, "the file") for entry in graph.outputs]
+    loss_heads = [node for node in graph.nodes() if LOSS_HEAD in node.attrs]
     for number, node in enumerate(loss_heads):   # their marks do not depend on the process that writes them
-        node.attrs[HEAD] = str(number)
+        node.attrs[LOSS_HEAD] = str(number)
     return model
 
 

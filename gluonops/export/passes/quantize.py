@@ -62,7 +62,7 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
         Its graph is what oneDNN runs: no pass follows. Its outputs keep their names.
     """
     model, layers = model.copy(), set(layers)
-    heads = [node.name for node, _ in model.graph.heads]
+    names_of_outputs = [node.name for node, _ in model.graph.outputs]
     ranges, names = dict(ranges), tensor_names(model.graph)
     read = {layer.name: names[layer.source().name, layer.inputs[0][1]] for layer in layers_of(model)}
     for node in model.graph.nodes():
@@ -78,7 +78,7 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
     attrs = model.graph.attrs
     model.graph = _quantized_graph(model, ranges, layers)
     model.graph.attrs.update(attrs)
-    for (node, _), name in zip(model.graph.heads, heads):
+    for (node, _), name in zip(model.graph.outputs, names_of_outputs):
         if node.name != name and not node.is_variable:
             node.name = model.graph.free_name(name)
     return model
@@ -183,7 +183,7 @@ def _as_mxnet_quantizes(symbol, ranges, layers):
     quantized, tensors = quantization._quantize_symbol(
         fused, mx.cpu(), excluded_symbols=excluded, excluded_operators=list(IN_FLOAT), offline_params=[],
         quantized_dtype="auto", quantize_mode="smart", quantize_granularity="channel-wise")
-    outputs = {f"{name}_output": f"{graph.heads[0][0].name}_output" for name, graph in inner.items()}
+    outputs = {f"{name}_output": f"{graph.outputs[0][0].name}_output" for name, graph in inner.items()}
     table = {tensor: ranges[outputs.get(tensor, tensor)] for tensor in tensors if outputs.get(tensor, tensor) in ranges}
     return quantization._calibrate_quantized_sym(quantized, table).get_backend_symbol(BACKEND)
 

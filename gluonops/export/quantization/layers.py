@@ -50,7 +50,7 @@ def steady(model: ExportedModel) -> ExportedModel:
     model = model.copy()
     layers = layers_of(model)
     feeding = set().union(*(set(Graph(layer.inputs, {}).nodes()) for layer in layers))
-    model.graph.heads = [(layer, 0) for layer in layers if layer not in feeding]
+    model.graph.outputs = [(layer, 0) for layer in layers if layer not in feeding]
     return model
 
 

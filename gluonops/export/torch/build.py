@@ -31,7 +31,7 @@ class Builder:
         """The whole net."""
         block = self.block(scope)
         variables = {node.name: node for node in self.graph.nodes() if node.is_variable}
-        block.inputs, block.results = [(variables[name], 0) for name in self.inputs], list(self.graph.heads)
+        block.inputs, block.results = [(variables[name], 0) for name in self.inputs], list(self.graph.outputs)
         shorten(block, is_net=True)
         return block
 
@@ -49,7 +49,7 @@ class Builder:
 
     def _leaves(self, scope: Scope, entry: Entry) -> bool:
         """Whether something outside reads an output of a scope, in one of its calls."""
-        return any(reader not in call.inside and call.image(entry) in (reader.inputs if reader else self.graph.heads)
+        return any(reader not in call.inside and call.image(entry) in (reader.inputs if reader else self.graph.outputs)
                    for call in scope.calls for reader in self.readers[call.image(entry)[0]])
 
     def _items(self, part: Scope | Node) -> list[Item]:

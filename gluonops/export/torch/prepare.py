@@ -100,8 +100,8 @@ def check_converters(graph: Graph) -> None:
 
 
 def _reads(graph: Graph) -> list[Entry]:
-    """The outputs that are read, by nodes and as heads."""
-    return [*graph.heads, *(entry for node in graph.nodes() for entry in node.inputs)]
+    """What nodes read, and the graph's outputs."""
+    return [*graph.outputs, *(entry for node in graph.nodes() for entry in node.inputs)]
 
 
 def rename_namesakes(graph: Graph) -> None:
@@ -144,8 +144,8 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
 
 def copy_outputs(graph: Graph) -> None:
     """Let the net return copies of inputs and parameters, in place: MXNet itself has no gradient of such outputs."""
-    graph.heads = [(Node("_copy", graph.free_name(f"{node.name}_copy"), {}, [(node, index)]), 0)
-                   if node.is_variable else (node, index) for node, index in graph.heads]
+    graph.outputs = [(Node("_copy", graph.free_name(f"{node.name}_copy"), {}, [(node, index)]), 0)
+                   if node.is_variable else (node, index) for node, index in graph.outputs]
 
 
 def with_constants(model: ExportedModel) -> ExportedModel:
@@ -161,7 +161,7 @@ def with_constants(model: ExportedModel) -> ExportedModel:
         if is_varying or any(source in varying for source, _ in node.inputs):
             varying.add(node)
     constant = parameter_only(graph, {}) - varying
-    read = [*graph.heads, *(entry for node in graph.nodes() if node not in constant for entry in node.inputs)]
+    read = [*graph.outputs, *(entry for node in graph.nodes() if node not in constant for entry in node.inputs)]
     entries = sorted({entry for entry in read if entry[0] in constant}, key=lambda entry: entry[0].name)
     arrays = computed(entries, graph.attrs)
     dtype = Sizes(graph, model.inputs, model.parameters, model.metadata["dtype"], False, WHERE).dtype

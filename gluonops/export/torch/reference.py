@@ -15,7 +15,7 @@ FLOATS = (*TYPED, "_zeros", "_ones")   # Operators that return float32 unless an
 MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
 
 
-def head(shape: tuple[int, ...]) -> np.ndarray:
+def head_gradient(shape: tuple[int, ...]) -> np.ndarray:
     """The gradient that an output gets."""
     return np.cos(np.arange(np.prod(shape, dtype=int), dtype=np.float64)).reshape(shape)
 
@@ -65,9 +65,9 @@ class Reference:
         with mx.autograd.record(train_mode=is_training):
             outputs = self._outputs(arrays)
         # Whole numbers have no gradient, but MXNet gives a cast to them one.
-        heads = [mx.nd.array(head(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
-                 for value in outputs]
-        mx.autograd.backward(outputs, heads, train_mode=is_training)
+        gradients = [mx.nd.array(head_gradient(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
+                     for value in outputs]
+        mx.autograd.backward(outputs, gradients, train_mode=is_training)
         mx.nd.waitall()   # else MXNet and torch hold their memory at the same time
         return [value.asnumpy() for value in outputs], {name: array.grad for name, array in sources.items()}
 

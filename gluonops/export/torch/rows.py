@@ -21,7 +21,7 @@ def group_rows(root: Scope, graph: Graph, parameters: set[str]) -> None:
     for node in graph.nodes():
         for entry in node.inputs:
             uses[entry].append(node)
-    for entry in graph.heads:
+    for entry in graph.outputs:
         uses[entry].append(None)
     while _group_parts(root, readers, uses, parameters):   # parts form around the new scopes
         pass

@@ -25,7 +25,7 @@ from ..sizes import Shapes, Sizes
 from ..warning import ExportWarning
 
 if importing.is_imported():
-    from .reference import MOMENTUM, Reference, head
+    from .reference import MOMENTUM, Reference, head_gradient
 
 # The largest difference of outputs, gradients, and parameters after the steps, of the largest number of each.
 OUTPUTS, GRADIENTS, TRAINED = 1e-12, 1e-11, 1e-9
@@ -290,7 +290,7 @@ def _outputs(net: Any, arrays: list) -> list:
 def _backward(outputs: list) -> None:
     """Compute the gradients of what the outputs depend on: not of indices, nor of what is behind a BlockGrad."""
     outputs = [output for output in outputs if output.requires_grad]
-    torch.autograd.backward(outputs, [torch.from_numpy(head(output.shape)) for output in outputs])
+    torch.autograd.backward(outputs, [torch.from_numpy(head_gradient(output.shape)) for output in outputs])
 
 
 def _growth(net: Any, arrays: list, outputs: list) -> float:

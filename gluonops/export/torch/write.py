@@ -145,7 +145,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
                       stacklevel=4)
         shape = Sizes(model.graph, compared, model.parameters, model.metadata["dtype"], False, WHERE).shape
-        outputs = [shape[head] for head in model.graph.heads]
+        outputs = [shape[output] for output in model.graph.outputs]
         if "torch" not in missing:
             from .verify import check_shapes
             check_shapes(folder, compared, outputs)

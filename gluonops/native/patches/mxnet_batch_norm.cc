@@ -39,7 +39,7 @@ typedef std::vector<mxnet::OpReqType> Requests;
 enum { DATA, WEIGHTS, OFFSETS };
 enum { OUTPUT, AVERAGES, RSTDS };
 enum {
-    HEAD, SAVED_AVERAGES, SAVED_RSTDS, SAVED_DATA, SAVED_WEIGHTS, SAVED_OFFSETS, MOVING_AVERAGES, MOVING_VARIANCES
+    GRAD_OUT, SAVED_AVERAGES, SAVED_RSTDS, SAVED_DATA, SAVED_WEIGHTS, SAVED_OFFSETS, MOVING_AVERAGES, MOVING_VARIANCES
 };
 enum { IMAGES, PLANES, HEIGHT, WIDTH, NDIM };
 
@@ -292,9 +292,9 @@ void assign(const std::vector<float> &values, mxnet::OpReqType request, float *t
 bool backward(const nnvm::NodeAttrs &attrs, const Arrays &inputs, const Requests &requests, const Arrays &outputs)
 {
     Settings settings;
-    Images head, data;
-    if (requests[DATA] != mxnet::kWriteTo || !read(attrs, &settings) || !read(inputs[HEAD], &head) ||
-        !read(inputs[SAVED_DATA], &data) || !match(&head, &data))
+    Images grad_out, data;
+    if (requests[DATA] != mxnet::kWriteTo || !read(attrs, &settings) || !read(inputs[GRAD_OUT], &grad_out) ||
+        !read(inputs[SAVED_DATA], &data) || !match(&grad_out, &data))
         return false;
     const int64_t planes = data.size.planes;
     const float *const weights = numbers(inputs[SAVED_WEIGHTS], planes);
@@ -305,7 +305,7 @@ bool backward(const nnvm::NodeAttrs &attrs, const Arrays &inputs, const Requests
     std::vector<float> of_weights(size_t(planes), 0.0f), of_offsets(size_t(planes), 0.0f);
     NormBackward call;
     call.size = data.size;
-    call.gradient = head.values;
+    call.gradient = grad_out.values;
     call.data = data.values;
     call.weights = settings.has_fixed_weights ? nullptr : weights;
     call.averages = numbers(inputs[SAVED_AVERAGES], planes);

@@ -16,5 +16,6 @@ template <typename Args, typename Formula>
 __device__ void activate_backward(const Args &args, const Formula &formula)
 {
     map_elements(args.data_grad, args.data_grad_request, args.size,
-                 [&](int64_t, auto head, auto x) { return head * formula.slope(x); }, args.output_grad, args.data);
+                 [&](int64_t, auto grad_out, auto x) { return grad_out * formula.slope(x); },
+                 args.output_grad, args.data);
 }

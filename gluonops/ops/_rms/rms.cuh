@@ -148,7 +148,7 @@ struct ScaleSums {
             groups[k / TOGETHER][thread_number()] = zeros;
     }
 
-    __device__ void add(const RowChunk<T> &x, const RowChunk<T> &head, A rstd)
+    __device__ void add(const RowChunk<T> &x, const RowChunk<T> &grad_out, A rstd)
     {
 #pragma unroll
         for (int k = 0; k < SIZE; k += TOGETHER) {
@@ -157,7 +157,7 @@ struct ScaleSums {
             Group group = groups[k / TOGETHER][thread_number()];
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j)
-                group.values[j] += head.values[k + j] * (x.values[k + j] * rstd);
+                group.values[j] += grad_out.values[k + j] * (x.values[k + j] * rstd);
             groups[k / TOGETHER][thread_number()] = group;
         }
     }
@@ -240,13 +240,13 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
             const RowSplit split = block.split(r);
             const int64_t row = split.length > 0 ? r + block.own : 0;
             const A rstd = args.rstd[row];
-            RowChunk<T> x, head;
+            RowChunk<T> x, grad_out;
             A dot = dot_of_others(args.output_grad, args.data, args.scale, block, split, i);
             x.read(args.data, rows, split, i, 0);
-            head.read(args.output_grad, rows, split, i, 0);
-            scale_sums.add(x, head, rstd);
-            block.multiply(head, args.scale + split.position + i);
-            dot = head.dot(x, dot);
+            grad_out.read(args.output_grad, rows, split, i, 0);
+            scale_sums.add(x, grad_out, rstd);
+            block.multiply(grad_out, args.scale + split.position + i);
+            dot = grad_out.dot(x, dot);
             if (gridDim.y == 1 || args.step == args.DOTS)
                 dot = block.sum_over_row(dot);
             if (args.step == args.DOTS) {
@@ -264,7 +264,7 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
             dot = is_single ? 0 : dot * rstd * rstd * args.share;
 #pragma unroll
             for (int k = 0; k < RowChunk<T>::SIZE; ++k)   // the scale is in the head gradient
-                x.values[k] = fma(-x.values[k], dot * rstd, head.values[k] * (own * rstd));
+                x.values[k] = fma(-x.values[k], dot * rstd, grad_out.values[k] * (own * rstd));
             x.write(args.data_grad, rows, split, i, args.data_grad_request);
         }
         if (args.step == args.DOTS)

@@ -81,14 +81,14 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
     parallel_for_each(blocks, 3 * int64_t(sizeof(T)) * length * (outer / blocks), [=](int64_t block) {
         A *sums = args.partial + block * length;
         for (int64_t row = block * outer / blocks; row < (block + 1) * outer / blocks; ++row) {
-            const T *x = args.data + row * length, *head = args.output_grad + row * length, *scale = args.scale;
+            const T *x = args.data + row * length, *grad_out = args.output_grad + row * length, *scale = args.scale;
             const A rstd = args.rstd[row];
             const A dot = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return load(head + i, mask) * load(scale + i, mask) * load(x + i, mask);
+                return load(grad_out + i, mask) * load(scale + i, mask) * load(x + i, mask);
             });
             const A factor = dot * rstd * rstd * args.share;
             write_row(args.data_grad + row * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                const auto h = load(head + i, mask), values = load(x + i, mask);
+                const auto h = load(grad_out + i, mask), values = load(x + i, mask);
                 store(sums + i, load(sums + i, mask) + h * values * rstd, mask);
                 return (h * load(scale + i, mask) - values * factor) * rstd;
             });
@@ -108,12 +108,12 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
     alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
     A *dot = buffer;
     for (int64_t c = 0; c < args.channels; ++c) {
-        const T *x = args.data + start + c * args.inner, *head = args.output_grad + start + c * args.inner;
+        const T *x = args.data + start + c * args.inner, *grad_out = args.output_grad + start + c * args.inner;
         const A factor = load_scalar(args.scale + c);
         V sum = broadcast(A(0));
         V *channel = &sum;
         for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V product = load(x + j, mask) * load(head + j, mask);
+            const V product = load(x + j, mask) * load(grad_out + j, mask);
             store(dot + j, load(dot + j) + product * factor);
             *channel += product * load(rstd + j, mask);
         });
@@ -125,11 +125,11 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
     });
     for (int64_t c = 0; c < args.channels; ++c) {
         const int64_t place = start + c * args.inner;
-        const T *x = args.data + place, *head = args.output_grad + place;
+        const T *x = args.data + place, *grad_out = args.output_grad + place;
         const A factor = load_scalar(args.scale + c);
         write_row(args.data_grad + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V shift = load(x + j, mask) * load(dot + j, mask);
-            return (load(head + j, mask) * factor - shift) * load(rstd + j, mask);
+            return (load(grad_out + j, mask) * factor - shift) * load(rstd + j, mask);
         });
     }
 }

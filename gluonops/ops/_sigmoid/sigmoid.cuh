@@ -48,8 +48,8 @@ __device__ void sigmoid_loss_backward(const Args &args, const Formula &formula)
 {
     typedef typename Args::A A;
     const A ignored = ignored_label(args);
-    map_elements(args.data_grad, args.data_grad_request, args.size, [&](int64_t place, A head, A x, A y) {
+    map_elements(args.data_grad, args.data_grad_request, args.size, [&](int64_t place, A grad_out, A x, A y) {
         const A slope_of_loss = formula.slope(x, y, place), slope = y == ignored ? A(0) : slope_of_loss;
-        return slope == 0 ? A(0) : head * slope;
+        return slope == 0 ? A(0) : grad_out * slope;
     }, args.output_grad, args.data, args.label);
 }

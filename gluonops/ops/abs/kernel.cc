@@ -43,10 +43,10 @@ void integer_backward(const AbsArgs<T> &args)
     T *data_grad = args.data_grad;
     parallel_for(args.size, 3 * sizeof(T), [=](int64_t begin, int64_t end) {
         const T *__restrict__ from = data;
-        const T *__restrict__ head = output_grad;
+        const T *__restrict__ grad_out = output_grad;
         T *__restrict__ to = data_grad;
         for (int64_t i = begin; i < end; ++i)
-            to[i] = signed_grad(head[i], from[i]);
+            to[i] = signed_grad(grad_out[i], from[i]);
     });
 }
 

@@ -58,26 +58,26 @@ struct Boxes {
         });
     }
 
-    // Adds the derivatives of head * IoU by the first box of each pair.
-    GLUONOPS_INLINE static void add_gradient(Box<V> &sum, const BoxPair<V> &pair, V head)
+    // Adds the derivatives of grad_out * IoU by the first box of each pair.
+    GLUONOPS_INLINE static void add_gradient(Box<V> &sum, const BoxPair<V> &pair, V grad_out)
     {
         const Box<V> by = iou_loss_of(pair).gradient;
-        sum.x -= head * by.x;
-        sum.y -= head * by.y;
-        sum.w -= head * by.w;
-        sum.h -= head * by.h;
+        sum.x -= grad_out * by.x;
+        sum.y -= grad_out * by.y;
+        sum.w -= grad_out * by.w;
+        sum.h -= grad_out * by.h;
     }
 
     void lhs_gradient(int64_t row) const
     {
         const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
-        const T *heads = args.output_grad + row * count;
+        const T *grads_out = args.output_grad + row * count;
         const Sides<V> box = lhs_box(row);
         const V zero = broadcast(A(0));
         Box<V> sum = {zero, zero, zero, zero};
         for_each_vector<T>(count, [&](int64_t first, auto mask) GLUONOPS_LAMBDA {
             const BoxPair<V> pair(box, rhs_boxes(set, first, mask), Lanes<V>::all(TINY_AREA));
-            add_gradient(sum, pair, load(heads + first, mask));
+            add_gradient(sum, pair, load(grads_out + first, mask));
         });
         const Box<A> total = {reduce_sum(sum.x), reduce_sum(sum.y), reduce_sum(sum.w), reduce_sum(sum.h)};
         const BoxRow<A> gradient = row_gradient(total, CENTER);
@@ -92,9 +92,9 @@ struct Boxes {
         const V zero = broadcast(A(0));
         Box<V> sum = {zero, zero, zero, zero};
         for (int64_t row = set * args.lhs_boxes; row < (set + 1) * args.lhs_boxes; ++row) {
-            const T *heads = args.output_grad + row * args.rhs_boxes;
+            const T *grads_out = args.output_grad + row * args.rhs_boxes;
             const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
-            add_gradient(sum, pair.exchanged(), load(heads + first, mask));
+            add_gradient(sum, pair.exchanged(), load(grads_out + first, mask));
         }
         T *grad = args.rhs_grad + (set * args.rhs_boxes + first) * 4;
         store_boxes(grad, row_gradient(sum, CENTER), mask);

@@ -35,8 +35,8 @@ __device__ void forward(const BoxIouArgs<T> &args)
     }
 }
 
-// Sums over the pairs of a box of the derivatives of head * IoU: by the ends of the overlap that are the box's own, and
-// by the box's area, with the opposite sign.
+// Sums over the pairs of a box of the derivatives of grad_out * IoU: by the ends of the overlap that are the box's own,
+// and by the box's area, with the opposite sign.
 template <typename A>
 struct Slopes {
     A left = 0, right = 0, top = 0, bottom = 0, area = 0;
@@ -62,7 +62,7 @@ __device__ void add_end(A by_end, bool is_lhs, A &of_lhs, A &of_rhs)
 // Adds a pair to the sums of its boxes; `areas` is the sum of theirs. With the union u and the intersection i, the
 // derivatives of the IoU are (1 + IoU) / u by i, and -IoU / u by an area. Ends that coincide count as those of lhs.
 template <typename A>
-__device__ void add_pair(const Sides<A> &lhs, const Sides<A> &rhs, A areas, A head, Slopes<A> &of_lhs,
+__device__ void add_pair(const Sides<A> &lhs, const Sides<A> &rhs, A areas, A grad_out, Slopes<A> &of_lhs,
                          Slopes<A> &of_rhs)
 {
     const Side<A> &x = lhs.across, &other_x = rhs.across, &y = lhs.down, &other_y = rhs.down;
@@ -70,8 +70,8 @@ __device__ void add_pair(const Sides<A> &lhs, const Sides<A> &rhs, A areas, A he
     const A height = smaller(y.high, other_y.high) - larger(y.low, other_y.low);
     const bool overlaps = width > 0 && height > 0;
     const A intersection = overlaps ? width * height : A(0);
-    const A inverse = reciprocal(areas - intersection), by_area = head * inverse * (intersection * inverse);
-    const A by_intersection = overlaps ? head * inverse + by_area : A(0);
+    const A inverse = reciprocal(areas - intersection), by_area = grad_out * inverse * (intersection * inverse);
+    const A by_intersection = overlaps ? grad_out * inverse + by_area : A(0);
     const A by_width = by_intersection * height, by_height = by_intersection * width;
     add_end(by_width, x.low >= other_x.low, of_lhs.left, of_rhs.left);
     add_end(by_width, x.high <= other_x.high, of_lhs.right, of_rhs.right);
@@ -115,7 +115,7 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
     const bool is_center = args.format == BoxIouFormat::Center;
     const T *const columns = args.rhs + NUMBERS * tile.first_column;
     volatile A *const of_rows = args.lhs_sums + NUMBERS * tile.number * args.sets * args.lhs_boxes;
-    const T *heads = args.output_grad + (tile.first_row + threadIdx.y) * args.rhs_boxes
+    const T *grads_out = args.output_grad + (tile.first_row + threadIdx.y) * args.rhs_boxes
                      + tile.number * HELD * blockDim.x + threadIdx.x;
     Sides<A> boxes[HELD];
     A areas[HELD];
@@ -125,21 +125,21 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
         boxes[j] = sides_at(args, columns, minimum(j * blockDim.x + threadIdx.x, tile.column_count - 1));
         areas[j] = boxes[j].across.size * boxes[j].down.size + A(TINY_AREA);
     }
-    for (int first = 0; first < tile.row_count; first += blockDim.y, heads += blockDim.y * args.rhs_boxes) {
+    for (int first = 0; first < tile.row_count; first += blockDim.y, grads_out += blockDim.y * args.rhs_boxes) {
         const bool has_row = first + int(threadIdx.y) < tile.row_count;   // a warp stays together
         const int64_t row = tile.first_row + first + (has_row ? threadIdx.y : 0);
         const Sides<A> box = sides_at(args, args.lhs, row);
         const A area = box.across.size * box.down.size;
-        A head[HELD];
+        A grad_out[HELD];
 #pragma unroll
         for (int j = 0; j < HELD; ++j) {
             const int column = j * blockDim.x;
-            head[j] = has_row && column + threadIdx.x < tile.column_count ? load(heads, column) : A(0);
+            grad_out[j] = has_row && column + threadIdx.x < tile.column_count ? load(grads_out, column) : A(0);
         }
         Slopes<A> of_row;
 #pragma unroll
         for (int j = 0; j < HELD; ++j)
-            add_pair(box, boxes[j], area + areas[j], head[j], of_row, slopes[j]);
+            add_pair(box, boxes[j], area + areas[j], grad_out[j], of_row, slopes[j]);
         const A sum = sum_four(of_row.gradient(box, is_center).numbers, blockDim.x);
         const int64_t place = NUMBERS * row + threadIdx.x;
         if (!has_row || threadIdx.x >= NUMBERS)

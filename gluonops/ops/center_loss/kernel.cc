@@ -43,10 +43,10 @@ void data_gradient(const CenterLossArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     for_each_sample(args, 3, [=](int64_t sample, bool valid, const T *x, const T *center) {
-        const A head = valid ? load_scalar(args.output_grad + sample) : not_a_number<A>();
+        const A grad_out = valid ? load_scalar(args.output_grad + sample) : not_a_number<A>();
         T *to = args.data_grad + sample * args.features;
         write_row(to, args.features, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return valid ? head * (load(x + i, mask) - load(center + i, mask)) : broadcast(head);
+            return valid ? grad_out * (load(x + i, mask) - load(center + i, mask)) : broadcast(grad_out);
         });
     });
 }
@@ -76,7 +76,7 @@ void centers_gradient(const CenterLossArgs<T> &args)
     link_samples(args);
     parallel_rows(centers, sizeof(T), [=](int64_t class_id) {
         const int64_t first = args.first[class_id], features = args.features;
-        const T *data = args.data, *center_row = args.centers + class_id * features, *heads = args.output_grad;
+        const T *data = args.data, *center_row = args.centers + class_id * features, *grads_out = args.output_grad;
         T *to = args.centers_grad + class_id * features;
         if (first == LAST_SAMPLE) {
             write_row(to, features, streaming, [](int64_t, auto) GLUONOPS_LAMBDA { return broadcast(A(0)); });
@@ -88,7 +88,7 @@ void centers_gradient(const CenterLossArgs<T> &args)
             const auto center = load(center_row + i, mask);
             for (int64_t sample = first; sample != LAST_SAMPLE; sample = next[sample]) {
                 const auto x = load(data + sample * features + i, mask);
-                sum += load_scalar(heads + sample) * (center - x);
+                sum += load_scalar(grads_out + sample) * (center - x);
             }
             return sum;
         });

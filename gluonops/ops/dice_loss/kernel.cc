@@ -128,9 +128,9 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
     };
     const auto gradient = [=](int64_t c, int64_t j, V p) GLUONOPS_LAMBDA {
         const int64_t map = sample * classes + c;
-        const A scale = 1 / (args.total[map] + smooth), head = load_scalar(args.output_grad + map);
-        const A by_power = head * scale * scale * (2 * args.intersection[map] + smooth);
-        const A by_target = -2 * head * scale;
+        const A scale = 1 / (args.total[map] + smooth), grad_out = load_scalar(args.output_grad + map);
+        const A by_power = grad_out * scale * scale * (2 * args.intersection[map] + smooth);
+        const A by_target = -2 * grad_out * scale;
         const V zero = broadcast(A(0));
         const V slope = args.squared ? 2 * by_power * p : zero + by_power;
         return slope + (ids->at(j) == Index(c) ? zero + by_target : zero);

@@ -150,9 +150,10 @@ template <typename A, typename T, typename L>
 __device__ Slope<A> slope_of(const DiceLossArgs<T, L> &args, int64_t row)
 {
     const A smooth = A(args.smooth), scale = reciprocal(args.total[row] + smooth);
-    const A head = load(args.output_grad, row) * scale, by_total = head * (2 * args.intersection[row] + smooth) * scale;
+    const A grad_out = load(args.output_grad, row) * scale;
+    const A by_total = grad_out * (2 * args.intersection[row] + smooth) * scale;
     const A constant = args.squared ? A(0) : by_total;
-    return {args.squared ? 2 * by_total : A(0), constant, constant - 2 * head};
+    return {args.squared ? 2 * by_total : A(0), constant, constant - 2 * grad_out};
 }
 
 template <typename T, typename L>

@@ -26,5 +26,5 @@ def backward(nd, attrs, shapes, output_grad, data, teacher, max, log_sum, teache
         return nd.exp(nd.broadcast_sub(powers, nd.expand_dims(row_log_sum, axis=attrs.axis)))
 
     error = probabilities(data, max, log_sum) - probabilities(teacher, teacher_max, teacher_log_sum)
-    head = nd.expand_dims(output_grad, axis=attrs.axis)
-    return {"data": nd.broadcast_mul(error * attrs.temperature, head)}
+    grad_out = nd.expand_dims(output_grad, axis=attrs.axis)
+    return {"data": nd.broadcast_mul(error * attrs.temperature, grad_out)}

@@ -34,6 +34,6 @@ OP = Op(
         backward_bounds=BOUNDS,
     ),
     derived={"group_channels": "channels // num_groups", "length": "group_channels * inner"},   # elements per group
-    scratch=(Array("head_sums", "float64", "batch * channels", "backward"),   # a sample's channels have them
+    scratch=(Array("grad_out_sums", "float64", "batch * channels", "backward"),   # a sample's channels have them
              Array("x_hat_sums", "float64", "batch * channels", "backward")),
 )

@@ -91,26 +91,26 @@ GLUONOPS_INLINE void group_of_elements(const GroupNormArgs<T> &args, int64_t gro
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t length = args.length, first_channel = group % args.num_groups * args.group_channels;
-    const T *x = args.data + group * length, *head = args.output_grad + group * length;
+    const T *x = args.data + group * length, *grad_out = args.output_grad + group * length;
     const T *gamma = args.gamma + first_channel;
     const A mean = args.mean[group], rstd = args.rstd[group];
     const A share = 1 / A(length);
-    const A head_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        return load(head + i, mask) * load(gamma + i, mask);
+    const A grad_out_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        return load(grad_out + i, mask) * load(gamma + i, mask);
     });
     const A x_hat_mean = share * row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto x_hat = (load(x + i, mask) - mean) * rstd;
-        return load(head + i, mask) * load(gamma + i, mask) * x_hat;
+        return load(grad_out + i, mask) * load(gamma + i, mask) * x_hat;
     });
     for (int64_t i = 0; i < length; ++i) {
         const A x_hat = (load_scalar(x + i) - mean) * rstd;
-        args.head_sums[group * length + i] = load_scalar(head + i);
-        args.x_hat_sums[group * length + i] = load_scalar(head + i) * x_hat;
+        args.grad_out_sums[group * length + i] = load_scalar(grad_out + i);
+        args.x_hat_sums[group * length + i] = load_scalar(grad_out + i) * x_hat;
     }
     write_row(args.data_grad + group * length, length, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         const auto x_hat = (load(x + i, mask) - mean) * rstd;
-        const auto by_x_hat = load(head + i, mask) * load(gamma + i, mask);
-        return (by_x_hat - head_mean - x_hat * x_hat_mean) * rstd;
+        const auto by_x_hat = load(grad_out + i, mask) * load(gamma + i, mask);
+        return (by_x_hat - grad_out_mean - x_hat * x_hat_mean) * rstd;
     });
 }
 
@@ -119,35 +119,35 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
 {
     typedef typename Simd<T>::Scalar A;
     const int64_t inner = args.inner, first_channel = group % args.num_groups * args.group_channels;
-    const T *x = args.data + group * args.length, *head = args.output_grad + group * args.length;
+    const T *x = args.data + group * args.length, *grad_out = args.output_grad + group * args.length;
     const T *gamma = args.gamma + first_channel;
     const A mean = args.mean[group], rstd = args.rstd[group];
-    double *head_sums = args.head_sums + group * args.group_channels;
+    double *grad_out_sums = args.grad_out_sums + group * args.group_channels;
     double *x_hat_sums = args.x_hat_sums + group * args.group_channels;
-    A head_mean = 0, x_hat_mean = 0;
+    A grad_out_mean = 0, x_hat_mean = 0;
     for (int64_t c = 0; c < args.group_channels; ++c) {
-        const T *channel = x + c * inner, *channel_head = head + c * inner;
-        const A head_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(channel_head + i, mask);
+        const T *channel = x + c * inner, *channel_grad = grad_out + c * inner;
+        const A grad_out_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return load(channel_grad + i, mask);
         });
         const A centered_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(channel_head + i, mask) * (load(channel + i, mask) - mean);
+            return load(channel_grad + i, mask) * (load(channel + i, mask) - mean);
         });
         const A x_hat_sum = centered_sum * rstd;
-        head_sums[c] = head_sum;
+        grad_out_sums[c] = grad_out_sum;
         x_hat_sums[c] = x_hat_sum;
-        head_mean += load_scalar(gamma + c) * head_sum;
+        grad_out_mean += load_scalar(gamma + c) * grad_out_sum;
         x_hat_mean += load_scalar(gamma + c) * x_hat_sum;
     }
-    head_mean /= A(args.length);
+    grad_out_mean /= A(args.length);
     x_hat_mean /= A(args.length);
     for (int64_t c = 0; c < args.group_channels; ++c) {
-        const T *channel = x + c * inner, *channel_head = head + c * inner;
+        const T *channel = x + c * inner, *channel_grad = grad_out + c * inner;
         T *to = args.data_grad + group * args.length + c * inner;
         const A factor = load_scalar(gamma + c);
         write_row(to, inner, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto x_hat = (load(channel + i, mask) - mean) * rstd;
-            return (load(channel_head + i, mask) * factor - head_mean - x_hat * x_hat_mean) * rstd;
+            return (load(channel_grad + i, mask) * factor - grad_out_mean - x_hat * x_hat_mean) * rstd;
         });
     }
 }
@@ -158,12 +158,12 @@ template <typename T>
 GLUONOPS_INLINE void gradient_of_pair(const GroupNormArgs<T> &args, int64_t group)
 {
     typedef typename Simd<T>::Scalar A;
-    const T *head = args.output_grad + group * args.length;
+    const T *grad_out = args.output_grad + group * args.length;
     const T *gamma = args.gamma + group % args.num_groups * args.group_channels;
     const int64_t last = args.length - 1;
     const A rstd = args.rstd[group];
-    const double first_gradient = double(load_scalar(head)) * load_scalar(gamma);
-    const double last_gradient = double(load_scalar(head + last)) * load_scalar(gamma + last / args.inner);
+    const double first_gradient = double(load_scalar(grad_out)) * load_scalar(gamma);
+    const double last_gradient = double(load_scalar(grad_out + last)) * load_scalar(gamma + last / args.inner);
     const double half = last ? (first_gradient - last_gradient) / 2 : 0;
     const A gradient = A(half) * (A(args.eps) * rstd * rstd * rstd);
     store_scalar(args.data_grad + group * args.length, gradient);
@@ -197,7 +197,7 @@ void backward(const GroupNormArgs<T> &args)
             gradient_of_pair(args, group);
     });
     sum_of_samples(args, args.x_hat_sums, args.gamma_grad);
-    sum_of_samples(args, args.head_sums, args.beta_grad);
+    sum_of_samples(args, args.grad_out_sums, args.beta_grad);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ enum { BYTES = 64 };   // A thread holds so many of a row.
 
 // The sums over elements: of the head gradient, and of its product with the normalised data.
 struct Sums {
-    double head, x_hat;
+    double grad_out, x_hat;
 };
 
 // The number of elements, their mean relative to the row's first element, and the sum of their squared distances from
@@ -132,13 +132,13 @@ __device__ void forward(const GroupNormArgs<T> &args)
 
 // Reads the same chunk of two tensors. As the compiler knows what is packed, all loads come before a conversion.
 template <typename T>
-__device__ void read_both(RowChunk<T, BYTES> &x, const T *data, RowChunk<T, BYTES> &head, const T *output_grad,
+__device__ void read_both(RowChunk<T, BYTES> &x, const T *data, RowChunk<T, BYTES> &grad_out, const T *output_grad,
                           Rows<T> rows, const RowSplit &row, int64_t i)
 {
     const auto read = [&](bool packed) {
         rows.packed = packed;
         x.read(data, rows, row, i, 0);
-        head.read(output_grad, rows, row, i, 0);
+        grad_out.read(output_grad, rows, row, i, 0);
     };
     rows.packed ? read(true) : read(false);
 }
@@ -153,20 +153,20 @@ __device__ void sum_channels(const GroupNormArgs<T> &args, const Rows<T> &rows)
         const RowSplit row = rows.split(r, 0);
         const int64_t group = quotient(r, group_channels);
         const A center = args.mean[group];
-        RowChunk<T, BYTES> x, head;
+        RowChunk<T, BYTES> x, grad_out;
         A sum = 0, centered = 0;
         for (int64_t i = 0; i < row.length; i += x.length()) {
-            read_both(x, args.data, head, args.output_grad, rows, row, i);
+            read_both(x, args.data, grad_out, args.output_grad, rows, row, i);
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
-                sum += head.values[k];   // 0 behind the end
-                centered += head.values[k] * (x.values[k] - center);
+                sum += grad_out.values[k];   // 0 behind the end
+                centered += grad_out.values[k] * (x.values[k] - center);
             }
         }
         sum = reduce_row(sum, Sum());
         centered = reduce_row(centered, Sum());
         if (threadIdx.x == 0) {
-            args.channel_sums[r].head = sum;
+            args.channel_sums[r].grad_out = sum;
             args.channel_sums[r].x_hat = centered * args.rstd[group];
         }
     }
@@ -176,14 +176,14 @@ __device__ void sum_channels(const GroupNormArgs<T> &args, const Rows<T> &rows)
 template <typename T>
 __device__ Sums sum_of(const Sums *sums, int64_t count, int64_t step, const T *factors)
 {
-    double head = 0, x_hat = 0;
+    double grad_out = 0, x_hat = 0;
 #pragma unroll 4
     for (int64_t i = threadIdx.x; i < count; i += blockDim.x) {
         const double factor = factors ? double(load(factors, i)) : 1;
-        head += factor * sums[i * step].head;
+        grad_out += factor * sums[i * step].grad_out;
         x_hat += factor * sums[i * step].x_hat;
     }
-    return {reduce_row(head, Sum()), reduce_row(x_hat, Sum())};
+    return {reduce_row(grad_out, Sum()), reduce_row(x_hat, Sum())};
 }
 
 // GROUPS: the sums over a group of gamma times the sums of its channels, and the gradients of gamma and beta, which are
@@ -204,7 +204,7 @@ __device__ void sum_groups(const GroupNormArgs<T> &args)
             const Sums sum = sum_of<T>(args.channel_sums + c, args.batch, args.channels, 0);
             if (threadIdx.x == 0) {
                 store(args.gamma_grad, c, A(sum.x_hat), args.gamma_grad_request);
-                store(args.beta_grad, c, A(sum.head), args.beta_grad_request);
+                store(args.beta_grad, c, A(sum.grad_out), args.beta_grad_request);
             }
         }
     }
@@ -223,18 +223,18 @@ __device__ void data_gradient(const GroupNormArgs<T> &args, const Rows<T> &rows)
         const RowSplit row = rows.split(r, 0);
         const int64_t group = quotient(r, group_channels), channel = r - quotient(r, channels) * channels;
         const A center = args.mean[group], rstd = args.rstd[group], factor = load(args.gamma, channel);
-        const A head_mean = A(args.group_sums[group].head) / length;
+        const A grad_out_mean = A(args.group_sums[group].grad_out) / length;
         // What differs from the mean of a pair is a multiple of its normalised data. There the difference would cancel:
         // 1 - x_hat^2 is eps * rstd^2.
         const A x_hat_mean = is_pair ? 0 : A(args.group_sums[group].x_hat) / length;
         const A own = length == 1 ? 0 : is_pair ? A(args.eps) * rstd * rstd : 1;
         for (int64_t i = 0; i < row.length; i += RowChunk<T, BYTES>::length()) {
-            RowChunk<T, BYTES> x, head;
-            read_both(x, args.data, head, args.output_grad, rows, row, i);
+            RowChunk<T, BYTES> x, grad_out;
+            read_both(x, args.data, grad_out, args.output_grad, rows, row, i);
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
-                const A x_hat = (x.values[k] - center) * rstd, scaled_head = head.values[k] * factor;
-                x.values[k] = ((scaled_head - head_mean) * own - x_hat * x_hat_mean) * rstd;
+                const A x_hat = (x.values[k] - center) * rstd, scaled = grad_out.values[k] * factor;
+                x.values[k] = ((scaled - grad_out_mean) * own - x_hat * x_hat_mean) * rstd;
             }
             x.write(args.data_grad, rows, row, i, args.data_grad_request);
         }

@@ -53,10 +53,10 @@ struct Backward {
     {
         const bool is_center = args.format == IouLossFormat::Center;
         parallel_boxes(args, [=](int64_t first, auto mask) {
-            const auto head = load(args.output_grad + first, mask);
+            const auto grad_out = load(args.output_grad + first, mask);
             auto gradient = row_gradient(losses_at<KIND>(args, first, mask).gradient, is_center);
             for (int n = 0; n < 4; ++n)
-                gradient.numbers[n] *= head;
+                gradient.numbers[n] *= grad_out;
             store_boxes(args.data_grad + 4 * first, gradient, mask);
         });
     }

@@ -30,8 +30,8 @@ __device__ void backward(const IouLossArgs<T> &args)
     const bool is_center = args.format == IouLossFormat::Center;
     for (int64_t i = first_item(); i < args.count; i += item_step()) {
         const BoxRow<A> gradient = row_gradient(loss_at(args, i, is_center).gradient, is_center);
-        const A head = load(args.output_grad, i);
+        const A grad_out = load(args.output_grad, i);
         for (int n = 0; n < 4; ++n)
-            store(args.data_grad, 4 * i + n, head * gradient.numbers[n], args.data_grad_request);
+            store(args.data_grad, 4 * i + n, grad_out * gradient.numbers[n], args.data_grad_request);
     }
 }

@@ -288,16 +288,16 @@ void backward(const LovaszSoftmaxArgs<T> &args)
     double sum = 0;
     for (int64_t sample = 0; sample < args.batch; ++sample)
         sum += double(load_scalar(args.output_grad + sample));
-    const A head_of_all = A(sum);
+    const A grad_of_all = A(sum);
     const bool streaming = streams<T>(class_rows(args).elements());
 
     const int64_t size = args.classes * args.inner;
     parallel_spans(args.batch, size, LOVASZ_SPAN, 2 * sizeof(A), [=](int64_t sample, int64_t first, int64_t items) {
-        const A head = args.per_sample ? load_scalar(args.output_grad + sample) : head_of_all;
+        const A grad_out = args.per_sample ? load_scalar(args.output_grad + sample) : grad_of_all;
         const A *slope = args.derivative + sample * size + first;
         T *to = args.data_grad + sample * size + first;
         write_row(to, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(slope + i, mask) * head;
+            return load(slope + i, mask) * grad_out;
         });
     });
 }

@@ -106,5 +106,5 @@ def _shares(F, attrs, zero: Array, is_class: Array, is_ignored: Array) -> Array:
 def backward(nd, attrs, shapes, output_grad, derivative) -> dict:
     if not attrs.per_sample:
         output_grad = nd.broadcast_add(nd.zeros_like(output_grad), nd.sum(output_grad))
-    heads = output_grad.reshape((-1, *(1,) * (derivative.ndim - 1)))
-    return {"data": nd.broadcast_mul(derivative, heads)}
+    grads_out = output_grad.reshape((-1, *(1,) * (derivative.ndim - 1)))
+    return {"data": nd.broadcast_mul(derivative, grads_out)}

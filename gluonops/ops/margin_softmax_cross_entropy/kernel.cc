@@ -97,11 +97,11 @@ struct MarginGradient : ClassRows<T, 1> {
     GLUONOPS_INLINE Row<A> row(int64_t row, int64_t class_id, const T *cosines, int64_t) const
     {
         const A max = args.max[row], log_sum = args.log_sum[row], scale = A(args.scale);
-        const A head = load_scalar(args.output_grad + row) * args.class_weight.of(class_id) * scale;
+        const A grad_out = load_scalar(args.output_grad + row) * args.class_weight.of(class_id) * scale;
         const auto target = margin_of(args)(double(load_scalar(cosines + class_id)));
         const A log_probability = (A(target.cosine) - max) * scale - log_sum;
         const A probability = exponential(broadcast(log_probability))[0];
-        return {max, log_sum, flush_limit(head), head * (probability - 1) * A(target.slope), head};
+        return {max, log_sum, flush_limit(grad_out), grad_out * (probability - 1) * A(target.slope), grad_out};
     }
 
     template <typename Element, typename Number>

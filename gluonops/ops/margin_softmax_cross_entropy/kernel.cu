@@ -47,7 +47,7 @@ struct MarginLoss : LabelLoss<MarginSoftmaxCrossEntropyArgs<T, L>> {
     }
 };
 
-// head * scale * softmax, and another number for the label's cosine.
+// grad_out * scale * softmax, and another number for the label's cosine.
 template <typename T, typename L>
 struct MarginGradient : ClassPass<MarginSoftmaxCrossEntropyArgs<T, L>> {
     using ClassPass<MarginSoftmaxCrossEntropyArgs<T, L>>::ClassPass;

@@ -78,16 +78,16 @@ def _is_label(F, data, labels):
 
 
 def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:   # pylint: disable=redefined-builtin
-    label, head = label.expand_dims(-1), output_grad.expand_dims(-1)
+    label, grad_out = label.expand_dims(-1), output_grad.expand_dims(-1)
     labels = exact(nd, label)
     valid, ignored = label_masks(nd, labels, data, -1, attrs.ignore_label)
-    head = head * row_weights(nd, head, valid, ignored) * attrs.scale
+    grad_out = grad_out * row_weights(nd, grad_out, valid, ignored) * attrs.scale
     if attrs.class_weight is not None:
-        head = head * number_of_label(nd, data, attrs.class_weight, -1, label)
+        grad_out = grad_out * number_of_label(nd, data, attrs.class_weight, -1, label)
 
     target, slope = margin(nd, attrs, nd.pick(data, label, axis=-1, mode="clip", keepdims=True))
     row_max, row_log_sum = max.expand_dims(-1), log_sum.expand_dims(-1)
     probability = nd.exp((target - row_max) * attrs.scale - row_log_sum)
     probabilities = nd.exp(nd.broadcast_sub(nd.broadcast_sub(data, row_max) * attrs.scale, row_log_sum))
     factors = nd.where(_is_label(nd, data, labels), nd.broadcast_like((probability - 1) * slope, data), probabilities)
-    return {"data": without_ignored(nd, nd.broadcast_mul(factors, head), ignored)}
+    return {"data": without_ignored(nd, nd.broadcast_mul(factors, grad_out), ignored)}

@@ -127,11 +127,11 @@ __device__ void forward(const RegionDecodeArgs<T> &args)
     }
 }
 
-// Calls of_box(c, head) and of_class(k, head) for the head gradients of a lane's prediction, of `count` in the warp.
-// Where `to` is not null, what they leave in place of the head goes there, a plane apart.
+// Calls of_box(c, grad_out) and of_class(k, grad_out) for the head gradients of a lane's prediction, of `count` in the
+// warp. Where `to` is not null, what they leave in the place of grad_out goes there, a plane apart.
 template <typename T, typename OfBox, typename OfClass>
-__device__ void for_heads(const RegionDecodeArgs<T> &args, const Prediction<T> &prediction, int64_t first,
-                          int64_t count, T *to, const OfBox &of_box, const OfClass &of_class)
+__device__ void for_gradients(const RegionDecodeArgs<T> &args, const Prediction<T> &prediction, int64_t first,
+                              int64_t count, T *to, const OfBox &of_box, const OfClass &of_class)
 {
     typedef typename Accumulator<T>::type A;
     enum { CHANNELS = Tile<A>::CHANNELS };
@@ -169,14 +169,14 @@ __device__ void backward(const RegionDecodeArgs<T> &args)
         T *const to = lane < count ? args.data_grad + prediction.in_map : nowhere;
         A dot = 0;   // the product of the probabilities and the head gradient
         if (of_classes.softmax)
-            for_heads(args, prediction, first, count, nowhere, [](int, A) {}, [&](int64_t k, A head) {
-                dot += of_classes.probability(k) * head;
+            for_gradients(args, prediction, first, count, nowhere, [](int, A) {}, [&](int64_t k, A grad_out) {
+                dot += of_classes.probability(k) * grad_out;
             });
-        for_heads(args, prediction, first, count, to, [&](int c, A &head) {
-            head *= prediction.box_slope(c);
-        }, [&](int64_t k, A &head) {
+        for_gradients(args, prediction, first, count, to, [&](int c, A &grad_out) {
+            grad_out *= prediction.box_slope(c);
+        }, [&](int64_t k, A &grad_out) {
             const A p = of_classes.probability(k);
-            head = p * (of_classes.softmax ? head - dot : head * (1 - p));
+            grad_out = p * (of_classes.softmax ? grad_out - dot : grad_out * (1 - p));
         });
     }
 }

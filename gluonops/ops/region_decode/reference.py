@@ -39,19 +39,19 @@ def _scaled_exponential(F, logarithm, size):
 def backward(nd, attrs, shapes, output_grad, data) -> dict:
     maps = split(nd, attrs, data)
     if attrs.layout == "map":
-        head = output_grad.reshape(maps.shape)
+        grad_out = output_grad.reshape(maps.shape)
     else:
-        head = nd.transpose(output_grad, (0, 1, 4, 2, 3))
+        grad_out = nd.transpose(output_grad, (0, 1, 4, 2, 3))
 
-    grads = {i: channel(nd, head, i) for i in (WIDTH, HEIGHT)}
+    grads = {i: channel(nd, grad_out, i) for i in (WIDTH, HEIGHT)}
     for i in (X, Y, OBJECT):
         activated = nd.sigmoid(channel(nd, maps, i))
-        grads[i] = channel(nd, head, i) * activated * (1 - activated)
+        grads[i] = channel(nd, grad_out, i) * activated * (1 - activated)
     if attrs.layout == "boxes":
         _scale_box_gradients(nd, attrs, maps, grads)
 
     p = _class_probabilities(nd, attrs, maps)
-    class_grad = _class_gradient(nd, attrs, p, class_channels(nd, attrs, head))
+    class_grad = _class_gradient(nd, attrs, p, class_channels(nd, attrs, grad_out))
     grad = nd.concat(*[grads[i] for i in (X, Y, WIDTH, HEIGHT, OBJECT)], class_grad, dim=2)
     return {"data": grad.reshape(shapes["data"])}
 
@@ -66,9 +66,9 @@ def _scale_box_gradients(nd, attrs, maps, grads):
         grads[i] = nd.broadcast_mul(grads[i] * nd.exp(channel(nd, maps, i)), scale)
 
 
-def _class_gradient(nd, attrs, p, head):
+def _class_gradient(nd, attrs, p, grad_out):
     """The gradient of the class channels, from the probabilities ``p`` and their head gradient."""
     if attrs.softmax:
-        dot = nd.sum(head * p, axis=2, keepdims=True)
-        return p * nd.broadcast_sub(head, dot)
-    return p * (head * (1 - p))
+        dot = nd.sum(grad_out * p, axis=2, keepdims=True)
+        return p * nd.broadcast_sub(grad_out, dot)
+    return p * (grad_out * (1 - p))

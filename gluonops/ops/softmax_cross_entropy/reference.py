@@ -62,32 +62,32 @@ def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:
     return _dense_backward(nd, attrs, output_grad.reshape(keepdims_shape), log_probabilities, label)
 
 
-def _dense_backward(nd, attrs, head, log_probabilities, label):
+def _dense_backward(nd, attrs, grad_out, log_probabilities, label):
     axis, smoothing = attrs.axis, attrs.smoothing
     uniform = smoothing / label.shape[axis]
     target = label * (1 - smoothing) + uniform
-    label_grad = nd.broadcast_mul(log_probabilities, head) * (smoothing - 1)
+    label_grad = nd.broadcast_mul(log_probabilities, grad_out) * (smoothing - 1)
     if attrs.class_weight is not None:
         weights = numbers_along(nd, label, attrs.class_weight, axis)
         target = target * weights
         label_grad = label_grad * weights
     target_sum = nd.sum(target, axis=axis, keepdims=True)
     grad = nd.broadcast_mul(nd.exp(log_probabilities), target_sum) - target
-    return {"data": nd.broadcast_mul(grad, head), "label": label_grad}
+    return {"data": nd.broadcast_mul(grad, grad_out), "label": label_grad}
 
 
 def _sparse_backward(nd, attrs, output_grad, log_probabilities, label, keepdims_shape):
     axis, smoothing = attrs.axis % log_probabilities.ndim, attrs.smoothing
     classes, dtype = log_probabilities.shape[axis], log_probabilities.dtype
     row_shape = keepdims_shape[:axis] + keepdims_shape[axis + 1:]
-    label, head = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
+    label, grad_out = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
     uniform = smoothing / classes
     target = onehot(nd, label.reshape(row_shape), classes, attrs.axis, dtype) * (1 - smoothing) + uniform
 
     valid, ignored = label_masks(nd, exact(nd, label), log_probabilities, attrs.axis, attrs.ignore_label)
-    head = head * row_weights(nd, head, valid, ignored)
+    grad_out = grad_out * row_weights(nd, grad_out, valid, ignored)
     probabilities = nd.exp(log_probabilities)
     if attrs.class_weight is not None:
         target = target * numbers_along(nd, target, attrs.class_weight, axis)
         probabilities = nd.broadcast_mul(probabilities, nd.sum(target, axis=axis, keepdims=True))
-    return {"data": without_ignored(nd, nd.broadcast_mul(probabilities - target, head), ignored)}
+    return {"data": without_ignored(nd, nd.broadcast_mul(probabilities - target, grad_out), ignored)}

@@ -34,16 +34,16 @@ def backward(nd, attrs, shapes, output_grad, data, label, max, log_sum) -> dict:
     axis = attrs.axis % data.ndim
     row_shape = data.shape[:axis] + data.shape[axis + 1:]
     keepdims_shape = data.shape[:axis] + (1,) + data.shape[axis + 1:]
-    label, head = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
+    label, grad_out = label.reshape(keepdims_shape), output_grad.reshape(keepdims_shape)
     log_p = nd.broadcast_sub(nd.broadcast_sub(data, max.reshape(keepdims_shape)), log_sum.reshape(keepdims_shape))
     valid, ignored = label_masks(nd, exact(nd, label), data, attrs.axis, attrs.ignore_label)
 
     slope = _slope(nd, attrs.gamma, -nd.pick(log_p, label, axis=axis, mode="clip", keepdims=True))
     if attrs.alpha is not None:
         slope = slope * number_of_label(nd, data, attrs.alpha, axis, label)
-    head = head * row_weights(nd, head, valid, ignored) * slope
+    grad_out = grad_out * row_weights(nd, grad_out, valid, ignored) * slope
     error = nd.exp(log_p) - onehot(nd, label.reshape(row_shape), data.shape[axis], attrs.axis, log_p.dtype)
-    return {"data": without_ignored(nd, nd.broadcast_mul(error, head), ignored)}
+    return {"data": without_ignored(nd, nd.broadcast_mul(error, grad_out), ignored)}
 
 
 def _slope(nd, gamma, nll):

@@ -9,7 +9,7 @@ from ...core.emitter import Array, full_name
 from .._labels.reference import exact, first_class, label_masks, onehot, row_weights, without_ignored
 from .._softmax.reference import log_probabilities, probabilities
 
-_heads = itertools.count()
+_loss_heads = itertools.count()
 
 
 def normalize(F, attrs, weights: Array, ignored: Array | None) -> Array:
@@ -39,7 +39,7 @@ def forward(F, attrs, data: Array, label: Array) -> Array:
     weights = row_weights(F, rows, valid, ignored) * attrs.grad_scale
     weights = normalize(F, attrs, weights, ignored)
     # MXNet merges equal nodes. Two merged heads would return a single gradient, so each head gets a mark of its own.
-    with mx.AttrScope(__gluonops_head__=f"{full_name(None, 'head')}_{next(_heads)}"):
+    with mx.AttrScope(__gluonops_head__=f"{full_name(None, 'head')}_{next(_loss_heads)}"):
         loss = F.make_loss(rows * F.BlockGrad(-weights))
     return F.where(F.ones_like(output), output, F.broadcast_like(F.expand_dims(loss, axis=axis), output))
 

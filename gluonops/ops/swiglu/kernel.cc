@@ -56,14 +56,14 @@ void backward(const SwigluArgs<T> &args)
     const int64_t length = args.length;
     const bool streaming = streams_halves(args, 2);
     for_each_span(args, 5 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
-        const T *gate = data + gate_place, *value = gate + length, *head = output_grad + place;
+        const T *gate = data + gate_place, *value = gate + length, *grad_out = output_grad + place;
         T *gate_grad = data_grad + gate_place, *value_grad = gate_grad + length;
         write_row(gate_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            const auto by_product = load(head + i, mask) * load(value + i, mask);
+            const auto by_product = load(grad_out + i, mask) * load(value + i, mask);
             return by_product * Swish{1}.slope(load(gate + i, mask));
         });
         write_row(value_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            return load(head + i, mask) * Swish{1}.value(load(gate + i, mask));
+            return load(grad_out + i, mask) * Swish{1}.value(load(gate + i, mask));
         });
     });
 }

@@ -35,13 +35,13 @@ __device__ void backward(const SwigluArgs<T> &args)
     const Swish silu = {1};
     for_gates(args, aligned(args.output_grad, args.data, args.data_grad), [&](auto gate, int64_t i, int64_t place) {
         enum { SIZE = decltype(gate)::SIZE };
-        const auto head = load_pack<T, SIZE>(args.output_grad, i);
+        const auto grad_out = load_pack<T, SIZE>(args.output_grad, i);
         gate.read(args.data + place);
         const auto value = load_pack<T, SIZE>(args.data, place + args.length);
         A by_gate[SIZE], by_value[SIZE];
 #pragma unroll
         for (int j = 0; j < SIZE; ++j) {
-            const A x = load(gate.items, j), h = load(head.items, j);
+            const A x = load(gate.items, j), h = load(grad_out.items, j);
             by_gate[j] = h * load(value.items, j) * silu.slope(x);
             by_value[j] = h * silu.value(x);
         }

@@ -83,7 +83,7 @@ def test_several_outputs(backend, rng):
 
 def test_a_hidden_output_is_refused():
     model = canonical(lambda: gops.ops.softmax_cross_entropy(mx.sym.var("data"), mx.sym.var("label"), name="loss"))
-    node = model.graph.heads[0][0]
-    model.graph.heads = [(node, 0), (Node("sum", "reader", {}, [(node, 1)]), 0)]
+    node = model.graph.outputs[0][0]
+    model.graph.outputs = [(node, 0), (Node("sum", "reader", {}, [(node, 1)]), 0)]
     with pytest.raises(gops.OpError, match="'reader' reads a hidden output of 'loss', which returns 1 output"):
         passes.lower(model, "builtin")

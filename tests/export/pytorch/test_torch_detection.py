@@ -131,7 +131,7 @@ def results(operator, formula, inputs):
     values = {name: mx.nd.array(rng.uniform(-2.5, 2.5, shape)) for name, shape in inputs.items()}
     variables = [mx.sym.var(name) for name in inputs]
     symbol = operator(*variables)
-    node, _ = Graph.of(symbol).heads[0]
+    node, _ = Graph.of(symbol).outputs[0]
     return [each.bind(mx.cpu(), values).forward()[0].asnumpy() for each in (symbol, formula(variables, node))]
 
 

@@ -125,7 +125,7 @@ def test_what_one_layer_loses(model, rng):
     ranges = calibrate(model, batches, "naive")
     weight, bias = (model.parameters[f"net_dense0_{word}"].asnumpy() for word in ("weight", "bias"))
     hidden = model.copy()
-    hidden.graph.heads = [(node, 0) for node in model.graph.nodes() if node.name == "net_conv0_relu_fwd"]
+    hidden.graph.outputs = [(node, 0) for node in model.graph.nodes() if node.name == "net_conv0_relu_fwd"]
     found = run(simulated(model, ranges, ["net_dense0_fwd"]), batches)
     for (got,), (features,) in zip(found, run(hidden, batches)):
         step = ranges["net_conv0_relu_fwd_output"][1] / 255.5   # MXNet divides it so
