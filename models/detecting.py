@@ -294,10 +294,10 @@ def _class_id(where, which, classes, key):
                   f"The {which} classes are {listed(classes, 8)}")
 
 
-def _copy(source: mx.gluon.Parameter, target: mx.gluon.Parameter, anchors: int, kept: list[tuple[int, int]]) -> None:
-    """Copy the numbers of each anchor that are ``kept``, (target number, source number), to another Parameter."""
-    old, values = (parameter.data(parameter.list_ctx()[0]) for parameter in (source, target))
+def _copy(source: mx.gluon.Parameter, copy: mx.gluon.Parameter, anchors: int, kept: list[tuple[int, int]]) -> None:
+    """Copy the numbers of each anchor that are ``kept``, (new number, old number), to another Parameter."""
+    old, values = (parameter.data(parameter.list_ctx()[0]) for parameter in (source, copy))
     old, new = (array.reshape((anchors, -1, array.size // len(array))) for array in (old, values))
-    for target_number, source_number in kept:
-        new[:, target_number] = old[:, source_number]
-    target.set_data(values)
+    for new_number, old_number in kept:
+        new[:, new_number] = old[:, old_number]
+    copy.set_data(values)

@@ -124,7 +124,7 @@ KERNEL_CC = """// {name} on the CPU: <fill in: the bytes that forward and backwa
 #include "../../native/kernel.h"
 #include "../../native/mxnet/refusal.h"
 
-namespace gluonops::GLUONOPS_TARGET {{
+namespace gluonops::GLUONOPS_ISA {{
 namespace {{
 
 template <typename T>
@@ -154,7 +154,7 @@ void backward(const {block}Args<T> &args)
 }}
 
 }}  // namespace
-}}  // namespace gluonops::GLUONOPS_TARGET
+}}  // namespace gluonops::GLUONOPS_ISA
 """
 
 

@@ -38,7 +38,7 @@ def describe() -> dict[str, object]:
         "torch": version("torch"),
         "onnxruntime": version("onnxruntime"),
         "gluonops": gluonops.__version__,
-        "target": native.target(),
+        "target": native.instruction_set(),
     }
 
 

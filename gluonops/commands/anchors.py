@@ -19,7 +19,7 @@ from ..train.images import detection_split
 def run(args: argparse.Namespace) -> None:
     """Compute the anchors, print them, and plot them into ``args.output``."""
     if args.output:
-        files.check_target("anchors", args.output)
+        files.check_writable("anchors", args.output)
     classes = class_words(args.classes, "anchors") if args.classes else None
     name = args.dataset or recognize(args.data, "detection").name
     dataset = detection_split(name, args.data, args.split, classes)

@@ -27,7 +27,7 @@ SAMPLES = 15
 def run(args: argparse.Namespace) -> None:
     """Measure, print, and write; an OpError if a result is wrong."""
     if args.output:
-        files.check_target("bench", args.output)
+        files.check_writable("bench", args.output)
     names = [registry.get(name).op.name for name in args.op or ops.list()]
     context = mx.gpu() if mx.context.num_gpus() else mx.cpu()
     records = [measure(typical(name, args.shape), args.dtype, context, args.seconds)
@@ -68,8 +68,8 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
             wrong[peer] = str(error).strip().splitlines()[-1]
     wrong.update(_differences(runners, inputs, TOLERANCES[dtype]))
 
-    target = mx.nd.empty(shape, context, dtype)
-    runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(target), inputs)
+    copy = mx.nd.empty(shape, context, dtype)
+    runners["copyto"] = timing.MXNet(lambda data, *_: data.copyto(copy), inputs)
     steps = [(peer, step) for peer, runner in runners.items() for step in (runner.forward, runner.train)]
     measured = timing.interleaved(steps[:-1], SAMPLES, seconds)   # copyto has no gradient
     times = {key: timing.summary(values) for key, values in measured.items() if key[1] in PASSES}

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import export
 from ..core.errors import OpError
-from ..core.files import check_target, made_folder, replace
+from ..core.files import check_writable, made_folder, replace
 from ..export.files import shapes_of_inputs
 from .net_arguments import QUANTIZE_OPTIONS
 
@@ -53,12 +53,12 @@ def _write(args):
             beside = _beside(stack, args.target)
             written = export.rewrite(args.source, beside, args.backend, args.fold_batch_norm, args.inference,
                                      args.epoch, args.pad_channels, args.split_channels, args.data_shape)
-            targets = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
-            check_target("export.rewrite", *targets)
-            made.update(targets)
+            found = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
+            check_writable("export.rewrite", *found)
+            made.update(found)
             differences += _compared(args, beside)
         if args.onnx is not None:
-            check_target("export.onnx", args.onnx)
+            check_writable("export.onnx", args.onnx)
             made[args.onnx] = beside = _beside(stack, args.onnx)
             export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
                         fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset)

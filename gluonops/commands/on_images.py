@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from .. import export
 from ..core.errors import OpError
-from ..core.files import check_target, make_folder, replace
+from ..core.files import check_writable, make_folder, replace
 from ..core.optional import require
 from ..core.progress import layers, over
 from ..data import image_files
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         savers[args.json] = lambda temporary: pathlib.Path(temporary).write_text(text + "\n", encoding="utf-8")
     for path in savers:
         make_folder(where, path)
-        check_target(where, path)
+        check_writable(where, path)
     replace(where, savers)   # all or none
     if args.json == "-":
         print(text)

@@ -13,7 +13,7 @@ from .registration import add, asked
 from .registry import Entry
 
 Arrays = list[mx.nd.NDArray]
-Targets = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
+Requested = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
 
 WRITES = ("write", "inplace")
 
@@ -45,22 +45,22 @@ class Operator(mx.operator.CustomOp):
         if 0 in in_data[0].shape:
             raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
                            f"because the output has shape {out_data[0].shape}", "Leave such a call out")
-        targets = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
+        requested = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
         if self.runs_native:
-            self._run_native(op.graph_name, in_data, targets)
+            self._run_native(op.graph_name, in_data, requested)
             return
         results = self.reference.forward(mx.nd, self.attrs, *self._widened(_named(op.inputs, in_data)).values())
         results = results if isinstance(results, tuple) else (results,)
-        self._store(targets, _named(op.outputs, results))
+        self._store(requested, _named(op.outputs, results))
 
-    def _launch(self, direction: str, requests: Iterable[str], read: Arrays, targets: Arrays) -> bool:
+    def _launch(self, direction: str, requests: Iterable[str], read: Arrays, written: Arrays) -> bool:
         """Whether the CUDA kernel computes."""
         layout = self.node.layout
         if layout.has_empty:
             return False
         if layout.may_have_scalars:
-            read, targets = _vectors(read), _vectors(targets)
-        return rtc.launch(self.node, direction, tuple(requests), read, targets)
+            read, written = _vectors(read), _vectors(written)
+        return rtc.launch(self.node, direction, tuple(requests), read, written)
 
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
@@ -68,57 +68,58 @@ class Operator(mx.operator.CustomOp):
         if rtc.usable(self.node.context) and self._launch_backward(req, [*out_grad, *in_data, *out_data], in_grad):
             return
 
-        targets = self._gradient_targets(req, _vectors(in_grad))
-        wanted = {name: grad for name, (request, grad) in targets.items() if request != "null"}
+        requested = self._requested_gradients(req, _vectors(in_grad))
+        wanted = {name: grad for name, (request, grad) in requested.items() if request != "null"}
         if not wanted:
             return
         available = dict(zip(op.known_in_backward, _vectors([*out_grad, *in_data, *out_data])))
         tensors = {name: available[name] for name in op.backward}
         if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
-            _fill_with_zeros(targets.values())
+            _fill_with_zeros(requested.values())
             return
 
         known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
         shapes = op.infer_shape(self.attrs, known)
         if self.runs_native:
-            self._backward_native(shapes, tensors, targets)
+            self._backward_native(shapes, tensors, requested)
             return
-        self._store(targets, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
+        self._store(requested, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
 
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
         """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
         layout = self.node.layout
         read = [available[place] for place in layout.read]
-        targets = [gradients[place] for place in layout.written]
+        written = [gradients[place] for place in layout.written]
         wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
-        if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, targets):
+        if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, written):
             return False
         _fill_with_zeros((request, gradient) for place, (request, gradient) in enumerate(zip(requests, gradients))
                          if place not in layout.gradients)
         return True
 
-    def _gradient_targets(self, requests: list[str], grads: Arrays) -> Targets:
+    def _requested_gradients(self, requests: list[str], grads: Arrays) -> Requested:
         """Request and array for each input that has a gradient. The others are filled with zeros."""
-        targets = {arg.name: target for arg, target in zip(self.op.inputs, zip(requests, grads))}
+        requested = {arg.name: pair for arg, pair in zip(self.op.inputs, zip(requests, grads))}
         having = {arg.name for arg in self.op.inputs if arg.has_gradient(self.attrs)}
-        _fill_with_zeros(target for name, target in targets.items() if name not in having)
-        return {name: target for name, target in targets.items() if name in having}
+        _fill_with_zeros(pair for name, pair in requested.items() if name not in having)
+        return {name: pair for name, pair in requested.items() if name in having}
 
-    def _run_native(self, graph_name: str, arguments: Arrays, targets: Targets) -> None:
+    def _run_native(self, graph_name: str, arguments: Arrays, requested: Requested) -> None:
         """Call an operator of the library. What is not requested as a write gets memory of its own first.
 
         It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
         """
         results = {name: array if request in WRITES else mx.nd.empty(array.shape, array.context, array.dtype)
-                   for name, (request, array) in targets.items()}
+                   for name, (request, array) in requested.items()}
         native.invoke(graph_name, arguments, self.op.strings(self.attrs), list(results.values()))
-        self._store({name: target for name, target in targets.items() if target[0] not in WRITES}, results)
+        self._store({name: pair for name, pair in requested.items() if pair[0] not in WRITES}, results)
 
-    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray], targets: Targets) -> None:
+    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray],
+                         requested: Requested) -> None:
         """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""
         op = self.op
         variables = op.type_vars(self.attrs)
-        wanted = {name: target for name, target in targets.items() if target[0] != "null"}
+        wanted = {name: pair for name, pair in requested.items() if pair[0] != "null"}
         dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
         dtypes.update((variables[name], array.dtype) for name, (_, array) in wanted.items())
 
@@ -129,9 +130,9 @@ class Operator(mx.operator.CustomOp):
         arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
                      for name in op.known_in_backward]
         # MXNet assumes that all gradients of a library's operator have the first tensor's type.
-        all_targets = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
-                       for arg in op.inputs}
-        self._run_native(f"_backward_{op.graph_name}", arguments, all_targets)
+        all_inputs = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
+                      for arg in op.inputs}
+        self._run_native(f"_backward_{op.graph_name}", arguments, all_inputs)
 
     def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
         """The tensors, with float16 data cast to float32 if the contract says so."""
@@ -142,13 +143,13 @@ class Operator(mx.operator.CustomOp):
                 for name, array in tensors.items()}
 
     @staticmethod
-    def _store(targets: Targets, values: dict[str, mx.nd.NDArray]) -> None:
-        """Write or add values to their targets, as requested."""
-        for name, (request, target) in targets.items():
+    def _store(requested: Requested, values: dict[str, mx.nd.NDArray]) -> None:
+        """Write or add values to arrays, as requested."""
+        for name, (request, array) in requested.items():
             if request == "add":
-                target[:] = target.astype(values[name].dtype) + values[name]
+                array[:] = array.astype(values[name].dtype) + values[name]
             elif request != "null":
-                target[:] = values[name]
+                array[:] = values[name]
 
 
 def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
@@ -166,9 +167,9 @@ def _vectors(arrays: Arrays) -> Arrays:
         return [array.reshape((1,)) if array.shape == () else array for array in arrays]
 
 
-def _fill_with_zeros(targets: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
-    """Write zeros to the targets of write requests."""
-    for request, array in targets:
+def _fill_with_zeros(pairs: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
+    """Write zeros to the arrays of write requests."""
+    for request, array in pairs:
         if request not in WRITES:
             continue
         if rtc.mxnet_computes(array.context):

@@ -21,7 +21,7 @@ TEMPORARY = ".tmp"   # the end of a temporary file's name
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
-def check_target(where: str, *paths: str) -> None:
+def check_writable(where: str, *paths: str) -> None:
     """Raise an OpError if a file cannot be written: its folder does not exist, or it is a folder itself."""
     for path in paths:
         check_name(where, path)

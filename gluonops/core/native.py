@@ -212,7 +212,7 @@ def mismatch_reason(path: str) -> str | None:
     return None
 
 
-def target() -> str | None:
+def instruction_set() -> str | None:
     """The instruction set that the kernels use: ``base``, ``avx2`` or ``avx512``; None if not loaded."""
     return function("gluonops_target")().decode() if loaded() else None
 

@@ -98,7 +98,7 @@ def read(op: Op, direction: str) -> list[str]:
     return [arg.name for arg in op.inputs] if direction == "forward" else list(op.backward)
 
 
-def target(tensor: typing.Any, direction: str) -> str:
+def written_name(tensor: typing.Any, direction: str) -> str:
     """The name of what a kernel writes for a tensor."""
     return tensor.name if direction == "forward" else f"{tensor.name}_grad"
 
@@ -127,11 +127,11 @@ def _variable_of(op: Op, name: str) -> str:
 # -- the text ------------------------------------------------------------------------------------------------------
 def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
     """(type, name) of each parameter of a kernel, in order. Types have the type variables."""
-    targets = written(op, direction)
+    tensors = written(op, direction)
     found = [(f"const {_variable_of(op, name)} *", name) for name in read(op, direction)]
-    found += [(f"{_variable(tensor.dtype)} *", target(tensor, direction)) for tensor in targets]
+    found += [(f"{_variable(tensor.dtype)} *", written_name(tensor, direction)) for tensor in tensors]
     found += [("double *", array.name) for array in scratch(op, direction)]
-    found += [("int", f"{target(tensor, direction)}_request") for tensor in targets]
+    found += [("int", f"{written_name(tensor, direction)}_request") for tensor in tensors]
     if op.cuda.steps:
         found.append(("int64_t", "step"))
     return found + [parameter for member in members(op) for parameter in member.parameters]
@@ -165,9 +165,9 @@ class CudaArguments(Arguments):
         if self.op.cuda.steps:
             yield f"enum Step {{ {', '.join(self.op.cuda.steps)} }};"
             yield "int64_t step;"
-        targets = [target(tensor, direction) for direction in ("forward", "backward")
-                   for tensor in written(self.op, direction)]
-        yield f"int {', '.join(f'{name}_request' for name in targets)};"
+        names = [written_name(tensor, direction) for direction in ("forward", "backward")
+                 for tensor in written(self.op, direction)]
+        yield f"int {', '.join(f'{name}_request' for name in names)};"
 
     def _pointer(self, name: str, dtype: str, const: str = "") -> str:
         return f"{const}{_variable(dtype)} *{name};"
@@ -210,7 +210,7 @@ def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str
         is_written_in_forward = name in outputs
         yield name, f"const_cast<{_text(_variable_of(op, name))} *>({name})" if is_written_in_forward else name
     for tensor in written(op, direction):
-        name = target(tensor, direction)
+        name = written_name(tensor, direction)
         yield name, name
         yield f"{name}_request", f"{name}_request"
     for array in scratch(op, direction):

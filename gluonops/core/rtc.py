@@ -241,9 +241,9 @@ class Pass:
         self._starts = [Start(kernel, context, *geometry(planned.launch), numbers_of_requests + step + numbers)
                         for step in step_arguments]
 
-    def __call__(self, read: list[mx.nd.NDArray], targets: list[mx.nd.NDArray]) -> None:
+    def __call__(self, read: list[mx.nd.NDArray], written: list[mx.nd.NDArray]) -> None:
         """Launch. ``lock`` is held, so the steps of two nodes that share memory do not mix."""
-        arrays = [*read, *(self._untouched.get(place, array) for place, array in enumerate(targets))]
+        arrays = [*read, *(self._untouched.get(place, array) for place, array in enumerate(written))]
         arrays += [mx.nd.empty((memory,), self._context, "float64") if isinstance(memory, int) else memory
                    for memory in self._scratch]
         if not self._loaded:
@@ -262,7 +262,7 @@ class _Failure:
 
 
 def launch(node: Node, direction: str, requests: tuple[str, ...], read: list[mx.nd.NDArray],
-           targets: list[mx.nd.NDArray]) -> bool:
+           written: list[mx.nd.NDArray]) -> bool:
     """Run a kernel on the tensors of :func:`.record.read` and :func:`.record.written`, none empty or a scalar.
 
     Returns False if there is no kernel, or if it does not compile or start. Then the caller computes with ``mx.nd``.
@@ -279,7 +279,7 @@ def launch(node: Node, direction: str, requests: tuple[str, ...], read: list[mx.
         before = _failed.get(key)
         if before is None or time.monotonic() >= before.until:
             try:   # a kernel is compiled at its first use, and loaded at its first launch
-                node.prepared(direction, requests)(read, targets)
+                node.prepared(direction, requests)(read, written)
                 _failed.pop(key, None)
                 return True
             except (OpError, mx.MXNetError) as error:

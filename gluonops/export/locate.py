@@ -108,11 +108,11 @@ def _extract(where: str, path: str, folder: str) -> None:
     try:
         with contextlib.closing(_members(path)) as members:
             for number, (name, file) in enumerate(members):
-                target = os.path.join(folder, os.path.basename(name))
-                if number >= MOST_MEMBERS or os.path.exists(target):
+                extracted = os.path.join(folder, os.path.basename(name))
+                if number >= MOST_MEMBERS or os.path.exists(extracted):
                     raise OpError(where, f"it has {name!r} a second time, or more than {MOST_MEMBERS} files; expected "
                                   "the files of one net", "Extract it, and pass the folder")
-                with file, open(target, "wb") as copy:
+                with file, open(extracted, "wb") as copy:
                     left -= _copy(file, copy, left)
                 if left < 0:
                     raise OpError(where, f"its files are {MOST_RATIO} times as large as the archive", "Extract it, and "

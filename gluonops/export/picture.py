@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import mxnet as mx
 
 from ..core.errors import OpError, shortened
-from ..core.files import check_target, replace
+from ..core.files import check_writable, replace
 from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
 from .model import ExportedModel
@@ -73,7 +73,7 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     """
     path = os.fspath(path)
     ending = _ending(path)
-    check_target(WHERE, path)
+    check_writable(WHERE, path)
     try:
         import grandalf  # noqa: F401  (it arranges the boxes)
         import matplotlib  # noqa: F401

@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 
 from ..core.errors import OpError
-from ..core.files import check_target
+from ..core.files import check_writable
 from . import passes
 from .locate import paths_of
 from .model import ExportedModel
@@ -171,16 +171,16 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     layers = _choose(model, errors_of_layers(measured, ranges, able, tried), set(keep), layer_limit)
     quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
 
-    targets = {name: os.fspath(path) for name, path in ((MXNET, prefix), (ONNX, onnx)) if path is not None}
-    made, compared = _made(model, measured, quantization, opset, targets)
-    runnable = [name for name in targets if name == MXNET or importlib.util.find_spec("onnxruntime")]
+    written = {name: os.fspath(path) for name, path in ((MXNET, prefix), (ONNX, onnx)) if path is not None}
+    made, compared = _made(model, measured, quantization, opset, written)
+    runnable = [name for name in written if name == MXNET or importlib.util.find_spec("onnxruntime")]
     errors = {name: relative_error([*map(_runner(compared[name]), held)], expected) for name in runnable}
     scores = {}
     if score is not None:
         nets = {"float": model, **{name: made[name] for name in runnable}}
         scores = {name: float(score(_predict(_runner(net), model))) for name, net in nets.items()}
     _check(errors, scores, limit, layers)
-    paths = [file for name, path in targets.items() for file in _write(made[name], path, quantization.layers, storage)]
+    paths = [file for name, path in written.items() for file in _write(made[name], path, quantization.layers, storage)]
     return Quantized(tuple(paths), method, layers, errors, scores)
 
 
@@ -225,10 +225,10 @@ def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):
     if storage not in STORAGE:
         raise OpError(WHERE, f"storage is {storage!r}; expected {' or '.join(STORAGE)}", "Choose one of them")
     if prefix is not None:
-        check_target(WHERE, *paths_of(os.fspath(prefix), 0))
+        check_writable(WHERE, *paths_of(os.fspath(prefix), 0))
     if onnx is not None:
         check_onnx(opset)
-        check_target(WHERE, os.fspath(onnx))
+        check_writable(WHERE, os.fspath(onnx))
     for name, value in limits.items():
         if value is not None and not value >= 0:
             raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")

@@ -8,7 +8,7 @@ import mxnet as mx
 
 from ..core.backend import available
 from ..core.errors import OpError
-from ..core.files import check_target
+from ..core.files import check_writable
 from . import passes
 from .locate import check_epoch, paths_of, split
 from .metadata import plain_metadata
@@ -81,7 +81,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     training = training or head is not None
     check_epoch(where, epoch)
     metadata = plain_metadata(where, metadata)
-    check_target(where, *paths_of(prefix, epoch))
+    check_writable(where, *paths_of(prefix, epoch))
     available(backend)   # an OpError if it is not
     wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
     if wanted and training:
@@ -135,7 +135,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     where = "export.rewrite"
     source = os.fspath(source)
     prefix = os.fspath(prefix)
-    check_target(where, prefix + "-symbol.json")
+    check_writable(where, prefix + "-symbol.json")
     available(backend)   # an OpError if it is not
     wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
     if data_shape is None:
@@ -143,7 +143,7 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     else:
         model = ExportedModel.of(where, source, data_shape, epoch)
         model.check_shapes(where)
-    check_target(where, *paths_of(prefix, model.epoch))
+    check_writable(where, *paths_of(prefix, model.epoch))
 
     if inference:
         model = passes.inference(model)

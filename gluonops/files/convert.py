@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core import params, recordio
 from ..core.errors import OpError
-from ..core.files import check_target, replace
+from ..core.files import check_writable, replace
 from ..export.graph import Graph
 from ..export.parameters import without_tags
 from .describe import format_of
@@ -83,7 +83,7 @@ def _write_safetensors(target: str, arrays: dict[str, np.ndarray]) -> None:
     plain = without_tags(WHERE, target, arrays)
     states = [name[len("aux:"):] for name in arrays if name.startswith("aux:")]
     metadata = {"format": "mxnet", STATES: json.dumps(states)}
-    check_target(WHERE, target)
+    check_writable(WHERE, target)
     replace(WHERE, {target: lambda path: safetensors.save_file(
         {name: np.ascontiguousarray(value) for name, value in plain.items()}, path, metadata)})
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import params, recordio
 from ..core.errors import OpError
-from ..core.files import check_target, replace
+from ..core.files import check_writable, replace
 from ..export.graph import VARIABLE, Graph, Node
 from ..export.locate import SYMBOL, located, newest_epoch, paths_of
 
@@ -95,7 +95,7 @@ def write(path: str | os.PathLike, arrays: Mapping[str, np.ndarray] | Sequence[n
         The file cannot be written, or MXNet does not have the type of an array.
     """
     path = os.fspath(path)
-    check_target("files.write", path)
+    check_writable("files.write", path)
     replace("files.write", {path: lambda name: params.write(name, arrays)})
 
 

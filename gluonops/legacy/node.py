@@ -85,13 +85,13 @@ class Operator(mx.operator.CustomOp):
         self._run("backward", "in_grad", in_grad, req,
                   out_grad=known[:first], in_data=known[first:last], out_data=known[last:])
 
-    def _run(self, method: str, written: str, targets: list, requests: list[str], **read: list) -> None:
-        """Call a method of the instance, and write or add its results to the targets.
+    def _run(self, method: str, written: str, results: list, requests: list[str], **read: list) -> None:
+        """Call a method of the instance, and write or add what it wrote to the results.
 
         The method writes into the list of the name ``written``, and reads the others.
         """
         instance = self.instance
-        blank = [instance._blank(request, array) for request, array in zip(requests, targets)]
+        blank = [instance._blank(request, array) for request, array in zip(requests, results)]
         lists = {name: [None if array is None else instance._opened(array) for array in arrays]
                  for name, arrays in read.items()}
         lists[written] = list(blank)
@@ -104,14 +104,14 @@ class Operator(mx.operator.CustomOp):
             raise OpError(self.where, f"{method} raised {type(error).__name__}: {error}",
                           "Write gluonops.legacy.Rtc where mx.rtc is called" if is_old_rtc else
                           "The traceback above says where") from error
-        for i, (request, target, value) in enumerate(zip(requests, targets, blank)):
+        for i, (request, result, value) in enumerate(zip(requests, results, blank)):
             if lists[written][i] is not value:
                 raise OpError(self.where, f"{method} put another array into {written}[{i}], which is not used",
                               f"Write into the array that it got: {written}[{i}][:] = ...")
             if request == "add":
-                target += value if isinstance(value, mx.nd.NDArray) else mx.nd.array(value, target.context, value.dtype)
-            elif request != "null" and value is not target:
-                target[:] = value
+                result += value if isinstance(value, mx.nd.NDArray) else mx.nd.array(value, result.context, value.dtype)
+            elif request != "null" and value is not result:
+                result[:] = value
 
 
 class Properties(mx.operator.CustomOpProp):

@@ -59,8 +59,8 @@ AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 # x86-64 has them. On Arm the base code has the processor's vectors already.
 # With AVX-512, operators have kernels for float32, and for other types where their contract says so: most gain little
 # from it, and take the kernels for AVX2.
-TARGETS = {"avx2": AVX2, "avx512": [*AVX2, *[f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")],
-                                    "-DGLUONOPS_AVX512"]}
+ISAS = {"avx2": AVX2, "avx512": [*AVX2, *[f"-mavx512{part}" for part in ("f", "bw", "cd", "dq", "vl")],
+                                 "-DGLUONOPS_AVX512"]}
 
 
 class BuildError(Exception):
@@ -100,7 +100,7 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     compiler = find_compiler()
     mxnet = find_mxnet(mxnet)
     library = pathlib.Path(library)
-    _check_target(library)
+    _check_writable(library)
     sources = write_sources(generated, operators)
     extra = [] if coverage is None else COVERAGE
     with _objects_folder(coverage) as folder:
@@ -118,7 +118,7 @@ def _objects_folder(coverage: str | os.PathLike | None) -> contextlib.AbstractCo
     return contextlib.nullcontext(os.path.realpath(coverage))
 
 
-def _check_target(library: pathlib.Path) -> None:
+def _check_writable(library: pathlib.Path) -> None:
     """Raise a BuildError if the library cannot be written, before the compilers run."""
     try:
         library.parent.mkdir(parents=True, exist_ok=True)
@@ -187,10 +187,10 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     common = [*compiler, *FLAGS, *fused, "-include", str(MXNET / "old_systems.h"), *extra, *THREADS]
     hidden = [*common, "-fvisibility=hidden"]
     exact = [*hidden, *SEPARATE_ROUNDING]
-    targets = {"base": ["-DGLUONOPS_ENTRY"]}   # what runs anywhere chooses among the sets
+    isas = {"base": ["-DGLUONOPS_ENTRY"]}   # what runs anywhere chooses among the sets
     if supports(compiler, AVX2):
-        targets["base"] += ["-DGLUONOPS_ALL_TARGETS", *SMALL]   # it is for old processors, and need not be fast
-        targets.update((name, [*flags, f"-DGLUONOPS_TARGET={name}"]) for name, flags in TARGETS.items())
+        isas["base"] += ["-DGLUONOPS_ALL_ISAS", *SMALL]   # it is for old processors, and need not be fast
+        isas.update((name, [*flags, f"-DGLUONOPS_ISA={name}"]) for name, flags in ISAS.items())
 
     def unit(source: pathlib.Path, flags: list[str], suffix: str = "") -> tuple[list[str], pathlib.Path]:
         output = folder / f"{source.stem}{suffix}.o"
@@ -206,11 +206,11 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     # It calls what takes the time.
     yield unit(MXNET / "inside.cc", [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])
     yield unit(sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
-    for target, flags in targets.items():
-        yield unit(PATCHES / "sgd.cc", [*exact, *flags], f"_{target}")
-        yield unit(PATCHES / "batch_norm.cc", [*hidden, *flags], f"_{target}")
+    for isa, flags in isas.items():
+        yield unit(PATCHES / "sgd.cc", [*exact, *flags], f"_{isa}")
+        yield unit(PATCHES / "batch_norm.cc", [*hidden, *flags], f"_{isa}")
         for source in sources:
-            yield unit(source, [*hidden, *flags, *includes(source)], f"_{target}")
+            yield unit(source, [*hidden, *flags, *includes(source)], f"_{isa}")
 
 
 def versions(mxnet: pathlib.Path) -> list[str]:

@@ -6,7 +6,7 @@ includes lib_api.h, parsing, types, shapes, error conditions, checks of values a
 ``kernels<i>.cc`` includes the ``.cc`` of several operators: reading the headers takes as long as a small operator.
 A ``kernel.cc`` has the kernels::
 
-    namespace GLUONOPS_TARGET { template <typename T> void forward(const XArgs<T> &args); }   // and backward
+    namespace GLUONOPS_ISA { template <typename T> void forward(const XArgs<T> &args); }   // and backward
 
 and, if a derived number is not an expression, outside of that namespace ::
 

@@ -13,7 +13,7 @@
 #include "record.h"
 #include "simd/math.h"
 #include "simd/vectors.h"
-#include "target.h"
+#include "isa.h"
 
 namespace gluonops {
 
@@ -34,7 +34,7 @@ GLUONOPS_INLINE int size_of(int type)
 // store first reads what it overwrites.
 const int64_t STREAMING_MIN_BYTES = 24 << 20;
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 
 // Whether a result of so many elements is written with streaming stores. Kernels have them in float32 alone.
 template <typename T>
@@ -77,5 +77,5 @@ GLUONOPS_INLINE void copy_bytes(char *to, const char *from, int64_t bytes, bool 
     memcpy(to, from, size_t(bytes));
 }
 
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 }  // namespace gluonops

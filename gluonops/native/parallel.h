@@ -6,9 +6,9 @@
 
 #include "pool.h"
 #include "simd/vectors.h"
-#include "target.h"
+#include "isa.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // Whoever is free takes the next chunk. So a thread that another process interrupts holds up one chunk, not its share.
 const int64_t CHUNKS_PER_THREAD = 4;
@@ -56,4 +56,4 @@ inline void parallel_units(int64_t items, int64_t unit, int64_t bytes, const Bod
     });
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

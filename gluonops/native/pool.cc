@@ -35,7 +35,7 @@
 #include <thread>
 
 #include "other_processes.h"
-#include "target.h"
+#include "isa.h"
 
 namespace gluonops {
 namespace {

@@ -4,7 +4,7 @@
 #include <stdint.h>
 
 #include "simd/half.h"
-#include "target.h"
+#include "isa.h"
 
 namespace gluonops {
 

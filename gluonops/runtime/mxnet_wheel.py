@@ -189,19 +189,19 @@ def _write(original: pathlib.Path, distribution: str, folder: pathlib.Path) -> p
         with zipfile.ZipFile(original) as source:
             info = _metadata_folder(source, original, distribution)
             folder.mkdir(parents=True, exist_ok=True)
-            target = folder / original.name.replace(f"-{STOCK}-", f"-{OURS}-")
-            partial = target.with_name(f".{target.name}.{os.getpid()}")
+            changed = folder / original.name.replace(f"-{STOCK}-", f"-{OURS}-")
+            partial = changed.with_name(f".{changed.name}.{os.getpid()}")
             try:
                 with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as wheel:
                     _copy(source, wheel, info)
-                os.replace(partial, target)
+                os.replace(partial, changed)
             finally:
                 partial.unlink(missing_ok=True)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise InstallError(f"{WHERE}: {original} is damaged or incomplete ({error}). Download it again") from error
     except OSError as error:
         raise InstallError(f"{WHERE}: {error.filename}: {error.strerror}. Choose another file or folder") from error
-    return target
+    return changed
 
 
 def _metadata_folder(source: zipfile.ZipFile, original: pathlib.Path, distribution: str) -> str:
@@ -271,10 +271,10 @@ def _add(wheel: zipfile.ZipFile, item: zipfile.ZipInfo, content: io.BufferedIOBa
     """Write a file piece by piece, for libmxnet.so may have 2 GB; return its line of RECORD."""
     digest, written = hashlib.sha256(), 0
     item.file_size = size   # more than 2 GB need another format
-    with wheel.open(item, "w") as target:
+    with wheel.open(item, "w") as file:
         for piece in iter(lambda: content.read(1 << 20), b""):
             digest.update(piece)
-            written += target.write(piece)
+            written += file.write(piece)
     code = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
     return item.filename, f"sha256={code}", written
 

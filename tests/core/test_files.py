@@ -165,16 +165,16 @@ def test_all_at_once(names):
 
 def test_targets(names):
     os.mkdir("folder")
-    files.check_target("test", "a.json", "folder/a.json")
+    files.check_writable("test", "a.json", "folder/a.json")
     with pytest.raises(gops.OpError, match="gluonops.test: folder is a folder; expected the name of a file"):
-        files.check_target("test", "a.json", "folder")
+        files.check_writable("test", "a.json", "folder")
     with pytest.raises(gops.OpError, match="gluonops.test: the folder nowhere does not exist. Create it first"):
-        files.check_target("test", "nowhere/a.json")
+        files.check_writable("test", "nowhere/a.json")
 
 
 @pytest.mark.parametrize("name", ["a\0b", os.fsdecode(b"caf\xe9")])
 def test_names_that_mxnet_cannot_open(names, name):
-    for function in (files.check_target, files.make_folder, load_arrays, lambda where, path: make_out(path, where)):
+    for function in (files.check_writable, files.make_folder, load_arrays, lambda where, path: make_out(path, where)):
         with pytest.raises(gops.OpError, match="gluonops.test: .* is not the name of a file; expected UTF-8"):
             function("test", name)
     assert os.listdir() == []
@@ -200,7 +200,7 @@ def test_folders_are_removed_where_what_follows_fails(names):
                 raise KeyError
         assert os.path.isdir("old") and os.path.isdir("old/new/er") is not fails
     with pytest.raises(gops.OpError, match="gluonops.test: the path is None; expected text"):
-        files.check_target("test", None)
+        files.check_writable("test", None)
 
 
 @pytest.mark.parametrize("lacks", [1, 100, 100_000])

@@ -14,7 +14,7 @@
 #include "native/mxnet/runtime.cc"
 
 using namespace gluonops;
-using namespace gluonops::GLUONOPS_TARGET;
+using namespace gluonops::GLUONOPS_ISA;
 
 namespace {
 

@@ -19,7 +19,7 @@ for target in $targets; do
     # shellcheck disable=SC2086
     $compiler -std=c++17 -O1 -g -fno-math-errno -fno-trapping-math -Wall -Wno-psabi -Wno-ignored-attributes \
         -Wno-maybe-uninitialized -Wno-uninitialized -fsanitize=address,undefined -fno-sanitize-recover=all \
-        $march -I "$out" -I "$package" "-DGLUONOPS_TARGET=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
+        $march -I "$out" -I "$package" "-DGLUONOPS_ISA=$target" "$here/sanitize.cc" -o "$out/$target" -lpthread
     result=$("$out/$target" "$@")   # `set -e` would not see that it fails within the line below
     echo "$target: $result"
 done

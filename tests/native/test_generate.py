@@ -37,12 +37,12 @@ KERNEL = """
 #include "generated/scratch.h"
 
 namespace gluonops {
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 namespace {
 template <typename T> void forward(const ScratchArgs<T> &args) { {use} }
 template <typename T> void backward(const ScratchArgs<T> &) {}
 }  // namespace
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 {derive}
 }  // namespace gluonops
 """
@@ -178,7 +178,7 @@ def test_a_contract_names_the_types_with_kernels_for_avx512(package, tmp_path):
     others = re.search("#ifndef GLUONOPS_AVX512\n(.*?)#endif", text, re.S).group(1)
     assert re.findall(r"ScratchArgs<(\w+)>", others) == ["Half"]
     assert "if constexpr (std::is_same<T, float>::value || std::is_same<T, double>::value)" in text
-    assert "-DGLUONOPS_AVX512" in build.TARGETS["avx512"]
+    assert "-DGLUONOPS_AVX512" in build.ISAS["avx512"]
     assert compile_unit(package, tmp_path / "generated") == ""
 
 

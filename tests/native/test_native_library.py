@@ -46,8 +46,8 @@ for package in packages:
 
 def test_says_its_instruction_set():
     require_library()
-    assert native.target() in ("base", "avx2", "avx512")
-    code = "from gluonops.core import native; native.loaded(); print(native.target())"
+    assert native.instruction_set() in ("base", "avx2", "avx512")
+    code = "from gluonops.core import native; native.loaded(); print(native.instruction_set())"
     out, _ = python(code, GLUONOPS_NATIVE_TARGET="base")
     assert out.strip() == "base"
 

@@ -9,7 +9,7 @@ trap 'rm -rf "$out"' EXIT
 # At fixed addresses and without their randomization, which the sanitizers of older compilers do not take.
 fixed=$(command -v setarch >/dev/null && setarch "$(uname -m)" -R true 2>/dev/null && echo "setarch $(uname -m) -R") || fixed=
 # shellcheck disable=SC2086
-$compiler -std=c++17 -O1 -g -Wall -fsanitize=thread -I "$package" -DGLUONOPS_TARGET=base "$here/threads.cc" \
+$compiler -std=c++17 -O1 -g -Wall -fsanitize=thread -I "$package" -DGLUONOPS_ISA=base "$here/threads.cc" \
     -o "$out/threads" -lpthread
 export TSAN_OPTIONS=exitcode=66
 status=0

@@ -17,7 +17,7 @@
 #include "native/pool.cc"
 
 using namespace gluonops;
-using namespace gluonops::GLUONOPS_TARGET;
+using namespace gluonops::GLUONOPS_ISA;
 
 namespace {
 

@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 
 from ...core.errors import OpError
-from ...core.files import check_target, replace
+from ...core.files import check_writable, replace
 from .. import passes
 from ..metadata import plain_metadata
 from ..model import ExportedModel
@@ -81,7 +81,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     check_onnx(opset)
     metadata = plain_metadata(WHERE, metadata)
     path = os.fspath(path)
-    check_target(WHERE, path)
+    check_writable(WHERE, path)
     if isinstance(net, mx.gluon.loss.Loss):
         raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
                       "Export the net without its loss")

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core import params
 from ...core.errors import OpError
-from ...core.files import check_name, check_target, made_folder, replace
+from ...core.files import check_name, check_writable, made_folder, replace
 from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node
@@ -124,7 +124,7 @@ def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_sha
         with tempfile.TemporaryDirectory(dir=folder, prefix=".torch-") as temporary:
             written = _write(pathlib.Path(temporary), model, source, keys, compared, multipliers)
             made = {os.path.join(folder, path.name): functools.partial(os.replace, path) for path in written}
-            check_target(WHERE, *made)
+            check_writable(WHERE, *made)
             replace(WHERE, made)
     except OSError as error:
         raise OpError(WHERE, f"cannot write in the folder {folder}: {error.strerror}", "Choose another one") from error

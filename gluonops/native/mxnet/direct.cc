@@ -24,7 +24,7 @@
 
 #include "../kernel.h"
 #include "../pool.h"
-#include "../target.h"
+#include "../isa.h"
 #include "registration.h"
 #include "symbols.h"
 

@@ -1,7 +1,7 @@
 // What MXNet, and gluonops/core/native.py before it, ask of the library as a whole.
 #include <mxnet/lib_api.h>
 
-#include "../target.h"
+#include "../isa.h"
 #include "registration.h"
 
 #define GLUONOPS_TEXT_(x) #x

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "../target.h"
+#include "../isa.h"
 
 namespace {
 

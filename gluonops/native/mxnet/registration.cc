@@ -20,7 +20,7 @@
 
 #include "functions.h"
 #include "../kernel.h"
-#include "../target.h"
+#include "../isa.h"
 #include "symbols.h"
 
 namespace gluonops {
@@ -149,11 +149,11 @@ class Views {
 };
 
 template <typename T>
-void add_values(const View &target, const void *values)
+void add_values(const View &output, const void *values)
 {
-    T *const to = static_cast<T *>(target.data);
+    T *const to = static_cast<T *>(output.data);
     const T *const from = static_cast<const T *>(values);
-    base::parallel_for(target.size(), 3 * sizeof(T), [=](int64_t begin, int64_t end) {
+    base::parallel_for(output.size(), 3 * sizeof(T), [=](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
             if constexpr (std::is_same<T, Half>::value)
                 to[i] = base::narrow(base::widen(to[i]) + base::widen(from[i]));
@@ -162,16 +162,16 @@ void add_values(const View &target, const void *values)
     });
 }
 
-void add(const View &target, const void *values)
+void add(const View &output, const void *values)
 {
-    switch (target.type) {
-    case FLOAT16: return add_values<Half>(target, values);
-    case FLOAT32: return add_values<float>(target, values);
-    case FLOAT64: return add_values<double>(target, values);
-    case UINT8: return add_values<uint8_t>(target, values);
-    case INT8: return add_values<int8_t>(target, values);
-    case INT32: return add_values<int32_t>(target, values);
-    case INT64: return add_values<int64_t>(target, values);
+    switch (output.type) {
+    case FLOAT16: return add_values<Half>(output, values);
+    case FLOAT32: return add_values<float>(output, values);
+    case FLOAT64: return add_values<double>(output, values);
+    case UINT8: return add_values<uint8_t>(output, values);
+    case INT8: return add_values<int8_t>(output, values);
+    case INT32: return add_values<int32_t>(output, values);
+    case INT64: return add_values<int64_t>(output, values);
     }
 }
 

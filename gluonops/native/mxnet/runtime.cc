@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../target.h"
+#include "../isa.h"
 
 namespace gluonops {
 namespace {
 
-Target best()
+Isa best()
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -31,16 +31,16 @@ Target best()
 
 }  // namespace
 
-Target target()
+Isa isa()
 {
-    static const Target found = best();
+    static const Isa found = best();
     return found;
 }
 
 GLUONOPS_PUBLIC const char *gluonops_target()
 {
     static const char *const names[] = {"base", "avx2", "avx512"};
-    return names[target()];
+    return names[isa()];
 }
 
 }  // namespace gluonops

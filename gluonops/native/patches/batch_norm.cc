@@ -7,15 +7,15 @@
 
 namespace gluonops {
 
-GLUONOPS_OF_EVERY_TARGET(void run_norm(const NormForward &call, const NormMemory &memory);
+GLUONOPS_OF_EVERY_ISA(void run_norm(const NormForward &call, const NormMemory &memory);
                          void run_norm(const NormBackward &call, const NormMemory &memory);)
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 
 void run_norm(const NormForward &call, const NormMemory &memory) { run(call, memory); }
 void run_norm(const NormBackward &call, const NormMemory &memory) { run(call, memory); }
 
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 
 #ifdef GLUONOPS_ENTRY
 namespace {
@@ -27,10 +27,10 @@ void run_best(const Call &call)
     std::vector<double> sums(size_t(base::Cut(size).items() * SUMS * size.lanes));
     std::vector<float> factors(size_t(size.planes * FACTORS));
     const NormMemory memory = {sums.data(), factors.data()};
-#ifdef GLUONOPS_ALL_TARGETS
+#ifdef GLUONOPS_ALL_ISAS
     // With AVX-512, GCC 12's code for these blocks is less accurate where the mean is far from zero. Why is not known.
     // oneDNN has such blocks here only if it is told to leave AVX-512 alone (DNNL_MAX_CPU_ISA).
-    if (target() == AVX512 && size.lanes == 8)
+    if (isa() == AVX512 && size.lanes == 8)
         return avx2::run_norm(call, memory);
 #endif
     GLUONOPS_BEST(run_norm(call, memory));

@@ -35,7 +35,7 @@ void norm_backward(const NormBackward &call);
 // Copies a tensor in plain order into the blocked order of `size`.
 void copy_to_blocks(const Planes &size, const float *plain, float *blocked);
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 
 // The average of a piece, and the sum of the squares of the differences from it. The differences are taken from the
 // average in single precision, and corrected by their own average.
@@ -223,5 +223,5 @@ inline void to_blocks(const Planes &size, const float *plain, float *blocked)
         to_blocks<8>(size, plain, blocked);
 }
 
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 }  // namespace gluonops

@@ -23,7 +23,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "../target.h"
+#include "../isa.h"
 
 namespace gluonops {
 namespace {

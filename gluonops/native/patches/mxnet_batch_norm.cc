@@ -7,7 +7,7 @@
 // MXNet exports what gives an NDArray a layout of oneDNN's, but nothing that tells which one an NDArray has. So that is
 // read where MXNet 1.9.1 stores it, after a check with an NDArray whose layout is known.
 #include "../mxnet/registration.h"
-#include "../target.h"
+#include "../isa.h"
 
 #if __has_include(<mkldnn/oneapi/dnnl/dnnl_types.h>)   // MXNet has oneDNN, in the version of 1.9.1
 

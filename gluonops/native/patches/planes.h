@@ -6,7 +6,7 @@
 
 #include "../parallel.h"
 #include "../simd/vectors.h"
-#include "../target.h"
+#include "../isa.h"
 
 namespace gluonops {
 
@@ -28,7 +28,7 @@ const int64_t FACTORS = 4;
 // Numbers that a piece has at most. They stay in the first cache while they are read twice.
 const int64_t LONGEST_PIECE = 4096;
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 
 // How each block of planes is cut into pieces: into ranges of images, and these into ranges of positions. Both follow
 // from the size of the tensor alone.
@@ -107,10 +107,10 @@ struct Plain {
     template <typename Mask>
     static GLUONOPS_INLINE Vector load(const float *from, Mask mask, float fill = 0)
     {
-        return GLUONOPS_TARGET::load(from, mask, fill);
+        return GLUONOPS_ISA::load(from, mask, fill);
     }
     template <typename Mask>
-    static GLUONOPS_INLINE void store(float *to, Vector v, Mask mask) { GLUONOPS_TARGET::store(to, v, mask); }
+    static GLUONOPS_INLINE void store(float *to, Vector v, Mask mask) { GLUONOPS_ISA::store(to, v, mask); }
 
     static GLUONOPS_INLINE Vector of_planes(const float *values) { return broadcast(*values); }
     static GLUONOPS_INLINE void sum_of_planes(Vector v, double *sums)
@@ -175,5 +175,5 @@ GLUONOPS_INLINE void for_each_sum(const Planes &size, const Cut &cut, const Norm
         }
 }
 
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 }  // namespace gluonops

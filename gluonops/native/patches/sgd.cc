@@ -2,13 +2,13 @@
 #include "sgd.h"
 
 #include "../parallel.h"
-#include "../target.h"
+#include "../isa.h"
 
 namespace gluonops {
 
-GLUONOPS_OF_EVERY_TARGET(void sgd_update(const SgdCall &call);)
+GLUONOPS_OF_EVERY_ISA(void sgd_update(const SgdCall &call);)
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 
 // NaN stays NaN, as in MXNet.
 GLUONOPS_INLINE float clipped(float value, float bound)
@@ -74,7 +74,7 @@ void sgd_update(const SgdCall &call)
     });
 }
 
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 
 #ifdef GLUONOPS_ENTRY
 void update_parameters(const SgdCall &call) { GLUONOPS_BEST(sgd_update(call)); }

@@ -9,7 +9,7 @@
 #include "pieces.h"
 #include "rows.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // As many items as fill whole cache lines, at least `items`. Vectors do not cross a line then.
 template <typename T>
@@ -310,4 +310,4 @@ inline void parallel_columns(const RowSizes &sizes, int64_t tensors, const Body 
     });
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

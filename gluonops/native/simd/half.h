@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../target.h"
+#include "../isa.h"
 
 namespace gluonops {
 
@@ -13,7 +13,7 @@ struct Half {
     uint16_t bits;
 };
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 
 GLUONOPS_INLINE uint32_t bits_of(float x)
 {
@@ -60,5 +60,5 @@ GLUONOPS_INLINE Half narrow(float x)
     return result;
 }
 
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 }  // namespace gluonops

@@ -3,7 +3,7 @@
 
 #include "vectors.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // The C library computes single numbers.
 GLUONOPS_INLINE float exponential(float x) { return __builtin_expf(x); }
@@ -202,4 +202,4 @@ GLUONOPS_OUTLINE void logarithms(double *values, int64_t count)
         values[i] = logarithm(values[i]);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

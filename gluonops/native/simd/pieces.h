@@ -5,7 +5,7 @@
 
 #include "vectors.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // The inner neighbours of one (outer, class) are a piece. How many bytes lie between the pieces of two neighbours along
 // outer, and of two lines.
@@ -19,10 +19,10 @@ GLUONOPS_INLINE void copy_each_piece(char *to, PieceSteps to_step, const char *f
 {
     for (int64_t outer = 0; outer < outers; ++outer)
         for (int64_t line = first_line; line < end_line; ++line) {
-            char *target = to + outer * to_step.outer + line * to_step.line;
+            char *destination = to + outer * to_step.outer + line * to_step.line;
             const char *source = from + outer * from_step.outer + line * from_step.line;
-            memcpy(target, source, PART);
-            memcpy(target + bytes - PART, source + bytes - PART, PART);
+            memcpy(destination, source, PART);
+            memcpy(destination + bytes - PART, source + bytes - PART, PART);
         }
 }
 
@@ -131,12 +131,12 @@ void copy_numbers(char *to, PieceSteps to_step, const char *from, PieceSteps fro
         for (int64_t j = 0; j < lines; j += SIDE) {
             const int64_t outer = i + NUMBERS < outers ? i : outers - NUMBERS;
             const int64_t line = j + SIDE < lines ? j : lines - SIDE;
-            char *target = to + outer * to_step.outer + line * to_step.line;
+            char *destination = to + outer * to_step.outer + line * to_step.line;
             const char *source = from + outer * from_step.outer + line * from_step.line;
             if (packs)
-                pack_squares<Word>(target, to_step.line, source, from_step.outer);
+                pack_squares<Word>(destination, to_step.line, source, from_step.outer);
             else
-                unpack_squares<Word>(target, to_step.outer, source, from_step.line);
+                unpack_squares<Word>(destination, to_step.outer, source, from_step.line);
         }
 }
 
@@ -167,4 +167,4 @@ inline void copy_pieces(char *to, PieceSteps to_step, const char *from, PieceSte
     copy(to, to_step, from, from_step, bytes, outers, lines);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

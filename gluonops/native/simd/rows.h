@@ -8,7 +8,7 @@
 
 #include "../kernel.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 struct RowSizes {
     int64_t outer, length, inner;
@@ -179,4 +179,4 @@ struct Scratch {
     void *allocated;
 };
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -11,7 +11,7 @@
 
 #include "rows.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 const int64_t MAX_SHORT_LENGTH = 128;     // with longer rows little is lost at the end of a row
 const int64_t SHORT_BLOCK_BYTES = 4096;   // A block's elements have about so many: all stay in the first-level cache.
@@ -265,4 +265,4 @@ inline void parallel_short_rows(const RowSizes &sizes, int64_t tensors, const Bo
         parallel_short_blocks<ShortRows<T, 2>, T>(sizes, tensors, body);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

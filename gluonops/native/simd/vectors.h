@@ -1,5 +1,5 @@
-// Vectors as wide as the target's registers, in the compiler's own vector extension. A kernel computes float16 in
-// float. Lanes beyond the end of a row are neither read nor written.
+// Vectors as wide as the instruction set's registers, in the compiler's own vector extension. A kernel computes float16
+// in float. Lanes beyond the end of a row are neither read nor written.
 #pragma once
 
 #include <stdint.h>
@@ -15,9 +15,9 @@
 #endif
 
 #include "half.h"
-#include "../target.h"
+#include "../isa.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 #if defined(__AVX512F__)
 enum { WIDTH = 64 };
@@ -339,4 +339,4 @@ GLUONOPS_INLINE void write_row(T *to, int64_t items, bool streaming, const Compu
         store(to + i, compute(i, PartialMask{items - i}), PartialMask{items - i});
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -59,14 +59,14 @@ class Kernels:
     def source(self) -> str:
         """The text of ``<op>.cc``."""
         lines = [f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
-                 "// The kernels for this instruction set.", "namespace GLUONOPS_TARGET {", ""]
+                 "// The kernels for this instruction set.", "namespace GLUONOPS_ISA {", ""]
         for direction in DIRECTIONS:
             name = f"{self.op.name}_{direction}"
             lines += ["template <typename T>", f"void {name}(const {self.args} &args) {{ {direction}<T>(args); }}",
                       *self._per_type(f"template void {name}(const {self.record.name}<{{}}> &);"), ""]
-        lines += ["}  // namespace GLUONOPS_TARGET", "", "#ifdef GLUONOPS_ENTRY", *self._filling(), ""]
+        lines += ["}  // namespace GLUONOPS_ISA", "", "#ifdef GLUONOPS_ENTRY", *self._filling(), ""]
         for direction in DIRECTIONS:
-            lines += [*self._target_dispatch(direction), "", *self._call(direction), "",
+            lines += [*self._isa_dispatch(direction), "", *self._call(direction), "",
                       *self._type_dispatch(direction), ""]
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
 
@@ -79,17 +79,17 @@ class Kernels:
         """(MXNet's label, C++ type) of each dtype of the data."""
         return [(dtype.upper(), self.record.c_type(dtype)) for dtype in self.op.types["T"]]
 
-    def _target_dispatch(self, direction: str) -> list[str]:
+    def _isa_dispatch(self, direction: str) -> list[str]:
         """The function that calls the kernel of the best instruction set that this processor has."""
         name = f"{self.op.name}_{direction}"
         has_kernel = " || ".join(f"std::is_same<T, {c_type}>::value" for c_type in self.avx512)
-        return [f"GLUONOPS_OF_EVERY_TARGET(template <typename T> void {name}(const {self.args} &);)", "",
+        return [f"GLUONOPS_OF_EVERY_ISA(template <typename T> void {name}(const {self.args} &);)", "",
                 "template <typename T>", f"inline void {name}(const {self.args} &args)", "{",
-                "#ifdef GLUONOPS_ALL_TARGETS",
-                *indented([f"if constexpr ({has_kernel})", f"{INDENT}if (target() == AVX512)",
+                "#ifdef GLUONOPS_ALL_ISAS",
+                *indented([f"if constexpr ({has_kernel})", f"{INDENT}if (isa() == AVX512)",
                            f"{INDENT * 2}return avx512::{name}(args);",
-                           "if (target() != BASE)", f"{INDENT}return avx2::{name}(args);"]),
-                "#endif", f"{INDENT}GLUONOPS_TARGET::{name}(args);", "}"]
+                           "if (isa() != BASE)", f"{INDENT}return avx2::{name}(args);"]),
+                "#endif", f"{INDENT}GLUONOPS_ISA::{name}(args);", "}"]
 
     def _type_dispatch(self, direction: str) -> list[str]:
         """The function that calls the kernel for the type of the data."""

@@ -3,7 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // erfc(z) exp(z^2) (1 + 2 z) for z from 0 is a polynomial in t = (z - 3.75) / (z + 3.75): Shepherd and Laframboise,
 // "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x" (1981). These are the coefficients from the constant on.
@@ -97,4 +97,4 @@ inline void activate_backward(const Args<T> &args, const Formula &formula)
     });
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

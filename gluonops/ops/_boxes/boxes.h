@@ -3,7 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 #include "boxes.inl"
 
@@ -46,4 +46,4 @@ GLUONOPS_INLINE void store_boxes(T *to, const BoxRow<typename Simd<T>::Vector> &
             store_scalar(to + 4 * lane + n, row.numbers[n][lane]);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

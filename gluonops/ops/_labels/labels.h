@@ -3,7 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 const int64_t NO_CLASS = -1, IGNORED = -2;
 
@@ -54,4 +54,4 @@ GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows,
         ids[i] = Index(class_of(labels, first_row + i, classes));
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

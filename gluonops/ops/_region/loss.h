@@ -14,7 +14,7 @@
 
 #include "region.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 const int64_t INVALID_IMAGE = -1;   // the count of an image with a row that is neither a box nor padding
 
@@ -274,4 +274,4 @@ void head_loss_backward(const Args &args)
     });
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

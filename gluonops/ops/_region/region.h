@@ -5,7 +5,7 @@
 #include "../../native/kernel.h"
 #include "../_boxes/boxes.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 struct MapSizes {
     int64_t batch, anchors, classes, channels, height, width;   // channels of an anchor
@@ -43,4 +43,4 @@ struct CellCoordinates {
     }
 };
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -3,7 +3,7 @@
 
 #include "loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 #include "yolo.inl"
@@ -69,4 +69,4 @@ void assigned_cell(const Loss &loss, const Prediction &prediction, const Truths<
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

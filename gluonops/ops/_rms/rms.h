@@ -7,7 +7,7 @@
 
 #include "../../native/simd/rows.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 template <template <typename> class Args, typename T>
 GLUONOPS_INLINE RowSizes row_sizes(const Args<T> &args) { return {args.batch, args.channels, args.inner}; }
@@ -185,4 +185,4 @@ inline void rms_backward(const Args<T> &args)
     rms_scale_gradient(args);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

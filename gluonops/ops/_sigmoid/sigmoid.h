@@ -3,7 +3,7 @@
 
 #include "../../native/kernel.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 #include "formulas.h"
 
@@ -49,4 +49,4 @@ void sigmoid_lines(const Args<T> &args, const Lines &lines, const Formula &formu
     write_lines(lines, BACKWARD ? 4 : 3, result, term);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -4,7 +4,7 @@
 
 #include "class_rows.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // -- losses -----------------------------------------------------------------------------------------------------------
 
@@ -320,4 +320,4 @@ void short_class_gradient(const Pass &pass)
         class_gradient(pass);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -4,7 +4,7 @@
 
 #include "short_softmax.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // What a pass reads. An operator derives a struct from it. That of a loss, whose first input are logits, has
 //
@@ -207,4 +207,4 @@ struct OneBlock {
     }
 };
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

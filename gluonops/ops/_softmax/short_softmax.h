@@ -4,7 +4,7 @@
 #include "../../native/simd/short_rows.h"
 #include "softmax.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // A block of short rows has each row's maximum and the sum of exp((x - max) * scale), which is also written to the
 // block's scratch memory.
@@ -45,4 +45,4 @@ inline void softmax_short_rows(const RowSizes &sizes, const T *data, T *output, 
     });
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

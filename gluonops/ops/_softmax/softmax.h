@@ -4,7 +4,7 @@
 #include "../../native/simd/columns.h"
 #include "../_labels/labels.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 
 // The rows of classes, from the arguments of an operator.
 template <typename Args>
@@ -209,4 +209,4 @@ inline void softmax(const RowSizes &sizes, const T *data, T *output, double temp
         softmax_columns(sizes, data, output, temperature);
 }
 
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -4,7 +4,7 @@
 #include "generated/abs.h"
 #include "../_activation/activation.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // Integers, and forward of float16: one element at a time. The compiler vectorises the loops.
@@ -87,4 +87,4 @@ void backward(const AbsArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -7,7 +7,7 @@
 #include "../../native/simd/rows.h"
 #include "../_boxes/boxes.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const int64_t PAIR_BYTES = 16;   // moving so many bytes takes as long as the gradient of a pair
@@ -143,4 +143,4 @@ void backward(const BoxIouArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

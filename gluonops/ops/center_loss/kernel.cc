@@ -7,7 +7,7 @@
 #include "../../native/simd/rows.h"
 #include "../_labels/labels.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const int64_t LAST_SAMPLE = -1;
@@ -103,4 +103,4 @@ void backward(const CenterLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -4,7 +4,7 @@
 #include "generated/dice_loss.h"
 #include "../_softmax/softmax.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is
@@ -157,4 +157,4 @@ void backward(const DiceLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -3,7 +3,7 @@
 #include "generated/distillation_loss.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // Writes a row's numbers. `differences` is the sum of the differences of the powers, weighted by the teacher's
@@ -115,4 +115,4 @@ void backward(const DistillationLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/gaussian_yolo_loss.h"
 #include "../_region/yolo.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 #include "../_region/gaussian.inl"
@@ -20,4 +20,4 @@ void backward(const GaussianYoloLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/gelu.h"
 #include "../_activation/activation.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -24,4 +24,4 @@ void backward(const GeluArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

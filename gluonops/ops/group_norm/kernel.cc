@@ -4,7 +4,7 @@
 #include "generated/group_norm.h"
 #include "../../native/simd/rows.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -201,4 +201,4 @@ void backward(const GroupNormArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

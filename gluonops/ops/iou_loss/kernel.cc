@@ -3,7 +3,7 @@
 #include "generated/iou_loss.h"
 #include "../_boxes/boxes.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const int64_t BOX_BYTES = 64;   // moving so many bytes takes as long as a box
@@ -86,4 +86,4 @@ void backward(const IouLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/l2_normalize.h"
 #include "../_rms/rms.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -18,4 +18,4 @@ void backward(const L2NormalizeArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -18,7 +18,7 @@ void derive(const LovaszSoftmaxAttrs &, Arrays, LovaszSoftmaxArgs<T> &args)
     args.threads = std::max(int64_t(1), std::min(args.selections * args.classes, int64_t(most_threads())));
 }
 
-namespace GLUONOPS_TARGET {
+namespace GLUONOPS_ISA {
 namespace {
 
 // -- the order -------------------------------------------------------------------------------------------------------
@@ -303,5 +303,5 @@ void backward(const LovaszSoftmaxArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace GLUONOPS_TARGET
+}  // namespace GLUONOPS_ISA
 }  // namespace gluonops

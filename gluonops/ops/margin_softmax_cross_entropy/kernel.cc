@@ -6,7 +6,7 @@
 #include "generated/margin_softmax_cross_entropy.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const double PI = 3.14159265358979323846;
@@ -123,4 +123,4 @@ void backward(const MarginSoftmaxCrossEntropyArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/mish.h"
 #include "../_activation/activation.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -18,4 +18,4 @@ void backward(const MishArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const int64_t OHEM_BLOCK = 16384;   // losses
@@ -217,4 +217,4 @@ void backward(const OhemArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

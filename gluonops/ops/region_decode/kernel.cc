@@ -3,7 +3,7 @@
 #include "generated/region_decode.h"
 #include "../_region/region.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // The largest class logit of each lane, and the sum of exp(logit - max).
@@ -167,4 +167,4 @@ void backward(const RegionDecodeArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/region_loss.h"
 #include "../_region/loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 #include "../_region/region.inl"
@@ -76,4 +76,4 @@ void backward(const RegionLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

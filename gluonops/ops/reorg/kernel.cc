@@ -6,7 +6,7 @@
 #include "generated/reorg.h"
 #include "../../native/kernel.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // The large image as lines of `width` cells. A cell is stride * stride elements.
@@ -118,4 +118,4 @@ void backward(const ReorgArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/rms_norm.h"
 #include "../_rms/rms.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -18,4 +18,4 @@ void backward(const RmsNormArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/sigmoid_cross_entropy.h"
 #include "../_sigmoid/sigmoid.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <bool BACKWARD, typename V>
@@ -55,4 +55,4 @@ void backward(const SigmoidCrossEntropyArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

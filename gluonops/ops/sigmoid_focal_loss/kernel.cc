@@ -2,7 +2,7 @@
 #include "generated/sigmoid_focal_loss.h"
 #include "../_sigmoid/sigmoid.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -22,4 +22,4 @@ void backward(const SigmoidFocalLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

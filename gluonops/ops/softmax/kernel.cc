@@ -3,7 +3,7 @@
 #include "generated/softmax.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // The inputs are the head gradient and the output.
@@ -53,4 +53,4 @@ void forward(const SoftmaxArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

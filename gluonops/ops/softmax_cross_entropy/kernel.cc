@@ -6,7 +6,7 @@
 #include "generated/softmax_cross_entropy.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // Labels are classes, all of the same weight.
@@ -140,4 +140,4 @@ void backward(const SoftmaxCrossEntropyArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

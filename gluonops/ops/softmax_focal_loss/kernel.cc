@@ -3,7 +3,7 @@
 #include "generated/softmax_focal_loss.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // (1 - p)^gamma * nll, with the probability p = exp(-nll).
@@ -68,4 +68,4 @@ void backward(const SoftmaxFocalLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

@@ -2,7 +2,7 @@
 #include "generated/softmax_output.h"
 #include "../_softmax/class_loss.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // The number of labels that are not ignored.
@@ -68,4 +68,4 @@ void forward(const SoftmaxOutputArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

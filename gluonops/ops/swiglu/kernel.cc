@@ -4,7 +4,7 @@
 #include "../../native/simd/rows.h"
 #include "../_activation/activation.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const int64_t SWIGLU_SPAN = 2048;   // elements
@@ -69,4 +69,4 @@ void backward(const SwigluArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

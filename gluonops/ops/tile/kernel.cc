@@ -9,7 +9,7 @@
 #include "generated/tile.h"
 #include "../../native/simd/rows.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 // As many rows, and the spans that they begin with, are neighbours both in the data and in the output.
@@ -145,9 +145,9 @@ struct Sums {
     enum { LANES = Simd<T>::LANES };
 
     template <typename Mask>
-    static GLUONOPS_INLINE Vector load(const T *from, Mask mask) { return GLUONOPS_TARGET::load(from, mask); }
+    static GLUONOPS_INLINE Vector load(const T *from, Mask mask) { return GLUONOPS_ISA::load(from, mask); }
     template <typename Mask>
-    static GLUONOPS_INLINE void store(T *to, Vector sum, Mask mask) { GLUONOPS_TARGET::store(to, sum, mask); }
+    static GLUONOPS_INLINE void store(T *to, Vector sum, Mask mask) { GLUONOPS_ISA::store(to, sum, mask); }
 };
 
 template <typename T>
@@ -301,7 +301,7 @@ void backward(const TileArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA
 
 namespace gluonops {
 

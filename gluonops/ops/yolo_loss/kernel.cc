@@ -2,7 +2,7 @@
 #include "generated/yolo_loss.h"
 #include "../_region/yolo.h"
 
-namespace gluonops::GLUONOPS_TARGET {
+namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 template <typename T>
@@ -18,4 +18,4 @@ void backward(const YoloLossArgs<T> &args)
 }
 
 }  // namespace
-}  // namespace gluonops::GLUONOPS_TARGET
+}  // namespace gluonops::GLUONOPS_ISA

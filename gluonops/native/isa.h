@@ -1,10 +1,10 @@
-// Kernels are compiled once per instruction set: each compilation names its own GLUONOPS_TARGET, a namespace, and the
+// Kernels are compiled once per instruction set: each compilation names its own GLUONOPS_ISA, a namespace, and the
 // generated dispatch calls the best of them that the processor has. What lies in such a namespace may use nothing of
 // the C++ library that is not expanded in place: the linker would take one copy for all, perhaps the one for AVX-512.
 #pragma once
 
-#ifndef GLUONOPS_TARGET
-#define GLUONOPS_TARGET base
+#ifndef GLUONOPS_ISA
+#define GLUONOPS_ISA base
 #endif
 
 #define GLUONOPS_INLINE inline __attribute__((always_inline))
@@ -20,18 +20,18 @@
 
 namespace gluonops {
 
-enum Target { BASE, AVX2, AVX512 };
+enum Isa { BASE, AVX2, AVX512 };
 
 // The best of this processor, or what the environment variable GLUONOPS_NATIVE_TARGET (base, avx2, avx512) limits
 // it to. Asked once.
-Target target();
+Isa isa();
 
 // Declares functions that every instruction set has; and calls the best one.
-#define GLUONOPS_OF_EVERY_TARGET(functions) \
+#define GLUONOPS_OF_EVERY_ISA(functions) \
     namespace base { functions } namespace avx2 { functions } namespace avx512 { functions }
-#ifdef GLUONOPS_ALL_TARGETS
+#ifdef GLUONOPS_ALL_ISAS
 #define GLUONOPS_BEST(call) \
-    (target() == AVX512 ? avx512::call : target() == AVX2 ? avx2::call : base::call)
+    (isa() == AVX512 ? avx512::call : isa() == AVX2 ? avx2::call : base::call)
 #else
 #define GLUONOPS_BEST(call) base::call
 #endif
