@@ -25,7 +25,7 @@ inline bool checking_values()
 // One number of a tensor of any type.
 inline double number_at(const View &tensor, int64_t i) { return base::value_at({tensor.data, tensor.type}, i); }
 
-// An element's place in a shape, along each axis.
+// An element's position in a shape, along each axis.
 inline std::vector<int64_t> position_of(int64_t i, const std::vector<int64_t> &shape)
 {
     std::vector<int64_t> position(shape.size());
@@ -93,10 +93,10 @@ void check_rows(const char *where, const char *name, const View &tensor, const V
     std::vector<int64_t> outer = tensor.shape();
     outer.pop_back();
     const std::vector<int64_t> position = position_of(first, outer);
-    std::string place;
+    std::string location;
     for (size_t axis = outer.size(); axis-- > 0;)
-        place += (place.empty() ? "" : " of ") + texts.axes[axis] + " " + std::to_string(position[axis]);
-    refuse(where, std::string(name) + "[" + listed(position, integer_text) + "], " + place + ", is (" +
+        location += (location.empty() ? "" : " of ") + texts.axes[axis] + " " + std::to_string(position[axis]);
+    refuse(where, std::string(name) + "[" + listed(position, integer_text) + "], " + location + ", is (" +
            listed(row, number_text) + ")" + more_text(wrong) + "; expected " + texts.expected, texts.remedy);
 }
 

@@ -106,7 +106,7 @@ inline Pattern joined(std::initializer_list<Pattern> patterns)
     return all;
 }
 
-// The dimensions of a group, `name...`, which stands at the places from begin to end: named after their places.
+// The dimensions of a group, `name...`, which stands at the positions from begin to end: named after them.
 inline Pattern group(const std::string &name, int64_t begin, int64_t end)
 {
     Pattern dims;

@@ -48,7 +48,7 @@ struct Cut {
     int64_t items() const { return blocks * pieces(); }
 };
 
-// Some positions of some images, all of one block of planes. Places are in numbers.
+// Some positions of some images, all of one block of planes. Positions are in numbers.
 struct Piece {
     int64_t block;
     int64_t images, image_step;

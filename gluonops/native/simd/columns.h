@@ -21,14 +21,14 @@ GLUONOPS_INLINE int64_t whole_lines(int64_t items)
 
 // The column of each lane of a vector in a line, and which of the column's elements in that line it is.
 template <typename T>
-struct LanePlaces {
+struct LanePositions {
     typedef typename Simd<T>::Indices Indices;
     typedef typename Simd<T>::Index Index;
     Indices column, element;
     Index columns, columns_left, elements;   // a vector has `elements` whole rows of columns, and `columns_left`
 
     // The first vector's.
-    explicit LanePlaces(int64_t count)
+    explicit LanePositions(int64_t count)
         : columns(Index(count)), columns_left(Index(Simd<T>::LANES % count)), elements(Index(Simd<T>::LANES / count))
     {
         for (int lane = 0; lane < Simd<T>::LANES; ++lane) {
@@ -59,7 +59,7 @@ struct ColumnLines {
     int64_t columns;
     int64_t per_line;   // a power of two
     int64_t rest;       // lanes of one more line, or 0
-    LanePlaces<T> first_places = LanePlaces<T>(1);
+    LanePositions<T> first_positions = LanePositions<T>(1);
 
     GLUONOPS_INLINE int64_t lanes() const { return columns * per_line; }
 
@@ -145,9 +145,9 @@ struct ColumnLines {
             return;
         Indices first;
         memcpy(&first, values, WIDTH);
-        LanePlaces<T> places = first_places;
-        for (int64_t j = 0; j < lanes(); j += Simd<T>::LANES, places.advance()) {
-            const Indices value = adapt(__builtin_shuffle(first, places.column), places.element);
+        LanePositions<T> positions = first_positions;
+        for (int64_t j = 0; j < lanes(); j += Simd<T>::LANES, positions.advance()) {
+            const Indices value = adapt(__builtin_shuffle(first, positions.column), positions.element);
             memcpy(values + j, &value, WIDTH);
         }
     }
@@ -167,7 +167,7 @@ class ColumnBlock {
     // `packs` has room for a matrix of every tensor that the kernel reads and writes; null: nothing is packed.
     ColumnBlock(const RowSizes &sizes, int64_t per_line, T *packs, A *scratch)
         : scratch(scratch), sizes(sizes), per_line(per_line), packs(packs),
-          first_places(per_line > 1 ? sizes.inner : 1) {}
+          first_positions(per_line > 1 ? sizes.inner : 1) {}
 
     // Begins at an outer and a column. It covers `outers` neighbours along outer, and `width` columns of each.
     void begin(int64_t outer, int64_t outers, int64_t column, int64_t width)
@@ -179,7 +179,7 @@ class ColumnBlock {
         scratch_pitch = whole_lines<T>(columns * per_line);
         step = packs ? scratch_pitch : sizes.inner;
         lines = {sizes.length / per_line, step * per_line, columns, per_line, sizes.length % per_line * columns,
-                 first_places};
+                 first_positions};
         used = results = 0;
     }
 
@@ -214,7 +214,7 @@ class ColumnBlock {
     RowSizes sizes;
     int64_t per_line;
     T *packs;
-    LanePlaces<T> first_places;
+    LanePositions<T> first_positions;
     int64_t start, pieces, used;
     int results;
     T *result[MOST_RESULTS];

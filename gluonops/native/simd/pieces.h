@@ -80,7 +80,7 @@ struct Squares {
         return __builtin_shuffle(a, b, half ? second : first);
     }
 
-    // Each round shuffles the bits of a number's place by one; after all rounds row and column have changed places.
+    // Each round shuffles the bits of a number's position by one; after all rounds row and column have changed places.
     GLUONOPS_INLINE void transpose()
     {
         const std::make_integer_sequence<int, NUMBERS> numbers;

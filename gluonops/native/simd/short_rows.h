@@ -36,7 +36,7 @@ GLUONOPS_INLINE bool use_streaming_stores_for_short_rows(const RowSizes &sizes, 
 // It has the row of each lane, for every vector of a period of elements. The rows count from that of the vector's first
 // span.
 template <typename T, int INNER>
-struct RowPlaces {
+struct LaneRows {
     enum { N = Simd<T>::LANES };
     typedef typename Simd<T>::Index Index;
     typename Simd<T>::Indices lanes[MAX_SHORT_LENGTH];   // a period has no more vectors
@@ -94,7 +94,7 @@ class ShortRows {
     int64_t first_row, rows, start, elements;   // `start` is the first element's number in the tensor
     A *scratch;                                 // a number for each element
 
-    ShortRows(int64_t span, A *scratch) : scratch(scratch), span(span), vectors(places.fill(span)) {}
+    ShortRows(int64_t span, A *scratch) : scratch(scratch), span(span), vectors(lane_rows.fill(span)) {}
 
     void begin(int64_t first_span, int64_t count)
     {
@@ -166,7 +166,7 @@ class ShortRows {
             visit(i, FullMask(), rows_of(vector, first));
             if (++vector == vectors) {
                 vector = 0;
-                first += places.rows;
+                first += lane_rows.rows;
             }
         }
         if (i < elements)
@@ -188,12 +188,12 @@ class ShortRows {
 
   private:
     int64_t span;
-    RowPlaces<T, INNER> places;
+    LaneRows<T, INNER> lane_rows;
     int64_t vectors;
 
     GLUONOPS_INLINE RowsOfLanes<T> rows_of(int64_t vector, int64_t first) const
     {
-        return {first + places.first[vector], places.lanes[vector]};
+        return {first + lane_rows.first[vector], lane_rows.lanes[vector]};
     }
 
     // A span fills vectors.

@@ -5,11 +5,11 @@ from ...core.emitter import Array
 def descending(F, keys: Array) -> tuple[Array, Array, Array]:
     """The order of each row's numbers from the highest to the lowest. Of equal numbers the first comes first.
 
-    MXNet's sorts do not keep the order of equal numbers, so these are sorted once more, by their places.
+    MXNet's sorts do not keep the order of equal numbers, so these are sorted once more, by their positions.
 
-    ``keys``: (rows, n), float64, without a NaN. Returns ``order``, which number comes at each place of the order,
-    (rows, n), float64; ``rank``, at which place of the order each number comes, (rows, n), float64; ``first``, the
-    place of each row's first number in the whole tensor, (rows, 1), float64.
+    ``keys``: (rows, n), float64, without a NaN. Returns ``order``, which number comes at each position of the order,
+    (rows, n), float64; ``rank``, at which position of the order each number comes, (rows, n), float64; ``first``, the
+    position of each row's first number in the whole tensor, (rows, 1), float64.
     """
     keys = F.BlockGrad(keys)
     position = F.contrib.arange_like(keys)
@@ -26,6 +26,6 @@ def descending(F, keys: Array) -> tuple[Array, Array, Array]:
     return order, rank, first
 
 
-def take(F, values: Array, places: Array, first: Array) -> Array:
-    """The numbers at places of their rows, (rows, n); places in float64, and ``first`` as of :func:`descending`."""
-    return F.take(F.reshape(values, shape=(-1,)), F.broadcast_add(places, first))
+def take(F, values: Array, positions: Array, first: Array) -> Array:
+    """The numbers at positions of their rows, (rows, n), in float64. ``first`` is that of :func:`descending`."""
+    return F.take(F.reshape(values, shape=(-1,)), F.broadcast_add(positions, first))

@@ -1,4 +1,4 @@
-"""The contract of an operator that divides rows by the root of their squares, and scales what is at each place."""
+"""The contract of an operator that divides rows by the root of their squares, and scales each channel."""
 from ...core.contract import THREADS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
 from .._softmax.contract import HELD, ROWS_AND_AXIS, WARP, power_of_two, threads_per_row
 
@@ -16,7 +16,7 @@ def threads(length: int, inner: int) -> int:
 
 
 def forward(args) -> Launch:
-    """A row for each (batch, inner). More rows of float16 share a block, so that 64 bytes are read at a place."""
+    """A row for each (batch, inner). More rows of float16 share a block, so that 64 bytes are read at a time."""
     of_row = threads(args.channels, args.inner)
     if args.inner > 1 and args.dtype == "float16":
         of_row = max(1, of_row // 2)
@@ -41,7 +41,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
         summary=summary,
         family="normalisation",
         inputs=(Arg("data", "T"),
-                Arg("scale", "T", doc="The factor at each place along ``axis``, (channels,); the dtype of ``data``.")),
+                Arg("scale", "T", doc="The factors along ``axis``, (channels,); the dtype of ``data``.")),
         outputs=(Out("output", "T", "shape of data"),
                  Out("rstd", "A", "1 / root, per row")),
         attrs=(Attr("axis", Int(), axis, "The axis of the channels."),

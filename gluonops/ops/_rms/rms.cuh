@@ -3,7 +3,7 @@
 //
 // A block of THREADS has blockDim.y rows, with blockDim.x threads each. The threads of a row have consecutive
 // numbers where its elements are neighbours (inner is 1). Otherwise the rows are neighbours, and so are the threads of
-// different rows. A thread holds a chunk at the same places of every row: there it sums the gradient of the scale.
+// different rows. A thread holds the same channels of every row: there it sums the gradient of the scale.
 #include "../_softmax/rows.cuh"
 
 // The sum over the threads of a block whose numbers differ from this one's in the bits from `first` to below `end`;
@@ -67,14 +67,14 @@ struct RowsOfBlock {
         return rows.inner > 1 ? position * blockDim.y + row : row * blockDim.x + position;
     }
 
-    // The offset in a chunk of the k-th element of a row's `position`-th thread; `place` is k blockDim.x + position.
-    __device__ int offset(int place) const
+    // The offset in a chunk of the k-th element of a row's `position`-th thread; `slot` is k blockDim.x + position.
+    __device__ int offset(int slot) const
     {
-        const int k = place / blockDim.x, position = place % blockDim.x, width = rows.width();
+        const int k = slot / blockDim.x, position = slot % blockDim.x, width = rows.width();
         return k / width * rows.step + position * width + k % width;
     }
 
-    // Multiplies each element by the scale at its place; `scale` is that of the chunk's first place.
+    // Multiplies each element by its channel's scale; `scale` is that of the chunk's first channel.
     __device__ void multiply(RowChunk<T> &x, const T *scale) const
     {
         enum { GROUP = RowChunk<T>::GROUP, SIZE = RowChunk<T>::SIZE };
@@ -167,14 +167,14 @@ struct ScaleSums {
     {
         __syncthreads();   // the sums of all threads
         const int64_t left = split.length - i;
-        // `place` counts the places that the threads of a row hold, thread by thread.
-        for (int place = thread_number(); place < blockDim.x * SIZE; place += THREADS) {
-            const int offset = block.offset(place), k = place / blockDim.x;
+        // `slot` counts the elements that the threads of a row hold, thread by thread.
+        for (int slot = thread_number(); slot < blockDim.x * SIZE; slot += THREADS) {
+            const int offset = block.offset(slot), k = slot / blockDim.x;
             if (offset >= left)
                 continue;
             A sum = 0;
             for (int row = 0; row < blockDim.y; ++row)
-                sum += groups[k / TOGETHER][block.thread_of(row, place % blockDim.x)].values[k % TOGETHER];
+                sum += groups[k / TOGETHER][block.thread_of(row, slot % blockDim.x)].values[k % TOGETHER];
             sums[split.position + i + offset] = sum;
         }
         __syncthreads();   // the sums are read
@@ -200,26 +200,27 @@ __device__ typename Accumulator<T>::type dot_of_others(const T *__restrict__ out
     return dot;
 }
 
-// Adds up what the blocks have summed: 8 places of the axis at a time. A thread has four loads under way.
+// Adds up what the blocks have summed: 8 channels at a time. A thread has four loads under way.
 template <typename T, typename A>
 __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ scale_grad, int request, int64_t length)
 {
-    enum { PLACES = 8, STEP = THREADS / PLACES, TOGETHER = 4 };
-    const int place = thread_number() % PLACES, first = thread_number() / PLACES;
-    for (int64_t c = int64_t(blockIdx.x) * PLACES; blockIdx.y == 0 && c < length; c += int64_t(gridDim.x) * PLACES) {
+    enum { CHANNELS = 8, STEP = THREADS / CHANNELS, TOGETHER = 4 };
+    const int channel = thread_number() % CHANNELS, first = thread_number() / CHANNELS;
+    const int64_t step = int64_t(gridDim.x) * CHANNELS;
+    for (int64_t c = int64_t(blockIdx.x) * CHANNELS; blockIdx.y == 0 && c < length; c += step) {
         A sum = 0;
-        for (int block = first; block < gridDim.x && c + place < length; block += TOGETHER * STEP) {
+        for (int block = first; block < gridDim.x && c + channel < length; block += TOGETHER * STEP) {
             A values[TOGETHER];
 #pragma unroll
             for (int k = 0; k < TOGETHER; ++k)
-                values[k] = block + k * STEP < gridDim.x ? sums[(block + k * STEP) * length + c + place] : A(0);
+                values[k] = block + k * STEP < gridDim.x ? sums[(block + k * STEP) * length + c + channel] : A(0);
 #pragma unroll
             for (int k = 0; k < TOGETHER; ++k)
                 sum += values[k];
         }
-        sum = sum_over_threads(sum, PLACES, THREADS);
-        if (first == 0 && c + place < length)
-            store(scale_grad, c + place, sum, request);
+        sum = sum_over_threads(sum, CHANNELS, THREADS);
+        if (first == 0 && c + channel < length)
+            store(scale_grad, c + channel, sum, request);
     }
 }
 
@@ -233,8 +234,8 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
     typedef typename Args::A A;
     block.rows.packed = PACKED || opaque(0);
     const Rows<T> &rows = block.rows;
-    const RowSplit places = rows.split(0, blockIdx.y);
-    for (int64_t i = 0; i < places.length; i += RowChunk<T>::length()) {
+    const RowSplit channels = rows.split(0, blockIdx.y);
+    for (int64_t i = 0; i < channels.length; i += RowChunk<T>::length()) {
         scale_sums.clear();
         for (int64_t r = int64_t(blockIdx.x) * blockDim.y; r < block.count; r += row_step()) {
             const RowSplit split = block.split(r);
@@ -269,7 +270,7 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
         }
         if (args.step == args.DOTS)
             return;
-        scale_sums.store_to(args.sums + blockIdx.x * args.channels, block, places, i);
+        scale_sums.store_to(args.sums + blockIdx.x * args.channels, block, channels, i);
     }
 }
 

@@ -56,10 +56,10 @@ inline void rms_columns(const Args<T> &args, bool streaming)
             args.rstd[first_row + j] = rstd[j];
         }
         for (int64_t c = 0; c < args.channels; ++c) {
-            const int64_t place = start + c * args.inner;
-            const T *x = args.data + place;
+            const int64_t offset = start + c * args.inner;
+            const T *x = args.data + offset;
             const A factor = load_scalar(args.scale + c);
-            write_row(args.output + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            write_row(args.output + offset, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 return load(x + j, mask) * load(rstd + j, mask) * factor;
             });
         }
@@ -124,10 +124,10 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
         store(dot + j, load(dot + j) * factor * factor * share);
     });
     for (int64_t c = 0; c < args.channels; ++c) {
-        const int64_t place = start + c * args.inner;
-        const T *x = args.data + place, *grad_out = args.output_grad + place;
+        const int64_t offset = start + c * args.inner;
+        const T *x = args.data + offset, *grad_out = args.output_grad + offset;
         const A factor = load_scalar(args.scale + c);
-        write_row(args.data_grad + place, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        write_row(args.data_grad + offset, columns, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V shift = load(x + j, mask) * load(dot + j, mask);
             return (load(grad_out + j, mask) * factor - shift) * load(rstd + j, mask);
         });

@@ -1,4 +1,4 @@
-// Losses of a sigmoid, element by element. A formula has value(x, label, place) and slope(x, label, place). The
+// Losses of a sigmoid, element by element. A formula has value(x, label, index) and slope(x, label, index). The
 // formulas are those of formulas.h, with fewer instructions: divisions and logarithms take many.
 #include "../_sigmoid/functions.cuh"
 
@@ -37,8 +37,8 @@ __device__ void sigmoid_loss(const Args &args, const Formula &formula)
 {
     typedef typename Args::A A;
     const A ignored = ignored_label(args);
-    map_elements(args.output, args.output_request, args.size, [&](int64_t place, A x, A y) {
-        const A loss = formula.value(x, y, place);
+    map_elements(args.output, args.output_request, args.size, [&](int64_t index, A x, A y) {
+        const A loss = formula.value(x, y, index);
         return y == ignored ? A(0) : loss;
     }, args.data, args.label);
 }
@@ -48,8 +48,8 @@ __device__ void sigmoid_loss_backward(const Args &args, const Formula &formula)
 {
     typedef typename Args::A A;
     const A ignored = ignored_label(args);
-    map_elements(args.data_grad, args.data_grad_request, args.size, [&](int64_t place, A grad_out, A x, A y) {
-        const A slope_of_loss = formula.slope(x, y, place), slope = y == ignored ? A(0) : slope_of_loss;
+    map_elements(args.data_grad, args.data_grad_request, args.size, [&](int64_t index, A grad_out, A x, A y) {
+        const A slope_of_loss = formula.slope(x, y, index), slope = y == ignored ? A(0) : slope_of_loss;
         return slope == 0 ? A(0) : grad_out * slope;
     }, args.output_grad, args.data, args.label);
 }

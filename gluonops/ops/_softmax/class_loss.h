@@ -146,14 +146,14 @@ GLUONOPS_INLINE auto row_numbers(const Pass &pass, int64_t row, int64_t class_id
 
 // Writes the results of a row or of a line. compute(i, mask, number) gives the values of one of them.
 template <typename Pass, typename T, typename Compute>
-GLUONOPS_INLINE void write_results(T *const *to, int64_t place, int64_t items, bool streaming, const Compute &compute)
+GLUONOPS_INLINE void write_results(T *const *to, int64_t offset, int64_t items, bool streaming, const Compute &compute)
 {
-    write_row(to[0] + place, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    write_row(to[0] + offset, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
         return compute(i, mask, std::integral_constant<int, 0>());
     });
     if constexpr (Pass::RESULTS > 1)
         if (to[1])
-            write_row(to[1] + place, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            write_row(to[1] + offset, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
                 return compute(i, mask, std::integral_constant<int, 1>());
             });
 }
@@ -232,16 +232,16 @@ void class_gradient_columns(const Pass &given, bool streaming)
     }, !given.weights);
 }
 
-// The place of the label's class among a block's elements, from that class, for a vector of rows.
+// The position of the label's class among a block's elements, from that class, for a vector of rows.
 template <typename T, int INNER>
-GLUONOPS_INLINE void places_of_labels(typename Simd<T>::Index *labelled, int64_t rows, int64_t length)
+GLUONOPS_INLINE void positions_of_labels(typename Simd<T>::Index *labelled, int64_t rows, int64_t length)
 {
     typedef typename Simd<T>::Index Index;
     for_each_vector<T>(rows, [=](int64_t j, auto) GLUONOPS_LAMBDA {
         const auto class_id = load_indices<T>(labelled + j), row = lane_numbers<T>() + Index(j);
         const auto element = (row / INNER * Index(length) + class_id) * INNER + row % INNER;
-        const auto place = class_id >= 0 ? element : class_id;
-        memcpy(labelled + j, &place, WIDTH);
+        const auto position = class_id >= 0 ? element : class_id;
+        memcpy(labelled + j, &position, WIDTH);
     });
 }
 
@@ -268,7 +268,7 @@ void class_gradient_short_rows(const Pass &pass, bool streaming)
         for (int64_t j = 0; int(Numbers::COUNT) > int(Pass::SUMS) && j < block.rows; ++j)
             numbers->set(j, row_numbers(pass, block.first_row + j, labelled[j], inputs[0], 0));
         if (Pass::LABELLED)
-            places_of_labels<T, INNER>(labelled, block.rows, pass.sizes.length);
+            positions_of_labels<T, INNER>(labelled, block.rows, pass.sizes.length);
         const auto element = [=](int64_t i, auto mask, const auto &lanes) GLUONOPS_LAMBDA {
             const auto row = numbers->vectors([=](const A *values) GLUONOPS_LAMBDA { return lanes.of(values); });
             const LabelLanes<T> label = {lanes.of(labelled) == lane_numbers<T>() + Index(i)};

@@ -141,13 +141,13 @@ __device__ void differentiate_tile(const BoxIouArgs<T> &args, const Tile &tile, 
         for (int j = 0; j < HELD; ++j)
             add_pair(box, boxes[j], area + areas[j], grad_out[j], of_row, slopes[j]);
         const A sum = sum_four(of_row.gradient(box, is_center).numbers, blockDim.x);
-        const int64_t place = NUMBERS * row + threadIdx.x;
+        const int64_t index = NUMBERS * row + threadIdx.x;
         if (!has_row || threadIdx.x >= NUMBERS)
             continue;
         if (args.column_tiles == 1)
-            store(args.lhs_grad, place, sum, args.lhs_grad_request);
+            store(args.lhs_grad, index, sum, args.lhs_grad_request);
         else
-            of_rows[place] = sum;
+            of_rows[index] = sum;
     }
 #pragma unroll
     for (int j = 0; j < HELD; ++j) {

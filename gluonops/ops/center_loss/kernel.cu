@@ -76,11 +76,11 @@ __device__ int add_members(const CenterLossArgs<T, L> &args, int64_t first, int6
                                                     : has_class && labels[k] == wanted;
         own |= unsigned(is_member && k * THREADS < left) << k;
     }
-    int all, place = count + sum_before<WARPS>(__popc(own), all);   // behind its barrier the members before are read
-    for (; own != 0; ++place) {
+    int all, index = count + sum_before<WARPS>(__popc(own), all);   // behind its barrier the members before are read
+    for (; own != 0; ++index) {
         const int k = 31 - __clz(own);
         own ^= 1u << k;
-        members[place] = own_first + k * THREADS;
+        members[index] = own_first + k * THREADS;
     }
     __syncthreads();   // the members are there
     return count + all;

@@ -1,13 +1,13 @@
 r"""dice_loss: 1 minus the Dice coefficient of a segmentation and its label, for each class of a sample.
 
-With the softmax p of ``data`` along axis 1, and y that is 1 at the places of a class and 0 elsewhere, the loss of a
+With the softmax p of ``data`` along axis 1, and y that is 1 at the pixels of a class and 0 elsewhere, the loss of a
 class is
 
 .. math::
 
     \ell = 1 - \frac{2 I + s}{U + s} \qquad I = \sum p \, y \qquad U = \sum p^2 + \sum y
 
-with the constant s, ``smooth``. The sums are over the places of a sample. With ``squared=False``, p is not squared. The
+with the constant s, ``smooth``. The sums are over the pixels of a sample. With ``squared=False``, p is not squared. The
 loss of a class does not grow with its area, so small things count as much as large ones. A class that a sample does not
 have has a loss near 1 where it is predicted, and 0 where it is not.
 
@@ -18,7 +18,7 @@ With the head gradient g, the gradients of a probability and of the data are
     a = g \left( \frac{(2 I + s) \, 2 p}{(U + s)^2} - \frac{2 y}{U + s} \right) \qquad
     \frac{\partial L}{\partial x} = p \, \Big( a - \sum a \, p \Big)
 
-with 1 for 2 p if not squared, and the last sum over the classes of a place.
+with 1 for 2 p if not squared, and the last sum over the classes of a pixel.
 
 Sources
 -------
@@ -31,8 +31,8 @@ One logit x and its sigmoid are two classes with the logits 0 and x. So :class:`
 ``activation="sigmoid"`` for masks that may overlap: it passes each mask as a sample of two classes to this operator.
 This takes twice the memory of the masks' logits.
 
-Where float16 is not computed in float32, there are 65,504 places at most. Forward keeps two numbers for each class of a
-sample and two for each place as hidden outputs of the node. No probability is stored.
+Where float16 is not computed in float32, there are 65,504 pixels at most. Forward keeps two numbers for each class of a
+sample and two for each pixel as hidden outputs of the node. No probability is stored.
 
 Work, in bytes of the data: forward reads 1, and backward reads 1 and writes 1. A GPU reads 2 if its cache is small.
 """
@@ -48,7 +48,7 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
 
     Examples
     --------
-    >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places
+    >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 pixels
     >>> label = mx.nd.array([[0, 0, 1, 0]])
     >>> print(gops.ops.dice_loss(logits, label).asnumpy().round(3))
     [[0.2   0.333]]

@@ -21,7 +21,7 @@ class DiceLoss(LabelledLoss, function=_dice_loss):
         What makes probabilities of logits. With a sigmoid every channel is a mask of its own, which may overlap others.
 
     Inputs:
-        - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the places of a
+        - **label**: class indices in any float or integer dtype, (batch, ...). With a sigmoid 1 for the pixels of a
           mask and 0 elsewhere, in the shape of ``pred``.
         - **sample_weight**: optional; broadcasts against (batch, classes): (batch, 1), or (1, classes).
 

@@ -5,14 +5,14 @@ from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Ou
 from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"
-PLACES = "batch, inner..."
-PLACES_AT_ONCE = 1024   # A block has at least so many places where several share a sample.
+PIXELS = "batch, inner..."
+PIXELS_AT_ONCE = 1024   # A block has at least so many pixels where several share a sample.
 BLOCKS = 1056           # So many occupy a large GPU.
 
 
 def forward(args) -> Launch:
     """Some blocks take a sample."""
-    return Launch(args.batch, splits=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PLACES_AT_ONCE))))
+    return Launch(args.batch, splits=max(1, min(BLOCKS // max(1, args.batch), math.ceil(args.inner / PIXELS_AT_ONCE))))
 
 
 OP = Op(
@@ -22,17 +22,17 @@ OP = Op(
     role="loss",
     inputs=(Arg("data", "T", doc="Logits, (batch, classes, ...); float16, float32 or float64."), LABEL),
     outputs=(Out("output", "T", "loss per sample and class, (batch, classes)"),
-             Out("intersection", "A", "sum of the probabilities at places of the class, (batch, classes)"),
+             Out("intersection", "A", "sum of the probabilities at pixels of the class, (batch, classes)"),
              Out("total", "A", "sum of the (squared) probabilities and of the labels, (batch, classes)"),
-             Out("max", "A", "maximum per place"),
-             Out("log_sum", "A", "log(sum(exp(logits - max))) per place")),
+             Out("max", "A", "maximum per pixel"),
+             Out("log_sum", "A", "log(sum(exp(logits - max))) per pixel")),
     attrs=(IGNORE,
            Attr("smooth", Float(low=1e-7, below=1e6), 1e-5,
                 "What is added to the numerator and to the denominator, from 1e-7 to below 1e6."),
            Attr("squared", Bool(), True,
                 "Whether the denominator has the squares of the probabilities, as in the paper.")),
-    shapes=Shapes(data="batch, classes, inner...", label=PLACES, output=MAPS, intersection=MAPS, total=MAPS, max=PLACES,
-                  log_sum=PLACES),
+    shapes=Shapes(data="batch, classes, inner...", label=PIXELS, output=MAPS, intersection=MAPS, total=MAPS, max=PIXELS,
+                  log_sum=PIXELS),
     cuda=Cuda(
         forward=forward,
         backward=elements("batch * inner"),
@@ -41,7 +41,7 @@ OP = Op(
                  Array("sums", "A", "2 * batch * classes * splits", "forward")),
         forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 3",
     ),
-    constants={"BLOCK_PLACES": 512},   # places per block of a sum in C++
-    derived={"blocks": "(inner + BLOCK_PLACES - 1) // BLOCK_PLACES"},
+    constants={"BLOCK_PIXELS": 512},   # pixels per block of a sum in C++
+    derived={"blocks": "(inner + BLOCK_PIXELS - 1) // BLOCK_PIXELS"},
     scratch=(Array("partial", "float64", "2 * batch * blocks * classes", "forward"),),   # two sums for each class
 )

@@ -1,5 +1,5 @@
 // dice_loss on the CPU. Bytes moved: forward the logits', backward twice these; what is read again is in the cache.
-// The places of a sample are divided into blocks, whose sums are added in their order: the result does not depend on
+// The pixels of a sample are divided into blocks, whose sums are added in their order: the result does not depend on
 // the number of threads.
 #include "generated/dice_loss.h"
 #include "../_softmax/softmax.h"
@@ -7,34 +7,34 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-// Calls body(block, sample, first place, places, scratch) for every block, on several threads. The scratch memory is
+// Calls body(block, sample, first pixel, pixels, scratch) for every block, on several threads. The scratch memory is
 // for a number for each logit of a block, or null.
 template <typename T, typename Body>
 void for_each_block(const DiceLossArgs<T> &args, int64_t bytes_per_element, const Body &body)
 {
-    const int64_t classes = args.classes, inner = args.inner, blocks = args.blocks, step = args.BLOCK_PLACES;
-    static_assert(DiceLossArgs<T>::BLOCK_PLACES <= MAX_BLOCK_COLUMNS, "the buffers of a block have to hold it");
+    const int64_t classes = args.classes, inner = args.inner, blocks = args.blocks, step = args.BLOCK_PIXELS;
+    static_assert(DiceLossArgs<T>::BLOCK_PIXELS <= MAX_BLOCK_COLUMNS, "the buffers of a block have to hold it");
     const int64_t most = step < inner ? step : inner;
     parallel_for(args.batch * blocks, classes * most * bytes_per_element, [=](int64_t begin, int64_t end) {
         const Scratch<typename Simd<T>::Scalar> scratch(classes * most);
         for (int64_t block = begin; block < end; ++block) {
-            const int64_t place = block % blocks * step, left = inner - place;
-            body(block, block / blocks, place, left < most ? left : most, scratch.memory);
+            const int64_t pixel = block % blocks * step, left = inner - pixel;
+            body(block, block / blocks, pixel, left < most ? left : most, scratch.memory);
         }
         store_fence();
     });
 }
 
-// The classes of a block's places, as vectors compare them. Lanes behind the last place are IGNORED.
+// The classes of a block's pixels, as vectors compare them. Lanes behind the last pixel are IGNORED.
 template <typename T>
 struct BlockClasses {
     typedef typename Simd<T>::Index Index;
     alignas(64) Index ids[MAX_BLOCK_COLUMNS];
 
-    BlockClasses(const DiceLossArgs<T> &args, int64_t first, int64_t places)
+    BlockClasses(const DiceLossArgs<T> &args, int64_t first, int64_t pixels)
     {
-        classes_of(labels_of(args), first, places, args.classes, ids);
-        for (int64_t j = places; j < MAX_BLOCK_COLUMNS && j < places + Simd<T>::LANES; ++j)
+        classes_of(labels_of(args), first, pixels, args.classes, ids);
+        for (int64_t j = pixels; j < MAX_BLOCK_COLUMNS && j < pixels + Simd<T>::LANES; ++j)
             ids[j] = Index(IGNORED);
     }
 
@@ -42,21 +42,21 @@ struct BlockClasses {
 };
 
 template <typename T>
-void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64_t place, int64_t places,
+void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64_t pixel, int64_t pixels,
                typename Simd<T>::Scalar *scratch)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     typedef typename Simd<T>::Index Index;
-    const int64_t inner = args.inner, classes = args.classes, first = sample * inner + place;
-    const T *logits = args.data + sample * classes * inner + place;
-    const BlockClasses<T> labels(args, first, places);
+    const int64_t inner = args.inner, classes = args.classes, first = sample * inner + pixel;
+    const T *logits = args.data + sample * classes * inner + pixel;
+    const BlockClasses<T> labels(args, first, pixels);
     const BlockClasses<T> *ids = &labels;
     alignas(64) A max_buffer[MAX_BLOCK_COLUMNS], sum_buffer[MAX_BLOCK_COLUMNS];
     A *max = max_buffer, *sum = sum_buffer;
-    const ColumnLines<T> lines = {classes, inner, places, 1, 0};
-    column_max_and_sum<false>(logits, lines, A(1), max, sum, scratch, places);
-    for (int64_t j = 0; j < places; ++j) {
+    const ColumnLines<T> lines = {classes, inner, pixels, 1, 0};
+    column_max_and_sum<false>(logits, lines, A(1), max, sum, scratch, pixels);
+    for (int64_t j = 0; j < pixels; ++j) {
         const bool ignored = labels.ids[j] == Index(IGNORED);
         args.max[first + j] = ignored ? A(0) : max[j];
         args.log_sum[first + j] = logarithm(ignored ? A(classes) : sum[j]);
@@ -67,10 +67,10 @@ void sum_block(const DiceLossArgs<T> &args, int64_t block, int64_t sample, int64
         V common = broadcast(A(0)), all = common;
         V *intersection = &common, *total = &all;
         const bool squared = args.squared;
-        for_each_vector<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(pixels, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V zero = broadcast(A(0));
             const auto id = ids->at(j);
-            const V power = scratch ? load(scratch + c * places + j, mask)
+            const V power = scratch ? load(scratch + c * pixels + j, mask)
                                     : exponential(load(logits + c * inner + j, mask) - load(max + j));
             const V p = id == Index(IGNORED) ? zero : power * load(sum + j);
             const V target = id == Index(c) ? zero + 1 : zero;
@@ -104,25 +104,25 @@ void forward(const DiceLossArgs<T> &args)
 }
 
 template <typename T>
-void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int64_t places,
+void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t pixel, int64_t pixels,
                  typename Simd<T>::Scalar *scratch)
 {
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     typedef typename Simd<T>::Index Index;
-    const int64_t inner = args.inner, classes = args.classes, first = sample * inner + place;
-    const int64_t start = sample * classes * inner + place;
+    const int64_t inner = args.inner, classes = args.classes, first = sample * inner + pixel;
+    const int64_t start = sample * classes * inner + pixel;
     const T *logits = args.data + start;
     const A *max = args.max + first, *log_sum = args.log_sum + first;
     const A smooth = A(args.smooth);
-    const BlockClasses<T> labels(args, first, places);
+    const BlockClasses<T> labels(args, first, pixels);
     const BlockClasses<T> *ids = &labels;
     alignas(64) A mean_buffer[MAX_BLOCK_COLUMNS];
     A *mean = mean_buffer;
     for (int64_t j = 0; j < MAX_BLOCK_COLUMNS; ++j)
-        mean[j] = j < places && labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : A(0);
+        mean[j] = j < pixels && labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : A(0);
 
-    // A probability's gradient is by_power times the derivative of its power, and by_target at places of the class.
+    // A probability's gradient is by_power times the derivative of its power, and by_target at pixels of the class.
     const auto probability = [=](int64_t c, int64_t j, auto mask) GLUONOPS_LAMBDA {
         return exponential(load(logits + c * inner + j, mask) - load(max + j, mask) - load(log_sum + j, mask));
     };
@@ -136,15 +136,15 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t place, int
         return slope + (ids->at(j) == Index(c) ? zero + by_target : zero);
     };
     for (int64_t c = 0; c < classes; ++c)
-        for_each_vector<T>(places, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        for_each_vector<T>(pixels, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V p = probability(c, j, mask);
             if (scratch)
-                store(scratch + c * places + j, p, mask);
+                store(scratch + c * pixels + j, p, mask);
             store(mean + j, load(mean + j) + p * gradient(c, j, p));
         });
     for (int64_t c = 0; c < classes; ++c)
-        write_row(args.data_grad + start + c * inner, places, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-            const V p = scratch ? load(scratch + c * places + j, mask) : probability(c, j, mask);
+        write_row(args.data_grad + start + c * inner, pixels, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            const V p = scratch ? load(scratch + c * pixels + j, mask) : probability(c, j, mask);
             const V by_logit = p * (gradient(c, j, p) - load(mean + j));
             return ids->at(j) == Index(IGNORED) ? broadcast(A(0)) : by_logit;
         });

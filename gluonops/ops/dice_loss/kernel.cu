@@ -1,4 +1,4 @@
-// dice_loss. A thread takes OWN neighbouring places of a sample, or one. Forward finds their softmax, and then two sums
+// dice_loss. A thread takes OWN neighbouring pixels of a sample, or one. Forward finds their softmax, and then two sums
 // for each class: of the probabilities where it is the label, and of the (squared) probabilities and the labels. The
 // last block of a sample adds up the sums of all.
 #include "../_labels/labels.cuh"
@@ -12,24 +12,24 @@ enum { CLASSES = 64 };   // classes between two barriers
 template <typename T> struct Fast { typedef __half type; };
 template <> struct Fast<double> { typedef double type; };
 
-// A place of a sample: its class, and the softmax of its logits, which is NaN where the label is invalid.
+// A pixel of a sample: its class, and the softmax of its logits, which is NaN where the label is invalid.
 template <typename T>
-struct Place {
+struct Pixel {
     typedef typename Accumulator<T>::type A;
     int64_t class_id;
     Exponential<typename Fast<T>::type> softmax;
 
-    __device__ Place() {}
-    __device__ Place(int64_t class_id, A max, A log_sum)
+    __device__ Pixel() {}
+    __device__ Pixel(int64_t class_id, A max, A log_sum)
         : class_id(class_id), softmax(max, 1, class_id == NO_CLASS ? not_a_number<A>() : log_sum) {}
 
     __device__ bool counts() const { return class_id != IGNORED; }
 };
 
-// Adds the probabilities of a block's places, from the first one on, to the sums of each class. A thread has OWN of
+// Adds the probabilities of a block's pixels, from the first one on, to the sums of each class. A thread has OWN of
 // them. Behind the end it has the sample's first ones, which count for nothing.
 template <int OWN, typename T, typename L>
-__device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64_t first)
+__device__ void sum_pixels(const DiceLossArgs<T, L> &args, int64_t sample, int64_t first)
 {
     typedef typename Accumulator<T>::type A;
     __shared__ A of_warps[2 * CLASSES][WARPS];
@@ -53,14 +53,14 @@ __device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64
             softmax[k].add_chunk(x);
         }
     }
-    Place<T> places[OWN];
+    Pixel<T> pixels[OWN];
 #pragma unroll
     for (int k = 0; k < OWN; ++k) {
         const int64_t i = sample * args.inner + own + k, class_id = class_of(args, i);
-        if (class_id == IGNORED)   // it counts as a place with logits of 0, whatever it holds
+        if (class_id == IGNORED)   // it counts as a pixel with logits of 0, whatever it holds
             softmax[k].set_zeros(args.classes);
         const A log_sum = softmax[k].log_sum();
-        places[k] = Place<T>(exists ? class_id : int64_t(IGNORED), softmax[k].max, log_sum);
+        pixels[k] = Pixel<T>(exists ? class_id : int64_t(IGNORED), softmax[k].max, log_sum);
         store(args.max, i, softmax[k].max, exists ? args.max_request : NOTHING);
         store(args.log_sum, i, log_sum, exists ? args.log_sum_request : NOTHING);
     }
@@ -76,11 +76,11 @@ __device__ void sum_places(const DiceLossArgs<T, L> &args, int64_t sample, int64
 #pragma unroll
             for (int n = 0; n < 2 * OWN; ++n) {
                 const int j = n / OWN;
-                const Place<T> &place = places[n % OWN];
-                const A p = place.softmax(load(packs[j].items, n % OWN));
-                const bool is_label = place.class_id == start + c + j;
-                sums[2 * j] += is_label || place.class_id == NO_CLASS ? p : A(0);
-                sums[2 * j + 1] += place.counts() ? (args.squared ? p * p : p) + (is_label ? 1 : 0) : A(0);
+                const Pixel<T> &pixel = pixels[n % OWN];
+                const A p = pixel.softmax(load(packs[j].items, n % OWN));
+                const bool is_label = pixel.class_id == start + c + j;
+                sums[2 * j] += is_label || pixel.class_id == NO_CLASS ? p : A(0);
+                sums[2 * j + 1] += pixel.counts() ? (args.squared ? p * p : p) + (is_label ? 1 : 0) : A(0);
             }
             const A sum = sum_four(sums);
             if (threadIdx.x % 32 < 4)
@@ -129,16 +129,16 @@ __device__ void forward(const DiceLossArgs<T, L> &args)
     enum { OWN = sizeof(T) == 8 ? 2 : 4 };
     const PartialResults<typename Accumulator<T>::type> scratch(args.counts, args.sums);
     const bool in_packs = args.inner % OWN == 0 && aligned(args.data);
-    const int64_t places = THREADS * (in_packs ? OWN : 1);   // A block has so many.
+    const int64_t pixels = THREADS * (in_packs ? OWN : 1);   // A block has so many.
     for (int64_t sample = blockIdx.x; sample < args.batch; sample += gridDim.x) {
-        for (int64_t first = blockIdx.y * places; first < args.inner; first += gridDim.y * places)
-            in_packs ? sum_places<OWN>(args, sample, first) : sum_places<1>(args, sample, first);
+        for (int64_t first = blockIdx.y * pixels; first < args.inner; first += gridDim.y * pixels)
+            in_packs ? sum_pixels<OWN>(args, sample, first) : sum_pixels<1>(args, sample, first);
         if (scratch.is_last_block(sample, gridDim.y))
             write_losses(args, sample);
     }
 }
 
-// The derivative of a class's loss by a probability p is by_p * p + constant, with another constant at its own places.
+// The derivative of a class's loss by a probability p is by_p * p + constant, with another constant at its own pixels.
 template <typename A>
 struct Slope {
     A by_p, constant, own_constant;
@@ -165,11 +165,11 @@ __device__ void backward(const DiceLossArgs<T, L> &args)
         enum { OWN = decltype(group)::SIZE };
         const int64_t sample = quotient(i, args.inner), row = sample * args.classes;
         const int64_t start = row * args.inner + (i - sample * args.inner);
-        Place<T> places[OWN];
+        Pixel<T> pixels[OWN];
         A means[OWN];
 #pragma unroll
         for (int k = 0; k < OWN; ++k) {
-            places[k] = Place<T>(class_of(args, i + k), args.max[i + k], args.log_sum[i + k]);
+            pixels[k] = Pixel<T>(class_of(args, i + k), args.max[i + k], args.log_sum[i + k]);
             means[k] = 0;
         }
 #pragma unroll 2
@@ -178,8 +178,8 @@ __device__ void backward(const DiceLossArgs<T, L> &args)
             const Pack<T, OWN> logits = load_pack<T, OWN>(args.data, start + c * args.inner);
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
-                const A p = places[k].softmax(load(logits.items, k));
-                means[k] += p * slope.at(p, c == places[k].class_id);
+                const A p = pixels[k].softmax(load(logits.items, k));
+                means[k] += p * slope.at(p, c == pixels[k].class_id);
             }
         }
 #pragma unroll 2
@@ -189,8 +189,8 @@ __device__ void backward(const DiceLossArgs<T, L> &args)
             A gradients[OWN];
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
-                const A p = places[k].softmax(load(logits.items, k));
-                gradients[k] = places[k].counts() ? p * (slope.at(p, c == places[k].class_id) - means[k]) : A(0);
+                const A p = pixels[k].softmax(load(logits.items, k));
+                gradients[k] = pixels[k].counts() ? p * (slope.at(p, c == pixels[k].class_id) - means[k]) : A(0);
             }
             store_pack<T, OWN>(args.data_grad, start + c * args.inner, gradients, args.data_grad_request);
         }

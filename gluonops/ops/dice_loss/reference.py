@@ -5,14 +5,14 @@ from ...core.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 
-PLACES = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
+PIXELS = {"axis": (0, 1), "exclude": True}   # all axes but the batch's and the classes'
 
 
 def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     labels = exact(F, label, F.squeeze(first_class(F, data, 1), axis=1))
     valid, ignored = label_masks(F, labels, data, 1, attrs.ignore_label)
     is_ignored = None
-    if ignored is not None:   # a NaN at an ignored place must not reach the sums
+    if ignored is not None:   # a NaN at an ignored pixel must not reach the sums
         is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))
         data = _zero_where(F, is_ignored, data)
 
@@ -28,9 +28,9 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     zero = F.zeros_like(F.BlockGrad(data))
     target = F.broadcast_mul(F.where(is_class, zero + 1, zero), weights)
 
-    intersection = F.sum(F.where(is_class, probabilities, zero), **PLACES)
+    intersection = F.sum(F.where(is_class, probabilities, zero), **PIXELS)
     powers = F.square(probabilities) if attrs.squared else probabilities
-    total = F.BlockGrad(F.sum(powers + target, **PLACES))
+    total = F.BlockGrad(F.sum(powers + target, **PIXELS))
     denominator = total + attrs.smooth
     log_powers = 2 * log_probabilities if attrs.squared else log_probabilities
     growth = _growth(F, log_powers, weights, is_ignored, denominator)
@@ -44,11 +44,11 @@ def _growth(F, log_powers: Array, weights: Array, is_ignored: Array | None, deno
     The gradient of MXNet's division has the square of the denominator, which may be 0 in float16. Here the powers are
     divided by the denominator before they are summed, as a difference of logarithms. So no number is large.
     """
-    log_denominator = F.reshape_like(F.log(denominator), F.sum(F.BlockGrad(log_powers), keepdims=True, **PLACES))
+    log_denominator = F.reshape_like(F.log(denominator), F.sum(F.BlockGrad(log_powers), keepdims=True, **PIXELS))
     log_shares = F.broadcast_sub(log_powers, F.BlockGrad(log_denominator))
     if is_ignored is not None:   # these are not in the denominator, and may be large
         log_shares = _zero_where(F, is_ignored, log_shares)
-    shares = F.sum(F.broadcast_mul(F.exp(log_shares), weights), **PLACES)
+    shares = F.sum(F.broadcast_mul(F.exp(log_shares), weights), **PIXELS)
     return shares - F.BlockGrad(shares) + 1
 
 

@@ -1,7 +1,7 @@
 r"""group_norm: the channels of a sample, normalised in groups, scaled and shifted.
 
 The channels are divided into ``num_groups`` groups of neighbours. A group's mean m and variance v, divided by the
-number of its elements, are over its channels at all places of one sample. With the factor ``gamma`` and the shift
+number of its elements, are over its channels at all pixels of one sample. With the factor ``gamma`` and the shift
 ``beta`` of the channel,
 
 .. math::
@@ -9,14 +9,14 @@ number of its elements, are over its channels at all places of one sample. With 
     y = u \, \gamma + \beta \qquad u = (x - m) \, r \qquad r = \frac{1}{\sqrt{v + \mathrm{eps}}}
 
 With the head gradient :math:`g_y` and :math:`g = g_y \, \gamma`, the gradients are these. The means are over the group,
-the sums over all samples and places:
+the sums over all samples and pixels:
 
 .. math::
 
     \frac{\partial L}{\partial x} = (g - \mathrm{mean}(g) - u \, \mathrm{mean}(g \, u)) \, r \qquad
     \frac{\partial L}{\partial \gamma} = \sum g_y \, u \qquad \frac{\partial L}{\partial \beta} = \sum g_y
 
-With one group this is layer normalisation over channels and places; with as many groups as channels it is instance
+With one group this is layer normalisation over channels and pixels; with as many groups as channels it is instance
 normalisation.
 
 Sources
@@ -54,7 +54,7 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
 
     Examples
     --------
-    >>> data = mx.nd.array([[[1, 3], [5, 7], [0, 0], [2, 2]]])    # 4 channels, 2 places
+    >>> data = mx.nd.array([[[1, 3], [5, 7], [0, 0], [2, 2]]])    # 4 channels, 2 pixels
     >>> gamma, beta = mx.nd.ones(4), mx.nd.zeros(4)
     >>> print(gops.ops.group_norm(data, gamma, beta, num_groups=2).asnumpy().round(2))
     [[[-1.34 -0.45]

@@ -80,11 +80,11 @@ struct Normalized {
 #pragma unroll
         for (int k = 0; k < x.SIZE; ++k) {
             if (k < x.count && (!rows.packed || k % x.GROUP == 0)) {
-                const int64_t place = i + rows.offset(k), channel = quotient(place, inner);
+                const int64_t position = i + rows.offset(k), channel = quotient(position, inner);
                 scale = rstd * load(gamma, channel);
                 shift = load(beta, channel);
                 if (BORDERS) {
-                    const int64_t left = (channel + 1) * inner - place, next = channel + (left < x.GROUP);
+                    const int64_t left = (channel + 1) * inner - position, next = channel + (left < x.GROUP);
                     border = k + int(minimum(left, x.GROUP));
                     next_scale = rstd * load(gamma, next);
                     next_shift = load(beta, next);

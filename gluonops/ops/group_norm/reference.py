@@ -7,7 +7,7 @@ import math
 
 from ...core.emitter import Array
 
-PLACES = {"axis": (0, 1), "exclude": True}    # all axes but the batch's and the channels'
+PIXELS = {"axis": (0, 1), "exclude": True}    # all axes but the batch's and the channels'
 SAMPLES = {"axis": 1, "exclude": True}        # all axes but the channels'
 
 
@@ -18,7 +18,7 @@ def group_means(F, attrs, channel_means: Array) -> Array:
 
 def in_groups(F, attrs, per_channel: Array) -> Array:
     """(batch, num_groups, channels of a group), from (batch, channels, 1, ...)."""
-    return F.reshape(F.sum(per_channel, **PLACES), shape=(0, -4, attrs.num_groups, -1))
+    return F.reshape(F.sum(per_channel, **PIXELS), shape=(0, -4, attrs.num_groups, -1))
 
 
 def of_channels(F, attrs, per_group: Array, channel_means: Array) -> Array:
@@ -28,10 +28,10 @@ def of_channels(F, attrs, per_group: Array, channel_means: Array) -> Array:
 
 
 def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ...]:
-    channel_means = F.mean(data, keepdims=True, **PLACES)
+    channel_means = F.mean(data, keepdims=True, **PIXELS)
     mean = group_means(F, attrs, channel_means)
     centered = F.broadcast_sub(data, of_channels(F, attrs, mean, channel_means))
-    variance = group_means(F, attrs, F.mean(F.square(centered), keepdims=True, **PLACES))
+    variance = group_means(F, attrs, F.mean(F.square(centered), keepdims=True, **PIXELS))
     root = F.sqrt(variance + attrs.eps)   # its reciprocal would have an infinite derivative in float16
     x_hat = F.broadcast_div(centered, of_channels(F, attrs, root, channel_means))
 
@@ -42,13 +42,13 @@ def forward(F, attrs, data: Array, gamma: Array, beta: Array) -> tuple[Array, ..
 
 
 def backward(nd, attrs, shapes, output_grad, data, gamma, mean, rstd) -> dict:
-    batch, channels, *places = data.shape
-    groups = (batch, attrs.num_groups, channels // attrs.num_groups * math.prod(places))
+    batch, channels, *pixels = data.shape
+    groups = (batch, attrs.num_groups, channels // attrs.num_groups * math.prod(pixels))
     rstd = nd.expand_dims(rstd, axis=2)
     centered = nd.broadcast_sub(data.reshape(groups), nd.expand_dims(mean, axis=2))
     x_hat = nd.broadcast_mul(centered, rstd)
 
-    grad_x_hat = nd.broadcast_mul(output_grad, gamma.reshape((1, channels) + (1,) * len(places))).reshape(groups)
+    grad_x_hat = nd.broadcast_mul(output_grad, gamma.reshape((1, channels) + (1,) * len(pixels))).reshape(groups)
     if groups[2] <= 2:
         by_data = _gradient_of_pairs(nd, attrs, grad_x_hat, rstd)
     else:

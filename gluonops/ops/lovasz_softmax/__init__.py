@@ -1,8 +1,8 @@
 r"""lovasz_softmax: the Jaccard index of a segmentation, made into a loss by its Lovasz extension.
 
-The Jaccard loss of a class is :math:`1 - |A \cap B| / |A \cup B|`, with the places A of its label and B of its
-prediction. As a function of the set M of wrong places it is :math:`|M| / |A \cup M|`. Its Lovasz extension takes errors
-between 0 and 1: with the softmax p of ``data`` along axis 1, the error e of a place is 1 - p in A and p elsewhere. In
+The Jaccard loss of a class is :math:`1 - |A \cap B| / |A \cup B|`, with the pixels A of its label and B of its
+prediction. As a function of the set M of wrong pixels it is :math:`|M| / |A \cup M|`. Its Lovasz extension takes errors
+between 0 and 1: with the softmax p of ``data`` along axis 1, the error e of a pixel is 1 - p in A and p elsewhere. In
 the order of falling errors, the loss of a class is
 
 .. math::
@@ -11,16 +11,16 @@ the order of falling errors, the loss of a class is
     g_r = \begin{cases} \frac{1}{U_r} & r \in A \\ \frac{I_r}{U_r (U_r - 1)} & r \notin A \end{cases} \qquad
     U_r = |A \cup M_r| \qquad I_r = |A| - |A \cap M_r|
 
-The step :math:`g_r` is by how much the r-th place raises the Jaccard loss of the set :math:`M_r` of all places up to
-it. Of equal errors the first place comes first.
+The step :math:`g_r` is by how much the r-th pixel raises the Jaccard loss of the set :math:`M_r` of all pixels up to
+it. Of equal errors the first pixel comes first.
 
 The loss is the mean over the classes that count, weighted by ``class_weight``. With ``present_only`` these are the
 classes that a label of the selection names, and otherwise all. The weight 0 leaves a class out. Where no class counts
-the loss is 0. The sums are over all places of the batch, and then every sample has the same loss; the mean over the
-batch is that of the paper. With ``per_sample`` they are over the places of a sample.
+the loss is 0. The sums are over all pixels of the batch, and then every sample has the same loss; the mean over the
+batch is that of the paper. With ``per_sample`` they are over the pixels of a sample.
 
 The gradient of a probability is :math:`a = -g_r` in A and :math:`g_r` elsewhere, as the order is constant almost
-everywhere. That of the data is :math:`p \, (a - \sum a \, p)`, with the sum over the classes of a place, times the head
+everywhere. That of the data is :math:`p \, (a - \sum a \, p)`, with the sum over the classes of a pixel, times the head
 gradient: that of the sample, or the sum of all where all have the batch's loss.
 
 Sources
@@ -36,10 +36,10 @@ The steps follow from whole numbers, so they are exact also where the difference
 authors' code takes, cancels out. Forward computes the gradient, because it needs the order too, and keeps it as a
 hidden output. The results for logits that are infinite or NaN are not defined.
 
-Where float16 is not computed in float32, there are 2,048 places at most.
+Where float16 is not computed in float32, there are 2,048 pixels at most.
 
 Work: on a CPU each class that counts is sorted, in three passes over its errors in float32 and six in float64, with two
-arrays of 8 or 16 bytes for each place and thread. Besides, forward reads the data 3 times and writes it 3 times, and
+arrays of 8 or 16 bytes for each pixel and thread. Besides, forward reads the data 3 times and writes it 3 times, and
 backward reads 1 and writes 1. On a GPU MXNet's operators compute it, which sort each class three times. They do not run
 on GPUs that MXNet has no code for.
 """
@@ -58,7 +58,7 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
 
     Examples
     --------
-    >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 places
+    >>> logits = mx.nd.array([[[4, 4, -4, -4], [-4, -4, 4, 4]]])    # 2 classes at 4 pixels
     >>> print(gops.ops.lovasz_softmax(logits, mx.nd.array([[0, 0, 1, 1]])).asnumpy().round(3))
     [0.]
     >>> label = mx.nd.array([[0, 0, 1, 0]])

@@ -25,8 +25,8 @@ OP = Op(
              "threads": Number("int64")},
     scratch=(
         Array("class_ids", "int32", "batch * inner", "forward"),
-        Array("counts", "int64", "batch * (classes + 2)", "forward"),   # how many places a sample has with a class id
-        # How the softmax of each place is computed.
+        Array("counts", "int64", "batch * (classes + 2)", "forward"),   # how many pixels a sample has with a class id
+        # How the softmax of each pixel is computed.
         Array("maxima", "A", "batch * inner", "forward"), Array("inverse_sums", "A", "batch * inner", "forward"),
         # Each selection and class has one.
         Array("shares", "float64", "selections * classes", "forward"),

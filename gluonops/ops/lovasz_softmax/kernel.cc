@@ -1,6 +1,6 @@
 // lovasz_softmax on the CPU. The probabilities are written to the derivative. Then each class of a selection is sorted
-// by one thread: its errors are counted by digits of 11 bits, and moved to their places digit by digit, from the lowest
-// on. So equal errors keep their order. What the place of each error is worth takes the place of its probability. At
+// by one thread: its errors are counted by digits of 11 bits, and moved to their positions digit by digit, from the
+// lowest on. So equal errors keep their order. What the pixel of each error is worth replaces its probability. At
 // last the derivative is that of the softmax.
 #include "generated/lovasz_softmax.h"
 #include "../_softmax/softmax.h"
@@ -32,7 +32,7 @@ GLUONOPS_INLINE int digit_of(const Item &item, int shift)
     return int((item.key >> shift) & (DIGIT_VALUES - 1));
 }
 
-// Sorts items by their keys, and those with equal keys by their places. Returns where they are: in `items` or `others`.
+// Sorts items by their keys, and those with equal keys by their pixels. Returns where they are: in `items` or `others`.
 template <typename A>
 ErrorItem<A> *sorted(ErrorItem<A> *items, ErrorItem<A> *others, int64_t count)
 {
@@ -109,9 +109,9 @@ void write_probabilities(const LovaszSoftmaxArgs<T> &args)
     });
 }
 
-// How many places of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
+// How many pixels of a selection have a class id, which may be NO_CLASS or IGNORED, the least of all.
 template <typename T>
-int64_t places_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
+int64_t pixels_of(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id)
 {
     const int64_t samples = args.samples;
     int64_t found = 0;
@@ -125,11 +125,11 @@ template <typename T>
 void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
 {
     double *share = args.shares + selection * args.classes;
-    const bool any = places_of(args, selection, IGNORED) < args.samples * args.inner;
-    const double one = places_of(args, selection, NO_CLASS) > 0 ? not_a_number<double>() : 1.0;
+    const bool any = pixels_of(args, selection, IGNORED) < args.samples * args.inner;
+    const double one = pixels_of(args, selection, NO_CLASS) > 0 ? not_a_number<double>() : 1.0;
     double total = 0;
     for (int64_t c = 0; c < args.classes; ++c) {
-        const bool counts = args.present_only ? places_of(args, selection, c) > 0 : any;
+        const bool counts = args.present_only ? pixels_of(args, selection, c) > 0 : any;
         share[c] = one * (counts ? double(args.class_weight.of(c)) : 0.0);
         total += share[c];
     }
@@ -137,7 +137,7 @@ void write_shares(const LovaszSoftmaxArgs<T> &args, int64_t selection)
         share[c] /= total;
 }
 
-// The errors of a class. Their places are offsets from the class's first element.
+// The errors of a class. Their pixels are offsets from the class's first element.
 template <typename T>
 int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t class_id, ItemOf<T> *to)
 {
@@ -156,14 +156,14 @@ int64_t read_items(const LovaszSoftmaxArgs<T> &args, int64_t selection, int64_t 
             Bits bits;
             memcpy(&bits, &error, sizeof(bits));
             next->key = Bits(~bits);
-            next->place = Bits(offset + j) | (own ? ItemOf<T>::HAS_CLASS : Bits(0));
+            next->pixel = Bits(offset + j) | (own ? ItemOf<T>::HAS_CLASS : Bits(0));
             next += id != IGNORED;
         }
     }
     return next - to;
 }
 
-// Where the union is a single place, no place has the class.
+// Where the union is a single pixel, no pixel has the class.
 inline double step_of_others(double common, double joined)
 {
     return joined == 1 ? 1 : common / (joined * (joined - 1));
@@ -176,7 +176,7 @@ void write_steps(const LovaszSoftmaxArgs<T> &args, int64_t i, const ItemOf<T> *i
     typedef typename Simd<T>::Scalar A;
     typedef typename ItemOf<T>::Bits Bits;
     const int64_t selection = i / args.classes, class_id = i % args.classes;
-    const int64_t in_class = places_of(args, selection, class_id);
+    const int64_t in_class = pixels_of(args, selection, class_id);
     A *to = args.derivative + (selection * args.samples * args.classes + class_id) * args.inner;
     const double share = args.shares[i];
     double loss = 0;
@@ -185,7 +185,7 @@ void write_steps(const LovaszSoftmaxArgs<T> &args, int64_t i, const ItemOf<T> *i
         const Bits bits = Bits(~items[r].key);
         A error;
         memcpy(&error, &bits, sizeof(error));
-        const bool own = items[r].place != items[r].offset();
+        const bool own = items[r].pixel != items[r].offset();
         found += own;
         const double joined = double(in_class + r + 1 - found);   // the size of the union
         const double step = own ? 1 / joined : step_of_others(double(in_class - found), joined);
@@ -213,10 +213,10 @@ template <typename T>
 void sort_classes(const LovaszSoftmaxArgs<T> &args)
 {
     const int64_t classes = args.selections * args.classes, threads = args.threads;
-    const int64_t places = args.samples * args.inner, bytes = places * int64_t(sizeof(*args.items));
+    const int64_t pixels = args.samples * args.inner, bytes = pixels * int64_t(sizeof(*args.items));
     parallel_for_each(threads, classes / threads * bytes, [=](int64_t thread) {
         for (int64_t i = thread; i < classes; i += threads)
-            sort_class(args, i, args.items + 2 * thread * places, places);
+            sort_class(args, i, args.items + 2 * thread * pixels, pixels);
     });
 }
 

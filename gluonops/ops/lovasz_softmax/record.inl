@@ -7,7 +7,7 @@ template <typename A>
 struct ErrorItem {
     typedef typename BitsOf<A>::Bits Bits;
     static const Bits HAS_CLASS = Bits(1) << (8 * sizeof(Bits) - 1);
-    Bits key, place;   // HAS_CLASS is added to a place that has the class
+    Bits key, pixel;   // HAS_CLASS is added to a pixel that has the class
 
-    GLUONOPS_INLINE Bits offset() const { return place & ~HAS_CLASS; }
+    GLUONOPS_INLINE Bits offset() const { return pixel & ~HAS_CLASS; }
 };

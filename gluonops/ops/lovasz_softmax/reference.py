@@ -1,6 +1,6 @@
 """``lovasz_softmax`` and its gradient, computed with MXNet's own operators.
 
-A selection is a sample, or the whole batch. Tensors have the shape (selections, classes, places) here.
+A selection is a sample, or the whole batch. Tensors have the shape (selections, classes, pixels) here.
 """
 import math
 
@@ -24,12 +24,12 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     p = _by_class(F, F.softmax(data, axis=1), attrs)
     zero = F.zeros_like(F.BlockGrad(p))
     is_ignored = _by_class(F, is_ignored, attrs)
-    is_class = _is_class(F, _by_place(F, labels, attrs), zero) * (1 - is_ignored)
+    is_class = _is_class(F, _by_pixel(F, labels, attrs), zero) * (1 - is_ignored)
     steps = _steps(F, attrs, data, is_class, is_ignored)
     shares = _shares(F, attrs, F.sum(zero, axis=2), is_class, is_ignored)
 
     rows = F.sum(zero, axis=(1, 2))
-    invalid = F.sum(_by_place(F, (1 - valid) * (1 - ignored), attrs), axis=1) > 0
+    invalid = F.sum(_by_pixel(F, (1 - valid) * (1 - ignored), attrs), axis=1) > 0
     rows = row_weights(F, rows, 1 - invalid, None)   # 1, or NaN
     factors = F.broadcast_mul(shares, F.expand_dims(rows, axis=1))
     errors = F.where(is_class, 1 - p, p)
@@ -43,15 +43,15 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
 
 
 def _by_class(F, values: Array, attrs) -> Array:
-    """(batch, classes, ...) as (selections, classes, places)."""
+    """(batch, classes, ...) as (selections, classes, pixels)."""
     values = F.reshape(values, shape=(0, 0, -1))
     if attrs.per_sample:
         return values
     return F.expand_dims(F.reshape(F.transpose(values, axes=(1, 0, 2)), shape=(0, -1)), axis=0)
 
 
-def _by_place(F, values: Array, attrs) -> Array:
-    """(batch, ...) as (selections, places)."""
+def _by_pixel(F, values: Array, attrs) -> Array:
+    """(batch, ...) as (selections, pixels)."""
     return F.reshape(values, shape=(0, -1) if attrs.per_sample else (1, -1))
 
 
@@ -64,14 +64,14 @@ def _as_data(F, values: Array, data: Array, attrs) -> Array:
 
 
 def _is_class(F, labels: Array, like: Array) -> Array:
-    """Whether each place has the class's label; float64, the shape of ``like``."""
-    one_place = F.cast(F.slice_axis(like, axis=2, begin=0, end=1), dtype="float64")
-    classes = F.reshape(F.contrib.arange_like(one_place, axis=1), shape=(1, -1, 1))
+    """Whether each pixel has the class's label; float64, the shape of ``like``."""
+    one_pixel = F.cast(F.slice_axis(like, axis=2, begin=0, end=1), dtype="float64")
+    classes = F.reshape(F.contrib.arange_like(one_pixel, axis=1), shape=(1, -1, 1))
     return F.broadcast_equal(F.expand_dims(labels, axis=1), classes)
 
 
 def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
-    """How much each place raises the Jaccard loss of the places with larger errors; 0 at ignored places."""
+    """How much each pixel raises the Jaccard loss of the pixels with larger errors; 0 at ignored pixels."""
     p = _by_class(F, F.softmax(F.cast(F.BlockGrad(data), dtype="float64"), axis=1), attrs)
     errors = F.where(is_class, 1 - p, p)
     errors = F.where(errors != errors, F.ones_like(errors) * LARGEST, errors)
@@ -86,15 +86,15 @@ def _steps(F, attrs, data: Array, is_class: Array, is_ignored: Array) -> Array:
     union = F.broadcast_add(count, F.cumsum(F.ones_like(target), axis=1) - found)
     intersection = F.broadcast_sub(count, found)
     others = intersection / union / F.maximum(union - 1, 1)
-    others = F.where(union == 1, F.ones_like(union), others)   # the first place, where no place has the class
+    others = F.where(union == 1, F.ones_like(union), others)   # the first pixel, where no pixel has the class
     steps = take(F, F.where(in_order, 1 / union, others), rank, first)
     return F.BlockGrad(F.where(is_ignored, zero, F.reshape_like(steps, zero)))
 
 
 def _shares(F, attrs, zero: Array, is_class: Array, is_ignored: Array) -> Array:
     """The weight of each class in the mean, in the shape and dtype of ``zero``, (selections, classes)."""
-    places = is_class if attrs.present_only else 1 - is_ignored
-    counts = F.sum(places, axis=2) > 0
+    pixels = is_class if attrs.present_only else 1 - is_ignored
+    counts = F.sum(pixels, axis=2) > 0
     given = attrs.class_weight or (1.0,)
     unit = 2.0 ** (math.frexp(max(given))[1] - 1)   # only ratios count: the largest is 1 to 2, and float16 holds it
     weights = numbers_along(F, zero, [weight / unit for weight in given], 1)

@@ -9,7 +9,7 @@ NaN.
 The gradient is ``output_grad`` where a loss is kept, and 0 elsewhere, whatever ``output_grad`` holds there. No mask is
 stored: a kept loss is not 0. Losses are copied as they are. Negative losses are ordered as numbers.
 
-Apply it to losses of single examples: rows for a classifier, places for a segmentation, boxes for a detector. The block
+Apply it to losses of single examples: rows for a classifier, pixels for a segmentation, boxes for a detector. The block
 :class:`gluonops.loss.OHEM` does so, and averages what is kept.
 
 Where another implementation defines the numbers:
@@ -17,8 +17,8 @@ Where another implementation defines the numbers:
 - Shrivastava et al. and mmdetection's ``OHEMSampler``: ``keep`` is the number of regions in a mini-batch, which are
   chosen from all images; mmdetection chooses positives and negatives separately, so pass each with its own ``keep``.
 - mmsegmentation's ``OHEMPixelSampler(thresh, min_kept)``: ``threshold=-log(thresh)`` and ``keep=min_kept * batch`` of
-  the cross-entropy. Without ``thresh`` it keeps ``min_kept * batch`` places, as here.
-- The ``OhemCELoss`` of BiSeNet's authors: ``threshold=-log(thresh)``, and ``keep`` is a sixteenth of the places that
+  the cross-entropy. Without ``thresh`` it keeps ``min_kept * batch`` pixels, as here.
+- The ``OhemCELoss`` of BiSeNet's authors: ``threshold=-log(thresh)``, and ``keep`` is a sixteenth of the pixels that
   count, so ``ratio=1 / 16``.
 
 Sources

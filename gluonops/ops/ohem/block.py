@@ -19,7 +19,7 @@ class OHEM(OpBlock, function=_ohem):
     ----------
     loss : Block or callable
         What computes the losses that are chosen from. A loss block returns one for each sample. A function of
-        ``gluonops.ops`` returns one for each row or place, such as
+        ``gluonops.ops`` returns one for each row or pixel, such as
         ``functools.partial(gluonops.ops.softmax_cross_entropy, axis=1, ignore_label=255)`` for a segmentation.
 
     Inputs:

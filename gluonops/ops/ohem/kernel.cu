@@ -37,7 +37,7 @@ struct Selection {
     }
 
     // The lowest bit of a digit. The first digit has fewer bits than the others.
-    __device__ static int shift_of(int place) { return (DIGITS - 1 - place) * DIGIT_BITS; }
+    __device__ static int shift_of(int digit_index) { return (DIGITS - 1 - digit_index) * DIGIT_BITS; }
 
     // Holds losses first + threadIdx.x, first + threadIdx.x + THREADS, ... Those behind the end do not count.
     __device__ void hold_losses(int64_t first)
@@ -55,7 +55,7 @@ struct Selection {
     }
 
     // Counts losses by a digit, those whose higher digits are the lowest one's.
-    __device__ void count_digits(unsigned *bins, const Lowest &lowest, int place)
+    __device__ void count_digits(unsigned *bins, const Lowest &lowest, int digit_index)
     {
         const Key higher = Key(lowest.key);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS)
@@ -65,7 +65,7 @@ struct Selection {
             hold_losses(first);
 #pragma unroll
             for (int k = 0; k < OWN; ++k) {
-                const Key key = key_of(load(held, k)), digit = (key ^ higher) >> shift_of(place);
+                const Key key = key_of(load(held, k)), digit = (key ^ higher) >> shift_of(digit_index);
                 if (key != 0 && digit < BINS)
                     atomicAdd(&bins[digit], 1u);
             }
@@ -75,7 +75,7 @@ struct Selection {
 
     // The lowest loss with one digit more, from the counts of the losses by it. The first thread has the highest bins.
     template <typename N>
-    __device__ Lowest with_digit(const Lowest &lowest, int place, const N *bins) const
+    __device__ Lowest with_digit(const Lowest &lowest, int digit_index, const N *bins) const
     {
         __shared__ Lowest found;
         enum { OWN_BINS = BINS / THREADS, TOGETHER = Pack<N>::SIZE };
@@ -91,7 +91,7 @@ struct Selection {
         int64_t before = sum_before<WARPS>(own, all_counts);
         const int64_t all = all_counts;
         const int64_t kept_of_all = args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all)));
-        const int64_t kept = place == 0 ? kept_of_all : lowest.left;
+        const int64_t kept = digit_index == 0 ? kept_of_all : lowest.left;
         if (threadIdx.x == 0 && (kept == 0 || kept >= all)) {
             found.key = kept == 0 ? ~0ull : 1;
             found.is_found = true;
@@ -100,7 +100,7 @@ struct Selection {
             int bin = top;
             for (; before + bins[bin] < kept; --bin)
                 before += bins[bin];
-            found.key = lowest.key | static_cast<unsigned long long>(bin) << shift_of(place);
+            found.key = lowest.key | static_cast<unsigned long long>(bin) << shift_of(digit_index);
             found.left = kept - before;
             found.is_found = found.left == int64_t(bins[bin]);
         }
@@ -110,40 +110,40 @@ struct Selection {
 
     // The counts of the losses of all blocks by a digit. Each step has counts to add to, those of the step before to
     // read, and those of the next one to clear.
-    __device__ unsigned long long *bins_of(int place) const
+    __device__ unsigned long long *bins_of(int digit_index) const
     {
-        return args.bins + (number * BINS_IN_TURN + place % BINS_IN_TURN) * BINS;
+        return args.bins + (number * BINS_IN_TURN + digit_index % BINS_IN_TURN) * BINS;
     }
 
-    __device__ void clear_bins(int place) const
+    __device__ void clear_bins(int digit_index) const
     {
         for (int bin = blockIdx.y * THREADS + threadIdx.x; bin < BINS; bin += gridDim.y * THREADS)
-            bins_of(place)[bin] = 0;
+            bins_of(digit_index)[bin] = 0;
     }
 
     // The lowest loss, as far as the steps before have counted. Every block finds it; one leaves it for the next step.
-    __device__ Lowest find_lowest(int place) const
+    __device__ Lowest find_lowest(int digit_index) const
     {
         Lowest *const steps = args.lowest + 2 * number;
         Lowest lowest = {0, 0, false};
-        if (place > 0)
-            lowest = steps[(place - 1) % 2];
-        if (place > 0 && !lowest.is_found)
-            lowest = with_digit(lowest, place - 1, bins_of(place - 1));
+        if (digit_index > 0)
+            lowest = steps[(digit_index - 1) % 2];
+        if (digit_index > 0 && !lowest.is_found)
+            lowest = with_digit(lowest, digit_index - 1, bins_of(digit_index - 1));
         if (blockIdx.y == 0 && threadIdx.x == 0)
-            steps[place % 2] = lowest;
+            steps[digit_index % 2] = lowest;
         return lowest;
     }
 
     // Adds the counts of this block's split. By the last digit, each split leaves its own, too: one of them says how
     // many losses are equal to the lowest one.
-    __device__ void add_digits(unsigned *own_bins, const Lowest &lowest, int place)
+    __device__ void add_digits(unsigned *own_bins, const Lowest &lowest, int digit_index)
     {
-        count_digits(own_bins, lowest, place);
+        count_digits(own_bins, lowest, digit_index);
         for (int bin = threadIdx.x; bin < BINS; bin += THREADS) {
             if (own_bins[bin] > 0)
-                atomicAdd(bins_of(place) + bin, static_cast<unsigned long long>(own_bins[bin]));
-            if (place == DIGITS - 1)
+                atomicAdd(bins_of(digit_index) + bin, static_cast<unsigned long long>(own_bins[bin]));
+            if (digit_index == DIGITS - 1)
                 split_bins(blockIdx.y)[bin] = own_bins[bin];
         }
     }
@@ -213,21 +213,21 @@ __device__ void forward(const OhemArgs<T> &args)
         Selection<T> selection(args, number);
         if (gridDim.y == 1) {
             Lowest lowest = {0, 0, false};
-            for (int place = 0; place < Selection<T>::DIGITS && !lowest.is_found; ++place) {
-                selection.count_digits(bins, lowest, place);
-                lowest = selection.with_digit(lowest, place, bins);
+            for (int digit_index = 0; digit_index < Selection<T>::DIGITS && !lowest.is_found; ++digit_index) {
+                selection.count_digits(bins, lowest, digit_index);
+                lowest = selection.with_digit(lowest, digit_index, bins);
             }
             selection.keep_losses(lowest);
             continue;
         }
         selection.hold_losses(selection.start);   // they come while the lowest loss is found
-        const int place = args.step == args.KEEP ? int(Selection<T>::DIGITS) : int(args.step);
-        const Lowest lowest = selection.find_lowest(place);
-        selection.clear_bins(place + 1);
+        const int digit_index = args.step == args.KEEP ? int(Selection<T>::DIGITS) : int(args.step);
+        const Lowest lowest = selection.find_lowest(digit_index);
+        selection.clear_bins(digit_index + 1);
         if (args.step == args.KEEP)
             selection.keep_losses(selection.lowest_of_split(lowest));
         else if (!lowest.is_found)
-            selection.add_digits(bins, lowest, place);
+            selection.add_digits(bins, lowest, digit_index);
     }
 }
 

@@ -11,7 +11,7 @@
 
 // Where column `x` of a row of the large image starts in the other tensor: its element with dx 0.
 template <typename T>
-__device__ int64_t small_place(const ReorgArgs<T> &args, int64_t stride, int64_t row, int64_t x)
+__device__ int64_t small_index(const ReorgArgs<T> &args, int64_t stride, int64_t row, int64_t x)
 {
     const int64_t line = quotient(row, stride), image = quotient(line, args.lines);   // line: of all images
     const int64_t dy = row - line * stride, line_in_image = line - image * args.lines;
@@ -26,7 +26,7 @@ __device__ void move_packs(const ReorgArgs<T> &args, const T *__restrict__ from,
     const int64_t across = args.cells / HALF, plane = args.lines * args.cells * sizeof(T);   // plane: its bytes
     for (int64_t i = first_item(); i < args.size / SIZE; i += item_step()) {
         const int64_t row = quotient(i, across), large = i * SIZE;
-        const int64_t small = small_place(args, 2, row, (i - row * across) * HALF);
+        const int64_t small = small_index(args, 2, row, (i - row * across) * HALF);
         Pack<T> pack;
         Pack<T, HALF> halves[2];
         if (SHRINK) {
@@ -54,7 +54,7 @@ __device__ void move_elements(const ReorgArgs<T> &args, const T *__restrict__ fr
     const int64_t stride = args.stride, plane = args.lines * args.cells;
     for (int64_t i = first_item(); i * stride < args.size; i += item_step()) {
         const int64_t row = quotient(i, args.cells), large = i * stride;
-        const int64_t small = small_place(args, stride, row, i - row * args.cells);
+        const int64_t small = small_index(args, stride, row, i - row * args.cells);
         for (int64_t dx = 0; dx < stride; ++dx)
             copy(to, SHRINK ? small + dx * plane : large + dx, from, SHRINK ? large + dx : small + dx * plane, request);
     }

@@ -20,23 +20,23 @@ struct WeightedCrossEntropy {
     typedef typename Accumulator<T>::type A;
     const SigmoidCrossEntropyArgs<T> &args;
 
-    __device__ A weight(int64_t place) const
+    __device__ A weight(int64_t index) const
     {
-        const int64_t line = quotient(place, args.inner);
+        const int64_t line = quotient(index, args.inner);
         return args.pos_weight.values[line - quotient(line, args.classes) * args.classes];
     }
 
-    __device__ A value(A x, A y, int64_t place) const
+    __device__ A value(A x, A y, int64_t index) const
     {
         const SigmoidOf<T> sigmoid(x);
         const A log1p = Functions<T>::add_log1p(sigmoid.e, A(0));
-        return weight(place) * y * (log1p + sigmoid.below) + (1 - y) * (log1p + sigmoid.above);
+        return weight(index) * y * (log1p + sigmoid.below) + (1 - y) * (log1p + sigmoid.above);
     }
 
-    __device__ A slope(A x, A y, int64_t place) const
+    __device__ A slope(A x, A y, int64_t index) const
     {
         const SigmoidOf<T> sigmoid(x);
-        return (1 - y) * sigmoid.plus - weight(place) * y * sigmoid.minus;
+        return (1 - y) * sigmoid.plus - weight(index) * y * sigmoid.minus;
     }
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 const int64_t SWIGLU_SPAN = 2048;   // elements
 
-// Calls body(gate, place, items) for the spans of every gate: the span's first element in the data and in the output.
+// Calls body(gate, offset, items) for the spans of every gate: the span's first element in the data and in the output.
 template <typename T, typename Body>
 void for_each_span(const SwigluArgs<T> &args, int64_t bytes_per_element, const Body &body)
 {
@@ -40,9 +40,9 @@ void forward(const SwigluArgs<T> &args)
     T *output = args.output;
     const int64_t length = args.length;
     const bool streaming = streams_halves(args, 1);
-    for_each_span(args, 3 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
-        const T *gate = data + gate_place, *value = gate + length;
-        write_row(output + place, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+    for_each_span(args, 3 * sizeof(T), [=](int64_t gate_offset, int64_t offset, int64_t items) {
+        const T *gate = data + gate_offset, *value = gate + length;
+        write_row(output + offset, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return Swish{1}.value(load(gate + i, mask)) * load(value + i, mask);
         });
     });
@@ -55,9 +55,9 @@ void backward(const SwigluArgs<T> &args)
     T *data_grad = args.data_grad;
     const int64_t length = args.length;
     const bool streaming = streams_halves(args, 2);
-    for_each_span(args, 5 * sizeof(T), [=](int64_t gate_place, int64_t place, int64_t items) {
-        const T *gate = data + gate_place, *value = gate + length, *grad_out = output_grad + place;
-        T *gate_grad = data_grad + gate_place, *value_grad = gate_grad + length;
+    for_each_span(args, 5 * sizeof(T), [=](int64_t gate_offset, int64_t offset, int64_t items) {
+        const T *gate = data + gate_offset, *value = gate + length, *grad_out = output_grad + offset;
+        T *gate_grad = data_grad + gate_offset, *value_grad = gate_grad + length;
         write_row(gate_grad, items, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             const auto by_product = load(grad_out + i, mask) * load(value + i, mask);
             return by_product * Swish{1}.slope(load(gate + i, mask));

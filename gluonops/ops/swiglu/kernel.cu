@@ -16,10 +16,10 @@ template <typename T>
 __device__ void forward(const SwigluArgs<T> &args)
 {
     const Swish silu = {1};
-    for_gates(args, aligned(args.data, args.output), [&](auto gate, int64_t i, int64_t place) {
+    for_gates(args, aligned(args.data, args.output), [&](auto gate, int64_t i, int64_t offset) {
         enum { SIZE = decltype(gate)::SIZE };
-        gate.read(args.data + place);
-        const auto value = load_pack<T, SIZE>(args.data, place + args.length);
+        gate.read(args.data + offset);
+        const auto value = load_pack<T, SIZE>(args.data, offset + args.length);
         typename Accumulator<T>::type values[SIZE];
 #pragma unroll
         for (int j = 0; j < SIZE; ++j)
@@ -33,11 +33,11 @@ __device__ void backward(const SwigluArgs<T> &args)
 {
     typedef typename Accumulator<T>::type A;
     const Swish silu = {1};
-    for_gates(args, aligned(args.output_grad, args.data, args.data_grad), [&](auto gate, int64_t i, int64_t place) {
+    for_gates(args, aligned(args.output_grad, args.data, args.data_grad), [&](auto gate, int64_t i, int64_t offset) {
         enum { SIZE = decltype(gate)::SIZE };
         const auto grad_out = load_pack<T, SIZE>(args.output_grad, i);
-        gate.read(args.data + place);
-        const auto value = load_pack<T, SIZE>(args.data, place + args.length);
+        gate.read(args.data + offset);
+        const auto value = load_pack<T, SIZE>(args.data, offset + args.length);
         A by_gate[SIZE], by_value[SIZE];
 #pragma unroll
         for (int j = 0; j < SIZE; ++j) {
@@ -45,7 +45,7 @@ __device__ void backward(const SwigluArgs<T> &args)
             by_gate[j] = h * load(value.items, j) * silu.slope(x);
             by_value[j] = h * silu.value(x);
         }
-        store_pack<T, SIZE>(args.data_grad, place, by_gate, args.data_grad_request);
-        store_pack<T, SIZE>(args.data_grad, place + args.length, by_value, args.data_grad_request);
+        store_pack<T, SIZE>(args.data_grad, offset, by_gate, args.data_grad_request);
+        store_pack<T, SIZE>(args.data_grad, offset + args.length, by_value, args.data_grad_request);
     });
 }
