@@ -238,13 +238,13 @@ def _check_order(pairs: list[tuple[Weight, Weight]], ours: list[Weight]) -> None
 
     ``pairs``: in the order of the state dict.
     """
-    place = {weight.name: number for number, weight in enumerate(ours)}
+    order = {weight.name: number for number, weight in enumerate(ours)}
     groups = {}
     for pair in pairs:
         groups.setdefault((pair[0].role, pair[0].shape), []).append(pair)
     for group in groups.values():
         for (first, one), (second, other) in zip(group, group[1:]):
-            if place[one.name] > place[other.name]:
+            if order[one.name] > order[other.name]:
                 raise OpError(WHERE, f"{first.name} and {second.name} have one shape, and the net has such layers in "
                               "another order", "Pass model.state_dict(), not a file's dict, which is sorted by "
                               "name; or give the layers of the net the names of those in state_dict")
@@ -275,7 +275,7 @@ def _keys(trees: Named, before: int | None) -> list[tuple | None]:
     signatures = [_signature(tree) for _, tree in trees]
     if before is None:
         return [None if name.isdigit() else (name, signature) for (name, _), signature in zip(trees, signatures)]
-    return [tuple(signatures[max(0, place - before):place + 1]) for place in range(len(trees))]
+    return [tuple(signatures[max(0, i - before):i + 1]) for i in range(len(trees))]
 
 
 def _take_alike(theirs: Named, ours: Named, before: int | None,

@@ -88,13 +88,13 @@ class Operator(mx.operator.CustomOp):
     def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
         """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
         layout = self.node.layout
-        read = [available[place] for place in layout.read]
-        written = [gradients[place] for place in layout.written]
-        wanted = tuple(requests[place] if place in layout.gradients else "null" for place in layout.written)
+        read = [available[index] for index in layout.read]
+        written = [gradients[index] for index in layout.written]
+        wanted = tuple(requests[index] if index in layout.gradients else "null" for index in layout.written)
         if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, written):
             return False
-        _fill_with_zeros((request, gradient) for place, (request, gradient) in enumerate(zip(requests, gradients))
-                         if place not in layout.gradients)
+        _fill_with_zeros((request, gradient) for index, (request, gradient) in enumerate(zip(requests, gradients))
+                         if index not in layout.gradients)
         return True
 
     def _requested_gradients(self, requests: list[str], grads: Arrays) -> Requested:

@@ -21,7 +21,7 @@ FUNCTIONS = {"len": len, "floor": math.floor, "is_tuple": lambda value: isinstan
              "max": max, "cos": math.cos, "sin": math.sin}
 # All that an expression sees besides its values.
 _GLOBALS = {"__builtins__": {}, **FUNCTIONS}
-PLACE = re.compile(r"\{([^{}]*)\}")   # an expression in a text
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")   # an expression in a text
 
 
 class Expression:
@@ -61,7 +61,7 @@ def expression(text: str) -> Expression:
 
 def fill_in(text: str, values: dict) -> str:
     """A text such as ``"axis is {axis}"`` with the values of the expressions in braces."""
-    return PLACE.sub(lambda match: str(expression(match[1])(values)), text)
+    return PLACEHOLDER.sub(lambda match: str(expression(match[1])(values)), text)
 
 
 def dtype_of(node: ast.AST, types: Mapping[str, str]) -> str:

@@ -89,9 +89,9 @@ def _check_rows(op: Op, attrs: tuple, arg: Arg, array: np.ndarray) -> None:
         return
     first = wrong[0]
     position = ", ".join(str(i) for i in first)
-    place = " of ".join(f"{axis} {i}" for axis, i in reversed(list(zip(rows.axes, first))))
+    location = " of ".join(f"{axis} {i}" for axis, i in reversed(list(zip(rows.axes, first))))
     row = ", ".join(f"{number:g}" for number in numbers[first])
-    raise op.error(f"{arg.name}[{position}], {place}, is ({row}){_more(wrong)}; expected "
+    raise op.error(f"{arg.name}[{position}], {location}, is ({row}){_more(wrong)}; expected "
                    f"{fill_in(rows.expected, values)}", rows.remedy)
 
 

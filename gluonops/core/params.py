@@ -39,12 +39,12 @@ Array = Union[np.ndarray, "mx.nd.NDArray"]
 
 
 class Entry(NamedTuple):
-    """An array of a file. ``place`` is the first byte of its values; a list of arrays has no names, but None."""
+    """An array of a file. ``offset`` is the first byte of its values; a list of arrays has no names, but None."""
 
     name: str | None
     shape: tuple[int, ...]
     dtype: np.dtype
-    place: int
+    offset: int
     storage: int
 
 
@@ -54,7 +54,7 @@ def as_numpy(array: Array) -> np.ndarray:
 
 
 class _Damaged(Exception):
-    """What is wrong, with the place in the file."""
+    """What is wrong, with the offset in the file."""
 
 
 class _Reader:
@@ -65,7 +65,7 @@ class _Reader:
         self.length = os.fstat(file.fileno()).st_size
 
     @property
-    def place(self) -> int:
+    def offset(self) -> int:
         """The byte that is read next."""
         return self.file.tell()
 
@@ -89,16 +89,16 @@ class _Reader:
         self.file.seek(size, os.SEEK_CUR)
 
     def _check(self, size):
-        left = self.length - self.place
+        left = self.length - self.offset
         if size > left:
-            raise _Damaged(f"byte {self.place}: {size} more bytes are announced; the file has {left}")
+            raise _Damaged(f"byte {self.offset}: {size} more bytes are announced; the file has {left}")
 
 
 def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[Entry]:
     """What arrays a file has. Their values are not read.
 
     ``remedy``: what the user can do, for errors. Raises OpError: the file cannot be read, is damaged, or has a sparse
-    array. The message has the place in the file, or the array's name.
+    array. The message has the offset in the file, or the array's name.
     """
     check_name(where, path)
     try:
@@ -120,7 +120,7 @@ def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays aga
     arrays = {}
     with open(path, "rb") as file:
         for number, entry in enumerate(found):
-            file.seek(entry.place)
+            file.seek(entry.offset)
             values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
             arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
     return arrays
@@ -207,14 +207,14 @@ def _entries(reader: _Reader) -> list[Entry]:
         raise _Damaged(f"it has {count} arrays and {len(names)} names")
     if len(set(names)) < len(names):
         raise _Damaged("two arrays have the same name")
-    if reader.place != reader.length:
-        raise _Damaged(f"byte {reader.place}: the arrays end here; the file has {reader.length} bytes")
+    if reader.offset != reader.length:
+        raise _Damaged(f"byte {reader.offset}: the arrays end here; the file has {reader.length} bytes")
     return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
 
 
 def _array(reader: _Reader, index: int) -> Entry:
     """An array, without its name."""
-    start, mark = reader.place, reader.number("I")
+    start, mark = reader.offset, reader.number("I")
     storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
     if storage not in STORAGES:
         raise _Damaged(f"byte {start}: an array has the storage {storage}; expected {DENSE}, a dense array")
@@ -230,9 +230,9 @@ def _array(reader: _Reader, index: int) -> Entry:
     for _ in range(STORAGES[storage][1]):
         indices = _dtype(reader, start, index, device)
         sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
-    place = reader.place
+    offset = reader.offset
     reader.skip(sum(sizes))
-    return Entry(None, shape, dtype, place, storage)
+    return Entry(None, shape, dtype, offset, storage)
 
 
 def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
@@ -257,7 +257,7 @@ def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None
 def _names(reader: _Reader) -> list[str]:
     names = []
     for _ in range(reader.number("Q")):
-        start = reader.place
+        start = reader.offset
         try:
             names.append(reader.take(reader.number("Q")).decode("utf-8"))
         except UnicodeDecodeError as error:

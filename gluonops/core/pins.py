@@ -64,5 +64,5 @@ def _axes(pattern: tuple, values: dict) -> dict[str, int]:
     """The axis of each named dimension that no group is in front of, or that an attribute places."""
     axes = {term.name: values[term.axis] for term in pattern if isinstance(term, Named) and term.axis}
     in_front = itertools.takewhile(lambda term: not isinstance(term, Group), pattern)
-    axes.update((term.name, place) for place, term in enumerate(in_front) if isinstance(term, Named))
+    axes.update((term.name, axis) for axis, term in enumerate(in_front) if isinstance(term, Named))
     return axes

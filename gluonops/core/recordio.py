@@ -35,18 +35,18 @@ class Item(NamedTuple):
 
 
 def index(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
-    """The numbers and places of the records, of an ``.idx`` file. An OpError if it has none, or something else."""
-    places = []
+    """The numbers and offsets of the records, of an ``.idx`` file. An OpError if it has none, or something else."""
+    offsets = []
     for number, line in enumerate(read_lines(where, path, "It is made along with the .rec file"), 1):
         words = [word.strip() for word in line.split("\t")]
         if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
-            raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and a place, with a tab "
-                          "between", "Create the file again")
-        places.append((int(words[0]), int(words[1])))
-    if not places or len(dict(places)) < len(places):
-        problem = "a record twice" if places else "no records"
+            raise OpError(where, f"{path}, line {number}: {line[:SHOWN]!r}; expected a number and an offset, with a "
+                          "tab between", "Create the file again")
+        offsets.append((int(words[0]), int(words[1])))
+    if not offsets or len(dict(offsets)) < len(offsets):
+        problem = "a record twice" if offsets else "no records"
         raise OpError(where, f"{path} has {problem}", "Create the file again")
-    return places
+    return offsets
 
 
 def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
@@ -77,24 +77,24 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
     return found
 
 
-def content(file: BinaryIO, places: list[tuple[int, int]]) -> bytes:
+def content(file: BinaryIO, spans: list[tuple[int, int]]) -> bytes:
     """A record of these parts; the mark was between them."""
     texts = []
-    for start, length in places:
+    for start, length in spans:
         file.seek(start)
         texts.append(file.read(length))
     return struct.pack("<I", MAGIC).join(texts)
 
 
 def records(where: str, path: str | os.PathLike) -> Iterator[bytes]:
-    """The records of a file, one after the other. An OpError, with the place, where the file is damaged."""
+    """The records of a file, one after the other. An OpError, with the offset, where the file is damaged."""
     check_name(where, path)
     with opened(where, path, "Pass a file of records") as file:
         offset = 0
         while offset < os.fstat(file.fileno()).st_size:
-            places = parts(where, path, file, offset)
-            yield content(file, places)
-            start, length = places[-1]
+            spans = parts(where, path, file, offset)
+            yield content(file, spans)
+            start, length = spans[-1]
             offset = start + length + -length % ALIGNMENT
 
 

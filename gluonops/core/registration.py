@@ -58,10 +58,10 @@ def _remember(text: str) -> None:
 
     MXNet calls it, as ``print``, with the traceback. That is printed where the error is no OpError itself.
     """
-    _, error, place = sys.exc_info()
+    _, error, trace = sys.exc_info()
     if not isinstance(error, errors.OpError):
         print(text)
-    names = place.tb_frame.f_locals   # those of MXNet's function around the callback
+    names = trace.tb_frame.f_locals   # those of MXNet's function around the callback
     operator = names.get("op") or names.get("op_prop")
     if operator:
         errors.remember(operator.where, error, body=text.startswith("Error in CustomOp."))

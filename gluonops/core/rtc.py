@@ -53,8 +53,8 @@ DTYPE_NAMES = {number: np.dtype(dtype).name for number, dtype in mx.ndarray.ndar
 class Layout(NamedTuple):
     """Where the kernels of a node find their tensors, and which shapes they do not take.
 
-    ``read``: the places of what backward reads among head gradients, inputs and outputs. ``written``: the places of the
-    gradients that the kernel can write among the inputs; ``gradients``: of those that these attributes have.
+    ``read``: the indices of what backward reads among head gradients, inputs and outputs. ``written``: the indices of
+    the gradients that the kernel can write among the inputs; ``gradients``: of those that these attributes have.
     """
     read: tuple[int, ...]
     written: tuple[int, ...]
@@ -92,8 +92,8 @@ class Node:
         inferred = op.shapes_of(self.attrs, self.shapes).values()
         return Layout(
             read=tuple(map(op.known_in_backward.index, op.backward)),
-            written=tuple(place for place, arg in enumerate(op.inputs) if arg.gradient),
-            gradients=tuple(place for place, arg in enumerate(op.inputs) if arg.has_gradient(self.attrs)),
+            written=tuple(index for index, arg in enumerate(op.inputs) if arg.gradient),
+            gradients=tuple(index for index, arg in enumerate(op.inputs) if arg.has_gradient(self.attrs)),
             has_empty=any(0 in shape for shape in inferred),
             may_have_scalars=any(shape in ((), (1,)) for shape in inferred))
 
@@ -224,9 +224,9 @@ class Pass:
         kernel = _kernel(op.name, direction, types, record.signature(op, direction, dtypes))
 
         self._context, self._loaded = context, False
-        # Place in `written` -> an array that the kernel does not touch. ``mx.rtc`` needs one of the right type.
-        self._untouched = {place: mx.nd.empty((1,), context, dtypes[variables[tensor.name]])
-                           for place, (tensor, request) in enumerate(zip(written(op, direction), requests))
+        # Index in `written` -> an array that the kernel does not touch. ``mx.rtc`` needs one of the right type.
+        self._untouched = {index: mx.nd.empty((1,), context, dtypes[variables[tensor.name]])
+                           for index, (tensor, request) in enumerate(zip(written(op, direction), requests))
                            if request == "null"}
         # The memory, in order, that is kept from launch to launch, or the size of memory for a single one. Zeros are
         # made on the CPU, as MXNet may have no kernel for this GPU.
@@ -243,7 +243,7 @@ class Pass:
 
     def __call__(self, read: list[mx.nd.NDArray], written: list[mx.nd.NDArray]) -> None:
         """Launch. ``lock`` is held, so the steps of two nodes that share memory do not mix."""
-        arrays = [*read, *(self._untouched.get(place, array) for place, array in enumerate(written))]
+        arrays = [*read, *(self._untouched.get(index, array) for index, array in enumerate(written))]
         arrays += [mx.nd.empty((memory,), self._context, "float64") if isinstance(memory, int) else memory
                    for memory in self._scratch]
         if not self._loaded:

@@ -12,10 +12,10 @@ A pattern is a list of dimensions, separated by commas:
 ``height / stride``       it, multiplied or divided by attributes; a division has to come out whole
 ``5``, ``5 + classes``    a fixed size, from numbers and attributes; a list of pairs counts as their number
 ``...``, ``batch...``     any number of dimensions, none included; one such group of a pattern may go without a name
-``classes@axis``          a named dimension at the place that an attribute names, counted from the back if negative
+``classes@axis``          a named dimension at the axis that an attribute names, counted from the back if negative
 ``... * tiles``           a group, multiplied by an attribute's tuple, the last size by the last number; numbers with no
                           size in front of them are sizes of their own
-``... * tiles@axis``      the same; an integer multiplies the size at the place that ``axis`` names
+``... * tiles@axis``      the same; an integer multiplies the size at the axis that ``axis`` names
 ========================  ===========================================================================================
 
 :mod:`gluonops.core.dims` infers shapes from patterns in both directions. The pattern of the first input names all
@@ -174,14 +174,14 @@ class Shapes:
         groups = [term for term in self.first if isinstance(term, Group)]
         if self.axis:
             axis = normalized_axis(where, values[self.axis], ndim, next(iter(self.patterns)))
-            places = [range(axis), range(axis + 1, ndim)]
+            ranges = [range(axis), range(axis + 1, ndim)]
         elif groups:
             begin = self.first.index(groups[0])
-            places = [range(begin, begin + ndim - (len(self.first) - 1))]
+            ranges = [range(begin, begin + ndim - (len(self.first) - 1))]
         else:
-            places = []
-        return {group.name: tuple(Dim(group.name if group.name and place == 0 else f"dim{place}") for place in numbers)
-                for group, numbers in zip(groups, places)}
+            ranges = []
+        return {group.name: tuple(Dim(group.name if group.name and i == 0 else f"dim{i}") for i in numbers)
+                for group, numbers in zip(groups, ranges)}
 
 
 def count(value: Any) -> Any:

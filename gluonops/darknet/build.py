@@ -158,10 +158,10 @@ class Builder:
         """The file that a cfg names, from the current folder, from the cfg's or from the one above."""
         written = section.text(key)
         above = os.path.join(self.folder, os.pardir)
-        places = [written]
+        candidates = [written]
         for folder in (self.folder, above):
-            places += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
-        found = next((path for path in places if os.path.isfile(path)), None)
+            candidates += [os.path.join(folder, written), os.path.join(folder, os.path.basename(written))]
+        found = next((path for path in candidates if os.path.isfile(path)), None)
         if found is None:
             raise section.error(f"the {key} {written} is neither in the current folder nor at the cfg",
                                 "Put the file beside the cfg", key)

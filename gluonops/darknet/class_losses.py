@@ -161,10 +161,10 @@ class TreeRegionLoss(CountingLoss):
         boxes = F.reshape(F.slice_axis(maps, axis=2, begin=0, end=CLASSES + 1), shape=(0, -3, 0, 0))
         of_one_class = self._of_one_class(F, truth)
         loss, parts = region_loss(boxes, of_one_class, seen, **self._attrs._asdict())
-        valid, place = self._places(F, boxes, of_one_class)
+        valid, position = self._positions(F, boxes, of_one_class)
         class_id = F.reshape(F.slice_axis(truth, axis=2, begin=4, end=5), shape=(0, 0))             # B, T
         class_id = F.where(valid, class_id, F.zeros_like(class_id))
-        classes, squares, probability = self._classes_loss(F, maps, valid, place, class_id)
+        classes, squares, probability = self._classes_loss(F, maps, valid, position, class_id)
         zero = F.zeros_like(loss)
         own_parts = F.stack(zero, zero, zero, classes, squares, zero, zero, probability, zero, axis=1)
         # The operator has found the probability 1 of its only class.
@@ -178,41 +178,42 @@ class TreeRegionLoss(CountingLoss):
         is_class = (class_id >= 0) * (class_id < self._classes) * (F.floor(class_id) == class_id)
         return F.concat(F.slice_axis(truth, axis=2, begin=0, end=4), is_class - 1, dim=2)
 
-    def _places(self, F, boxes: Array, truth: Array) -> tuple[Array, list]:
+    def _positions(self, F, boxes: Array, truth: Array) -> tuple[Array, list]:
         """Which ground truths are boxes, and the anchor, row and column of each, (B, T) each."""
         options = YOLO.parse({"anchors": self._attrs.anchors, "classes": 1})
         head, truths = yolo.head_of(F, options, F.BlockGrad(boxes)), yolo.truths_of(F, options, truth)
         matches = yolo.matches_of(F, options, head, truths, by_prediction=not self._attrs.bias_match)
         anchors = F.reshape(F.contrib.arange_like(head.anchor_w, axis=2), shape=(1, 1, -1, 1, 1))
-        place = [F.sum(F.broadcast_mul(matches.by_cell, index), axis=(2, 3, 4))
-                 for index in (anchors, head.rows, head.columns)]
-        return F.reshape(truths.valid, shape=(0, 0)), place
+        position = [F.sum(F.broadcast_mul(matches.by_cell, index), axis=(2, 3, 4))
+                    for index in (anchors, head.rows, head.columns)]
+        return F.reshape(truths.valid, shape=(0, 0)), position
 
-    def _classes_loss(self, F, maps: Array, valid: Array, place: list, class_id: Array) -> tuple[Array, Array, Array]:
+    def _classes_loss(self, F, maps: Array, valid: Array, position: list,
+                      class_id: Array) -> tuple[Array, Array, Array]:
         """The loss of the classes, the squares of its deltas, and the sum of the probabilities of the classes, (B,)."""
         image = F.reshape(F.contrib.arange_like(valid, axis=0), shape=(-1, 1))
         order = F.reshape(F.contrib.arange_like(valid, axis=1), shape=(1, -1))
 
         def read(members):
-            where = [F.broadcast_like(F.reshape(index, shape=(0, 0, 1, 1)), members) for index in (image, *place)]
+            where = [F.broadcast_like(F.reshape(index, shape=(0, 0, 1, 1)), members) for index in (image, *position)]
             image_number, anchor, row, column = where
             return F.gather_nd(maps, F.stack(image_number, anchor, members + CLASSES, row, column, axis=0))
 
         terms = _terms(F, self.ways(class_id), read)
-        replaced = self._replaced(F, terms, valid, order, place)
+        replaced = self._replaced(F, terms, valid, order, position)
         counts = F.broadcast_mul(terms.counts, F.expand_dims(valid, axis=2))
         last = counts * (1 - replaced)
         probability = F.exp(-F.sum(F.BlockGrad(terms.nll) * counts, axis=2)) * valid
         return (F.sum(terms.nll * last, axis=(1, 2)) * self._class_scale,
                 F.sum(terms.squares * last, axis=(1, 2)) * self._class_scale**2, F.sum(probability, axis=1))
 
-    def _replaced(self, F, terms: _Terms, valid: Array, order: Array, place: list) -> Array:
+    def _replaced(self, F, terms: _Terms, valid: Array, order: Array, position: list) -> Array:
         """Whether a later ground truth with the same prediction has the group on its way, too, (B, T, D)."""
         def pairwise(compare, values):
             return compare(F.expand_dims(values, axis=2), F.expand_dims(values, axis=1))            # B, T, T, ...
 
         later = F.broadcast_mul(pairwise(F.broadcast_lesser, order), F.expand_dims(valid, axis=1))
-        for index in place:
+        for index in position:
             later = later * pairwise(F.broadcast_equal, index)
         groups = F.where(terms.counts, terms.groups, terms.counts + NONE)
         same = pairwise(F.broadcast_equal, groups)

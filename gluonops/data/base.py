@@ -17,7 +17,7 @@ COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 NAMED = 8   # classes in a line
 SPLITS = ("train", "val")
-PLACES = {"train": ("train",), "val": ("val", "valid", "test")}   # what the list or folder of a split may be called
+ALIASES = {"train": ("train",), "val": ("val", "valid", "test")}   # of a list or folder
 
 
 class Described:

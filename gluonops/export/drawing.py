@@ -53,7 +53,7 @@ def _width(line: str, font: FontProperties) -> float:
 
 
 def arrange(boxes: list[VertexViewer], edges: list[tuple]) -> list[list[VertexViewer]]:
-    """Set the place of every box.
+    """Set the position of every box.
 
     ``edges``: (source, reader) of each edge, without cycles. Returns the route of every edge, in the order of
     ``edges``: the source, a way point in each layer between, which has no size, and the reader.
@@ -91,7 +91,7 @@ def _place(layout: SugiyamaLayout, left: float) -> float:
 
 
 def draw(boxes: list[Box], routes: list[list[VertexViewer]], path: str, ending: str) -> None:
-    """Write a picture. :func:`arrange` has set the places of the boxes, and made the routes."""
+    """Write a picture. :func:`arrange` has set the positions of the boxes, and made the routes."""
     with matplotlib.rc_context({"svg.fonttype": "none", "font.family": FONT}):
         left, right, bottom = _extent(boxes, routes)
         size = (right - left) / 72, (bottom + MARGIN) / 72

@@ -309,13 +309,13 @@ def _described(op_type: str | None) -> tuple[str, str | None]:
     return registration.described.get(op_type, ("op_type", None))
 
 
-def refusal(place: str, error: mx.MXNetError) -> OpError:
+def refusal(location: str, error: mx.MXNetError) -> OpError:
     """The error for a graph that MXNet refuses, with the lines of its message that say what is wrong, and where.
 
-    ``place``: such as ' at the node ...'; empty if it is not known.
+    ``location``: such as ' at the node ...'; empty if it is not known.
     """
     lines = str(error).strip().splitlines()
     reason = lines[0] + lines[-1] if lines[-1].startswith(", in operator") else lines[-1]
-    return OpError("export", f"MXNet refuses the graph{place}: {shortened(reason, SHOWN)}",
+    return OpError("export", f"MXNet refuses the graph{location}: {shortened(reason, SHOWN)}",
                    "Import the package or load the library that defines the operator that MXNet does not know. If it "
                    "knows all of them, export the net again")

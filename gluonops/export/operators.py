@@ -201,7 +201,7 @@ def _signature(node: Node) -> Signature:
         least = 0 if node.op in WITHOUT_INPUTS else 1   # The rules of shapes read the others.
         return Signature(max(count, least), names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
-    variables = [mx.sym.var(f"input{place}") for place in range(count)]
+    variables = [mx.sym.var(f"input{i}") for i in range(count)]
     attrs = {name: value for name, value in node.attrs.items() if not is_mark(name)}   # op_type is among them
     handle = native.operator_handle(node.op)
     try:   # MXNet makes a variable of every input that it does not get
@@ -218,20 +218,20 @@ def _signature(node: Node) -> Signature:
 def _signature_of_loop(node: Node) -> Signature:
     """The signature of a loop or a branch. An OpError if its attributes do not fit the graphs inside."""
     count, outputs = len(node.inputs), _integer(node, "num_outputs")
-    places = [_integers(node, name) for name in LOOPS[node.op]]
-    returned = [1] + [outputs] * (len(places) - 1)   # one output is the condition; the others depend on it
+    reads = [_integers(node, name) for name in LOOPS[node.op]]
+    returned = [1] + [outputs] * (len(reads) - 1)   # one output is the condition; the others depend on it
     is_sound = _integer(node, "num_args") == count + len(node.subgraphs)
     if node.op == "_foreach":
-        is_sound = is_sound and len(places[1]) == outputs - _integer(node, "num_out_data")
-        places, returned = [sum(places, ())], [outputs]
+        is_sound = is_sound and len(reads[1]) == outputs - _integer(node, "num_out_data")
+        reads, returned = [sum(reads, ())], [outputs]
     elif node.op == "_while_loop":
         states = _integers(node, "func_var_locs")
         is_sound = is_sound and len(states) == outputs - _integer(node, "num_out_data")
-        is_sound = is_sound and set(states) <= set(range(len(places[1])))
-    for read in places:
+        is_sound = is_sound and set(states) <= set(range(len(reads[1])))
+    for read in reads:
         is_sound = is_sound and set(read) <= set(range(count)) and len(set(read)) == len(read)
     inner = [(len(graph.variables()), len(graph.outputs)) for graph in node.subgraphs]
-    if not is_sound or inner != list(zip(map(len, places), returned)):
+    if not is_sound or inner != list(zip(map(len, reads), returned)):
         raise _misfit(node)
     return Signature(count, (), outputs)
 

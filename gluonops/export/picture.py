@@ -182,8 +182,8 @@ def _edges(graph: Graph, owners: dict[Node, Node]) -> list[tuple[Node, Node]]:
     """The pairs (source, reader) of different boxes, each once, in the order of the boxes."""
     edges = {(owners[source], owners[node]) for node in graph.nodes() for source, _ in node.inputs
              if source in owners and owners[source] is not owners[node]}
-    place = {node: i for i, node in enumerate(owners)}
-    return sorted(edges, key=lambda edge: (place[edge[0]], place[edge[1]]))
+    order = {node: i for i, node in enumerate(owners)}
+    return sorted(edges, key=lambda edge: (order[edge[0]], order[edge[1]]))
 
 
 def _content(nodes: list[Node], layer_of: dict[Node, Layer]) -> tuple[str, list[str], str]:

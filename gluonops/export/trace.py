@@ -185,8 +185,8 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
     read = re.search(rf"'Symbol' object has no attribute '({'|'.join(ARRAY_ATTRIBUTES)})'", str(error))
     if read is None:
         return _refusal(where, net, shapes, f"AttributeError: {last_line(error)}")
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    line = f"{os.path.basename(place.filename)} line {place.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    line = f"{os.path.basename(frame.filename)} line {frame.lineno}"
     return OpError(where, f"{type(net).__name__} reads .{read.group(1)} of a Symbol, in {line}; expected operators "
                    "only, because a graph takes arrays of any size",
                    "Use F.reshape with 0 and -1, F.reshape_like, F.slice_like, F.broadcast_like, F.zeros_like or "

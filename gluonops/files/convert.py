@@ -98,8 +98,8 @@ def _write_npy(folder: str, arrays: dict[str, np.ndarray], graph: Graph | None) 
 def _write_records(source: str | os.PathLike, folder: str) -> None:
     with open(os.path.join(folder, LIST), "w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
-        for place, item in enumerate(recordio.items(WHERE, source)):
-            name = f"{place:08d}.{format_of(item.content)}"
+        for number, item in enumerate(recordio.items(WHERE, source)):
+            name = f"{number:08d}.{format_of(item.content)}"
             pathlib.Path(folder, name).write_bytes(item.content)
             lines.writerow([name, item.number, *map(str, item.labels)])
 

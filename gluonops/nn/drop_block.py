@@ -46,9 +46,9 @@ class DropBlock(Printed, HybridBlock):
         size = self._options["block_size"]
         before = size // 2
         after = size - 1 - before
-        places = F.pad(F.ones_like(data), mode="constant", constant_value=1,
+        ones = F.pad(F.ones_like(data), mode="constant", constant_value=1,
                        pad_width=(0, 0, 0, 0, before, after, before, after))
-        is_centre = F.Dropout(places, p=self._centre_prob) == 0
+        is_centre = F.Dropout(ones, p=self._centre_prob) == 0
         dropped = F.Pooling(is_centre, kernel=(size, size), pool_type="max")
         kept = F.BlockGrad(1 - dropped)
         return F.broadcast_div(data * kept, F.maximum(F.mean(kept), TINY))

@@ -82,11 +82,11 @@ def _named(kind):
 def _layers(parent: Block, kind: type | tuple[type, ...], path: str) -> Iterator[tuple[Block, str, Block, str]]:
     """Each layer of a class: the block that contains it, its key there, itself, and its path."""
     for key, child in parent._children.items():
-        place = f"{path}.{key}" if path else key
+        child_path = f"{path}.{key}" if path else key
         if isinstance(child, kind):
-            yield parent, key, child, place
+            yield parent, key, child, child_path
         else:
-            yield from _layers(child, kind, place)
+            yield from _layers(child, kind, child_path)
 
 
 def _check(parent: Block, new: object, path: str) -> None:

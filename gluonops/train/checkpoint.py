@@ -210,12 +210,12 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
     Parameters
     ----------
     tensors : mapping of str to NDArray
-        By the parameters' places in the net: those of :func:`read_parameters`, or of :func:`net_tensors`.
+        By the parameters' indices in the net: those of :func:`read_parameters`, or of :func:`net_tensors`.
     net : gluon.Block
     path : str or os.PathLike
         The file, for errors.
     leave : str, optional
-        The place of a block that is left as it is.
+        The path of a block that is left as it is.
     """
     for name, parameter in net._collect_params_with_prefix().items():
         if leave is not None and name.startswith(f"{leave}."):
@@ -229,7 +229,7 @@ def restore_net(tensors: Mapping[str, mx.nd.NDArray], net: gluon.Block, path: st
 
 
 def net_tensors(tensors: Mapping[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
-    """The net's tensors in a checkpoint, by the parameters' places in the net; averages if there are any."""
+    """The net's tensors in a checkpoint, by the parameters' indices in the net; averages if there are any."""
     return {**_under("param:net.", tensors), **_under("average:net.", tensors)}
 
 
@@ -276,7 +276,7 @@ def _check_tensors(tensors, prefix, expected):
 
 
 def _named(blocks):
-    """Every parameter by a name that is the same in every process: its place in the net."""
+    """Every parameter by a name that is the same in every process: its index in the net."""
     return {f"{block}.{name}": parameter for block, net in blocks.items()
             for name, parameter in net._collect_params_with_prefix().items()}
 

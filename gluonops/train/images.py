@@ -254,7 +254,7 @@ class Derived(Described, gluon.data.Dataset):
     def __len__(self):
         return len(self.dataset)
 
-    def _place(self, index: int) -> int:
+    def _source_index(self, index: int) -> int:
         """Where an image is in the other data set."""
         return index
 
@@ -264,15 +264,15 @@ class Derived(Described, gluon.data.Dataset):
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of an image in a file."""
-        return self.dataset.size(self._place(index))
+        return self.dataset.size(self._source_index(index))
 
     def name(self, index: int) -> str:
         """What an error calls an image in a file."""
-        return self.dataset.name(self._place(index))
+        return self.dataset.name(self._source_index(index))
 
 
 class ClassSubset(Derived):
-    """The images of some classes, labelled by their place among them.
+    """The images of some classes, labelled by their index among them.
 
     Parameters
     ----------
@@ -295,9 +295,9 @@ class ClassSubset(Derived):
         return len(self.indices)
 
     def __getitem__(self, index):
-        return self.dataset[self._place(index)][0], self.labels[index]
+        return self.dataset[self._source_index(index)][0], self.labels[index]
 
-    def _place(self, index):
+    def _source_index(self, index):
         return int(self.indices[index])
 
     def fingerprint(self) -> str:
@@ -346,7 +346,7 @@ class DetectionSubset(Derived):
 
 
 def _numbers(classes: Sequence[str], dataset: gluon.data.Dataset) -> np.ndarray:
-    """The place of each class of a data set among those that are chosen, or -1."""
+    """The index of each class of a data set among those that are chosen, or -1."""
     return np.array([classes.index(name) if name in classes else -1 for name in dataset.classes])
 
 
@@ -406,7 +406,7 @@ class Repeated(Derived):
         return self.times * len(self.dataset)
 
     def __getitem__(self, index):
-        return self.dataset[self._place(index)]
+        return self.dataset[self._source_index(index)]
 
-    def _place(self, index):
+    def _source_index(self, index):
         return index % len(self.dataset)

@@ -106,7 +106,7 @@ class ParameterAverage:
     updates : int
         Number of updates so far.
     values : dict of str to NDArray
-        The averages, by the parameters' places in the net.
+        The averages, by the parameters' indices in the net.
     """
 
     def __init__(self, net: gluon.Block, decay: float):

@@ -102,10 +102,10 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], path: str | os.Path
     axes = figure.subplots()
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
     figure.colorbar(axes.imshow(shares, cmap="Blues", vmin=0, vmax=1), ax=axes, label="share of the true class")
-    places = range(len(names))
+    ticks = range(len(names))
     axes.set(xlabel="predicted class", ylabel="true class", title="how many of each class are taken for which")
-    axes.set_xticks(places, names, rotation=90)
-    axes.set_yticks(places, names)
+    axes.set_xticks(ticks, names, rotation=90)
+    axes.set_yticks(ticks, names)
     if len(names) < MANY_CLASSES:
         for row, column in np.argwhere(matrix > 0):
             colour = "white" if shares[row, column] > 0.5 else "black"

@@ -265,8 +265,8 @@ class Run:
         for batch in gluon.data.DataLoader(dataset, batch_sampler=keys, batchify_fn=batchify, num_workers=threads,
                                            thread_pool=True, timeout=READ_TIMEOUT):
             if self._is_random:   # dropout: the same numbers after a resume as without
-                place = [self.seed, self.epoch, self.batch, self.workers.rank]
-                mx.random.seed(np.random.RandomState(place).randint(2**31))
+                key = [self.seed, self.epoch, self.batch, self.workers.rank]
+                mx.random.seed(np.random.RandomState(key).randint(2**31))
             yield batch
         self._stopping.after = "the validation"
         self._stopping.agree(0)

@@ -99,8 +99,8 @@ def _image(root, name, entry, path):
                   "Add the image, or remove it from the list")
 
 
-def _bad(path, place, got, expected):
-    return OpError(WHERE, f"{path}, {place}: {got}; expected {expected}", "Correct the file, or create it again")
+def _bad(path, name, got, expected):
+    return OpError(WHERE, f"{path}, {name}: {got}; expected {expected}", "Correct the file, or create it again")
 
 
 def _read(path):
@@ -158,14 +158,14 @@ def _span(start, length, room):
 def _check_items(path, key, items, types):
     """Check that each item of a list has the fields in ``types``, with the right types, and an id of its own."""
     for index, item in enumerate(items):
-        place = f"{key}[{index}]"
+        name = f"{key}[{index}]"
         missing = [field for field in types if not isinstance(item, dict) or field not in item]
         if missing:
-            raise _bad(path, place, f"no {', no '.join(missing)}", f"{', '.join(types)}")
+            raise _bad(path, name, f"no {', no '.join(missing)}", f"{', '.join(types)}")
         for field, type_ in types.items():
             if not _is(item[field], type_):
                 expected = {str: "text", list: "a list"}.get(type_, "a number")
-                raise _bad(path, place, f"{field} is {repr(item[field])[:SHOWN]}", expected)
+                raise _bad(path, name, f"{field} is {repr(item[field])[:SHOWN]}", expected)
     if len({item["id"] for item in items}) < len(items):
         raise _bad(path, key, "two have the same id", "another for each")
 
@@ -178,24 +178,24 @@ def _is(value, type_):
 
 
 def _check_annotation(path, item, images, categories):
-    place = f"annotation {item['id']}"
+    name = f"annotation {item['id']}"
     if item["image_id"] not in images:
-        raise _bad(path, place, f"image_id is {item['image_id']!r}", "the id of an image")
+        raise _bad(path, name, f"image_id is {item['image_id']!r}", "the id of an image")
     if item["category_id"] not in categories:
-        raise _bad(path, place, f"category_id is {item['category_id']!r}", "the id of a category")
+        raise _bad(path, name, f"category_id is {item['category_id']!r}", "the id of a category")
 
     box = item["bbox"]
     if len(box) != 4 or not all(_is(value, NUMBER) for value in box) or min(box[2:]) < 0:
-        raise _bad(path, place, f"bbox is {box!r}", "x, y, width, height")
+        raise _bad(path, name, f"bbox is {box!r}", "x, y, width, height")
     image = images[item["image_id"]]
     width, height = image["width"], image["height"]
     left, top, *sides = box
     if min(left, top) < -TOLERANCE or left + sides[0] > width + TOLERANCE or top + sides[1] > height + TOLERANCE:
-        raise _bad(path, place, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
+        raise _bad(path, name, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
 
     crowd = item.get("iscrowd", 0)
     if item["area"] < 0 or crowd not in (0, 1):
-        raise _bad(path, place, f"area is {item['area']!r}, iscrowd {crowd!r}", "a number from 0, and 0 or 1")
+        raise _bad(path, name, f"area is {item['area']!r}, iscrowd {crowd!r}", "a number from 0, and 0 or 1")
 
 
 def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np.ndarray],

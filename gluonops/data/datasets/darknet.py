@@ -26,7 +26,7 @@ import numpy as np
 from ...core.attributes import Attr, Int
 from ...core.errors import OpError, naming
 from ...core.files import read_lines
-from ..base import MIN_BOX_SIZE, PLACES, Classes, FractionDataset, class_names
+from ..base import ALIASES, MIN_BOX_SIZE, Classes, FractionDataset, class_names
 from ..images import EXTENSIONS, progress
 
 WHERE, OF_DATA_FILE = "data.yolo", "data.read_data_file"
@@ -107,11 +107,11 @@ def _names_file(root):
 
 def _images(root, split):
     """The paths of the split's images, each of which exists."""
-    for name in PLACES[split]:
+    for name in ALIASES[split]:
         path = os.path.join(root, f"{name}.txt")
         if os.path.isfile(path):
             return listed_images(path, (root, os.path.dirname(root)), WHERE, "Pass another root")
-    folders = [os.path.join(root, *parts) for name in PLACES[split] for parts in (("images", name), (name, "images"))]
+    folders = [os.path.join(root, *parts) for name in ALIASES[split] for parts in (("images", name), (name, "images"))]
     for folder in folders:
         if os.path.isdir(folder):
             images = sorted(name for name in os.listdir(folder) if name.lower().endswith(EXTENSIONS))
@@ -120,7 +120,7 @@ def _images(root, split):
             paths = [os.path.join(folder, name) for name in images]
             _warn_of_unused_labels(paths, root)
             return paths
-    raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in PLACES[split])}, and no folder "
+    raise OpError(WHERE, f"{root} has no {' or '.join(f'{name}.txt' for name in ALIASES[split])}, and no folder "
                   f"{' or '.join(os.path.relpath(folder, root) for folder in folders)}", "Create one of them")
 
 
@@ -247,8 +247,8 @@ def _folders(path: str) -> list[str]:
 
 def _candidate(written: str, folders: Sequence[str]) -> str | None:
     """The first existing file that a path names, counted from one of the folders; None: there is none."""
-    places = (os.path.normpath(os.path.join(folder, written)) for folder in folders)
-    return next(filter(os.path.isfile, places), None)
+    paths = (os.path.normpath(os.path.join(folder, written)) for folder in folders)
+    return next(filter(os.path.isfile, paths), None)
 
 
 def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from ...core.errors import OpError
-from ..base import PLACES, Classes, ClassificationDataset, class_names
+from ..base import ALIASES, Classes, ClassificationDataset, class_names
 from ..images import EXTENSIONS
 from .darknet import is_data_file, read_data_file
 
@@ -73,7 +73,7 @@ def _listed(path, split, classes):
 
 def _folder(root, split):
     """The first existing folder of a split."""
-    candidates = [os.path.join(root, name) for name in PLACES[split]]
+    candidates = [os.path.join(root, name) for name in ALIASES[split]]
     for candidate in candidates:
         if os.path.isdir(candidate):
             return candidate

@@ -1,4 +1,4 @@
-"""MXNet's RecordIO: a .rec file with images and labels, and beside it an .idx file with the place of each.
+"""MXNet's RecordIO: a .rec file with images and labels, and beside it an .idx file with the offset of each.
 
 Files made by ``im2rec --pack-label`` or ``mx.recordio``. For detection a label is what ``mx.image.ImageDetIter`` reads:
 the length of its header A, the length of an object B (at least 5), the rest of the header, then per object class, xmin,
@@ -14,7 +14,7 @@ import numpy as np
 from ...core.errors import OpError
 from ...core.files import opened
 from ...core.recordio import HEADER, LABEL, content, index, parts, unpack
-from ..base import MIN_BOX_SIZE, PLACES, Classes, ClassificationDataset, FractionDataset, class_names
+from ..base import ALIASES, MIN_BOX_SIZE, Classes, ClassificationDataset, FractionDataset, class_names
 from ..images import decode_image, encoded_size, progress
 
 WHERE = "data.rec"
@@ -30,26 +30,26 @@ class Records:
 
     def __init__(self, root: str, split: str, where: str):
         self.where, self.path = where, _find(root, split, where)
-        self._places = index(where, f"{os.path.splitext(self.path)[0]}.idx")
+        self._offsets = index(where, f"{os.path.splitext(self.path)[0]}.idx")
         self.packed = self._headers()
 
-    def name(self, place: int) -> str:
+    def name(self, i: int) -> str:
         """The name of a record in errors."""
-        return f"{self.path}, record {self._places[place][0]}"
+        return f"{self.path}, record {self._offsets[i][0]}"
 
-    def encoded(self, place: int) -> bytes:
+    def encoded(self, i: int) -> bytes:
         """The bytes of a record's image."""
         with opened(self.where, self.path, "Pass another root") as file:
-            record = content(file, self._parts(file, *self._places[place]))
+            record = content(file, self._parts(file, *self._offsets[i]))
         return unpack(self.where, record).content
 
-    def image(self, place: int) -> np.ndarray:
+    def image(self, i: int) -> np.ndarray:
         """A record's image, uint8 (height, width, 3)."""
-        return decode_image(self.encoded(place), self.name(place), self.where)
+        return decode_image(self.encoded(i), self.name(i), self.where)
 
-    def size(self, place: int) -> tuple[int, int]:
+    def size(self, i: int) -> tuple[int, int]:
         """(width, height) of a record's image, from its header."""
-        return encoded_size(self.encoded(place), self.name(place), self.where)
+        return encoded_size(self.encoded(i), self.name(i), self.where)
 
     def _parts(self, file, key, offset):
         return parts(self.where, self.path, file, offset, key)
@@ -57,7 +57,7 @@ class Records:
     def _headers(self):
         labels = []
         with opened(self.where, self.path, "Pass another root") as file:
-            for key, offset in progress(self._places, f"checking {os.path.basename(self.path)}"):
+            for key, offset in progress(self._offsets, f"checking {os.path.basename(self.path)}"):
                 (start, length), *_ = self._parts(file, key, offset)
                 file.seek(start)
                 count, label, _, _ = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
@@ -76,7 +76,7 @@ class DetectionRecords(Records, FractionDataset):
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         Records.__init__(self, root, split, WHERE)
-        labels = [_objects(self.name(place), label) for place, label in enumerate(self.packed)]
+        labels = [_objects(self.name(i), label) for i, label in enumerate(self.packed)]
         largest = [label[:, 0].max(initial=-1) for label in labels]
         FractionDataset.__init__(self, WHERE, _names(classes, largest, self), labels=labels)
 
@@ -89,21 +89,21 @@ class ClassificationRecords(Records, ClassificationDataset):
 
     def __init__(self, root: str, split: str = "train", classes: Classes = None):
         Records.__init__(self, root, split, WHERE)
-        for place, label in enumerate(self.packed):
+        for i, label in enumerate(self.packed):
             if len(label) != 1 or not np.isfinite(label[0]) or label[0] < 0 or label[0] != int(label[0]):
-                raise OpError(WHERE, f"{self.name(place)}: the label is {label.tolist()}; expected the number of a "
+                raise OpError(WHERE, f"{self.name(i)}: the label is {label.tolist()}; expected the number of a "
                               "class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self.packed]
         ClassificationDataset.__init__(self, WHERE, _names(classes, labels, self), labels=labels)
 
 
 def _find(root, split, where):
-    places = [root] if os.path.splitext(root)[1] == ".rec" else [
-        os.path.join(root, f"{name}.rec") for name in PLACES[split]]
-    for place in places:
-        if os.path.isfile(place):
-            return place
-    raise OpError(where, f"there is no {' and no '.join(places)}", "Pass another root")
+    paths = [root] if os.path.splitext(root)[1] == ".rec" else [
+        os.path.join(root, f"{name}.rec") for name in ALIASES[split]]
+    for path in paths:
+        if os.path.isfile(path):
+            return path
+    raise OpError(where, f"there is no {' and no '.join(paths)}", "Pass another root")
 
 
 def _objects(name, label):
@@ -137,8 +137,8 @@ def _names(classes, class_ids, records):
                           "them", "Pass classes, or create the file again")
         return tuple(map(str, range(largest + 1)))
     names = class_names(classes, records.where)
-    for place, class_id in enumerate(class_ids):
+    for i, class_id in enumerate(class_ids):
         if class_id >= len(names):
-            raise OpError(records.where, f"{records.name(place)}: the class is {class_id:g}; expected a whole number "
+            raise OpError(records.where, f"{records.name(i)}: the class is {class_id:g}; expected a whole number "
                           f"from 0 to {len(names) - 1}", "Pass all classes, or create the file again")
     return names

@@ -88,9 +88,9 @@ def unsuppressed(boxes: Tensor, scores: Tensor, sizes: tuple, overlap: float, lo
     model = boxes.model
     thresholds = [model.constant(np.array([value], np.float32)) for value in (overlap, lowest)]
     selected = boxes.apply("NonMaxSuppression", scores, model.ints(most or sizes[1]), *thresholds, **options)
-    places = selected.apply("Gather", model.ints(0, 2), axis=1)
+    indices = selected.apply("Gather", model.ints(0, 2), axis=1)
     ones = model.scalar(1, np.int64).apply("Expand", model.first_size(selected))
-    return model.scalar(0, np.int64).expand(sizes).apply("ScatterND", places, ones)
+    return model.scalar(0, np.int64).expand(sizes).apply("ScatterND", indices, ones)
 
 
 def _by_class(scores: Tensor, ids: Tensor, flat_scores: Tensor) -> Tensor:
@@ -111,8 +111,8 @@ def chosen_first(chosen: Tensor, count: int) -> Tensor:
     """The order, (batch, count), in which the rows that are chosen, 1 and not 0, come before the others."""
     model = chosen.model
     shift = (1 - chosen) * count
-    place = model.constant(np.arange(count)) + shift
-    return place.apply("TopK", model.ints(count), outputs=2, axis=1, largest=0)[1]
+    order = model.constant(np.arange(count)) + shift
+    return order.apply("TopK", model.ints(count), outputs=2, axis=1, largest=0)[1]
 
 
 @converts("_contrib_box_decode")

@@ -136,9 +136,9 @@ def _candidates(call: Call) -> tuple[Tensor, Tensor, int]:
     last = (image - 1).apply("Gather", call.model.ints(1, 0, 1, 0), axis=1).unsqueeze(1)
     boxes = boxes.apply("Min", last).apply("Max", 0)   # they stay within the image
 
-    places = np.indices((height, width, each))[:2].reshape(2, count).astype(np.float32)
+    positions = np.indices((height, width, each))[:2].reshape(2, count).astype(np.float32)
     inside = (image / call.value("feature_stride", 16)).apply("Floor")
-    is_outside = [call.model.constant(place[None]) >= inside.cut([1], [i], [i + 1]) for i, place in enumerate(places)]
+    is_outside = [call.model.constant(positions[i:i + 1]) >= inside.cut([1], [i], [i + 1]) for i in range(2)]
     smallest = sizes.cut([1], [2], [3]) * call.value("rpn_min_size", 16)
     first, last = boxes.column(0, 2), boxes.column(2, 4)
     side = (last - first + 1).reduce("ReduceMin", [2], keepdims=False)

@@ -28,7 +28,7 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
     loop = next((node for node in graph.nodes() if node.op == "_foreach"), None)
     if loop is None:
         return False
-    of_data, of_states, of_others = (_places(loop, name) for name in (
+    of_data, of_states, of_others = (_input_indices(loop, name) for name in (
         "in_data_locs", "in_state_locs", "remain_locs"))
     data = loop.inputs[:len(of_data)]
     states = loop.inputs[len(of_data):len(of_data) + len(of_states)]
@@ -39,12 +39,12 @@ def unroll(graph: Graph, sizes: Sizes) -> bool:
 
     options = {"num_outputs": str(count), "axis": "0", "squeeze_axis": "True"}
     slices = [_node(loop, f"data{i}", "SliceChannel", [entry], **options) for i, entry in enumerate(data)]
-    places = of_data + of_states + of_others
+    indices = of_data + of_states + of_others
     made = []   # the outputs of each step that are no states
     returned = int(loop.attrs["num_out_data"])
     for number in range(count):
         entries = [(node, number) for node, _ in slices] + states + others
-        outputs = _part(loop, 0, f"step{number}", [entries[places.index(i)] for i in range(len(places))])
+        outputs = _part(loop, 0, f"step{number}", [entries[indices.index(i)] for i in range(len(indices))])
         made.append(outputs[:returned])
         states = outputs[returned:]
     graph.replace({(loop, i): entry for i, entry in enumerate(_stacked(loop, made) + states)})
@@ -56,8 +56,8 @@ def _while_loop(loop: Node) -> list[Entry]:
     count, returned = int(loop.attrs["max_iterations"]), int(loop.attrs["num_out_data"])
     if count > MOST_STEPS:
         raise refusal(loop, f"has up to {count} steps; expected at most {MOST_STEPS}, because each is written")
-    of_condition, of_step = _places(loop, "cond_input_locs"), _places(loop, "func_input_locs")
-    variables = [of_step[place] for place in _places(loop, "func_var_locs")]
+    of_condition, of_step = _input_indices(loop, "cond_input_locs"), _input_indices(loop, "func_input_locs")
+    variables = [of_step[i] for i in _input_indices(loop, "func_var_locs")]
     inputs, goes_on, made = list(loop.inputs), None, []
     for number in range(count):
         label = f"step{number}"
@@ -69,15 +69,15 @@ def _while_loop(loop: Node) -> list[Entry]:
         before = zeros + [inputs[i] for i in variables]
         outputs = [_chosen(loop, f"{label}_{i}", goes_on, *pair) for i, pair in enumerate(zip(outputs, before))]
         made.append(outputs[:returned])
-        for place, output in zip(variables, outputs[returned:]):
-            inputs[place] = output
+        for i, output in zip(variables, outputs[returned:]):
+            inputs[i] = output
     return _stacked(loop, made) + [inputs[i] for i in variables]
 
 
 def _cond(branch: Node) -> list[Entry]:
     """Both results are computed, and one is chosen."""
     (holds,), ones, others = (
-        _part(branch, i, name, [branch.inputs[place] for place in _places(branch, f"{name}_input_locs")])
+        _part(branch, i, name, [branch.inputs[j] for j in _input_indices(branch, f"{name}_input_locs")])
         for i, name in enumerate(("cond", "then", "else")))
     return [_chosen(branch, f"output{i}", holds, *pair) for i, pair in enumerate(zip(ones, others))]
 
@@ -85,7 +85,7 @@ def _cond(branch: Node) -> list[Entry]:
 WITH_CONDITION = {"_while_loop": _while_loop, "_cond": _cond}
 
 
-def _places(node: Node, name: str) -> list[int]:
+def _input_indices(node: Node, name: str) -> list[int]:
     return list(ast.literal_eval(node.attrs[name]))
 
 

@@ -113,8 +113,8 @@ def magnitude_histogram(values: np.ndarray, largest: float, bins: int = BINS) ->
     magnitudes = np.abs(values[values != 0]).astype(np.float32)
     if not magnitudes.size:
         return np.zeros(bins)
-    places = np.minimum((magnitudes * (bins / largest)).astype(np.int32), bins - 1)
-    return np.bincount(places, minlength=bins).astype(np.float64)
+    indices = np.minimum((magnitudes * (bins / largest)).astype(np.int32), bins - 1)
+    return np.bincount(indices, minlength=bins).astype(np.float64)
 
 
 def percentile_bins(histogram: np.ndarray, percentile: float) -> int:

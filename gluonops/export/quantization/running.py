@@ -85,10 +85,10 @@ def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str]) -> Exp
 
 def _rounded(node, entry, low, high):
     """A tensor in 8 bits, as MXNet's quantizer rounds it: symmetric around 0, or without a sign."""
-    place = "input" if entry[0] is not node else "output"
+    side = "input" if entry[0] is not node else "output"
     attrs = {"out_type": "auto", "min_calib_range": repr(low), "max_calib_range": repr(high)}
-    quantized = Node("_contrib_quantize_v2", f"{node.name}_{place}_quantized", attrs, [entry])
-    return Node("_contrib_dequantize", f"{node.name}_{place}_rounded", {"out_type": "float32"},
+    quantized = Node("_contrib_quantize_v2", f"{node.name}_{side}_quantized", attrs, [entry])
+    return Node("_contrib_dequantize", f"{node.name}_{side}_rounded", {"out_type": "float32"},
                 [(quantized, 0), (quantized, 1), (quantized, 2)]), 0
 
 

@@ -70,10 +70,10 @@ def top(call: Call) -> Shape | list[Shape]:
     kind, axis = call.text("ret_typ", "indices"), call.value("axis", -1)
     shape = list(call.data) if axis is not None or kind == "mask" else [math.prod(call.data)]
     if kind != "mask":
-        place = -1 if axis is None else call.axis()
-        count = call.value("k", 1) or shape[place]
-        call.check(count <= shape[place], 0, f"at least {count} along axis {place}")
-        shape[place] = count
+        index = -1 if axis is None else call.axis()
+        count = call.value("k", 1) or shape[index]
+        call.check(count <= shape[index], 0, f"at least {count} along axis {index}")
+        shape[index] = count
     return [tuple(shape)] * 2 if kind == "both" else tuple(shape)
 
 
@@ -130,22 +130,22 @@ def sizes_of_reshape(call: NodeValues, data: Sequence) -> list:
 
 def _sizes(data: Sequence, codes: list[int]) -> list:
     """The sizes that codes, counted from the front, make of those of the data."""
-    sizes, place = [], 0
+    sizes, axis = [], 0
     while codes:
         code = codes.pop(0)
         if code == -2:
-            sizes += data[place:]
-            place = len(data)
+            sizes += data[axis:]
+            axis = len(data)
         elif code == -3:
-            sizes.append(data[place] * data[place + 1])
-            place += 2
+            sizes.append(data[axis] * data[axis + 1])
+            axis += 2
         elif code == -4:
             first, second = codes.pop(0), codes.pop(0)
-            sizes += [data[place] // second if first == -1 else first, data[place] // first if second == -1 else second]
-            place += 1
+            sizes += [data[axis] // second if first == -1 else first, data[axis] // first if second == -1 else second]
+            axis += 1
         else:
-            sizes += [] if code == SKIP else [data[place] if code == 0 else code]
-            place += 1
+            sizes += [] if code == SKIP else [data[axis] if code == 0 else code]
+            axis += 1
     return sizes
 
 

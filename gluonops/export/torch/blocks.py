@@ -143,10 +143,10 @@ class Block(Module):
             module = item.module if item.calls else None
             # A step in front of this one may hold the module, or one of its parameters, as well.
             parts = [module, *module.state.values()] if module else []
-            held = [holders.setdefault(part, (len(steps), place)) for place, part in enumerate(parts)]
+            held = [holders.setdefault(part, (len(steps), index)) for index, part in enumerate(parts)]
             steps.append((CONSTANT.sub("#", item.text), module and module.key(),
                           tuple(numbers[entry] for entry in item.reads),
-                          tuple((place, holder) for place, holder in enumerate(held) if holder[0] < len(steps))))
+                          tuple((index, holder) for index, holder in enumerate(held) if holder[0] < len(steps))))
             numbers.update(zip(item.makes, count))
         return tuple(steps), tuple(numbers[entry] for entry in self.results), len(self.inputs)
 

@@ -6,7 +6,7 @@ from .registry import Call, converts
 
 @converts("_contrib_box_decode")
 def box_decode(call: Call) -> str:
-    deviations = [call.single(f"std{place}", 1.0) for place in range(4)]
+    deviations = [call.single(f"std{i}", 1.0) for i in range(4)]
     return call.snippet("box_decode", deviations, is_corner=call.text("format") == "corner", limit=call.value("clip"))
 
 

@@ -64,18 +64,18 @@ class Builder:
             self.blocks[first] = self.block(first)
             shorten(self.blocks[first])
         block = self.blocks[first]
-        text = "{self}(" + ", ".join(f"{{{place}}}" for place in range(len(block.inputs))) + ")"
+        text = "{self}(" + ", ".join(f"{{{index}}}" for index in range(len(block.inputs))) + ")"
         return Item(text, list(map(scope.image, block.inputs)), list(map(scope.image, block.results)), block)
 
     def _step(self, node: Node) -> Item:
         form, name = self.forms[node], _identifier(node.attrs.get("__scope__", ""))
-        state = {key: node.source(place).name for key, place in form.state.items()}
+        state = {key: node.source(index).name for key, index in form.state.items()}
         which = (form.module, repr(form.args), *state.values()) if state else node
         name = "" if re.search(r"\d$", name) else name   # the block's own count reads better than Gluon's: conv0
         module = Module(form.module, dict(form.args), name, state) if form.module else None
-        reads = [entry for place, entry in enumerate(node.inputs) if place not in form.state.values()]
+        reads = [entry for index, entry in enumerate(node.inputs) if index not in form.state.values()]
         return Item(form.call if form.state or form.text is None else form.text, reads,
-                    [(node, place) for place in range(form.outputs)], self.modules.setdefault(which, module))
+                    [(node, index) for index in range(form.outputs)], self.modules.setdefault(which, module))
 
     def _parameter(self, entry: Entry) -> Item:
         """The step that reads a parameter of the block's own."""

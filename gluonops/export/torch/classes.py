@@ -35,7 +35,7 @@ class Class:
     """A class of the net's own.
 
     - ``blocks``: its instances; ``template``: one that has all modules, whose source is that of the class.
-    - ``structure``: of blocks that have all modules; ``place``: of the item that others lack, None if none does.
+    - ``structure``: of blocks that have all modules; ``optional_index``: of the item that others lack, or None.
     - ``parameters``: of its constructor -> default, None for none.
     - ``expressions``: an argument of one of the template's modules -> what of the parameters it is; of an optional
       module also IDENTITY -> the parameter that says whether it is there.
@@ -46,7 +46,7 @@ class Class:
     def __init__(self, template: Block, structure: tuple):
         self.template, self.structure = template, structure
         self.blocks: list[Block] = []
-        self.place: int | None = None
+        self.optional_index: int | None = None
         self.name = ""
         self.parameters: dict[str, Any] = {}
         self.expressions: dict[tuple[int, str], str] = {}
@@ -60,16 +60,16 @@ class Class:
         """
         kinds = {block.kind, self.template.kind}
         is_list = any("Sequential" in kind for kind in kinds) and block.is_chain()   # It may have any length.
-        if self.place is not None or is_list or self in _classes_in([block]):
+        if self.optional_index is not None or is_list or self in _classes_in([block]):
             return False
-        self.place = _lacking(self.template, structure, kinds)
-        if self.place is None:
-            self.place = _lacking(block, self.structure, kinds)
-            if self.place is not None:
+        self.optional_index = _lacking(self.template, structure, kinds)
+        if self.optional_index is None:
+            self.optional_index = _lacking(block, self.structure, kinds)
+            if self.optional_index is not None:
                 self.template, self.structure = block, structure
                 for smaller in self.blocks:
-                    _leave_out(smaller, self.place)
-        return self.place is not None
+                    _leave_out(smaller, self.optional_index)
+        return self.optional_index is not None
 
     def complete(self) -> None:
         """Name the modules, and find the arguments. The classes of the modules are complete."""
@@ -87,12 +87,12 @@ class Class:
         """Find the arguments that differ between the instances, and make them parameters of the class."""
         vectors = {}   # parameter -> its value in each instance
         instances = dict(zip(self.template.children, zip(*(block.children for block in self.blocks))))
-        optional = self.template.items[self.place].module if self.place is not None else None
+        optional = self.template.items[self.optional_index].module if self.optional_index is not None else None
         slots = []
         for module in sorted(instances, key=lambda module: module is optional):
             others = [None if each.kind == IDENTITY else each.slots() for each in instances[module]]
-            slots += [(module, owner, name, [each and each[place][0].args[name] for each in others])
-                      for place, (owner, name) in enumerate(module.slots())]
+            slots += [(module, owner, name, [each and each[i][0].args[name] for each in others])
+                      for i, (owner, name) in enumerate(module.slots())]
         last = [values for _, _, name, values in slots if name == "out_channels"][-1:]
         for module, owner, name, values in slots:
             is_known = module is optional and _agree(values, vectors.get(name, ()))
@@ -109,14 +109,14 @@ class Class:
         if not self.is_sequential:
             self._take_constants(vectors)
         self.parameters = dict(sorted(self.parameters.items(), key=lambda item: item[1] is not None))
-        for place, block in enumerate(self.blocks):
-            block.args = {name: _filled(vectors[name])[place] for name in self.parameters}
+        for i, block in enumerate(self.blocks):
+            block.args = {name: _filled(vectors[name])[i] for name in self.parameters}
 
     def _take_constants(self, vectors: dict[str, list]) -> None:
         """Make parameters of the numbers in ``forward`` that differ between the instances."""
-        for place, item in enumerate(self.template.items):
+        for i, item in enumerate(self.template.items):
             texts = CONSTANT.split(item.text)   # Every second one is a number.
-            numbers = zip(*(CONSTANT.findall(block.items[place].text) for block in self.blocks))
+            numbers = zip(*(CONSTANT.findall(block.items[i].text) for block in self.blocks))
             for number, values in enumerate(numbers):
                 if len(set(values)) > 1:
                     name = "scale" if texts[2 * number].endswith(("* ", "/ ")) else "size"
@@ -138,11 +138,11 @@ class Class:
     def _parameter(self, name: str, vectors: dict[str, list], module: Module, owner: Module) -> str:
         """What to call an argument of a module, if it becomes a parameter."""
         name = {"num_features": "channels"}.get(name, name)   # most classes call it so
-        place = owner.usual_name if self.is_sequential or name.startswith("hidden") else module.attribute
+        prefix = owner.usual_name if self.is_sequential or name.startswith("hidden") else module.attribute
         if module.attribute.startswith("branch") and name in ("out_channels", "hidden_channels"):
             *_, last = (each for each, argument in module.slots() if argument == "out_channels")
             return _free(f"{module.attribute}_{'channels' if owner is last else 'hidden'}", vectors)
-        return _free(f"{place}_{name}" if name in vectors else name, vectors)
+        return _free(f"{prefix}_{name}" if name in vectors else name, vectors)
 
     def _expression(self, values: list, vectors: dict[str, list], name: str, default: Any) -> str:
         """What of the parameters has these values: one of them, a multiple, or a new one of this name."""
@@ -224,11 +224,11 @@ def classes_of(net: Block) -> list[Class]:
             block.owner = owners[structure]
             block.owner.blocks.append(block)
             if structure != block.owner.structure:
-                _leave_out(block, block.owner.place)
+                _leave_out(block, block.owner.optional_index)
     classes, taken = [], {"Net", *IMPORTED, *snippets()}
     for owner in sorted(dict.fromkeys(owners.values()), key=lambda owner: len(_classes_in(owner.blocks))):
         is_plain = len(owner.blocks) < FEWEST or "Sequential" in owner.template.kind
-        if is_plain and owner.place is None and owner is not net.owner and owner.template.is_chain():
+        if is_plain and owner.optional_index is None and owner is not net.owner and owner.template.is_chain():
             for block in owner.blocks:
                 block.kind, block.owner = SEQUENTIAL, None
                 block.become_sequential()
@@ -254,7 +254,7 @@ def _classes_in(blocks: list[Block]) -> set[Class]:
 
 
 def _lacking(block: Block, structure: tuple, kinds: set[str]) -> int | None:
-    """The place of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
+    """The index of the item without which a block has a structure; None if there is none. See :meth:`Class.adapts`."""
     if len(block.items) == len(structure[0]) + 1 and len(structure[0]) > 1:
         for item in block.links():
             is_essential = any(item.module.variables()) and (len(kinds) > 1 or block.is_chain())
@@ -264,9 +264,9 @@ def _lacking(block: Block, structure: tuple, kinds: set[str]) -> int | None:
     return None
 
 
-def _leave_out(block: Block, place: int) -> None:
-    """Let a block have nothing in a place."""
-    block.items.insert(place, Item(CALL, [], [], Module(IDENTITY)))
+def _leave_out(block: Block, index: int) -> None:
+    """Let a block have nothing at an index."""
+    block.items.insert(index, Item(CALL, [], [], Module(IDENTITY)))
 
 
 def _class_name(kind: str, taken: set[str]) -> str:

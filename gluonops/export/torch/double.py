@@ -137,10 +137,10 @@ def _numbers(node, name, default):
 
 def _anchors(node, x):
     """SSD's anchors of each pixel, (1, anchors, 4)."""
-    places = [F.contrib.arange_like(x, axis=axis) for axis in (2, 3)]
-    height, width = (F.max(place) + 1 for place in places)
+    positions = [F.contrib.arange_like(x, axis=axis) for axis in (2, 3)]
+    height, width = (F.max(position) + 1 for position in positions)
     steps, offsets = _numbers(node, "steps", (-1, -1)), _numbers(node, "offsets", (0.5, 0.5))
-    y, x = (place + offset for place, offset in zip(places, offsets))
+    y, x = (position + offset for position, offset in zip(positions, offsets))
     y, x = (y * steps[0], x * steps[1]) if min(steps) > 0 else (F.broadcast_div(y, height), F.broadcast_div(x, width))
     y, x = F.reshape(y, (-1, 1)), F.reshape(x, (1, -1))
     centre = F.stack(F.broadcast_add(x, F.zeros_like(y)), F.broadcast_add(y, F.zeros_like(x)), axis=2)
@@ -172,21 +172,21 @@ def _detections(node, scores, offsets, anchors):
         return F.BlockGrad(unsorted)
     order = descending(F, F.cast(score, dtype="float64"))[0]
     rows, score = _reordered(rows, order), _reordered(score, order)
-    place = F.contrib.arange_like(score, axis=1)
-    places = F.broadcast_add(place, F.zeros_like(score))
-    candidates = F.concat(rows, F.expand_dims(places, 2), dim=2)
+    position = F.contrib.arange_like(score, axis=1)
+    positions = F.broadcast_add(position, F.zeros_like(score))
+    candidates = F.concat(rows, F.expand_dims(positions, 2), dim=2)
     below = float(np.nextafter(np.float32(overlap), np.float32(0)))   # rows of that overlap are suppressed as well
     kept = F.contrib.box_nms(candidates, below, -1.5, topk, 2, 1, 0, force_suppress=node.flag("force_suppress"))
     kept = F.slice_axis(kept, axis=2, begin=6, end=7)
     kept = kept if topk < 0 else F.slice(kept, begin=(None, 0), end=(None, topk))
-    is_kept = F.max(F.broadcast_equal(kept, F.reshape(place, (1, 1, -1))), axis=1)
+    is_kept = F.max(F.broadcast_equal(kept, F.reshape(position, (1, 1, -1))), axis=1)
     ids, rest = F.slice_axis(rows, axis=2, begin=0, end=1), F.slice_axis(rows, axis=2, begin=1, end=None)
     best = _filled(F.concat(_filled(ids, is_kept), rest, dim=2), score >= threshold)
     if topk < 0:
         return F.BlockGrad(best)
     behind = F.slice_axis(unsorted, axis=2, begin=1, end=None)
     behind = F.concat(-F.ones_like(ids), behind, dim=2)
-    return F.BlockGrad(F.where(F.broadcast_like(F.expand_dims(places >= topk, 2), best), behind, best))
+    return F.BlockGrad(F.where(F.broadcast_like(F.expand_dims(positions >= topk, 2), best), behind, best))
 
 
 def _filled(rows, condition):
@@ -210,11 +210,11 @@ def _deformed(node, x, offset, mask, weight, bias=None):
     for axis, (stride, pad, dilation) in enumerate(zip(*steps)):
         first = F.contrib.arange_like(offset, axis=2 + axis) * stride - pad
         first = F.reshape(first, (1, 1, -1, 1) if axis == 0 else (1, 1, 1, -1))
-        place = F.concat(*[first + int(step) * dilation for step in np.indices(kernel)[axis].flat], dim=1)
-        place = F.broadcast_add(F.slice(offset, begin=(None, axis), end=(None, None), step=(None, 2)), place)
+        position = F.concat(*[first + int(step) * dilation for step in np.indices(kernel)[axis].flat], dim=1)
+        position = F.broadcast_add(F.slice(offset, begin=(None, axis), end=(None, None), step=(None, 2)), position)
         last = F.max(F.contrib.arange_like(x, axis=2 + axis))
-        place = F.broadcast_div(place, F.reshape(last / 2, (1, 1, 1, 1))) - 1
-        grid.append(F.reshape(place, (0, -3, 0)))
+        position = F.broadcast_div(position, F.reshape(last / 2, (1, 1, 1, 1))) - 1
+        grid.append(F.reshape(position, (0, -3, 0)))
     sampled = F.reshape(F.BilinearSampler(x, F.stack(*grid[::-1], axis=1)), (0, 0, -4, points, -1, 0))
     sampled = F.broadcast_mul(sampled, F.expand_dims(mask, 1))
     columns = F.reshape(F.reshape(sampled, (-4, -1, groups, -3, 0, 0)), (0, -3, 0, 0))
@@ -242,11 +242,11 @@ def _weights_of_pixels(old, new, align_corners):
     """(new, old): how much of each old pixel is in each new one. ``old``, ``new``: their numbers along an axis."""
     last, new_last = F.max(old), F.max(new)
     if align_corners:
-        place = F.broadcast_mul(new, F.broadcast_div(last, F.maximum(new_last, 1)))
+        position = F.broadcast_mul(new, F.broadcast_div(last, F.maximum(new_last, 1)))
     else:
         ratio = F.broadcast_div(last + 1, new_last + 1)
-        place = F.broadcast_minimum(F.maximum(F.broadcast_mul(new + 0.5, ratio) - 0.5, 0), last)
-    return F.relu(1 - F.abs(F.broadcast_sub(F.expand_dims(place, 1), F.expand_dims(old, 0))))
+        position = F.broadcast_minimum(F.maximum(F.broadcast_mul(new + 0.5, ratio) - 0.5, 0), last)
+    return F.relu(1 - F.abs(F.broadcast_sub(F.expand_dims(position, 1), F.expand_dims(old, 0))))
 
 
 def _recurrent(node, x, *read):
@@ -259,10 +259,10 @@ def _recurrent(node, x, *read):
     weights, biases = parameters[:len(parameters) // 2], parameters[len(parameters) // 2:]
     outputs = []   # what the ends of a layer return
     for number in range(len(weights) // 2):
-        place, is_reversed = slice(2 * number, 2 * number + 2), number % ends == 1
-        of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[place])
+        pair, is_reversed = slice(2 * number, 2 * number + 2), number % ends == 1
+        of_data, of_state = (F.reshape(weight, (size, -1)) for weight in weights[pair])
         rows = F.dot(F.reverse(x, axis=0) if is_reversed else x, of_data, transpose_b=True)
-        rows = F.broadcast_add(rows, sum(biases[place]))
+        rows = F.broadcast_add(rows, sum(biases[pair]))
 
         def step(row, state, of_state=of_state):
             state = F.relu(row + F.dot(state, of_state, transpose_b=True))

@@ -117,7 +117,7 @@ def group_norm(call: Call) -> Form | str:
         groups, eps = call.value("num_groups", 1), call.single("eps", 1e-5)
     channels = call.shapes[0][1]
     if call.shapes[1][0] != channels:
-        parameters = [f"{{{place}}}.repeat_interleave({channels // groups})" for place in (1, 2)]
+        parameters = [f"{{{i}}}.repeat_interleave({channels // groups})" for i in (1, 2)]
         return f"F.group_norm({{0}}, {groups}, {', '.join(parameters)}, {eps!r})"
     args = {"num_groups": groups, "num_channels": channels, "eps": eps}
     return Form(module="nn.GroupNorm", args=args, state=_state(call, "weight", "bias"))

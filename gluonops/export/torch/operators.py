@@ -50,7 +50,7 @@ CONVERTERS.update({
         1 / float(call.value("scalar", 1.0)) ** 2),
     "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
         number(call.single("alpha", 0.2)), number(call.single("beta", 0.5))),
-    "add_n": lambda call: " + ".join(f"{{{place}}}" for place in range(len(call.node.inputs))),
+    "add_n": lambda call: " + ".join(f"{{{index}}}" for index in range(len(call.node.inputs))),
     "_contrib_div_sqrt_dim": "{0} / {0}.shape[-1] ** 0.5",
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
@@ -61,7 +61,7 @@ CONVERTERS.update({
     "shape_array": "torch.tensor({0}.shape, device={0}.device)",
     "tile": "{0}.tile(<reps>)",
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
-    "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{place}].long()" for place in range(call.shapes[1][0])) + "]",
+    "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{index}].long()" for index in range(call.shapes[1][0])) + "]",
     "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
     "_contrib_index_array": lambda call: "torch.stack([{}], -1)".format(", ".join(
         f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in call.ints("axes", range(call.ndim)))),
@@ -174,8 +174,8 @@ def product(call: Call) -> str:
         return "torch.tensordot({0}, {1}, 1)"
     if call.node.op == "dot" and call.shape == (1,):   # It is of two vectors.
         return "({0} @ {1}).reshape(1)"
-    left, right = (f"{{{place}}}" + ".transpose(-2, -1)" * call.flag(name)   # torch.onnx.export does not know mT
-                   for place, name in enumerate(("transpose_a", "transpose_b")))
+    left, right = (f"{{{index}}}" + ".transpose(-2, -1)" * call.flag(name)   # torch.onnx.export does not know mT
+                   for index, name in enumerate(("transpose_a", "transpose_b")))
     alpha = float(call.value("alpha", 1.0))
     return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
 
@@ -213,7 +213,7 @@ def _one_step(old: list, new: list) -> str:
 
 def _alike(sizes: list, others: list) -> int:
     """How many of the first sizes are equal."""
-    return next((place for place, (size, other) in enumerate(zip(sizes, others)) if size != other),
+    return next((index for index, (size, other) in enumerate(zip(sizes, others)) if size != other),
                 min(len(sizes), len(others)))
 
 

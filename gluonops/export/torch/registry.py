@@ -119,7 +119,7 @@ class Call(SizedNode):
         text = re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, text)
         read = list(map(int, re.findall(r"{(\d+)}", text)))
         self.refuse_if(max(read, default=-1) >= inputs, f"has {inputs} inputs; expected more")
-        return text.replace("{*}", ", ".join(f"{{{place}}}" for place in range(inputs)))
+        return text.replace("{*}", ", ".join(f"{{{i}}}" for i in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
         value = self.value(match[1])

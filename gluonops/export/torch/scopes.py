@@ -126,8 +126,8 @@ def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, in
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
             symbols = list(_symbols(given))
             for number, symbol in enumerate(symbols, 1):
-                output, place = re.fullmatch(r"(.*?)(?:_output(\d*))?", symbol.list_outputs()[0]).groups()
-                names[output, int(place or 0)] = parameter.name if len(symbols) == 1 else f"{parameter.name}{number}"
+                output, index = re.fullmatch(r"(.*?)(?:_output(\d*))?", symbol.list_outputs()[0]).groups()
+                names[output, int(index or 0)] = parameter.name if len(symbols) == 1 else f"{parameter.name}{number}"
     return names
 
 
@@ -222,10 +222,10 @@ def _join_calls(root: Scope, parameters: set[str], forms: dict[Node, Form]) -> N
 def _described(scope: Scope, parameters: set[str], forms: dict[Node, Form]) -> tuple[list, list[Entry]]:
     """The steps of a scope, which are equal if two compute the same, and the outputs that it reads and makes."""
     nodes = scope.nodes()
-    made = [(node, place) for node in nodes for place in range(forms[node].outputs)]
+    made = [(node, index) for node in nodes for index in range(forms[node].outputs)]
     read = [entry for node in nodes for entry in node.inputs]
     entries = list(dict.fromkeys([*made, *read]))
-    numbers = {entry: entry[0].name if entry[0].name in parameters else place for place, entry in enumerate(entries)}
+    numbers = {entry: entry[0].name if entry[0].name in parameters else index for index, entry in enumerate(entries)}
     return [(forms[node], [numbers[entry] for entry in node.inputs]) for node in nodes], entries
 
 
@@ -234,12 +234,12 @@ def _paths_of_names(graph: Graph, readers: dict) -> dict[Node, tuple]:
 
     MXNet calls it ``_plus3``, or ``concat0``.
     """
-    paths, places = {}, {}
-    for place, node in enumerate(graph.nodes()):
-        paths[node], places[node] = _path_of_name(node.name), place
+    paths, order = {}, {}
+    for index, node in enumerate(graph.nodes()):
+        paths[node], order[node] = _path_of_name(node.name), index
         terms = [source for source, _ in node.inputs if not source.is_variable]
         if len(terms) > 1 and not paths[node]:
-            path = paths[max(terms, key=places.get)]
+            path = paths[max(terms, key=order.get)]
             while path and not all(any(paths.get(user, ())[:len(path)] == path for user in [term, *readers[term]])
                                    for term in terms):
                 path = path[:-1]
@@ -307,13 +307,13 @@ def _in_order(scope: Scope) -> list[Scope | Node]:
 
 def _simplify(scope: Scope) -> None:
     """Replace scopes of one item by the item, and order the items. A node gets the name of the outermost scope."""
-    for place, item in enumerate(scope.items):
+    for index, item in enumerate(scope.items):
         if isinstance(item, Scope):
             _simplify(item)
             if len(item.items) == 1:
                 only, = item.items   # a node
                 only.attrs["__scope__"] = item.name or only.attrs.get("__scope__", "")
-                scope.items[place] = only
+                scope.items[index] = only
     while len(scope.items) == 1 and isinstance(scope.items[0], Scope):
         scope.items = scope.items[0].items
     scope.items = _in_order(scope)

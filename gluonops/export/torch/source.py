@@ -135,7 +135,7 @@ def _children(children: list[Module], expressions: dict) -> list[str]:
     waiting, texts = [module_source(child, expressions) for child in children], []
     while waiting:
         count, pieces, numbers = _progression(waiting)
-        growing = [place for place, (_, step) in enumerate(numbers) if step]
+        growing = [index for index, (_, step) in enumerate(numbers) if step]
         if count < SHORTEST_RUN or len(growing) > 1:
             texts.append(waiting.pop(0))
             continue
@@ -153,8 +153,8 @@ def _progression(texts: list[str]) -> tuple[int, list[str], list[tuple[int, int]
     split = [NUMBER.split(text) for text in texts]
     pieces, values = split[0][::2], [list(map(int, each[1::2])) for each in split]
     numbers = [(first, second - first) for first, second in zip(values[0], values[min(1, len(values) - 1)])]
-    alike = itertools.takewhile(lambda place: split[place][::2] == pieces and values[place] == [
-        first + place * step for first, step in numbers], range(len(texts)))
+    alike = itertools.takewhile(lambda index: split[index][::2] == pieces and values[index] == [
+        first + index * step for first, step in numbers], range(len(texts)))
     return len(list(alike)), pieces, numbers
 
 
@@ -174,15 +174,15 @@ def _forward(block: Block, names: list[str]) -> list[str]:
     """
     statements = _looped(_statements(block))
     reads = [list(map(int, TOKEN.findall(text))) for _, text, _ in statements]
-    last = {number: place for place, numbers in enumerate(reads) for number in numbers}
+    last = {number: index for index, numbers in enumerate(reads) for number in numbers}
     variables = dict(enumerate(names))
     kept = set(names).difference(INPUT_NAMES)   # names with a meaning, which are not used again for something else
     lines = []
-    for place, (targets, text, wishes) in enumerate(statements):
+    for index, (targets, text, wishes) in enumerate(statements):
         line = _tidied(TOKEN.sub(lambda token: variables[int(token[1])], text))
-        dying = [variables[number] for number in reads[place]
-                 if last[number] == place and variables[number] not in kept] if len(targets) == 1 else []
-        taken = {name for number, name in variables.items() if last.get(number, -1) > place}
+        dying = [variables[number] for number in reads[index]
+                 if last[number] == index and variables[number] not in kept] if len(targets) == 1 else []
+        taken = {name for number, name in variables.items() if last.get(number, -1) > index}
         for number in targets:
             wanted = [name for name in wishes.get(number, []) if not dying and name not in taken]
             kept.update(wanted)
@@ -225,12 +225,12 @@ def _statements(block: Block) -> list[tuple[list[int], str, dict[int, list[str]]
 
     Variables are numbers, and ``{number}`` in an expression. One that several steps read is called like its module.
     """
-    places = [f"{{{place}}}" for place in range(len(block.results))]
-    items = [*block.items, Item(f"return {', '.join(places)}", block.results, [])]
+    tokens = [f"{{{index}}}" for index in range(len(block.results))]
+    items = [*block.items, Item(f"return {', '.join(tokens)}", block.results, [])]
     entries = [*block.inputs, *(entry for item in block.items for entry in item.makes)]
     numbers = {entry: number for number, entry in enumerate(entries)}
     texts = {entry: f"{{{number:04}}}" for entry, number in numbers.items()}   # All have the same length.
-    used = {item: [item.reads[int(place)] for place in TOKEN.findall(item.text)] for item in items}
+    used = {item: [item.reads[int(index)] for index in TOKEN.findall(item.text)] for item in items}
     uses = collections.Counter(itertools.chain(*used.values()))
     readers = {entry: [item for item in items if entry in used[item]] for entry in entries}
     statements = []
@@ -288,11 +288,11 @@ def _wrapped(lines: list[str], indent: int) -> list[str]:
 def _brackets(line: str) -> list[int | None]:
     """The positions of the longest outermost pair of brackets, and between them those of the commas in it."""
     depth, pairs = 0, [[None, None]]
-    for place, letter in enumerate(line):
+    for index, letter in enumerate(line):
         depth -= letter in ")]}"
         if letter in "([{" and depth == 0:
-            pairs.append([place])
+            pairs.append([index])
         elif letter in ")]}" and depth == 0 or letter == "," and depth == 1:
-            pairs[-1].append(place)
+            pairs[-1].append(index)
         depth += letter in "([{"
     return max(pairs[1:], key=lambda pair: pair[-1] - pair[0], default=pairs[0])

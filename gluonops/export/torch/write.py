@@ -111,7 +111,7 @@ def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_sha
     tree = tree_of(drawn.graph, recorder, set(parameters), forms)
     group_rows(tree, drawn.graph, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
-    of_layers = {node.source(place).name for node, form in forms.items() for place in form.state.values()}
+    of_layers = {node.source(index).name for node, form in forms.items() for index in form.state.values()}
     block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(model.inputs)).net(tree)
     classes = classes_of(block)
     keys = dict(block.variables())   # name in torch -> name in MXNet

@@ -8,7 +8,7 @@ from ...core.arguments import Arguments, camel, enumeration_of, known_types
 from ...core.attributes import IntOrTuple, Optional, Pairs
 from ...core.contract import Op
 from ...core.declarations import Number
-from ...core.expressions import PLACE, Expression, dtype_of, expression
+from ...core.expressions import PLACEHOLDER, Expression, dtype_of, expression
 from .text import INDENT, indented, listed, quoted
 
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",
@@ -29,7 +29,7 @@ class Translator(ast.NodeVisitor):
     def filled(self, text: str) -> str:
         """The C++ expression of a text with the values of the expressions in braces."""
         pieces = [f"value_text({self(part)})" if i % 2 else quoted(part)   # every second one is an expression
-                  for i, part in enumerate(PLACE.split(text)) if part]
+                  for i, part in enumerate(PLACEHOLDER.split(text)) if part]
         first, *others = pieces
         if others and first.startswith('"'):
             first = f"std::string({first})"

@@ -106,22 +106,22 @@ def size_of(op: Op, rule: Shapes, name: str) -> str:
     """The expression for the size of a dimension or a group, from an input that has it."""
     for i, arg in enumerate(op.inputs):
         terms = rule.patterns[arg.name]
-        for place, term in enumerate(terms):
+        for index, term in enumerate(terms):
             if bare_name(term) == name:
-                return f"inputs[{i}].{_size_at(terms, place)}"
+                return f"inputs[{i}].{_size_at(terms, index)}"
     raise ValueError(f"{op.name}: no input has the bare dimension {name!r}")
 
 
-def _size_at(terms: tuple[Term, ...], place: int) -> str:
+def _size_at(terms: tuple[Term, ...], index: int) -> str:
     """The member of an input that is the size of a term."""
-    term, behind = terms[place], len(terms) - 1 - place
+    term, behind = terms[index], len(terms) - 1 - index
     groups = [i for i, other in enumerate(terms) if isinstance(other, Group)]
     if isinstance(term, Named) and term.axis:
         return f"along(attrs.{term.axis})"
     if len(groups) == 2:
         axis = f"inputs[0].axis(attrs.{next(term.axis for term in terms if isinstance(term, Named) and term.axis)})"
-        return f"product(0, {axis})" if place == groups[0] else f"product({axis} + 1, inputs[0].ndim())"
+        return f"product(0, {axis})" if index == groups[0] else f"product({axis} + 1, inputs[0].ndim())"
     if isinstance(term, Group):
-        return f"product({place}, inputs[0].ndim() - {behind})"
-    is_in_front = not groups or place < groups[0]
-    return f"along({place if is_in_front else place - len(terms)})"
+        return f"product({index}, inputs[0].ndim() - {behind})"
+    is_in_front = not groups or index < groups[0]
+    return f"along({index if is_in_front else index - len(terms)})"

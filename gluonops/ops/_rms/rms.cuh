@@ -206,8 +206,8 @@ __device__ void combine_scale_sums(const A *__restrict__ sums, T *__restrict__ s
 {
     enum { CHANNELS = 8, STEP = THREADS / CHANNELS, TOGETHER = 4 };
     const int channel = thread_number() % CHANNELS, first = thread_number() / CHANNELS;
-    const int64_t step = int64_t(gridDim.x) * CHANNELS;
-    for (int64_t c = int64_t(blockIdx.x) * CHANNELS; blockIdx.y == 0 && c < length; c += step) {
+    for (int64_t c = int64_t(blockIdx.x) * CHANNELS; blockIdx.y == 0 && c < length;
+         c += int64_t(gridDim.x) * CHANNELS) {
         A sum = 0;
         for (int block = first; block < gridDim.x && c + channel < length; block += TOGETHER * STEP) {
             A values[TOGETHER];

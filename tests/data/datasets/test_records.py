@@ -136,10 +136,10 @@ class TestRecords:
         refused(f"train.rec has the class {int(np.float32(number))}; expected at most 100000 of them", "rec", tmp_path)
 
     @pytest.mark.parametrize("content, text", [
-        ("5\t0\nsix\n", "train.idx, line 2: 'six'; expected a number and a place"),
+        ("5\t0\nsix\n", "train.idx, line 2: 'six'; expected a number and an offset"),
         ("5\t0\n5\t0\n", "train.idx has a record twice"), ("", "train.idx has no records"),
         ("5\t4\n", "train.rec has no record at byte 4, where the .idx file puts record 5"),
-        ("5\t²\n", "train.idx, line 1: '5\\t²'; expected a number and a place"),
+        ("5\t²\n", "train.idx, line 1: '5\\t²'; expected a number and an offset"),
         ("5\t999999\n", "train.rec has no record at byte 999999"),
         (f"5\t{10**30}\n", f"train.rec has no record at byte {10**30}")])
     def test_bad_index(self, tmp_path, rng, content, text):
