@@ -42,9 +42,9 @@ NOISE = 0.1
 # step without one of them is 100 tolerances off. Larger steps leave the neighbourhood in which a net is smooth: its
 # gradients then double the differences of rounding at every step, or the numbers grow beyond bounds.
 FIRST_STEP = 1e-7
-# They bound the numbers of inputs, and labels' classes. The later ones are for nets that have no number otherwise,
-# such as a logarithm of the data, or a loss of one class.
-BOUNDS = (-2.0, 2.0, 2), (0.0, 1.0, 2), (-2.0, 2.0, 1)
+# A domain bounds the numbers of inputs, and says how many classes labels have. The later ones are for nets that have no
+# number otherwise, such as a logarithm of the data, or a loss of one class.
+DOMAINS = (-2.0, 2.0, 2), (0.0, 1.0, 2), (-2.0, 2.0, 1)
 # What may make the numbers of an input another shape or type.
 MOVING = ("Reshape", "Flatten", "expand_dims", "transpose", "SwapAxis", "Cast", "tile", "repeat", "broadcast_axis",
           "broadcast_like", "broadcast_to")
@@ -67,11 +67,11 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         net = module.load(torch.float64)
     _prepare(net)
     sizes = Sizes(model.graph, shapes, model.parameters, model.metadata["dtype"], False).shape
-    bounds = next((bounds for bounds in BOUNDS if not any(
-        np.isnan(output).any() for output in reference.outputs(_inputs(model, shapes, bounds)))), BOUNDS[0])
+    domain = next((domain for domain in DOMAINS if not any(
+        np.isnan(output).any() for output in reference.outputs(_inputs(model, shapes, domain)))), DOMAINS[0])
     if _lacks_memory(model, sizes):
-        return _compare_outputs(net, reference, _inputs(model, model.inputs, bounds))
-    inputs, recorded = _inputs(model, shapes, bounds), {}
+        return _compare_outputs(net, reference, _inputs(model, model.inputs, domain))
+    inputs, recorded = _inputs(model, shapes, domain), {}
     can_train = not _has_single_numbers(model.graph, sizes)
     modes = ("evaluation", "training") if can_train else ("evaluation",)
     try:
@@ -82,7 +82,7 @@ def compare(model: ExportedModel, folder: pathlib.Path, keys: dict[str, str], sh
         _explain_rounding(error, lambda: [_compare_gradients(net, reference, keys, inputs, mode, {}) for mode in modes])
         raise
     if shapes != model.inputs:
-        _compare_outputs(net, reference, _inputs(model, model.inputs, bounds))
+        _compare_outputs(net, reference, _inputs(model, model.inputs, domain))
     if multipliers and largest and can_train:
         rate, decay = (float(np.float32(value)) for value in (FIRST_STEP / largest, largest))
         _add_noise(net, reference, keys, multipliers)
@@ -202,11 +202,11 @@ def load(folder: pathlib.Path) -> types.ModuleType:
     return module
 
 
-def _inputs(model: ExportedModel, shapes: Shapes, bounds: tuple[float, float, int]) -> dict[str, np.ndarray]:
+def _inputs(model: ExportedModel, shapes: Shapes, domain: tuple[float, float, int]) -> dict[str, np.ndarray]:
     """Numbers of 32 bits within bounds for each input; indices and regions of interest where they are read; labels."""
-    *numbers, classes = bounds
+    *bounds, classes = domain
     rng, drawn = np.random.RandomState(0), _draws(model, shapes, classes)
-    return {name: drawn.get(name, _numbers(*numbers))(rng, shape)
+    return {name: drawn.get(name, _numbers(*bounds))(rng, shape)
             for name, shape in shapes.items()}
 
 
