@@ -55,13 +55,14 @@ def measure(case: Case, dtype: str, context: mx.Context, seconds: float) -> dict
     inputs = _inputs(case, dtype, context)
     shape = inputs[0].shape
     ours = _first(getattr(ops, case.op), case.attrs)
-    others = {peer: functools.partial(run, mx.nd) for peer, run in peers(case.op, shape, **case.attrs).items()}
-    runs = {OURS: ours, "builtin": _in_builtin(ours), **others, "identity": lambda data, *_: mx.nd.identity(data)}
+    theirs = peers(case.op, shape, **case.attrs)
+    others = {peer: functools.partial(function, mx.nd) for peer, function in theirs.items()}
+    functions = {OURS: ours, "builtin": _in_builtin(ours), **others, "identity": lambda data, *_: mx.nd.identity(data)}
 
     runners, wrong = {}, {}
-    for peer, peer_run in runs.items():
+    for peer, function in functions.items():
         try:
-            runners[peer] = timing.MXNet(peer_run, inputs)
+            runners[peer] = timing.MXNet(function, inputs)
         except mx.MXNetError as error:   # SoftmaxOutput takes labels of the data's type only
             if peer in (OURS, "builtin"):
                 raise

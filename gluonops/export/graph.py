@@ -168,15 +168,15 @@ class Graph:
             readers[node].append(None)
         return readers
 
-    def row(self, node: Node, operators: Collection[str]) -> list[Node]:
+    def chain(self, node: Node, operators: Collection[str]) -> list[Node]:
         """A node, and those of some operators behind it: each reads the one before alone, and is its only reader."""
-        readers, row = self.readers(), [node]
-        while len(readers[row[-1]]) == 1:
-            following, = readers[row[-1]]
+        readers, chain = self.readers(), [node]
+        while len(readers[chain[-1]]) == 1:
+            following, = readers[chain[-1]]
             if following is None or following.op not in operators or len(following.inputs) > 1:
                 break
-            row.append(following)
-        return row
+            chain.append(following)
+        return chain
 
     def replace(self, replacements: dict) -> None:
         """Let all readers of an output read the one that replaces it, in place. Chains are followed."""

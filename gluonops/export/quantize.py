@@ -30,7 +30,6 @@ MXNET, ONNX = "MXNet", "ONNX"
 STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # The error of each layer is measured on so many.
 Predict = Callable[[Any], Union[np.ndarray, list]]
-Run = Callable[[Batch], list[np.ndarray]]
 Net = Union[ExportedModel, bytes]   # MXNet's, or the content of an ONNX file
 
 
@@ -199,7 +198,7 @@ def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantizat
     return made, made if measured is model else {name: make(name, measured) for name in names}
 
 
-def _runner(net: Net) -> Run:
+def _runner(net: Net) -> Callable[[Batch], list[np.ndarray]]:
     """A function from a batch to the outputs of a net."""
     if isinstance(net, ExportedModel):
         return Runner.of(net)

@@ -97,7 +97,7 @@ Outcome spin_until(const Ready &ready, Microseconds most)
 }
 
 // The time that the calling thread has run.
-Clock::duration time_run()
+Clock::duration cpu_time()
 {
     timespec time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -238,13 +238,13 @@ private:
     bool was_displaced_in_loop()
     {
         const Clock::time_point start = Clock::now();
-        const Clock::duration run = time_run();
+        const Clock::duration before = cpu_time();
         take_chunks();
         if (gate_.leave() && caller_sleeps_.load()) {
             { std::lock_guard<std::mutex> lock(mutex_); }
             emptied_.notify_one();
         }
-        return Clock::now() - start - (time_run() - run) > DISPLACED;
+        return Clock::now() - start - (cpu_time() - before) > DISPLACED;
     }
 
     template <typename Wanted>

@@ -61,7 +61,7 @@ def _pad(graph: Graph, layer: Node, values: Arrays) -> None:
         values[variable.name] = mx.nd.array(np.pad(value, widths))
         variable.attrs.pop("__shape__", None)
 
-    last = graph.row(layer, CHANNELWISE)[-1]
+    last = graph.chain(layer, CHANNELWISE)[-1]
     # MXNet's slice fails on oneDNN's blocked layouts at many widths ("could not construct a sub-memory").
     cut = Node("slice_axis", last.name, {"axis": "1", "begin": "0", "end": str(channels), **last.marks()})
     last.name += "_padded"   # the cut takes its name, which may be an output's

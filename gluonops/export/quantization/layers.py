@@ -84,4 +84,4 @@ def per_channel(scale: np.ndarray, ndim: int) -> np.ndarray:
 
 def last_activation(graph: Graph, layer: Node) -> Node:
     """The activation that oneDNN computes along with a layer; the layer itself where there is none."""
-    return graph.row(layer, ACTIVATIONS)[:2][-1]
+    return graph.chain(layer, ACTIVATIONS)[:2][-1]

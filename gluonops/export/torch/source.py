@@ -13,7 +13,7 @@ from .registry import plain, snippets, usually
 WIDTH = 100
 LONGEST_NESTED = 60   # characters of an expression inside of another one
 LONGEST_TUPLE = 70    # characters of a tuple that may be broken inside of an element only
-SHORTEST_RUN = 3      # equal modules that become a loop
+SHORTEST_LOOP = 3     # equal modules that become a loop
 INPUT_NAMES = ("x", "y", "z")
 # A line of the imports -> the text of what needs it; empty for a line that every net has.
 IMPORTS = {"import json": "", "import math": "math.", "from pathlib import Path": "",
@@ -136,7 +136,7 @@ def _children(children: list[Module], expressions: dict) -> list[str]:
     while waiting:
         count, pieces, numbers = _progression(waiting)
         growing = [index for index, (_, step) in enumerate(numbers) if step]
-        if count < SHORTEST_RUN or len(growing) > 1:
+        if count < SHORTEST_LOOP or len(growing) > 1:
             texts.append(waiting.pop(0))
             continue
         name, values = "_", f"range({count})"
@@ -197,7 +197,7 @@ def _forward(block: Block, names: list[str]) -> list[str]:
         lines[-2:] = [f"return {lines[-2][len(assigned):]}"]
     groups = [(line, len(list(equal))) for line, equal in itertools.groupby(lines)]
     return [text for line, count in groups for text in (
-        [line] * count if count < SHORTEST_RUN else [f"for _ in range({count}):", f"    {line}"])]
+        [line] * count if count < SHORTEST_LOOP else [f"for _ in range({count}):", f"    {line}"])]
 
 
 def _looped(statements: list) -> list:
@@ -211,7 +211,7 @@ def _looped(statements: list) -> list:
         texts = [re.sub(r"(?<=[\[ ]):(?=\d)", "0:", makers[variable]) for variable in variables
                  if variable in makers and reads[variable] == 1]
         count, pieces, numbers = _progression(texts or [""])
-        if not SHORTEST_RUN <= count == len(variables):
+        if not SHORTEST_LOOP <= count == len(variables):
             return match[0]
         dropped.update(variables)
         return f"[{_filled(pieces, numbers, 'i')} for i in range({count})]"

@@ -34,7 +34,7 @@ from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
 from .registry import WHERE, Call, Form, exact, plain, refusal, snippets
-from .rows import group_rows
+from .repeats import group_repeats
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
 
@@ -109,7 +109,7 @@ def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_sha
     forms, compared = _forms(drawn)
     parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
     tree = tree_of(drawn.graph, recorder, set(parameters), forms)
-    group_rows(tree, drawn.graph, set(parameters))
+    group_repeats(tree, drawn.graph, set(parameters))
     frozen, multipliers = _training(net, drawn.graph, parameters)
     of_layers = {node.source(index).name for node, form in forms.items() for index in form.state.values()}
     block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(model.inputs)).net(tree)

@@ -8,7 +8,7 @@
 namespace gluonops {
 
 GLUONOPS_OF_EVERY_ISA(void run_norm(const NormForward &call, const NormMemory &memory);
-                         void run_norm(const NormBackward &call, const NormMemory &memory);)
+                      void run_norm(const NormBackward &call, const NormMemory &memory);)
 
 namespace GLUONOPS_ISA {
 

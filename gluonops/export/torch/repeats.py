@@ -1,4 +1,4 @@
-"""Makes scopes of what repeats in rows of layers: parts with several ways for the data, and convolutions."""
+"""Makes scopes of what repeats among layers: segments with several ways for the data, and convolutions."""
 from __future__ import annotations
 
 import collections
@@ -8,14 +8,14 @@ from .blocks import CONV_BLOCK
 from .scopes import Scope, can_be_a_module, nodes_of
 
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu", "clip", "mish", "swish", "hard_swish", "gelu")
-# A convolution and these behind it become a block where that repeats in a long row of layers.
+# A convolution and these behind it become a block where that repeats in a long scope.
 BEHIND_CONVOLUTION = ("BatchNorm", *ACTIVATIONS)
-FEWEST = 3   # times that it repeats; items of a part that becomes a block, and items that a row has beside a part
-# What joins the ways through a part -> the name of its class.
+FEWEST = 3   # times that it repeats; items of a segment that becomes a block, and items that a scope has beside it
+# What joins the ways through a segment -> the name of its class.
 JOINS = {"elemwise_add": "Residual", "broadcast_add": "Residual", "broadcast_mul": "Gate", "elemwise_mul": "Gate"}
 
 
-def group_rows(root: Scope, graph: Graph, parameters: set[str]) -> None:
+def group_repeats(root: Scope, graph: Graph, parameters: set[str]) -> None:
     """Make scopes of what repeats in the scopes of a net, in place."""
     readers, uses = graph.readers(), collections.defaultdict(list)
     for node in graph.nodes():
@@ -23,24 +23,24 @@ def group_rows(root: Scope, graph: Graph, parameters: set[str]) -> None:
             uses[entry].append(node)
     for entry in graph.outputs:
         uses[entry].append(None)
-    while _group_parts(root, readers, uses, parameters):   # parts form around the new scopes
+    while _group_segments(root, readers, uses, parameters):   # segments form around the new scopes
         pass
     for scope in list(root.scopes()):
         _group_layers(scope, readers, parameters)
 
 
-def _group_parts(root: Scope, readers: dict, uses: dict, parameters: set[str]) -> bool:
-    """Make scopes of the parts of rows that have several, where similar ones repeat. Whether it has made some."""
-    found = [(scope, _Row(scope, uses, parameters).parts()) for scope in root.scopes()]
-    found = [(scope, part) for scope, parts in found if len(parts) > 1 for part in parts]
-    counts = collections.Counter(_operators(part) for _, part in found)
+def _group_segments(root: Scope, readers: dict, uses: dict, parameters: set[str]) -> bool:
+    """Make scopes of the segments of scopes that have several, where similar ones repeat. Whether it has made some."""
+    found = [(scope, _Dataflow(scope, uses, parameters).segments()) for scope in root.scopes()]
+    found = [(scope, segment) for scope, segments in found if len(segments) > 1 for segment in segments]
+    counts = collections.Counter(_operators(segment) for _, segment in found)
     has_made = False
-    for scope, part in found:
-        joins = [node.op for item in part for node in nodes_of(item) if len(_data(node, parameters)) > 1]
-        block = Scope("block", JOINS.get(joins[-1], "Block"), items=part)
-        if counts[_operators(part)] > 1 and can_be_a_module(block, readers, parameters):
-            scope.items[scope.items.index(part[-1])] = block
-            scope.items = [item for item in scope.items if item not in part]
+    for scope, segment in found:
+        joins = [node.op for item in segment for node in nodes_of(item) if len(_data(node, parameters)) > 1]
+        block = Scope("block", JOINS.get(joins[-1], "Block"), items=segment)
+        if counts[_operators(segment)] > 1 and can_be_a_module(block, readers, parameters):
+            scope.items[scope.items.index(segment[-1])] = block
+            scope.items = [item for item in scope.items if item not in segment]
             has_made = True
     return has_made
 
@@ -54,7 +54,7 @@ def _data(node: Node, parameters: set[str]) -> list[Entry]:
     return [entry for entry in node.inputs if entry[0].name not in parameters]
 
 
-class _Row:
+class _Dataflow:
     """The items of a scope, with the outputs that each reads and makes, and the items that read an output."""
 
     def __init__(self, scope: Scope, uses: dict[Entry, list[Node | None]], parameters: set[str]):
@@ -71,26 +71,26 @@ class _Row:
         self.has_layers = {item for item in self.items
                            if any(entry[0].name in parameters for node in nodes_of(item) for entry in node.inputs)}
 
-    def parts(self) -> list[list[Scope | Node]]:
-        """The innermost parts of one input, where several ways of the data begin, and one result, where they meet."""
-        parts = [self._part(entry) for entry, users in self.users.items() if len(users) > 1]
-        parts = [part for part in parts if part and len(part) <= len(self.items) - FEWEST
-                 and (len(part) >= FEWEST or _op(part[-1]) == "Concat") and self.has_layers.intersection(part)]
-        return [part for part in parts if not any(set(part) > set(other) for other in parts)]
+    def segments(self) -> list[list[Scope | Node]]:
+        """The innermost segments of one input, where several ways of the data begin, and one result, where all meet."""
+        segments = [self._segment(entry) for entry, users in self.users.items() if len(users) > 1]
+        segments = [segment for segment in segments if segment and len(segment) <= len(self.items) - FEWEST
+                 and (len(segment) >= FEWEST or _op(segment[-1]) == "Concat") and self.has_layers.intersection(segment)]
+        return [segment for segment in segments if not any(set(segment) > set(other) for other in segments)]
 
-    def _part(self, entry: Entry) -> list[Scope | Node]:
+    def _segment(self, entry: Entry) -> list[Scope | Node]:
         """The items between an output and the item where all ways meet; none if other data reach them or leave them."""
-        part, made, waiting = [], {entry}, set(self.users[entry])
+        segment, made, waiting = [], {entry}, set(self.users[entry])
         open_ends = len(waiting)
         for item in self.items:
             if item not in waiting:
                 continue
             if not self.reads[item] <= made:
                 return []
-            part.append(item)
+            segment.append(item)
             open_ends -= len(self.reads[item])
             if open_ends == 0:
-                return [*part, *self._activation(item)] if len(self.makes[item]) == 1 else []
+                return [*segment, *self._activation(item)] if len(self.makes[item]) == 1 else []
             for output in self.makes[item]:
                 made.add(output)
                 waiting |= self.users[output]
