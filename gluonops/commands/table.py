@@ -50,10 +50,10 @@ def _row(entry: registry.Entry) -> dict:
 def _layer(entry: registry.Entry) -> str:
     """``nn.Reorg``: the class in ``gluonops.nn`` or ``gluonops.loss`` that the operator's block.py defines."""
     module = f"gluonops.ops.{entry.op.name}.block"
-    for catalogue, module in ((nn, "nn"), (loss, "loss")):
+    for catalogue, package in ((nn, "nn"), (loss, "loss")):
         for name in catalogue.__all__:
             if getattr(catalogue, name).__module__ == module:
-                return f"{module}.{name}"
+                return f"{package}.{name}"
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
 
 

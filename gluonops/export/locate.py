@@ -91,8 +91,8 @@ def check_epoch(where: str, epoch: int) -> None:
 
 def _of_folder(where: str, folder: str) -> Located:
     """The only net of a folder, or of the folders in it."""
-    path = pathlib.Path(folder)
-    found = sorted(map(str, path.glob(f"*{SYMBOL}"))) or sorted(map(str, path.glob(f"*/*{SYMBOL}")))
+    root = pathlib.Path(folder)
+    found = sorted(map(str, root.glob(f"*{SYMBOL}"))) or sorted(map(str, root.glob(f"*/*{SYMBOL}")))
     if len(found) != 1:
         names = ", ".join(os.path.relpath(path, folder) for path in found[:10])
         has = f"the files {names}; expected one" if names else "no file"

@@ -49,13 +49,13 @@ def deformable_convolution(call: Call) -> Tensor:
     points = int(np.prod(kernel))
     rows, columns = call.shape[2:]
     split = (batch, groups * points, 2, rows, columns)
-    points = constant(np.tile(_points(call), (groups, 1, 1, 1))[None].astype(call.dtype))
-    position = offset.reshape(split) + points
+    grid = constant(np.tile(_grid(call), (groups, 1, 1, 1))[None].astype(call.dtype))
+    position = offset.reshape(split) + grid
     sizes = np.array([height, width], call.dtype).reshape(1, 1, 2, 1, 1)
     is_inside = (position >= 0).apply("And", position < constant(sizes))
     mask = is_inside.cast(call.dtype).reduce("ReduceMin", [2], keepdims=False)
     position = position.apply("Min", constant(sizes - 1)).apply("Max", 0)
-    offset = (position - points).reshape(call.shapes[1])
+    offset = (position - grid).reshape(call.shapes[1])
     return _convolution(call, data, weight, offset, *(bias or [None]), mask)
 
 
@@ -70,7 +70,7 @@ def _convolution(call: Call, *inputs: Tensor | None) -> Tensor:
     return call.model.add("DeformConv", *inputs, offset_group=groups, **_window_options(call))
 
 
-def _points(call: Call) -> np.ndarray:
+def _grid(call: Call) -> np.ndarray:
     """Where each point of the kernel is without offsets, (points, 2, rows, columns)."""
     kernel, *window = call.window()
     grids = []
