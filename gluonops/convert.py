@@ -38,7 +38,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     Where names differ, blocks and layers are matched by the shapes in them, and equal ones by their order. A dense
     layer may be a convolution of 1x1 in the other net. Compare an output: two layers of one shape may be registered in
     one order and called in another, and nets may differ in what has no weights. So does timm's xception65, whose
-    ``eps`` and places of activations are not gluoncv's.
+    ``eps`` and positions of activations are not gluoncv's.
 
     Parameters
     ----------

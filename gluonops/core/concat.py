@@ -32,7 +32,7 @@ def concat(F: ModuleType, maps: Sequence[Array], channels: Sequence[int] | None 
 
 
 def constants(F: ModuleType, zero: Array, numbers: Sequence[float], axis: int) -> Array:
-    """Numbers along an axis, at each place of the others. Equal neighbours take one node of a graph.
+    """Numbers along an axis, at each index of the others. Equal neighbours take one node of a graph.
 
     ``zero``: zeros in the result's dtype. The size of the axis is 1.
     """

@@ -130,7 +130,7 @@ class TreeSoftmax(Float32Block):
         self._dtype = "float32"
         self._temperature = temperature
         self._widths = []
-        positions = np.zeros(len(tree), int)   # each class's place, group by group
+        positions = np.zeros(len(tree), int)   # each class's index, group by group
         begin = 0
         for width, groups in _by_width(tree).items():
             index, outside = _padded(groups, width)

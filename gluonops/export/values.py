@@ -63,8 +63,8 @@ class NodeValues:
         rows = {"lstm": 4, "gru": 3}.get(self.text("mode"), 1) * size
         cells = [f"{end}{layer}" for layer in range(self.value("num_layers")) for end in ends]
         matrices = {}
-        for place, cell in enumerate(cells):
-            matrices[f"{cell}_i2h_weight"] = rows, width if place < len(ends) else len(ends) * size
+        for i, cell in enumerate(cells):
+            matrices[f"{cell}_i2h_weight"] = rows, width if i < len(ends) else len(ends) * size
             matrices[f"{cell}_h2h_weight"] = rows, size
         return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}
 

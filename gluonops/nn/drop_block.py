@@ -11,7 +11,7 @@ TINY = 1e-6   # the smallest share that is kept, where every element is dropped
 class DropBlock(Printed, HybridBlock):
     """Dropout of square blocks of a feature map, in each channel. At inference it does nothing.
 
-    Every place is the centre of a dropped block with the same probability, chosen so that an element is dropped with
+    Every pixel is the centre of a dropped block with the same probability, chosen so that an element is dropped with
     ``drop_prob``. Blocks at the border are cut; in the paper there are none, and the size of the map corrects the
     probability for that. What is kept is divided by its share of the batch, as in the paper.
 

@@ -36,7 +36,7 @@ def sum_matches(F, attrs, truths: Truths, matches: Matches, values: Sequence[Arr
 def number_targets(F, attrs, head: Head, truths: Truths, shift: float = 0) -> list[Array]:
     """What x and y in their cell, w and h should be; they broadcast to (B, T, A, H, W)."""
     points = [truths.x - shift * truths.w, truths.y - shift * truths.h]
-    targets = [F.broadcast_sub(F.broadcast_mul(point, cells), place) for point, cells, place in
+    targets = [F.broadcast_sub(F.broadcast_mul(point, cells), cell) for point, cells, cell in
                zip(points, (head.width, head.height), (head.columns, head.rows))]
     padding = 1 - truths.valid   # a size of 1 keeps the logarithms of padding finite
     for size, cells, anchor in ((truths.w, head.width, head.anchor_w), (truths.h, head.height, head.anchor_h)):

@@ -184,9 +184,9 @@ def is_best(F, truths: Truths, ious: Array) -> Array:
     return F.broadcast_equal(F.argmax(ious, axis=1, keepdims=True), truths.order)
 
 
-def _cell(F, place, cells):
-    """The row or column of a place from 0 to 1. Places outside are in the first or last one."""
-    return F.broadcast_minimum(F.relu(F.floor(F.broadcast_mul(place, cells))), cells - 1)
+def _cell(F, point, cells):
+    """The row or column of a point from 0 to 1. Points outside are in the first or last one."""
+    return F.broadcast_minimum(F.relu(F.floor(F.broadcast_mul(point, cells))), cells - 1)
 
 
 def _fitting_anchors(F, attrs, head, truths, by_prediction):
@@ -278,9 +278,9 @@ def _class_counts(F, head, truths, pairs):
 def _statistics(F, head, truths, matches):
     """Sums over the matches by cell, (B,) each: the IoU, recall, the probability of the class, and their number."""
     by_cell, ious = matches.by_cell, matches.iou
-    for axis, place in zip((4, 3), matches.cell):   # only the values in the cell of each ground truth count
-        place = F.broadcast_like(place, F.slice_axis(ious, axis=axis, begin=0, end=1))
-        by_cell, ious = (F.pick(values, place, axis=axis, keepdims=True) for values in (by_cell, ious))
+    for axis, cell in zip((4, 3), matches.cell):   # only the values in the cell of each ground truth count
+        cell = F.broadcast_like(cell, F.slice_axis(ious, axis=axis, begin=0, end=1))
+        by_cell, ious = (F.pick(values, cell, axis=axis, keepdims=True) for values in (by_cell, ious))
     ious = by_cell * ious
     probability = head.p * _class_counts(F, head, truths, matches.by_cell)
     return [image_sum(F, ious), image_sum(F, ious > RECALL_IOU), image_sum(F, probability), image_sum(F, by_cell)]
