@@ -47,7 +47,7 @@ class DropBlock(Printed, HybridBlock):
         before = size // 2
         after = size - 1 - before
         ones = F.pad(F.ones_like(data), mode="constant", constant_value=1,
-                       pad_width=(0, 0, 0, 0, before, after, before, after))
+                     pad_width=(0, 0, 0, 0, before, after, before, after))
         is_centre = F.Dropout(ones, p=self._centre_prob) == 0
         dropped = F.Pooling(is_centre, kernel=(size, size), pool_type="max")
         kept = F.BlockGrad(1 - dropped)

@@ -145,7 +145,7 @@ def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) 
 def copy_outputs(graph: Graph) -> None:
     """Let the net return copies of inputs and parameters, in place: MXNet itself has no gradient of such outputs."""
     graph.outputs = [(Node("_copy", graph.free_name(f"{node.name}_copy"), {}, [(node, index)]), 0)
-                   if node.is_variable else (node, index) for node, index in graph.outputs]
+                     if node.is_variable else (node, index) for node, index in graph.outputs]
 
 
 def with_constants(model: ExportedModel) -> ExportedModel:
