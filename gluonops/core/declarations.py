@@ -172,7 +172,6 @@ class Cuda:
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)   # see :class:`Op`
     # ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
     derive: typing.Callable[[tuple, dict], dict] | None = None
-    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and ``kernel.cu`` share them
     scratch: tuple[Array, ...] = ()
     # The arguments of ``__launch_bounds__``, over T and what ``kernel.cu`` declares.
     forward_bounds: str = ""

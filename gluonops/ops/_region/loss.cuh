@@ -260,7 +260,7 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
     if (!scratch.is_last_block(b, gridDim.y) || threadIdx.x >= WARP)
         return;
     const A sum = lane < PARTS ? scratch.sum(first + lane, gridDim.y, PARTS) : A(0);
-    const A loss = reduce_warp(lane <= CLASS_PART ? sum : A(0), Sum());
+    const A loss = reduce_warp(lane <= CLASSES ? sum : A(0), Sum());
     if (lane < PARTS)
         store(args.parts, b * PARTS + lane, sum, args.parts_request);
     if (lane == 0)

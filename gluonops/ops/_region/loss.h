@@ -233,7 +233,7 @@ void sum_parts(const Args &args, int64_t anchors, int64_t image)
     A *parts = args.parts + image * PARTS;
     for (int p = 0; p < PARTS; ++p)
         parts[p] = A(total[p]);
-    const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASS_PART];
+    const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASSES];
     store_scalar(args.output + image, A(loss));
 }
 

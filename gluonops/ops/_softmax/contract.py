@@ -124,7 +124,7 @@ def streamed_parts(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCKS
     return min(held_parts(rows, classes, inner), max(1, blocks // max(1, rows)))
 
 
-def gathered(direction: str, numbers: int, rows: str = "batch * inner") -> tuple[Array, Array]:
-    """Memory of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each part."""
+def gathered(direction: str, numbers: int | str = 2, rows: str = "batch * inner") -> tuple[Array, Array]:
+    """Memory of a kernel whose last block of a row adds up what all summed: ``numbers`` of each, a softmax's two."""
     return (Array("counts", "uint32", f"{rows} if parts > 1 else 0", direction, kept=True),
             Array("sums", "A", f"{numbers} * parts * {rows} if parts > 1 else 0", direction))
