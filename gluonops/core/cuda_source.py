@@ -10,7 +10,7 @@ import re
 
 from . import record, registry
 from .arguments import constants
-from .contract import THREADS, Op
+from .contract import THREADS, WARP, Op
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
 INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
@@ -27,7 +27,7 @@ def sources(op: Op) -> dict[str, str]:
     numbers do not change.
     """
     kernel = registry.get(op.name).folder / "kernel.cu"
-    numbers = {"THREADS": THREADS, **op.constants}
+    numbers = {"THREADS": THREADS, "WARP": WARP, "WARPS": THREADS // WARP, **op.constants}
     files = {**prelude(), "constants": constants(numbers.items()), **_included(kernel)}
     return {**files, "record": record.declaration(op), kernel.name: _without_includes(kernel),
             "kernels": record.kernels(op)}

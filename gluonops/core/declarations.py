@@ -123,7 +123,8 @@ class Array:
     numbers: int = 1   # how many float64 have room for a struct in CUDA
 
 
-THREADS = 256   # A block has so many, unless its launch says otherwise. A kernel has this constant.
+THREADS = 256   # A block has so many, unless its launch says otherwise.
+WARP = 32       # A warp has so many threads.
 
 
 @dataclasses.dataclass(frozen=True)

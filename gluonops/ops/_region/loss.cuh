@@ -9,7 +9,7 @@
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
-enum { WARP = 32, LEFT = 1024 };   // LEFT: A block holds the numbers of so many predictions that are left over.
+enum { LEFT = 1024 };   // A block holds the numbers of so many predictions that are left over.
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
 
@@ -249,7 +249,7 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
     const int lane = threadIdx.x % WARP;
     const int64_t first = b * gridDim.y * PARTS;
     __syncthreads();   // all threads have theirs
-    for (int part = threadIdx.x / WARP; part < PARTS; part += THREADS / WARP) {
+    for (int part = threadIdx.x / WARP; part < PARTS; part += WARPS) {
         A sum = 0;
         for (int thread = lane; thread < THREADS; thread += WARP)
             sum += of_threads[thread][part];
@@ -296,7 +296,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         else if (n < predictions && !is_left)
             is_left = !compute_background(targets.loss, prediction(n), targets, parts);
         int found;
-        const int place = count + sum_before<THREADS / WARP>(int(is_left), found);
+        const int place = count + sum_before<WARPS>(int(is_left), found);
         if (is_left)
             left[place] = n;
         count += found;

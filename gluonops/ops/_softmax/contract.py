@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import THREADS, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
+from ...core.contract import THREADS, WARP, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
@@ -11,7 +11,6 @@ MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
 FEW_BLOCKS = 256       # a GPU has room for more
 ONE_WAVE = 512         # blocks of losses, all of which a large GPU has room for
 HELD = 32              # elements that a thread holds in registers
-WARP = 32              # threads
 MAX_PARTS = 4096       # parts per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
