@@ -125,18 +125,6 @@ template <typename T, typename Loss> struct Prediction {
         match.truth = -reduce_lanes(match.iou == most ? -match.truth : -0x7fffffff, Max(), LANES);
         match.iou = most;
     }
-
-    // The same value for the channels from one on.
-    __device__ void put_all(int first, A value) const
-    {
-        const int step = height * width;
-        A *place = to + at(first);
-#pragma unroll 4
-        for (int channel = first; request == WRITE && channel < map.channels(); ++channel, place += step)
-            *place = value;
-        for (int channel = first; request == ADD && channel < map.channels(); ++channel)
-            put(channel, value);
-    }
 };
 
 // The ground truths of an image.
@@ -242,6 +230,26 @@ template <typename T, typename Loss> struct Targets {
     }
 };
 
+// Sets all numbers of as many predictions as there are threads, from number `first` on. The same thread sets a number each
+// time. A warp's stores are of whole sectors.
+template <typename T, typename Loss, typename A>
+__device__ void fill(const Map<T, Loss> &map, A *gradient, int first, A value)
+{
+    const int cells = int(map.cells()), end = int(minimum(first + THREADS, map.anchors * cells));
+    for (int anchor = first / cells; anchor * cells < end; ++anchor) {
+        const int start = first < anchor * cells ? 0 : first - anchor * cells;
+        const int stop = int(minimum(end - anchor * cells, cells));
+        for (int channel = threadIdx.x / WARP; channel < map.channels(); channel += THREADS / WARP) {
+            A *const plane = gradient + map.place(anchor, 0) + channel * map.cells();
+            const int in_front = reinterpret_cast<size_t>(plane + start) / sizeof(A) % WARP;
+#pragma unroll 4
+            for (int cell = start - in_front + threadIdx.x % WARP; cell < stop; cell += WARP)
+                if (cell >= start)
+                    plane[cell] = value;
+        }
+    }
+}
+
 // The results of image `b`, by the last of its blocks. A warp adds up a part.
 template <typename Args, typename A>
 __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const PartialResults<A> &scratch, int64_t b)
@@ -274,6 +282,9 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     typedef typename Args::A A;
     const Map<T, Loss> &map = targets.map;
     A *const gradient = args.gradient + b * map.size();
+    const int step = gridDim.y * THREADS;
+    if (args.gradient_request == WRITE)
+        fill(map, gradient, blockIdx.y * THREADS, A(0));
     targets.assign();
     const bool is_invalid = targets.any_invalid();
     __shared__ A of_threads[THREADS][PARTS];   // registers are short
@@ -287,14 +298,15 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     };
     __shared__ int left[LEFT];
     int count = 0;   // The threads have left over so many.
-    const int step = gridDim.y * THREADS;
     for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
         const int n = first + threadIdx.x, lane = threadIdx.x % WARP;
         bool is_left = !is_invalid && targets.assigned(n - lane) >> lane & 1;
-        if (n < predictions && is_invalid)
-            prediction(n).put_all(0, not_a_number<A>());
-        else if (n < predictions && !is_left)
+        if (n < predictions && !is_invalid && !is_left)
             is_left = !compute_background(targets.loss, prediction(n), targets, parts);
+        if (is_invalid && args.gradient_request != NOTHING)
+            fill(map, gradient, first, not_a_number<A>());
+        if (args.gradient_request == WRITE)
+            fill(map, gradient, first + step, A(0));   // for the next time
         int found;
         const int place = count + sum_before<WARPS>(int(is_left), found);
         if (is_left)

@@ -17,7 +17,6 @@ __device__ bool compute_background(const Loss &loss, const Prediction &predictio
     const A weighted_error = weight * loss.activation(number);
     parts[NO_OBJECTNESS] += weight * loss.entropy(number, A(0));
     parts[COST] += weighted_error * weighted_error;
-    prediction.put_all(0, A(0));
     prediction.put(Loss::OBJECT, weighted_error);
     return true;
 }

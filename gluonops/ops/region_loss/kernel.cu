@@ -17,7 +17,6 @@ __device__ bool compute_background(const RegionLoss<A> &loss, const Prediction &
     parts[COORDINATES] += own[COORDINATES];
     parts[NO_OBJECTNESS] += own[NO_OBJECTNESS];
     parts[COST] += own[COST];
-    prediction.put_all(5, A(0));
     return true;
 }
 
