@@ -9,6 +9,7 @@
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
+enum { TOGETHER = 8 };   // so many lanes compute a prediction that is left over
 enum { LEFT = 1024 };   // A block holds the numbers of so many predictions that are left over.
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
@@ -72,10 +73,11 @@ template <typename A> struct __align__(16) Target {
     }
 };
 
-// A prediction, and where its gradient goes. A thread computes it alone, or LANES do so together.
-template <typename T, typename Loss> struct Prediction {
+// A prediction, and where its gradient goes. So many lanes share its classes, and the ground truths that its box is
+// compared with.
+template <typename T, typename Loss, int LANES_OF_ONE> struct Prediction {
     typedef typename Loss::Scalar A;
-    enum { LANES = 8 };   // They share the classes, and the ground truths that the box is compared with.
+    enum { LANES = LANES_OF_ONE };
     const Map<T, Loss> &map;
     const T *from;
     A *to;
@@ -166,7 +168,8 @@ template <typename T, typename Loss> struct Targets {
         return all[t].anchor == anchor || loss.fits(anchor_size, size);
     }
 
-    __device__ bool is_at(int t, const Prediction<T, Loss> &prediction) const
+    template <typename Prediction>
+    __device__ bool is_at(int t, const Prediction &prediction) const
     {
         return all[t].cell == prediction.cell && has_anchor(t, prediction.anchor);
     }
@@ -187,9 +190,10 @@ template <typename T, typename Loss> struct Targets {
 
     // Returns which of the 32 ground truths from number `first` on are at a place, a bit for each. Its lanes look
     // together.
-    __device__ unsigned ones_at(int first, const Prediction<T, Loss> &prediction) const
+    template <typename Prediction>
+    __device__ unsigned ones_at(int first, const Prediction &prediction) const
     {
-        enum { LANES = Prediction<T, Loss>::LANES };
+        enum { LANES = Prediction::LANES };
         unsigned here = 0;
         for (int t = prediction.lane(); t < WARP && first + t < count; t += LANES)
             here |= unsigned(is_at(first + t, prediction)) << t;
@@ -197,7 +201,8 @@ template <typename T, typename Loss> struct Targets {
     }
 
     // The first ground truth from number `t` on that is at a place; `count` if there is none.
-    __device__ int next_at(int t, const Prediction<T, Loss> &prediction) const
+    template <typename Prediction>
+    __device__ int next_at(int t, const Prediction &prediction) const
     {
         for (; t < count; t = (t / 32 + 1) * 32) {
             const unsigned here = (t < 32 ? prediction.first_ones : ones_at(t / 32 * 32, prediction)) >> t % 32;
@@ -292,17 +297,15 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     for (int p = 0; p < PARTS; ++p)
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory
-    enum { LANES = Prediction<T, Loss>::LANES };
-    const auto prediction = [&](int number) {
-        return Prediction<T, Loss>(map, gradient, args.gradient_request, number);
-    };
     __shared__ int left[LEFT];
     int count = 0;   // The threads have left over so many.
     for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
         const int n = first + threadIdx.x, lane = threadIdx.x % WARP;
         bool is_left = !is_invalid && targets.assigned(n - lane) >> lane & 1;
-        if (n < predictions && !is_invalid && !is_left)
-            is_left = !compute_background(targets.loss, prediction(n), targets, parts);
+        if (n < predictions && !is_invalid && !is_left) {
+            const Prediction<T, Loss, 1> alone(map, gradient, args.gradient_request, n);
+            is_left = !compute_background(targets.loss, alone, targets, parts);
+        }
         if (is_invalid && args.gradient_request != NOTHING)
             fill(map, gradient, first, not_a_number<A>());
         if (args.gradient_request == WRITE)
@@ -315,8 +318,8 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         __syncthreads();   // their numbers are there
         if (count <= LEFT - THREADS && first + step < predictions)
             continue;
-        for (int i = threadIdx.x / LANES; i < count; i += THREADS / LANES) {
-            Prediction<T, Loss> together = prediction(left[i]).again();
+        for (int i = threadIdx.x / TOGETHER; i < count; i += THREADS / TOGETHER) {
+            auto together = Prediction<T, Loss, TOGETHER>(map, gradient, args.gradient_request, left[i]).again();
             together.first_ones = targets.ones_at(0, together);
             compute_prediction(targets.loss, together, targets, parts);
         }

@@ -20,8 +20,8 @@ __device__ bool compute_background(const RegionLoss<A> &loss, const Prediction &
     return true;
 }
 
-template <typename T, typename A>
-__device__ void compute_prediction(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>> &prediction,
+template <typename T, typename A, int LANES>
+__device__ void compute_prediction(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>, LANES> &prediction,
                                    const Targets<T, RegionLoss<A>> &targets, A *parts)
 {
     const YoloBox<A> predicted(loss, prediction);
