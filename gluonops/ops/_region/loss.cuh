@@ -9,7 +9,6 @@
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
-enum { TOGETHER = 8 };   // so many lanes compute a prediction that is left over
 enum { LEFT = 1024 };   // A block holds the numbers of so many predictions that are left over.
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
@@ -244,7 +243,7 @@ __device__ void fill(const Map<T, Loss> &map, A *gradient, int first, A value)
     for (int anchor = first / cells; anchor * cells < end; ++anchor) {
         const int start = first < anchor * cells ? 0 : first - anchor * cells;
         const int stop = int(minimum(end - anchor * cells, cells));
-        for (int channel = threadIdx.x / WARP; channel < map.channels(); channel += THREADS / WARP) {
+        for (int channel = threadIdx.x / WARP; channel < map.channels(); channel += WARPS) {
             A *const plane = gradient + map.place(anchor, 0) + channel * map.cells();
             const int in_front = reinterpret_cast<size_t>(plane + start) / sizeof(A) % WARP;
 #pragma unroll 4
@@ -281,7 +280,7 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
 }
 
 // One image. An invalid row of its ground truth makes it NaN.
-template <typename Args, typename T, typename Loss>
+template <int LANES, typename Args, typename T, typename Loss>
 __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets, int64_t b)
 {
     typedef typename Args::A A;
@@ -318,8 +317,8 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
         __syncthreads();   // their numbers are there
         if (count <= LEFT - THREADS && first + step < predictions)
             continue;
-        for (int i = threadIdx.x / TOGETHER; i < count; i += THREADS / TOGETHER) {
-            auto together = Prediction<T, Loss, TOGETHER>(map, gradient, args.gradient_request, left[i]).again();
+        for (int i = threadIdx.x / LANES; i < count; i += THREADS / LANES) {
+            auto together = Prediction<T, Loss, LANES>(map, gradient, args.gradient_request, left[i]).again();
             together.first_ones = targets.ones_at(0, together);
             compute_prediction(targets.loss, together, targets, parts);
         }
@@ -328,7 +327,8 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     write_parts(args, of_threads, PartialResults<A>(args.counts, args.sums), b);
 }
 
-template <typename Args, typename Loss>
+// So many LANES compute a prediction that is left over.
+template <int LANES, typename Args, typename Loss>
 __device__ void head_loss_forward(const Args &args, const Loss &loss)
 {
     typedef typename Args::Data T;
@@ -339,7 +339,7 @@ __device__ void head_loss_forward(const Args &args, const Loss &loss)
     __syncthreads();   // the attributes are there
     const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, shared_loss};
     for (int64_t b = blockIdx.x; b < args.batch; b += gridDim.x)
-        compute_image(args, targets.of_image(b), b);
+        compute_image<LANES>(args, targets.of_image(b), b);
 }
 
 // The gradients of the images' losses, times the head gradients.
