@@ -65,7 +65,7 @@ OP = Op(
         scratch=(Array("bins", "uint64", "selections * BINS_IN_TURN * BINS if parts > 1 else 0", "forward", kept=True),
                  Array("lowest", "Lowest", "2 * selections if parts > 1 else 0", "forward", numbers=3),
                  Array("part_bins", "uint32", "selections * parts * BINS if parts > 1 else 0", "forward")),
-        forward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
+        forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     accumulate_fp32=False,
 )
