@@ -2,7 +2,7 @@
 
 NVRTC 11.8 compiles each operator's kernels, for every combination of dtypes, as mx.rtc does and for sm_60 to sm_90.
 If a ptxas on the PATH knows newer GPUs, it compiles for them the PTX that mx.rtc passes to the driver, as the driver
-does. A warning or a spilled register is a failure.
+does. A warning is a failure, and so are more than MOST_SPILLED bytes of spilled registers.
 """
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gluonops.core import nvrtc, rtc
 
 DEFAULT = "as mx.rtc"
 NEWER = ("sm_100", "sm_120")   # NVRTC 11.8 is older. Each generation has one.
+MOST_SPILLED = 64   # bytes. On an H100 a block less on a multiprocessor cost more: rms_norm, center_loss, ohem
 
 # ``kernels`` are nvrtc.Usages, ``problem`` is empty where all is well.
 Result = collections.namedtuple("Result", "op architecture kernels problem")
@@ -45,8 +46,9 @@ def with_ptxas(ptxas: str, name: str, program: nvrtc.Program, architecture: str)
 
 
 def spills(kernels: Iterable[nvrtc.Usage]) -> str:
-    """A line for each kernel that spills registers."""
-    return "\n".join(f"{usage.kernel} spills {usage.spilled} bytes" for usage in kernels if usage.spilled)
+    """A line for each kernel that spills too many registers."""
+    too_many = [usage for usage in kernels if usage.spilled > MOST_SPILLED]
+    return "\n".join(f"{usage.kernel} spills {usage.spilled} bytes" for usage in too_many)
 
 
 def newer(ptxas: str | None) -> list[str]:

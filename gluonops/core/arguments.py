@@ -6,7 +6,7 @@ this module, so it needs neither MXNet nor NumPy.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from .attributes import Attr, Choice, Float, Int, IntOrTuple, Optional, Pairs
 from .contract import Op
@@ -57,8 +57,7 @@ def known_types(op: Op, derived: Mapping[str, Number]) -> dict[str, str]:
     for attr in attributes(op):
         kind = attr.kind.kind if isinstance(attr.kind, Optional) else attr.kind
         found[attr.name] = {"Int": "int64", "IntOrTuple": "int64", "Bool": "bool"}.get(type(kind).__name__, "float64")
-    shared = op.cuda.constants if op.cuda else ()
-    return {**found, **dict.fromkeys([*op.dims, *op.constants, *shared], "int64")}
+    return {**found, **dict.fromkeys([*op.dims, *op.constants], "int64")}
 
 
 def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Number]:
@@ -73,6 +72,11 @@ def derived_numbers(op: Op, declared: dict[str, str | Number]) -> dict[str, Numb
             number = Number("A" if dtype == "float64" else dtype, number)
         found[name] = number
     return found
+
+
+def constants(numbers: Iterable[tuple[str, int]]) -> str:
+    """The text in front of a family's files: the numbers that the contract and the kernels share."""
+    return f"enum {{ {', '.join(f'{name} = {value}' for name, value in numbers)} }};"
 
 
 def written(op: Op, direction: str) -> tuple:
@@ -113,10 +117,9 @@ class Arguments:
         return ["// The arguments of a kernel, which computes in A. What a pass neither reads nor writes is null.",
                 self.template(), f"struct {self.name} {{", *[f"    {member}" for member in members], "};"]
 
-    def _own(self) -> Iterator[str]:
-        """What only one language has."""
-        for name, value in self.op.constants.items():
-            yield f"static const int64_t {name} = {value};"
+    def _own(self) -> Iterable[str]:
+        """What CUDA's record alone has."""
+        return ()
 
     def _tensors(self) -> Iterator[str]:
         for arg in self.op.inputs:

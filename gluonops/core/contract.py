@@ -26,6 +26,7 @@ from .declarations import (
     INTEGERS,
     LABELS,
     THREADS,
+    WARP,
     Arg,
     Array,
     Becomes,
@@ -48,9 +49,9 @@ from .expressions import expression, fill_in
 from .shapes import Shapes, bare_name
 
 # All words that contracts are written with: those of an operator import them from here.
-__all__ = ["FLOATS", "INTEGERS", "LABELS", "THREADS", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice", "Cuda",
-           "Float", "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out", "Pairs",
-           "Refused", "Rows", "Shapes", "each_element", "elements", "rows"]
+__all__ = ["FLOATS", "INTEGERS", "LABELS", "THREADS", "WARP", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice",
+           "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out",
+           "Pairs", "Refused", "Rows", "Shapes", "each_element", "elements", "rows"]
 
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")

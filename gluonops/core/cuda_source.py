@@ -9,7 +9,8 @@ import pathlib
 import re
 
 from . import record, registry
-from .contract import Op
+from .arguments import constants
+from .contract import THREADS, WARP, Op
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
 INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
@@ -18,15 +19,16 @@ INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 def sources(op: Op) -> dict[str, str]:
     """The CUDA source of an operator as file -> text: the prelude, the included files, and ``kernel.cu``.
 
-    In front of the family's files are the ``constants`` of the contract, in front of ``kernel.cu`` the ``record`` of
-    the arguments, and behind it the ``kernels`` that fill the record.
+    In front of the family's files are the ``constants``, in front of ``kernel.cu`` the ``record`` of the arguments, and
+    behind it the ``kernels`` that fill the record.
 
     NVRTC cannot include files, so each ``#include`` is resolved here. A file comes once, in front of the files that
     include it. Its name is its path from ``gluonops/ops``. The line of an include stays as an empty line, so that line
     numbers do not change.
     """
     kernel = registry.get(op.name).folder / "kernel.cu"
-    files = {**prelude(), "constants": record.constants(op), **_included(kernel)}
+    numbers = {"THREADS": THREADS, "WARP": WARP, "WARPS": THREADS // WARP, **op.constants}
+    files = {**prelude(), "constants": constants(numbers.items()), **_included(kernel)}
     return {**files, "record": record.declaration(op), kernel.name: _without_includes(kernel),
             "kernels": record.kernels(op)}
 

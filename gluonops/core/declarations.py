@@ -123,7 +123,8 @@ class Array:
     numbers: int = 1   # how many float64 have room for a struct in CUDA
 
 
-THREADS = 256   # A block has so many, unless its launch says otherwise. A kernel has this constant.
+THREADS = 256   # A block has so many, unless its launch says otherwise.
+WARP = 32       # A warp has so many threads.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +173,6 @@ class Cuda:
     derived: dict[str, str | Number] = dataclasses.field(default_factory=dict)   # see :class:`Op`
     # ``derive(attrs, shapes)`` returns a dict of the derived numbers that are no expressions.
     derive: typing.Callable[[tuple, dict], dict] | None = None
-    constants: dict[str, int] = dataclasses.field(default_factory=dict)   # the contract and ``kernel.cu`` share them
     scratch: tuple[Array, ...] = ()
     # The arguments of ``__launch_bounds__``, over T and what ``kernel.cu`` declares.
     forward_bounds: str = ""

@@ -37,27 +37,29 @@ __device__ inline float reciprocal(float x)
 
 __device__ inline double reciprocal(double x) { return 1 / x; }
 
-// Functions as exact as T, which take few instructions for float16. exp(x) is of(x * unit()), log is that of a number
-// from 1 on, and a base is not below 0 but for what rounding does.
+// Functions as exact as T, which take few instructions for float16. exp(x) is of(x * unit()), and log is that of a
+// number from 1 on.
 template <typename T>
 struct ExponentialOf {
     typedef typename Accumulator<T>::type A;
     __device__ static A unit() { return 1; }
     __device__ static A of(A x) { return exponential(x); }
     __device__ static A log(A x) { return logarithm(x); }
-    __device__ static A power_of(A base, A exponent) { return power(base, exponent); }
 };
 template <>
 struct ExponentialOf<__half> {
     __device__ static float unit() { return 1.4426950408889634f; }
     __device__ static float of(float x) { return power_of_two(x); }
     __device__ static float log(float x) { return binary_logarithm(x) * 0.6931471805599453f; }
-    __device__ static float power_of(float base, float exponent)
-    {
-        const float of_zero = exponent == 0 ? 1 : 0;
-        return base <= 0 ? of_zero : power_of_two(exponent * binary_logarithm(base));
-    }
 };
+
+// It is as exact as T, too. A base is not below 0 but for what rounding does.
+template <typename T, typename A> __device__ A power_of(A base, A exponent) { return power(base, exponent); }
+template <> __device__ inline float power_of<__half>(float base, float exponent)
+{
+    const float of_zero = exponent == 0 ? 1 : 0;
+    return base <= 0 ? of_zero : power_of_two(exponent * binary_logarithm(base));
+}
 
 // One instruction each. Of a number and NaN they return the number.
 template <typename A> __device__ A smaller(A a, A b) { return fmin(a, b); }

@@ -18,7 +18,7 @@ import numpy as np
 from .arguments import Arguments, attribute_type, attributes, derived_numbers, enumerations, written
 from .attributes import Attr, Choice, IntOrTuple
 from .contract import Op
-from .declarations import THREADS, Array, Launch, Number, accumulator
+from .declarations import Array, Launch, Number, accumulator
 from .expressions import expression
 
 C_TYPES = {**Arguments.C_TYPES, "float16": "__half"}
@@ -135,12 +135,6 @@ def parameters(op: Op, direction: str) -> list[tuple[str, str]]:
     if op.cuda.steps:
         found.append(("int64_t", "step"))
     return found + [parameter for member in members(op) for parameter in member.parameters]
-
-
-def constants(op: Op) -> str:
-    """The text in front of a family's files: the numbers that the contract and the kernels share."""
-    values = {"THREADS": THREADS, **op.cuda.constants}
-    return f"enum {{ {', '.join(f'{name} = {value}' for name, value in values.items())} }};\n"
 
 
 class CudaArguments(Arguments):
@@ -262,7 +256,7 @@ def plan(op: Op, direction: str, attrs: tuple, shapes: dict[str, tuple], dtype: 
     arguments = {}
     for member in members(op):
         arguments.update(zip([name for _, name in member.parameters], member.arguments(numbers[member.name])))
-    known = {**numbers, **op.constants, **op.cuda.constants, "splits": launch.splits}
+    known = {**numbers, **op.constants, "splits": launch.splits}
     sizes = {array.name: _float64s(array, expression(array.size)(known), dtype) for array in scratch(op, direction)}
     steps = tuple(op.cuda.steps.index(step) for step in launch.steps) or (0,)
     return Plan(launch, steps, sizes, arguments)
@@ -278,7 +272,7 @@ def _numbers(op: Op, attrs: tuple, shapes: dict[str, tuple]) -> dict:
     tensors = {name: types.SimpleNamespace(ndim=len(shape), size=math.prod(shape), samples=math.prod(shape[:1]))
                for name, shape in ((arg.name, shapes[arg.name]) for arg in op.inputs)}
     computed = op.cuda.derive(attrs, shapes) if op.cuda.derive else {}
-    known = {**tensors, **op.constants, **op.cuda.constants, **numbers}
+    known = {**tensors, **op.constants, **numbers}
     for name, number in _derived(op).items():
         numbers[name] = known[name] = expression(number.expression)(known) if number.expression else computed[name]
     return numbers

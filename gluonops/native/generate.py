@@ -3,8 +3,8 @@
 From ``ops/<op>/contract.py`` follow, in ``<op>.h``, the struct of the attributes and the record of a kernel's
 arguments; in ``<op>.cc``, the dispatch over dtypes and instruction sets; and in ``operators.cc``, the one file that
 includes lib_api.h, parsing, types, shapes, error conditions, checks of values and registration. A file
-``kernels<i>.cc`` includes the ``.cc`` of several operators: reading the headers takes as long as a small operator.
-A ``kernel.cc`` has the kernels::
+``kernels<i>.cc`` has the constants of several operators, and includes their ``.cc``: reading the headers takes as long
+as a small operator. A ``kernel.cc`` has the kernels::
 
     namespace GLUONOPS_ISA { template <typename T> void forward(const XArgs<T> &args); }   // and backward
 
@@ -63,8 +63,8 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
     for op in operators:
         made = writing.Kernels(op, has_structs=kernels[op.name].with_name("record.inl").is_file())
         texts.update({f"{op.name}.h": made.header(), f"{op.name}.cc": made.source()})
-    units = {f"kernels{i}.cc": "".join(f'#include "generated/{name}.cc"\n' for name in unit)
-             for i, unit in enumerate(families({op.name: kernels[op.name] for op in operators}))}
+    units = {f"kernels{i}.cc": writing.unit([op for op in operators if op.name in family])
+             for i, family in enumerate(families({op.name: kernels[op.name] for op in operators}))}
     texts.update(units)
     for name, text in texts.items():
         _write(folder / name, text)

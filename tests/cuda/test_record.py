@@ -151,10 +151,10 @@ KINDS = (Attr("flag", Bool(), True), Attr("kind", Choice("a", "b_c"), "b_c"),
 def test_each_kind_of_member(operator, expected, values, expression):
     cuda = {"derived": {"size": "data.size", "share": "batch / 4", "is_small": "classes < 4",
                         "many": Number("int64", count=2)},
-            "derive": lambda attrs, shapes: {"many": (4, 5)}, "constants": {"TILE": 64},
+            "derive": lambda attrs, shapes: {"many": (4, 5)},
             "steps": ("FIRST", "SECOND"), "forward": lambda args: Launch(1, steps=("SECOND",))}
     run = operator(KINDS, f"store(args.output, i, A({expression}), args.output_request);", cuda,
-                   counts={"weight": "classes"})
+                   constants={"TILE": 64}, counts={"weight": "classes"})
     np.testing.assert_array_equal(run(DATA, LABEL, label_dtype="int32", **values), np.full((2, 3), expected))
 
 

@@ -156,7 +156,7 @@ def test_a_scratch_array_and_a_derived_number_are_declared_once(package, tmp_pat
              Array("pairs", "Pair<A>", "n")),"""
     use = """
         typedef typename ScratchArgs<T>::A A;
-        static_assert(std::is_same<decltype(args.mean), A>::value && ScratchArgs<T>::TILE == 64);
+        static_assert(std::is_same<decltype(args.mean), A>::value && TILE == 64);
         if (args.whole)
             args.sums[args.area] = A(args.first[0]) * args.mean * args.pairs[0].right;"""
     derive = """template <typename T>
@@ -167,7 +167,7 @@ void derive(const ScratchAttrs &attrs, Arrays inputs, ScratchArgs<T> &args) { ar
     text = (tmp_path / "generated" / "scratch.cc").read_text()
     for line in ("args.area = (args.batch * args.inner) / 2;",
                  "args.mean = A(attrs.flag ? (double(1) / double(args.n)) : 0.5);",
-                 "args.sums = memory.zeros<A>((args.area * args.TILE) + inputs[0].size());"):
+                 "args.sums = memory.zeros<A>((args.area * TILE) + inputs[0].size());"):
         assert line in text
 
 

@@ -113,12 +113,13 @@ class NumberTranslator(Translator):
 
     def __init__(self, op: Op, derived: Mapping[str, Number]):
         super().__init__(op)
-        self.members = {*op.dims, *op.constants, *derived}
+        self.members = {name: f"args.{name}" for name in (*op.dims, *derived)}
+        self.members.update((name, name) for name in op.constants)
         self.types = known_types(op, derived)
 
     def visit_Name(self, node: ast.Name) -> str:
         if node.id in self.members:
-            return f"args.{node.id}"
+            return self.members[node.id]
         if node.id not in self.attributes:
             raise ValueError(f"{self.op.name}: {node.id!r} is neither an attribute nor a number")
         return f"*attrs.{node.id}" if self.is_a(node, Optional) else f"attrs.{node.id}"

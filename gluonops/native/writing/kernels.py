@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...core.arguments import Arguments, attribute_type, camel, enumerations
+from ...core.arguments import Arguments, attribute_type, camel, constants, enumerations
 from ...core.attributes import Attr, IntOrTuple
 from ...core.contract import Op
 from .attributes import declaration
@@ -13,6 +13,13 @@ from .text import INDENT, function, indented, listed
 
 DIRECTIONS = ("forward", "backward")
 ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "outputs", "results")}
+
+
+def unit(operators: list[Op]) -> str:
+    """The text of a ``kernels<i>.cc``: the constants of its operators, some of which have the same, and their files."""
+    numbers = dict.fromkeys(item for op in operators for item in op.constants.items())
+    front = f"namespace gluonops {{ {constants(numbers)} }}\n" if numbers else ""
+    return front + "".join(f'#include "generated/{op.name}.cc"\n' for op in operators)
 
 
 class Kernels:

@@ -1,8 +1,6 @@
 // What the losses of YOLO's heads compare: ground truth, rows of (x, y, w, h, class), and predicted boxes. C++ and CUDA
-// share this text. Whoever includes it has boxes.inl. `Loss` is a RegionLoss, a YoloLoss or a GaussianLoss.
-
-// The parts of an image's loss, in the order of loss.py's PARTS.
-enum Part { COORDINATES, OBJECTNESS, NO_OBJECTNESS, CLASS_PART, COST, IOU, RECALL, PROBABILITY, TRUTHS, PARTS };
+// share this text. Whoever includes it has boxes.inl. `Loss` is a RegionLoss, a YoloLoss or a GaussianLoss. The numbers
+// of the parts of an image's loss are those of loss.py.
 
 // Counts a ground truth that is assigned to a prediction in the statistics.
 template <typename A, typename S>
@@ -55,9 +53,9 @@ template <typename A> struct GroundTruth {
         row = valid ? cell_of(box.y - shift * box.h, height) : 0;
     }
 
-    static GLUONOPS_INLINE int64_t cell_of(A place, int64_t cells)
+    static GLUONOPS_INLINE int64_t cell_of(A position, int64_t cells)
     {
-        const int64_t cell = int64_t(place * A(cells));
+        const int64_t cell = int64_t(position * A(cells));
         return cell < 0 ? 0 : cell < cells ? cell : cells - 1;
     }
 };

@@ -9,7 +9,7 @@
 #include "../_region/class_logits.inl"
 #include "../_region/head.inl"
 
-enum { WARP = 32, LEFT = 1024 };   // LEFT: A block holds the numbers of so many predictions that are left over.
+enum { LEFT = 1024 };   // A block holds the numbers of so many predictions that are left over.
 
 struct Or { __device__ unsigned operator()(unsigned a, unsigned b) const { return a | b; } };
 
@@ -32,10 +32,10 @@ template <typename T, typename Loss> struct Map {
     __device__ A anchor_h(int anchor) const { return A(anchor_sizes[2 * anchor + 1]); }
 
     // Where the first number of a prediction is; the next ones are a plane apart.
-    __device__ int64_t place(int anchor, int64_t cell) const { return anchor * channels() * cells() + cell; }
+    __device__ int64_t offset(int anchor, int64_t cell) const { return anchor * channels() * cells() + cell; }
     __device__ A number(int anchor, int64_t cell, int channel) const
     {
-        return load(data, place(anchor, cell) + channel * cells());
+        return load(data, offset(anchor, cell) + channel * cells());
     }
 };
 
@@ -72,10 +72,11 @@ template <typename A> struct __align__(16) Target {
     }
 };
 
-// A prediction, and where its gradient goes. A thread computes it alone, or LANES do so together.
-template <typename T, typename Loss> struct Prediction {
+// A prediction, and where its gradient goes. So many lanes share its classes, and the ground truths that its box is
+// compared with.
+template <typename T, typename Loss, int LANES_OF_ONE> struct Prediction {
     typedef typename Loss::Scalar A;
-    enum { LANES = 8 };   // They share the classes, and the ground truths that the box is compared with.
+    enum { LANES = LANES_OF_ONE };
     const Map<T, Loss> &map;
     const T *from;
     A *to;
@@ -91,11 +92,11 @@ template <typename T, typename Loss> struct Prediction {
         cell = number - anchor * cells;
         row = unsigned(cell) / unsigned(width);
         column = cell - row * width;
-        from = map.data + map.place(anchor, cell);
-        to = gradient + map.place(anchor, cell);
+        from = map.data + map.offset(anchor, cell);
+        to = gradient + map.offset(anchor, cell);
     }
 
-    // The same place, of which the compiler knows nothing: what it says is read again, and no register holds it
+    // The same, of which the compiler knows nothing: what it says is read again, and no register holds it
     // meanwhile.
     __device__ Prediction again() const
     {
@@ -124,18 +125,6 @@ template <typename T, typename Loss> struct Prediction {
         const A most = reduce_lanes(match.iou, Max(), LANES);
         match.truth = -reduce_lanes(match.iou == most ? -match.truth : -0x7fffffff, Max(), LANES);
         match.iou = most;
-    }
-
-    // The same value for the channels from one on.
-    __device__ void put_all(int first, A value) const
-    {
-        const int step = height * width;
-        A *place = to + at(first);
-#pragma unroll 4
-        for (int channel = first; request == WRITE && channel < map.channels(); ++channel, place += step)
-            *place = value;
-        for (int channel = first; request == ADD && channel < map.channels(); ++channel)
-            put(channel, value);
     }
 };
 
@@ -178,7 +167,8 @@ template <typename T, typename Loss> struct Targets {
         return all[t].anchor == anchor || loss.fits(anchor_size, size);
     }
 
-    __device__ bool is_at(int t, const Prediction<T, Loss> &prediction) const
+    template <typename Prediction>
+    __device__ bool is_at(int t, const Prediction &prediction) const
     {
         return all[t].cell == prediction.cell && has_anchor(t, prediction.anchor);
     }
@@ -189,27 +179,29 @@ template <typename T, typename Loss> struct Targets {
     {
         unsigned found = 0;
         for (int t = threadIdx.x % WARP; t < count; t += WARP) {
-            unsigned place = all[t].cell - first;
-            for (int anchor = 0; is_box(t) && anchor < map.anchors; ++anchor, place += unsigned(map.cells()))
-                if (place < 32 && has_anchor(t, anchor))
-                    found |= 1u << place;
+            unsigned number = all[t].cell - first;
+            for (int anchor = 0; is_box(t) && anchor < map.anchors; ++anchor, number += unsigned(map.cells()))
+                if (number < 32 && has_anchor(t, anchor))
+                    found |= 1u << number;
         }
         return reduce_warp(found, Or());
     }
 
-    // Returns which of the 32 ground truths from number `first` on are at a place, a bit for each. Its lanes look
+    // Returns which of the 32 ground truths from number `first` on are at a prediction, a bit for each. Its lanes look
     // together.
-    __device__ unsigned ones_at(int first, const Prediction<T, Loss> &prediction) const
+    template <typename Prediction>
+    __device__ unsigned ones_at(int first, const Prediction &prediction) const
     {
-        enum { LANES = Prediction<T, Loss>::LANES };
+        enum { LANES = Prediction::LANES };
         unsigned here = 0;
         for (int t = prediction.lane(); t < WARP && first + t < count; t += LANES)
             here |= unsigned(is_at(first + t, prediction)) << t;
         return reduce_lanes(here, Or(), LANES);
     }
 
-    // The first ground truth from number `t` on that is at a place; `count` if there is none.
-    __device__ int next_at(int t, const Prediction<T, Loss> &prediction) const
+    // The first ground truth from number `t` on that is at a prediction; `count` if there is none.
+    template <typename Prediction>
+    __device__ int next_at(int t, const Prediction &prediction) const
     {
         for (; t < count; t = (t / 32 + 1) * 32) {
             const unsigned here = (t < 32 ? prediction.first_ones : ones_at(t / 32 * 32, prediction)) >> t % 32;
@@ -242,6 +234,26 @@ template <typename T, typename Loss> struct Targets {
     }
 };
 
+// Sets all numbers of as many predictions as there are threads, from number `first` on. The same thread sets a number
+// each time. A warp's stores are of whole sectors.
+template <typename T, typename Loss, typename A>
+__device__ void fill(const Map<T, Loss> &map, A *gradient, int first, A value)
+{
+    const int cells = int(map.cells()), end = int(minimum(first + THREADS, map.anchors * cells));
+    for (int anchor = first / cells; anchor * cells < end; ++anchor) {
+        const int start = first < anchor * cells ? 0 : first - anchor * cells;
+        const int stop = int(minimum(end - anchor * cells, cells));
+        for (int channel = threadIdx.x / WARP; channel < map.channels(); channel += WARPS) {
+            A *const plane = gradient + map.offset(anchor, 0) + channel * map.cells();
+            const int in_front = reinterpret_cast<size_t>(plane + start) / sizeof(A) % WARP;
+#pragma unroll 4
+            for (int cell = start - in_front + threadIdx.x % WARP; cell < stop; cell += WARP)
+                if (cell >= start)
+                    plane[cell] = value;
+        }
+    }
+}
+
 // The results of image `b`, by the last of its blocks. A warp adds up a part.
 template <typename Args, typename A>
 __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const PartialResults<A> &scratch, int64_t b)
@@ -249,7 +261,7 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
     const int lane = threadIdx.x % WARP;
     const int64_t first = b * gridDim.y * PARTS;
     __syncthreads();   // all threads have theirs
-    for (int part = threadIdx.x / WARP; part < PARTS; part += THREADS / WARP) {
+    for (int part = threadIdx.x / WARP; part < PARTS; part += WARPS) {
         A sum = 0;
         for (int thread = lane; thread < THREADS; thread += WARP)
             sum += of_threads[thread][part];
@@ -260,7 +272,7 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
     if (!scratch.is_last_block(b, gridDim.y) || threadIdx.x >= WARP)
         return;
     const A sum = lane < PARTS ? scratch.sum(first + lane, gridDim.y, PARTS) : A(0);
-    const A loss = reduce_warp(lane <= CLASS_PART ? sum : A(0), Sum());
+    const A loss = reduce_warp(lane <= CLASSES ? sum : A(0), Sum());
     if (lane < PARTS)
         store(args.parts, b * PARTS + lane, sum, args.parts_request);
     if (lane == 0)
@@ -268,12 +280,15 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
 }
 
 // One image. An invalid row of its ground truth makes it NaN.
-template <typename Args, typename T, typename Loss>
+template <int LANES, typename Args, typename T, typename Loss>
 __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets, int64_t b)
 {
     typedef typename Args::A A;
     const Map<T, Loss> &map = targets.map;
     A *const gradient = args.gradient + b * map.size();
+    const int step = gridDim.y * THREADS;
+    if (args.gradient_request == WRITE)
+        fill(map, gradient, blockIdx.y * THREADS, A(0));
     targets.assign();
     const bool is_invalid = targets.any_invalid();
     __shared__ A of_threads[THREADS][PARTS];   // registers are short
@@ -281,30 +296,29 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     for (int p = 0; p < PARTS; ++p)
         parts[p] = is_invalid ? not_a_number<A>() : A(0);
     const int predictions = int(map.anchors * map.cells());   // more fit into no memory
-    enum { LANES = Prediction<T, Loss>::LANES };
-    const auto prediction = [&](int number) {
-        return Prediction<T, Loss>(map, gradient, args.gradient_request, number);
-    };
     __shared__ int left[LEFT];
     int count = 0;   // The threads have left over so many.
-    const int step = gridDim.y * THREADS;
     for (int first = blockIdx.y * THREADS; first < predictions; first += step) {
         const int n = first + threadIdx.x, lane = threadIdx.x % WARP;
         bool is_left = !is_invalid && targets.assigned(n - lane) >> lane & 1;
-        if (n < predictions && is_invalid)
-            prediction(n).put_all(0, not_a_number<A>());
-        else if (n < predictions && !is_left)
-            is_left = !compute_background(targets.loss, prediction(n), targets, parts);
+        if (n < predictions && !is_invalid && !is_left) {
+            const Prediction<T, Loss, 1> alone(map, gradient, args.gradient_request, n);
+            is_left = !compute_background(targets.loss, alone, targets, parts);
+        }
+        if (is_invalid && args.gradient_request != NOTHING)
+            fill(map, gradient, first, not_a_number<A>());
+        if (args.gradient_request == WRITE)
+            fill(map, gradient, first + step, A(0));   // for the next time
         int found;
-        const int place = count + sum_before<THREADS / WARP>(int(is_left), found);
+        const int index = count + sum_before<WARPS>(int(is_left), found);
         if (is_left)
-            left[place] = n;
+            left[index] = n;
         count += found;
         __syncthreads();   // their numbers are there
         if (count <= LEFT - THREADS && first + step < predictions)
             continue;
         for (int i = threadIdx.x / LANES; i < count; i += THREADS / LANES) {
-            Prediction<T, Loss> together = prediction(left[i]).again();
+            auto together = Prediction<T, Loss, LANES>(map, gradient, args.gradient_request, left[i]).again();
             together.first_ones = targets.ones_at(0, together);
             compute_prediction(targets.loss, together, targets, parts);
         }
@@ -313,7 +327,8 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     write_parts(args, of_threads, PartialResults<A>(args.counts, args.sums), b);
 }
 
-template <typename Args, typename Loss>
+// So many LANES compute a prediction that is left over.
+template <int LANES, typename Args, typename Loss>
 __device__ void head_loss_forward(const Args &args, const Loss &loss)
 {
     typedef typename Args::Data T;
@@ -324,7 +339,7 @@ __device__ void head_loss_forward(const Args &args, const Loss &loss)
     __syncthreads();   // the attributes are there
     const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, shared_loss};
     for (int64_t b = blockIdx.x; b < args.batch; b += gridDim.x)
-        compute_image(args, targets.of_image(b), b);
+        compute_image<LANES>(args, targets.of_image(b), b);
 }
 
 // The gradients of the images' losses, times the head gradients.

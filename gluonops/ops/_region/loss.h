@@ -47,7 +47,7 @@ struct Truths {
     template <typename Prediction>
     bool is_at(int64_t t, const Prediction &prediction) const { return is_at(t, prediction.anchor, prediction.cell); }
 
-    // The first box from number `t` on that is at a place; `count` if there is none.
+    // The first box from number `t` on that is at a prediction; `count` if there is none.
     template <typename Prediction>
     int64_t next_at(int64_t t, const Prediction &prediction) const
     {
@@ -233,7 +233,7 @@ void sum_parts(const Args &args, int64_t anchors, int64_t image)
     A *parts = args.parts + image * PARTS;
     for (int p = 0; p < PARTS; ++p)
         parts[p] = A(total[p]);
-    const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASS_PART];
+    const double loss = total[COORDINATES] + total[OBJECTNESS] + total[NO_OBJECTNESS] + total[CLASSES];
     store_scalar(args.output + image, A(loss));
 }
 

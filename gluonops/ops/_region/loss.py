@@ -22,7 +22,7 @@ OUTPUTS = (Out("output", "T", "loss per image, (batch,)"),
            Out("parts", "A", f"terms of the loss and statistics of the boxes per image, (batch, {len(PARTS)})"),
            Out("gradient", "A", "gradient of each image's loss with respect to data, the shape of data"))
 SCRATCH = (Array("count", "int64", "batch", "forward"),   # the boxes of each image, or INVALID_IMAGE
-           Array("partial", "float64", f"batch * (len(anchors) // 2) * {len(PARTS)}", "forward"),
+           Array("partial", "float64", "batch * (len(anchors) // 2) * PARTS", "forward"),
            Array("matched", "MatchedBox", "batch * truths", "forward"))
 WITH_PARTS = Attr("parts", Bool(), False, "Whether to return the parts of the loss as well.")
 
@@ -51,7 +51,7 @@ CUDA = Cuda(
     derived={**ANCHOR_COUNT, "size": "data.size"},
     scratch=(Array("targets", "Target<A>", "batch * splits * truths", "forward", numbers=12),
              Array("counts", "uint32", "batch", "forward", kept=True),
-             Array("sums", "A", f"batch * splits * {len(PARTS)}", "forward")),
+             Array("sums", "A", "batch * splits * PARTS", "forward")),
     forward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
 )
 SHARED = {   # All contracts have it.
@@ -60,6 +60,7 @@ SHARED = {   # All contracts have it.
     "outputs": OUTPUTS,
     "backward": ("output_grad", "gradient"),
     "cuda": CUDA,
+    "constants": {"PARTS": len(PARTS), **{part.upper(): number for number, part in enumerate(PARTS)}},
     "scratch": SCRATCH,
     "returned": "2 if parts else 1",
 }

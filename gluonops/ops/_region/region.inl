@@ -52,7 +52,7 @@ GLUONOPS_INLINE void regress_box(const Prediction &prediction, const YoloBox<A> 
 
 // The squared error of the objectness. `part` is its part of the loss.
 template <typename A, typename Prediction, typename S>
-GLUONOPS_INLINE void regress_objectness(const Prediction &prediction, A target, A weight, Part part, S *sums)
+GLUONOPS_INLINE void regress_objectness(const Prediction &prediction, A target, A weight, int part, S *sums)
 {
     enum { OBJECT = RegionLoss<A>::OBJECT };
     const A objectness = sigmoid(prediction.number(OBJECT));
@@ -129,7 +129,7 @@ GLUONOPS_INLINE void compute_assigned(const RegionLoss<A> &loss, const Predictio
         for (int t = first; t <= last; ++t)
             target = truths.class_id(t) == A(k) && truths.is_at(t, prediction) ? A(1) : target;
         const A weighted_error = A(loss.class_scale) * (logits.probability(k) - target);
-        sums[CLASS_PART] += S(loss.class_scale) * S(logits.nll(k, target));
+        sums[CLASSES] += S(loss.class_scale) * S(logits.nll(k, target));
         sums[COST] += S(weighted_error) * S(weighted_error);
         prediction.put(RegionLoss<A>::FIRST_CLASS + k, weighted_error);
     }

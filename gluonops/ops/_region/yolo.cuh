@@ -9,15 +9,15 @@ __device__ bool compute_background(const Loss &loss, const Prediction &predictio
 {
     const A number = prediction.number(Loss::OBJECT);
     const Box<A> box = YoloBox<A>(loss, prediction).box;
-    const bool is_ignored = targets.any_overlaps(box, loss.ignore_thresh);
+    const bool overlaps = targets.any_overlaps(box, loss.ignore_thresh);
     const bool has_matches = loss.truth_thresh < infinity<A>();
-    if ((is_ignored && loss.alexeyab) || (has_matches && targets.any_overlaps(box, loss.truth_thresh)))
+    if ((overlaps && loss.objectness_smooth) || (has_matches && targets.any_overlaps(box, loss.truth_thresh)))
         return false;
+    const bool is_ignored = overlaps && (!loss.alexeyab || has_likely_class(loss, prediction));
     const A weight = is_ignored ? A(0) : loss.obj_normalizer;
     const A weighted_error = weight * loss.activation(number);
     parts[NO_OBJECTNESS] += weight * loss.entropy(number, A(0));
     parts[COST] += weighted_error * weighted_error;
-    prediction.put_all(0, A(0));
     prediction.put(Loss::OBJECT, weighted_error);
     return true;
 }

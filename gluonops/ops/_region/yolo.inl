@@ -166,7 +166,7 @@ GLUONOPS_INLINE void compute_prediction(const Loss &loss, const Prediction &pred
     const YoloTarget<A> to = objectness_target(loss, objectness, best.iou, is_ignored, is_assigned);
     const A delta = to.weight * (to.target - objectness);
     const A share = loss.is_averaged(delta) && positive > 0 ? 1 / A(positive) : A(1);
-    sums[CLASS_PART] += class_part;
+    sums[CLASSES] += class_part;
     sums[COST] += cost_of_classes;
     if (!is_first_lane)
         return;

@@ -60,6 +60,6 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
             scratch=(Array("dots", "A", "batch * inner * splits if splits > 1 else 0", "backward"),
                      Array("sums", "A", f"{GPU_BLOCKS} * channels", "backward")),
             forward_bounds="THREADS, 2",
-            backward_bounds="THREADS, sizeof(T) == 4 ? 2 : 1",
+            backward_bounds="THREADS, sizeof(T) < 8 ? 2 : 1",
         ),
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import THREADS, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
+from ...core.contract import THREADS, WARP, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU
@@ -11,8 +11,7 @@ MAX_BLOCKS = 2048      # number of blocks that occupies a GPU several times over
 FEW_BLOCKS = 256       # a GPU has room for more
 ONE_WAVE = 512         # blocks of losses, all of which a large GPU has room for
 HELD = 32              # elements that a thread holds in registers
-WARP = 32              # threads
-MAX_SPLITS = 4096      # splits per row; CUDA allows 65,535
+MAX_SPLITS = 4096       # splits per row; CUDA allows 65,535
 
 STEPS = ("SUMS", "ROWS")   # The steps of a kernel that needs a row's sums before its elements.
 
@@ -124,7 +123,7 @@ def streamed_splits(rows: int, classes: int, inner: int, blocks: int = MAX_BLOCK
     return min(held_splits(rows, classes, inner), max(1, blocks // max(1, rows)))
 
 
-def gathered(direction: str, numbers: int, rows: str = "batch * inner") -> tuple[Array, Array]:
-    """Memory of a kernel whose last block of a row adds up what all have summed: ``numbers`` of each split."""
+def gathered(direction: str, numbers: int | str = 2, rows: str = "batch * inner") -> tuple[Array, Array]:
+    """Memory of a kernel whose last block of a row adds up what all summed: ``numbers`` of each, a softmax's two."""
     return (Array("counts", "uint32", f"{rows} if splits > 1 else 0", direction, kept=True),
             Array("sums", "A", f"{numbers} * splits * {rows} if splits > 1 else 0", direction))

@@ -155,7 +155,7 @@ struct RowChunk {
             return read_packs<TENSORS>(x, tensors, split.start + i + rows.first, opaque(rows.step), filler);
 #pragma unroll
         for (int n = 0; n < TENSORS; ++n)
-            x[n].read_items(tensors[n] + (split.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
+            x[n].read_each(tensors[n] + (split.start + (i + rows.first) * rows.inner), rows.step * rows.inner, filler);
     }
 
     // Whole words are selected, not their halves.
@@ -184,11 +184,19 @@ struct RowChunk {
                 x[n].values[k] = load(reinterpret_cast<const T *>(packs[n] + k / GROUP), k % GROUP);
     }
 
-    // Where all of AT_ONCE elements exist there is no branch for each.
-    __device__ void read_items(const T *from, int64_t step, const T &filler)
+    __device__ void read_each(const T *from, int64_t step, const T &filler)
     {
-        const int64_t bytes = step * sizeof(T);
         T items[SIZE];   // as in read_packs
+        read_items(items, from, step * sizeof(T), filler);
+#pragma unroll
+        for (int k = 0; k < SIZE; ++k)
+            values[k] = load(items, k);
+    }
+
+    // Items are elements, or pairs of such. Where all of AT_ONCE exist there is no branch for each.
+    template <typename Item>
+    __device__ void read_items(Item *items, const Item *from, int64_t bytes, const Item &filler) const
+    {
 #pragma unroll
         for (int k = 0; k < SIZE; k += AT_ONCE)
             if (k + AT_ONCE <= count)
@@ -203,9 +211,6 @@ struct RowChunk {
 #pragma unroll
                 for (int j = k; j < k + AT_ONCE; ++j)
                     items[j] = filler;
-#pragma unroll
-        for (int k = 0; k < SIZE; ++k)
-            values[k] = load(items, k);
     }
 
     __device__ void write(T *tensor, const Rows<T> &rows, const RowSplit &split, int64_t i, int request) const
@@ -245,50 +250,53 @@ struct RowChunk {
 
     __device__ void write_items(T *to, int64_t step, int request) const
     {
-        const int64_t bytes = step * sizeof(T);
+        write_each(to, step * sizeof(T), request, [&](T *to, int k, int request) { store(to, 0, values[k], request); });
+    }
+
+    // Calls write_item(address, k, request) for the number k of each element.
+    template <typename WriteItem>
+    __device__ void write_each(T *to, int64_t bytes, int request, const WriteItem &write_item) const
+    {
 #pragma unroll
         for (int k = 0; k < SIZE; k += AT_ONCE)
             if (k + AT_ONCE <= count && request == WRITE)
 #pragma unroll
                 for (int j = k; j < k + AT_ONCE; ++j, to = behind(to, bytes))
-                    *to = T(values[j]);
+                    write_item(to, j, WRITE);
             else if (k < most)
 #pragma unroll
                 for (int j = k; j < k + AT_ONCE; ++j, to = behind(to, bytes))
                     if (j < count)
-                        store(to, 0, values[j], request);
+                        write_item(to, j, request);
     }
 
     // The same of two rows that are neighbours in memory, and have a thread: an element of each is read at once.
     __device__ static void read_pair(RowChunk &x, RowChunk &y, const T *tensor, const Rows<T> &rows,
                                      const RowSplit &split, int64_t i, A empty)
     {
-        const T *from = tensor + (split.start + i * rows.inner);
+        typedef Pack<T, 2> Pair;
+        typedef typename Pair::Whole Whole;
+        Pair none;
+        none.fill(T(empty));
+        Whole pairs[SIZE];   // as in read_packs
         x.count = x.most = y.count = y.most = int(minimum(split.length - i, SIZE));
-        Pack<T, 2> pairs[SIZE];   // as in read_packs
-#pragma unroll
-        for (int k = 0; k < SIZE; ++k, from = behind(from, rows.inner * sizeof(T)))
-            if (k < x.count)
-                pairs[k] = load_pack<T, 2>(from, 0);
-            else
-                pairs[k].fill(T(empty));
+        x.read_items(pairs, reinterpret_cast<const Whole *>(tensor + (split.start + i * rows.inner)),
+                     rows.inner * sizeof(T), *reinterpret_cast<const Whole *>(none.items));
 #pragma unroll
         for (int k = 0; k < SIZE; ++k) {
-            x.values[k] = load(pairs[k].items, 0);
-            y.values[k] = load(pairs[k].items, 1);
+            x.values[k] = load(reinterpret_cast<const T *>(pairs + k), 0);
+            y.values[k] = load(reinterpret_cast<const T *>(pairs + k), 1);
         }
     }
 
     __device__ static void write_pair(const RowChunk &x, const RowChunk &y, T *tensor, const Rows<T> &rows,
                                       const RowSplit &split, int64_t i, int request)
     {
-        T *to = tensor + (split.start + i * rows.inner);
-#pragma unroll
-        for (int k = 0; k < SIZE; ++k, to = behind(to, rows.inner * sizeof(T))) {
+        T *const to = tensor + (split.start + i * rows.inner);
+        x.write_each(to, rows.inner * sizeof(T), request, [&](T *to, int k, int request) {
             const A pair[2] = {x.values[k], y.values[k]};
-            if (k < x.count)
-                write_pack<2>(to, pair, request);
-        }
+            write_pack<2>(to, pair, request);
+        });
     }
 
     __device__ void fill(A value)

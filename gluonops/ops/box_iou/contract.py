@@ -15,7 +15,7 @@ def forward(args) -> Launch:
 
 
 def backward(args) -> Launch:
-    """A block takes a tile: up to four boxes of rhs for each thread along x, and a band of the boxes of lhs."""
+    """A block takes a tile: up to HELD boxes of rhs for each thread along x, and a band of the boxes of lhs."""
     tiles = args.sets * args.column_tiles
     bands = max(1, min(BLOCKS // max(1, tiles), math.ceil(args.lhs_boxes / BAND)))
     return Launch(tiles, (args.lanes, THREADS // args.lanes), bands)
@@ -31,12 +31,12 @@ OP = Op(
     attrs=(FORMAT,),
     shapes=Shapes(lhs="sets..., lhs_boxes, 4", rhs="sets..., rhs_boxes, 4", output="sets..., lhs_boxes, rhs_boxes"),
     scratch=(Array("planes", "A", "sets * 4 * rhs_boxes"),),
+    constants={"ROWS": ROWS, "HELD": 4},
     cuda=Cuda(
         forward=forward,
         backward=backward,
-        constants={"ROWS": ROWS},
         derived={"lanes": "4 if rhs_boxes <= 16 else 8 if rhs_boxes <= 32 else 16 if rhs_boxes <= 64 else 32",
-                 "column_tiles": "max(1, (rhs_boxes + 4 * lanes - 1) // (4 * lanes))"},
+                 "column_tiles": "max(1, (rhs_boxes + HELD * lanes - 1) // (HELD * lanes))"},
         # The last of the blocks that have the same boxes adds up the sums of all.
         scratch=(Array("lhs_counts", "uint32", "sets * splits", "backward", kept=True),
                  Array("rhs_counts", "uint32", "sets * column_tiles", "backward", kept=True),

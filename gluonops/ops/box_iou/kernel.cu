@@ -5,7 +5,6 @@
 #include "../_boxes/boxes.inl"
 
 enum { NUMBERS = 4 };   // A box has so many.
-enum { HELD = 4 };      // boxes of rhs that a thread of backward has
 
 template <typename T>
 __device__ Sides<typename Accumulator<T>::type> sides_at(const BoxIouArgs<T> &args, const T *boxes, int64_t i)

@@ -37,6 +37,6 @@ OP = Op(
         scratch=(Array("counts", "uint32", "classes", "backward", kept=True),
                  Array("sums", "A", "(classes + 1) * splits * features", "backward")),
         forward_bounds="512, 1",
-        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 3",
+        backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
 )

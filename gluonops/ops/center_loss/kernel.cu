@@ -7,7 +7,6 @@
 #include "../_blocks/blocks.cuh"
 #include "../_labels/labels.cuh"
 
-enum { WARPS = THREADS / 32 };
 enum { OWN = 16, WINDOW = OWN * THREADS };   // samples that a thread, and a block, looks at together
 enum { FEW = 1024 };                         // members that a block does not take yet
 

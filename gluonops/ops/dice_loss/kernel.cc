@@ -12,8 +12,8 @@ namespace {
 template <typename T, typename Body>
 void for_each_block(const DiceLossArgs<T> &args, int64_t bytes_per_element, const Body &body)
 {
-    const int64_t classes = args.classes, inner = args.inner, blocks = args.blocks, step = args.BLOCK_PIXELS;
-    static_assert(DiceLossArgs<T>::BLOCK_PIXELS <= MAX_BLOCK_COLUMNS, "the buffers of a block have to hold it");
+    const int64_t classes = args.classes, inner = args.inner, blocks = args.blocks, step = BLOCK_PIXELS;
+    static_assert(BLOCK_PIXELS <= MAX_BLOCK_COLUMNS, "the buffers of a block have to hold it");
     const int64_t most = step < inner ? step : inner;
     parallel_for(args.batch * blocks, classes * most * bytes_per_element, [=](int64_t begin, int64_t end) {
         const Scratch<typename Simd<T>::Scalar> scratch(classes * most);

@@ -4,7 +4,6 @@
 #include "../_labels/labels.cuh"
 #include "../_softmax/softmax.cuh"
 
-enum { WARPS = THREADS / 32 };
 enum { TOGETHER = 4 };   // classes whose logits are read together
 enum { CLASSES = 64 };   // classes between two barriers
 

@@ -22,7 +22,8 @@ OP = Op(
     shapes=Shapes(data=LOGITS, teacher=LOGITS, output=ROWS, max=ROWS, log_sum=ROWS, teacher_max=ROWS,
                   teacher_log_sum=ROWS),
     refused=(NEEDS_A_BATCH,),
-    cuda=Cuda(forward=summed_rows, backward=streamed_rows, scratch=gathered("forward", 5), forward_bounds=BOUNDS,
-              backward_bounds=BOUNDS),
+    cuda=Cuda(forward=summed_rows, backward=streamed_rows, scratch=gathered("forward", "PAIR_NUMBERS"),
+              forward_bounds=BOUNDS, backward_bounds=BOUNDS),
+    constants={"PAIR_NUMBERS": 5},   # A PairSums has so many.
     derived={"scale": "1 / temperature"},
 )

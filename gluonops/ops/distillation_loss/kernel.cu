@@ -4,7 +4,7 @@
 // The sums of both rows. A power is (logit - max) * scale.
 template <typename T>
 struct PairSums {
-    enum { NUMBERS = 5 };
+    enum { NUMBERS = PAIR_NUMBERS };
     typedef typename Accumulator<T>::type A;
     SoftmaxSums<T> student, teacher;
     A differences;   // sums how far the powers of teacher and student are apart, weighted by the teacher's exponentials

@@ -4,7 +4,10 @@
 #include "../_region/gaussian.inl"
 
 template <typename T>
-__device__ void forward(const GaussianYoloLossArgs<T> &args) { head_loss_forward(args, loss_of<GaussianLoss>(args)); }
+__device__ void forward(const GaussianYoloLossArgs<T> &args)
+{
+    head_loss_forward<4>(args, loss_of<GaussianLoss>(args));
+}
 
 template <typename T>
 __device__ void backward(const GaussianYoloLossArgs<T> &args) { head_loss_backward(args); }

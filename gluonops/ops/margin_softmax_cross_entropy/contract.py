@@ -38,7 +38,7 @@ OP = Op(
            CLASS_WEIGHT),
     shapes=Shapes(data=COSINES, label=ROWS, output=ROWS, max=ROWS, log_sum=ROWS),
     cuda=Cuda(forward=lambda args: streamed_rows(args, ONE_WAVE), backward=streamed_rows,
-              scratch=gathered("forward", 2, "rows"), forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
+              scratch=gathered("forward", rows="rows"), forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
               backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4"),
     counts={"class_weight": "classes"},
     derived={"rows": "batch * places",

@@ -21,7 +21,7 @@ from ...core.contract import (
 ONE_BLOCK = 8192             # losses of a selection that a block selects from by itself
 SPLIT = 4096                 # losses that a block takes where a selection has several
 MOST_BLOCKS = 1024
-DIGIT_BITS = 11
+DIGIT_BITS = 11              # They are a sign, an exponent of float32 and two bits more: a quarter of an octave.
 # A step for each digit of a loss's key, and for the output.
 STEPS = ("DIGIT0", "DIGIT1", "DIGIT2", "DIGIT3", "DIGIT4", "DIGIT5", "KEEP")
 
@@ -53,19 +53,19 @@ OP = Op(
     derived={"selections": "batch if per_sample else 1", "length": "rest if per_sample else batch * rest"},
     refused=(Refused("ratio > 1", "ratio is above 1; expected a number from 0 to 1", "Pass a fraction"),),
     backward=("output_grad", "output"),
+    # A bin counts the losses with a digit.
+    constants={"DIGIT_BITS": DIGIT_BITS, "BINS": 1 << DIGIT_BITS, "BINS_IN_TURN": 3},
     cuda=Cuda(
         forward=forward,
         backward=each_element,
         steps=STEPS,
-        # A bin counts the losses with a digit.
-        constants={"DIGIT_BITS": DIGIT_BITS, "BINS": 1 << DIGIT_BITS, "BINS_IN_TURN": 3},
         derived={"size": "data.size"},
         # What the blocks of a selection share: how many losses have a digit, the lowest loss that is kept as far as it
         # is known in this step and in the one before, and the counts of each split by the last digit.
         scratch=(Array("bins", "uint64", "selections * BINS_IN_TURN * BINS if splits > 1 else 0", "forward", kept=True),
                  Array("lowest", "Lowest", "2 * selections if splits > 1 else 0", "forward", numbers=3),
                  Array("split_bins", "uint32", "selections * splits * BINS if splits > 1 else 0", "forward")),
-        forward_bounds="THREADS, sizeof(T) == 4 ? 3 : 2",
+        forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     accumulate_fp32=False,
 )

@@ -13,15 +13,13 @@ namespace gluonops::GLUONOPS_ISA {
 namespace {
 
 const int64_t OHEM_BLOCK = 16384;   // losses
-const int OHEM_TILE = 256;        // losses whose keys are computed at once, in vectors
-const int OHEM_DIGIT_BITS = 11;   // a sign, an exponent of float and two bits more: a quarter of an octave
-const int OHEM_DIGITS = 1 << OHEM_DIGIT_BITS;
+const int OHEM_TILE = 256;          // losses whose keys are computed at once, in vectors
 
 #include "../_order/keys.inl"
 
 // The number of keys that count in a block of losses, by their highest bits.
 struct BlockCounts {
-    int32_t of_digit[OHEM_DIGITS];
+    int32_t of_digit[BINS];
 };
 
 // The losses of one selection, and those of them that are kept.
@@ -30,7 +28,7 @@ class Selection {
  public:
     typedef typename Simd<T>::Scalar A;
     typedef typename KeyOf<A>::Key Key;
-    enum { SHIFT = 8 * sizeof(Key) - OHEM_DIGIT_BITS };   // The highest digit begins at this bit.
+    enum { SHIFT = 8 * sizeof(Key) - DIGIT_BITS };   // The highest digit begins at this bit.
 
     Selection(const OhemArgs<T> &args, int64_t index)
         : args(args), data(args.data + index * args.length), output(args.output + index * args.length),
@@ -94,16 +92,16 @@ class Selection {
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             self.count(begin, end, of_blocks[block].of_digit);
         });
-        int64_t of_digit[OHEM_DIGITS] = {}, all = 0;
+        int64_t of_digit[BINS] = {}, all = 0;
         for (const BlockCounts &of_block : counts)
-            for (int digit = 0; digit < OHEM_DIGITS; ++digit)
+            for (int digit = 0; digit < BINS; ++digit)
                 of_digit[digit] += of_block.of_digit[digit];
         for (const int64_t of_one : of_digit)
             all += of_one;
         int64_t number = std::min(all, args.keep.given ? args.keep.value : int64_t(ceil(args.ratio * double(all))));
         if (number == 0)
             return {~Key(0), args.length};
-        int digit = OHEM_DIGITS - 1;
+        int digit = BINS - 1;
         for (; of_digit[digit] < number; --digit)
             number -= of_digit[digit];
         return lowest_of(gather(digit, of_digit[digit], of_blocks), number);

@@ -5,7 +5,7 @@
 // per element.
 #include "../_order/keys.inl"
 
-enum { WARPS = THREADS / 32, OWN = 16 };   // OWN: losses that a thread holds
+enum { OWN = 16 };   // A thread holds so many losses.
 
 // The lowest loss that is kept, as far as its digits are known, and how many are kept of those that have these digits.
 // Where all of them are, no other digit has to be found.

@@ -3,8 +3,6 @@
 // memory, some channels at a time, and neighbouring lanes move neighbouring numbers.
 #include "../_region/class_logits.inl"
 
-enum { WARP = 32 };
-
 // Some channels of a warp's predictions: a row for each.
 template <typename A>
 struct Tile {
@@ -14,7 +12,7 @@ struct Tile {
     // The tile of this warp.
     __device__ static Tile &own()
     {
-        __shared__ Tile tiles[THREADS / WARP];
+        __shared__ Tile tiles[WARPS];
         return tiles[threadIdx.x / WARP];
     }
 

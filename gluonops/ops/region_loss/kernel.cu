@@ -17,12 +17,11 @@ __device__ bool compute_background(const RegionLoss<A> &loss, const Prediction &
     parts[COORDINATES] += own[COORDINATES];
     parts[NO_OBJECTNESS] += own[NO_OBJECTNESS];
     parts[COST] += own[COST];
-    prediction.put_all(5, A(0));
     return true;
 }
 
-template <typename T, typename A>
-__device__ void compute_prediction(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>> &prediction,
+template <typename T, typename A, int LANES>
+__device__ void compute_prediction(const RegionLoss<A> &loss, const Prediction<T, RegionLoss<A>, LANES> &prediction,
                                    const Targets<T, RegionLoss<A>> &targets, A *parts)
 {
     const YoloBox<A> predicted(loss, prediction);
@@ -42,7 +41,7 @@ __device__ void forward(const RegionLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
     const bool is_warm_up = double(load(args.seen, 0)) < double(args.warmup_images);
-    head_loss_forward(args, region_loss_of<A>(args, is_warm_up));
+    head_loss_forward<8>(args, region_loss_of<A>(args, is_warm_up));
 }
 
 template <typename T, typename L>

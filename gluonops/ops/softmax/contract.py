@@ -14,7 +14,7 @@ OP = Op(
     shapes=Shapes(data=LOGITS, output=LOGITS),
     backward=("output_grad", "output"),
     cuda=Cuda(forward=held_rows, backward=lambda args: held_rows(args, WIDE_BLOCK), steps=STEPS,
-              scratch=(*gathered("forward", 2), *gathered("backward", 1)),
+              scratch=(*gathered("forward"), *gathered("backward", 1)),
               forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
               backward_bounds=f"sizeof(T) == 8 ? THREADS : {WIDE_BLOCK}, 1"),
     avx512=("float32", "float16"),

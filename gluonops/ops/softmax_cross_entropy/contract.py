@@ -44,11 +44,12 @@ OP = Op(
         backward=backward,
         steps=family.STEPS,
         # The sums that make a row's loss, and that of a row of dense labels.
-        scratch=(*family.gathered("forward", 4), *family.gathered("backward", 1)),
+        scratch=(*family.gathered("forward", "TARGET_NUMBERS"), *family.gathered("backward", 1)),
         forward_bounds="THREADS, MinBlocks<T, L>::FORWARD",
         backward_bounds="THREADS, MinBlocks<T, L>::BACKWARD",
     ),
     counts={"class_weight": "classes"},
+    constants={"TARGET_NUMBERS": 4},   # A TargetSums has so many.
     derived={"label_weight": "1 - smoothing", "uniform": "smoothing / classes"},
     avx512=("float32", "float16"),
 )

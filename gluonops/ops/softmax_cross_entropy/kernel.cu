@@ -68,7 +68,7 @@ struct PlainGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
 // A softmax's sums, and those of a target distribution: of target, and of target * (x - max).
 template <typename T>
 struct TargetSums : SoftmaxSums<T> {
-    enum { NUMBERS = 4 };
+    enum { NUMBERS = TARGET_NUMBERS };
     typedef typename Accumulator<T>::type A;
     A target, weighted_logits;
 

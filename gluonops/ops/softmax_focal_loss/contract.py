@@ -19,7 +19,7 @@ OP = Op(
            IGNORE),
     shapes=family.with_class_indices(),
     refused=(family.NEEDS_A_BATCH,),
-    cuda=Cuda(forward=family.summed_rows, backward=family.streamed_rows, scratch=family.gathered("forward", 2),
+    cuda=Cuda(forward=family.summed_rows, backward=family.streamed_rows, scratch=family.gathered("forward"),
               forward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
               backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4"),
     counts={"alpha": "classes"},

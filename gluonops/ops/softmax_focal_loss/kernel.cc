@@ -6,7 +6,11 @@
 namespace gluonops::GLUONOPS_ISA {
 namespace {
 
-// (1 - p)^gamma * nll, with the probability p = exp(-nll).
+template <typename T, typename A>
+GLUONOPS_INLINE A power_of(A base, A exponent) { return power(base, exponent); }
+
+#include "../_softmax/focal.inl"
+
 template <typename T>
 struct FocalLoss : ClassRows<T, 1> {
     typedef typename Simd<T>::Scalar A;
@@ -23,15 +27,6 @@ struct FocalLoss : ClassRows<T, 1> {
     }
 };
 
-// The derivative by the nll. Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
-template <typename A>
-GLUONOPS_INLINE A focal_slope(A nll, A gamma)
-{
-    const A error = -exponential_minus_one(-nll), p = exponential(-nll);
-    const A ratio = error == 0 ? A(1) : p == 0 ? A(0) : nll / error;
-    return power(error, gamma) * (1 + gamma * p * ratio);
-}
-
 template <typename T>
 struct FocalGradient : ClassRows<T, 1> {
     typedef typename Simd<T>::Scalar A;
@@ -43,7 +38,7 @@ struct FocalGradient : ClassRows<T, 1> {
     {
         const A max = args.max[row], log_sum = args.log_sum[row];
         const A nll = log_sum - (load_scalar(logits + class_id * step) - max);
-        const A slope = args.alpha.of(class_id) * focal_slope(nll, A(args.gamma));
+        const A slope = args.alpha.of(class_id) * focal_slope<T>(nll, A(args.gamma));
         return {max, log_sum, load_scalar(args.output_grad + row) * slope};
     }
 

@@ -1,7 +1,7 @@
 // softmax_focal_loss: a function of the nll of a row's class; see class_loss.cuh.
 #include "../_softmax/class_loss.cuh"
+#include "../_softmax/focal.inl"
 
-// (1 - p)^gamma * nll, with the probability p = exp(-nll).
 template <typename T, typename L>
 struct FocalLoss : LabelLoss<SoftmaxFocalLossArgs<T, L>> {
     using LabelLoss<SoftmaxFocalLossArgs<T, L>>::LabelLoss;
@@ -10,18 +10,9 @@ struct FocalLoss : LabelLoss<SoftmaxFocalLossArgs<T, L>> {
     __device__ A loss(int64_t class_id, A nll, A, const SoftmaxSums<T> &) const
     {
         const A error = -exponential_minus_one(-nll);
-        return this->args.alpha.of(class_id) * (ExponentialOf<T>::power_of(error, A(this->args.gamma)) * nll);
+        return this->args.alpha.of(class_id) * (power_of<T>(error, A(this->args.gamma)) * nll);
     }
 };
-
-// The derivative by the nll. Near 0 the error 1 - p is the nll. At infinity p * nll is 0.
-template <typename T, typename A>
-__device__ A focal_slope(A nll, A gamma)
-{
-    const A error = -exponential_minus_one(-nll), p = exponential(-nll);
-    const A ratio = error == 0 ? A(1) : p == 0 ? A(0) : nll / error;
-    return ExponentialOf<T>::power_of(error, gamma) * (1 + gamma * p * ratio);
-}
 
 template <typename T, typename L>
 struct FocalGradient : ClassPass<SoftmaxFocalLossArgs<T, L>> {

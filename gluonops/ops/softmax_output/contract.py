@@ -33,11 +33,11 @@ OP = Op(
         forward=family.held_rows,
         backward=backward,
         steps=(*family.STEPS, "COUNT", "GRADIENT"),
-        constants={"LABEL_COUNTS": 256},   # one per block, of the labels that are not ignored
-        scratch=(*family.gathered("forward", 2), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
+        scratch=(*family.gathered("forward"), Array("label_counts", "float64", "LABEL_COUNTS", "backward")),
         forward_bounds="THREADS, sizeof(T) == 8 ? 1 : 2",
         backward_bounds="THREADS, sizeof(T) == 8 ? 2 : 4",
     ),
     derived={"samples": "label.samples"},
+    constants={"LABEL_COUNTS": 256},   # one per block, of the labels that are not ignored
     avx512=("float32", "float16"),
 )

@@ -109,7 +109,7 @@ OP = Op(
             "sizes": Number("int64", count=MAX_COUNTS),
         },
         derive=derive,
-        forward_bounds="THREADS, sizeof(T) == 1 ? 4 : 5",
+        forward_bounds="THREADS, sizeof(T) == 1 ? 3 : 5",
         backward_bounds="THREADS, sizeof(T) < 4 ? 3 : 4",
         scratch=(Array("sums", "float64", "splits * elements if splits > 1 else 0", "backward"),),
     ),

@@ -1,7 +1,8 @@
-// tile. Where spans consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them.
-// In other spans, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This
-// holds where there is one loop, so that the copies of a span lie side by side. It takes many operations and registers
-// to find them in nested loops: these have code of their own, where a thread finds one pack or element after the other.
+// tile. Where spans consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them. In
+// other spans, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This holds
+// where there is one loop, so that the copies of a span lie side by side. It takes many operations and registers to find
+// them in nested loops: these have code of their own, where a thread finds one pack or element after the other. Forward
+// takes it as well where an index has more than 32 bits.
 #include "record.inl"
 
 // The loops, in shared memory, so that loops over them stay loops.
@@ -58,39 +59,32 @@ __device__ void scatter(const TileArgs<T> &args)
     }
 }
 
-// Where the span of data starts that the next span of the output repeats. That of this one, `number`, is `source`.
-template <typename T>
-__device__ int64_t next_source(const TileArgs<T> &args, int64_t number, int64_t source)
-{
-    const bool is_last_copy = (number + 1) * args.span == (source + args.span) * args.copies;
-    return is_last_copy ? source + args.span : source;
-}
-
-// A thread writes a pack, whose elements are those of one span or of several.
+// A thread writes a pack, whose elements are those of one span or of several. Indices have 32 bits: 64-bit arithmetic
+// takes twice as many instructions.
 template <typename T>
 __device__ void gather(const TileArgs<T> &args)
 {
     enum { SIZE = Pack<T>::SIZE };
-    const int64_t span = args.span, size = args.elements * args.copies, step = item_step() * gridDim.y * SIZE;
+    const unsigned span = args.span, all_copies = args.copies, size = args.elements * args.copies;
+    const int64_t step = item_step() * gridDim.y * SIZE;
     const bool writes_packs = aligned(args.output);
-    for (int64_t i = (blockIdx.y * item_step() + first_item()) * SIZE; i < size; i += step) {
-        int64_t number = quotient(i, span), source = quotient(number, args.copies) * span;
-        const int64_t column = i - number * span;
+    for (int64_t first = (blockIdx.y * item_step() + first_item()) * SIZE; first < size; first += step) {
+        const unsigned i = first, number = i / span, source = number / all_copies;
         const int count = int(minimum(size - i, SIZE));
-        int end = int(minimum(span - column, SIZE));   // so many elements of the pack are in front of the next span
-        const T *from = args.data + source + column;
+        int end = int(minimum((number + 1) * span - i, SIZE));   // so many elements are in front of the next span
+        int copies = int(minimum((source + 1) * all_copies - number, SIZE));   // those that follow, with this one
+        unsigned offset = source * span + i - number * span;
         Pack<T> pack;
-        source = next_source(args, number, source);
 #pragma unroll
         for (int k = 0; k < SIZE; ++k) {
             if (k < count)
-                pack.items[k] = from[k];
+                pack.items[k] = args.data[offset + k];
             if (k + 1 == end) {
-                from = args.data + source - end;
-                if (span < SIZE) {   // else the pack ends before the next span does
-                    source = next_source(args, ++number, source);
-                    end += span;
-                }
+                if (--copies > 0)
+                    offset -= span;   // the same span again, else the one behind it
+                else
+                    copies = int(minimum(all_copies, SIZE));
+                end += int(minimum(span, SIZE));
             }
         }
         if (writes_packs && count == SIZE) {
@@ -119,12 +113,12 @@ __device__ void gather_nested(const TileArgs<T> &args)
 template <typename T>
 __device__ void forward(const TileArgs<T> &args)
 {
-    if (args.outermost > 0)
-        gather_nested(args);
-    else if (packed(args, args.data, args.output))
+    if (args.outermost == 0 && packed(args, args.data, args.output))
         scatter(args);
-    else
+    else if (args.outermost == 0 && args.elements * args.copies >> 32 == 0)
         gather(args);
+    else
+        gather_nested(args);
 }
 
 // The sums of groups of SIZE neighbours. blockDim.y threads and gridDim.y blocks share the copies of a group. Their

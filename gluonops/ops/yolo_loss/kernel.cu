@@ -3,7 +3,7 @@
 #include "../_region/yolo.cuh"
 
 template <typename T>
-__device__ void forward(const YoloLossArgs<T> &args) { head_loss_forward(args, loss_of<YoloLoss>(args)); }
+__device__ void forward(const YoloLossArgs<T> &args) { head_loss_forward<8>(args, loss_of<YoloLoss>(args)); }
 
 template <typename T>
 __device__ void backward(const YoloLossArgs<T> &args) { head_loss_backward(args); }
