@@ -1,8 +1,8 @@
-// tile. Where spans consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them. In
-// other spans, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This holds
-// where there is one loop, so that the copies of a span lie side by side. It takes many operations and registers to find
-// them in nested loops: these have code of their own, where a thread finds one pack or element after the other. Forward
-// takes it as well where an index has more than 32 bits.
+// tile. Where spans consist of packs of 16 bytes, forward reads a pack and writes its copies, and backward sums them.
+// In other spans, forward gathers what a pack of the output repeats, and backward sums the copies of an element. This
+// holds where there is one loop, so that the copies of a span lie side by side. It takes many operations and registers
+// to find them in nested loops: these have code of their own, where a thread finds one pack or element after the other.
+// Forward takes it as well where an index has more than 32 bits.
 #include "record.inl"
 
 // The loops, in shared memory, so that loops over them stay loops.
