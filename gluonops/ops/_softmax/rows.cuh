@@ -85,9 +85,9 @@ struct Rows {
     }
 };
 
-// The row and the split of it that a thread works on, one after the other. Blocks start in the order of their numbers,
-// and those of one row wait for each other: so their numbers follow each other. The threads of a warp stay together, so
-// that they can reduce without regard to what a row is like: behind the last row, some have the last one again.
+// The row and the split of it that a thread works on, one after the other. The numbers of a row's blocks follow each
+// other, so they run at the same time. The threads of a warp stay together, so that they can reduce without regard to
+// what a row is like: behind the last row, some have the last one again.
 struct RowLoop {
     int64_t count, number;
     int split;
