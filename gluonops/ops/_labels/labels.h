@@ -41,6 +41,26 @@ GLUONOPS_INLINE void typed_classes_of(const Labels &given, int64_t first_row, in
         ids[i] = Index(class_of_value(labels, double(values[i]), classes));
 }
 
+const int64_t MOST_EXACT = 1 << 24;   // float32 holds every whole number up to it
+
+// The classes of labels in float32, by vectors, which are stored whole: loads of single numbers do not wait for them.
+// All classes are exact, and so is the label to ignore.
+GLUONOPS_INLINE void vectors_of_classes(const Labels &labels, int64_t first_row, int64_t rows, float classes,
+                                        int32_t *ids)
+{
+    const float *values = static_cast<const float *>(labels.array.values) + first_row;
+    const float ignored = labels.ignore_label.given ? float(labels.ignore_label.value) : not_a_number<float>();
+    for_each_vector<float>(rows, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+        const Floats value = load(values + j, mask);
+        const Ints within = (value >= 0) & (value < classes);   // 0 for NaN
+        const Ints class_id = __builtin_convertvector(within ? value : Floats{}, Ints);
+        const Ints names_one = within & (__builtin_convertvector(class_id, Floats) == value);
+        const Ints found = names_one ? class_id : Ints{} + int32_t(NO_CLASS);
+        const Ints stored = value == ignored ? Ints{} + int32_t(IGNORED) : found;
+        memcpy(ids + j, &stored, WIDTH);
+    });
+}
+
 // The classes of neighbouring rows. That takes a few instructions for each of MXNet's usual types of labels.
 template <typename Index>
 GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows, int64_t classes, Index *ids)
@@ -52,6 +72,20 @@ GLUONOPS_OUTLINE void classes_of(Labels labels, int64_t first_row, int64_t rows,
     }
     for (int64_t i = 0; i < rows; ++i)
         ids[i] = Index(class_of(labels, first_row + i, classes));
+}
+
+// The same, where the array has room for whole vectors.
+template <typename Index>
+GLUONOPS_INLINE void classes_of_block(const Labels &labels, int64_t first_row, int64_t rows, int64_t classes,
+                                      Index *ids)
+{
+    if constexpr (std::is_same<Index, int32_t>::value) {
+        const int64_t ignored = labels.ignore_label.given ? labels.ignore_label.value : 0;
+        const bool exact = classes <= MOST_EXACT && ignored <= MOST_EXACT && ignored >= -MOST_EXACT;
+        if (labels.array.type == FLOAT32 && exact)
+            return vectors_of_classes(labels, first_row, rows, float(classes), ids);
+    }
+    classes_of(labels, first_row, rows, classes, ids);
 }
 
 }  // namespace gluonops::GLUONOPS_ISA

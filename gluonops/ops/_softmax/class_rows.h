@@ -122,7 +122,7 @@ template <typename Pass, typename Index>
 GLUONOPS_INLINE void read_class_ids(const Pass &pass, int64_t first_row, int64_t rows, Index *class_ids)
 {
     if (Pass::LABELLED && pass.labels.array.values)
-        classes_of(pass.labels, first_row, rows, pass.sizes.length, class_ids);
+        classes_of_block(pass.labels, first_row, rows, pass.sizes.length, class_ids);
     else
         memset(class_ids, 0, size_t(rows) * sizeof(Index));
 }

@@ -117,6 +117,20 @@ class TestEdges:
         np.testing.assert_allclose(data.grad.asnumpy(), [[-0.5, 0.5], [5, -5]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("ignore_label", [None, -1, 2 ** 24, 2 ** 24 + 1])
+@pytest.mark.parametrize("columns", [3, 12, 33])
+def test_labels_in_float32_name_the_classes_of_float64(columns, ignore_label, monkeypatch):
+    """C++ reads them by vectors."""
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+    labels = np.resize([0, 4, -0.0, -1, 5, 1.5, np.nan, np.inf, -np.inf, 2 ** 24, 3], (7, columns))
+    data = np.random.standard_normal((7, 5, columns)).astype("f")
+    with gops.backend("native"):
+        of_vectors, of_numbers = (recorded(gops.ops.softmax_cross_entropy, data, labels.astype(dtype), axis=1,
+                                           ignore_label=ignore_label) for dtype in ("float32", "float64"))
+    for by_vectors, by_numbers in zip(of_vectors, of_numbers):
+        np.testing.assert_array_equal(by_vectors, by_numbers)
+
+
 DROP_IN = {
     "plain": ({}, (4, 5), (4,), None),
     "kept_axis": ({}, (4, 5), (4, 1), None),
