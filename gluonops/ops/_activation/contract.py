@@ -3,7 +3,7 @@ from ...core.contract import FLOATS, Arg, Attr, Cuda, Op, Out, Shapes, each_elem
 
 
 def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tuple[str, ...] = FLOATS,
-               accumulate_fp32: bool = True) -> Op:
+               **others) -> Op:
     """The contract of an activation.
 
     Parameters
@@ -12,7 +12,7 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tup
     attrs : tuple of Attr
     types : tuple of str
         The dtypes of the data.
-    accumulate_fp32 : bool
+    **others
         As of :class:`gluonops.core.contract.Op`.
     """
     return Op(
@@ -26,5 +26,5 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tup
         shapes=Shapes(data="...", output="..."),
         derived={"size": "data.size"},
         cuda=Cuda(forward=each_element, backward=each_element),
-        accumulate_fp32=accumulate_fp32,
+        **others,
     )

@@ -2,4 +2,5 @@
 from ...core.contract import FLOATS, INTEGERS
 from .._activation.contract import activation
 
-OP = activation("abs", "absolute value", types=FLOATS + INTEGERS, accumulate_fp32=False)
+OP = activation("abs", "absolute value", types=FLOATS + INTEGERS, accumulate_fp32=False,
+                avx512=("float32", "float16"))
