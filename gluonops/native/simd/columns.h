@@ -63,14 +63,25 @@ struct ColumnLines {
 
     GLUONOPS_INLINE int64_t lanes() const { return columns * per_line; }
 
-    // Calls visit(line, lanes) for every line. The elements of its first lanes are those number line * per_line.
-    template <typename Visit>
-    GLUONOPS_INLINE void each(const Visit &visit) const
+    // Writes a matrix of such lines. compute(line, j, mask) gives the values of its vectors.
+    template <typename Compute>
+    GLUONOPS_INLINE void write(T *to, bool streaming, const Compute &compute) const
     {
         const int64_t width = lanes();
-        int64_t line = 0;
-        for (int64_t left = count * width + rest; left > 0; left -= width)   // one loop: a second copy of it would
-            visit(line++, left < width ? left : width);                      // double many kernels
+        if (per_line > 1) {   // the lines are short, fill whole vectors and have no gaps
+            int64_t line = 0, j = 0;
+            for_each_vector<T>(count * width + rest, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                store(to + i, compute(line, j, mask), mask);
+                j += Simd<T>::LANES;
+                line += j == width;
+                j = j == width ? 0 : j;
+            });
+            return;
+        }
+        for (int64_t line = 0; line < count; ++line)
+            write_row(to + line * pitch, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+                return compute(line, j, mask);
+            });
     }
 
     // Reduces every lane over all lines: values[j] = combine(values[j], term(line, j, mask)), in the order of the
@@ -79,14 +90,6 @@ struct ColumnLines {
     GLUONOPS_INLINE void reduce(A *values, const Term &term, const Combine &combine) const
     {
         enum { N = Simd<T>::LANES };
-        if (per_line > 1) {   // a long column is not in the first-level cache: in the order of memory
-            each([&](int64_t line, int64_t width) GLUONOPS_LAMBDA {
-                for_each_vector<T>(width, [&](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    store(values + j, combine(load(values + j), term(line, j, mask)), mask);
-                });
-            });
-            return;
-        }
         const int64_t lines = count;
         for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto group) GLUONOPS_LAMBDA {
             enum { VECTORS = decltype(group)::VECTORS };
@@ -98,6 +101,9 @@ struct ColumnLines {
                     reduced[v] = combine(reduced[v], term(line, j + v * N, mask));
             for (int v = 0; v < VECTORS; ++v)
                 store(values + j + v * N, reduced[v]);
+        });
+        for_each_vector<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            store(values + j, combine(load(values + j), term(lines, j, mask)), mask);
         });
     }
 

@@ -144,18 +144,26 @@ GLUONOPS_INLINE auto row_numbers(const Pass &pass, int64_t row, int64_t class_id
     return numbers;
 }
 
-// Writes the results of a row or of a line. compute(i, mask, number) gives the values of one of them.
-template <typename Pass, typename T, typename Compute>
-GLUONOPS_INLINE void write_results(T *const *to, int64_t offset, int64_t items, bool streaming, const Compute &compute)
+// Calls write(result, number) for each result that is wanted.
+template <typename Pass, typename T, typename Write>
+GLUONOPS_INLINE void each_result(T *const *results, const Write &write)
 {
-    write_row(to[0] + offset, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        return compute(i, mask, std::integral_constant<int, 0>());
-    });
+    write(results[0], std::integral_constant<int, 0>());
     if constexpr (Pass::RESULTS > 1)
-        if (to[1])
-            write_row(to[1] + offset, items, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
-                return compute(i, mask, std::integral_constant<int, 1>());
-            });
+        if (results[1])
+            write(results[1], std::integral_constant<int, 1>());
+}
+
+// Writes the results of a row. compute(i, mask, number) gives the values of one of them.
+template <typename Pass, typename Compute>
+GLUONOPS_INLINE void write_results(const Pass &pass, int64_t row, bool streaming, const Compute &compute)
+{
+    const int64_t length = pass.sizes.length;
+    each_result<Pass>(pass.results, [&](auto *result, auto number) GLUONOPS_LAMBDA {
+        write_row(result + row * length, length, streaming, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+            return compute(i, mask, number);
+        });
+    });
 }
 
 template <bool WEIGHTED, typename Pass>
@@ -169,8 +177,8 @@ void class_gradient_rows(const Pass &given, bool streaming)
         const int64_t class_id = class_of_row(pass, row);
         if (class_id < 0) {   // whatever the row or the head gradient holds
             const A value = class_id == IGNORED ? A(0) : not_a_number<A>();
-            return write_results<Pass>(pass.results, row * length, length, streaming,
-                                       [=](int64_t, auto, auto) GLUONOPS_LAMBDA { return broadcast(value); });
+            return write_results(pass, row, streaming,
+                                 [=](int64_t, auto, auto) GLUONOPS_LAMBDA { return broadcast(value); });
         }
         const OneRow<WEIGHTED, Pass> at(pass, row, class_id);
         auto numbers = pass.row(row, class_id, at.inputs[0], 1);
@@ -179,8 +187,7 @@ void class_gradient_rows(const Pass &given, bool streaming)
                 numbers.sum = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
                     return pass.term(at.element(i, numbers, mask));
                 });
-        write_results<Pass>(pass.results, row * length, length, streaming,
-                            [=](int64_t i, auto mask, auto number) GLUONOPS_LAMBDA {
+        write_results(pass, row, streaming, [=](int64_t i, auto mask, auto number) GLUONOPS_LAMBDA {
             return pass.gradient(at.element(i, numbers, mask), number);
         });
     });
@@ -222,9 +229,8 @@ void class_gradient_columns(const Pass &given, bool streaming)
                 });
                 lines.spread(buffer.values[0]);
             }
-        lines.each([&](int64_t line, int64_t width) GLUONOPS_LAMBDA {
-            write_results<Pass>(results, line * lines.pitch, width, streaming,
-                                [&](int64_t j, auto mask, auto number) GLUONOPS_LAMBDA {
+        each_result<Pass>(results, [&](T *result, auto number) GLUONOPS_LAMBDA {
+            lines.write(result, streaming, [&](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const V gradient = pass.gradient(at.element(line, j, numbers, mask), number);
                 return Pass::LABELLED ? (at.classes(j) == Index(IGNORED) ? V{} : gradient) : gradient;
             });

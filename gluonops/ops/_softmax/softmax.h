@@ -183,19 +183,15 @@ inline void softmax_columns(const RowSizes &sizes, const T *data, T *output, dou
             store(inverse_sum + j, A(1) / load(sum + j));
         });
         lines.spread(inverse_sum);
-        lines.each([=](int64_t line, int64_t width) GLUONOPS_LAMBDA {
-            const T *from = logits + line * pitch;
-            T *to = probabilities + line * pitch;
-            if (exponentials)
-                write_row(to, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    return load(exponentials + line * scratch_pitch + j, mask) * load(inverse_sum + j, mask);
-                });
-            else
-                write_row(to, width, streaming, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                    const auto shifted = load(from + j, mask) - load(max + j, mask);
-                    return exponential(shifted * scale) * load(inverse_sum + j, mask);
-                });
-        });
+        if (exponentials)
+            lines.write(probabilities, streaming, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+                return load(exponentials + line * scratch_pitch + j, mask) * load(inverse_sum + j, mask);
+            });
+        else
+            lines.write(probabilities, streaming, [=](int64_t line, int64_t j, auto mask) GLUONOPS_LAMBDA {
+                const auto shifted = load(logits + line * pitch + j, mask) - load(max + j, mask);
+                return exponential(shifted * scale) * load(inverse_sum + j, mask);
+            });
     });
 }
 
