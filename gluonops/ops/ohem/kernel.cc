@@ -129,13 +129,14 @@ class Selection {
             starts[size_t(block)] = start;
             start += of_blocks[block].of_digit[digit];
         }
+        const Key least = std::max(Key(1), Key(digit) << SHIFT), most = (Key(digit + 1) << SHIFT) - 1;
         Key *to = keys.data();
         const int64_t *first = starts.data();
         for_each_block([=](const Selection &self, int64_t block, int64_t begin, int64_t end) {
             Key *next = to + first[block];
             self.each_tile(begin, end, [&](Key *keys, int64_t losses) GLUONOPS_LAMBDA {
                 const int64_t found = leave(keys, losses, [=](Key key) GLUONOPS_LAMBDA {
-                    return key != 0 && int(key >> SHIFT) == digit;
+                    return key - least <= most - least;   // from `least` to `most`, in one comparison
                 });
                 memcpy(next, keys, size_t(found) * sizeof(Key));
                 next += found;
