@@ -128,5 +128,5 @@ def _write(path: pathlib.Path, text: str) -> None:
     partial.replace(path)
 
 
-if __name__ == "__main__":   # generate.py FOLDER
-    generate(sys.argv[1])
+if __name__ == "__main__":   # generate.py FOLDER [OPERATOR ...]
+    generate(sys.argv[1], names=sys.argv[2:] or None)

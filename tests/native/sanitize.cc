@@ -9,17 +9,7 @@
 #include <vector>
 
 #define GLUONOPS_ENTRY   // the functions that fill a kernel's arguments and call it
-#include "generated/abs.cc"
-#include "generated/center_loss.cc"
-#include "generated/gaussian_yolo_loss.cc"
-#include "generated/region_decode.cc"
-#include "generated/region_loss.cc"
-#include "generated/reorg.cc"
-#include "generated/softmax.cc"
-#include "generated/softmax_cross_entropy.cc"
-#include "generated/softmax_output.cc"
-#include "generated/tile.cc"
-#include "generated/yolo_loss.cc"
+#include "kernels.cc"   // of the operators in sanitize.sh
 #include "native/patches/batch_norm.h"
 #include "native/other_processes.cc"
 #include "native/pool.cc"

@@ -7,7 +7,9 @@ package=$here/../../gluonops
 out=$(mktemp -d)
 compiler=${CXX:-g++}   # one word or more, such as "ccache g++"
 trap 'rm -rf "$out"' EXIT
-"${PYTHON:-python3}" "$package/native/generate.py" "$out/generated"
+"${PYTHON:-python3}" "$package/native/generate.py" "$out/generated" abs center_loss gaussian_yolo_loss region_decode \
+    region_loss reorg softmax softmax_cross_entropy softmax_output tile yolo_loss
+cat "$out"/generated/kernels*.cc >"$out/kernels.cc"
 avx2="-mavx2 -mfma -mf16c -mbmi -mbmi2"
 avx512="$avx2 -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
 targets=base
