@@ -194,9 +194,10 @@ class TestModuleMLP:
 
     @pytest.mark.slow
     def test_draws_where_graphviz_is(self, tmp_path):
-        dot = tmp_path / "bin" / "dot"   # one that copies what it is given: dot -Tpng -O file
+        dot = tmp_path / "bin" / "dot"   # one that copies what it is given: dot ... -O file
         dot.parent.mkdir()
-        dot.write_text('#!/bin/sh\nwhile read -r line; do echo "$line"; done < "$3" > "$3.png"\n')
+        dot.write_text('#!/bin/sh\nwhile [ "$1" != -O ]; do shift; done\n'
+                       'while read -r line; do echo "$line"; done < "$2" > "$2.png"\n')
         dot.chmod(0o755)
         out, _ = run(tmp_path, "module_mlp.py", "--epochs", "1", PATH=str(dot.parent))
         assert "plot_network has drawn the net into out/module_mlp/mlp.png." in out

@@ -15,3 +15,10 @@ namespace std {
 __attribute__((visibility("hidden"))) void ios_base_library_init() {}
 
 }  // namespace std
+
+// GCC 9's library has it; dmlc's headers, which MXNet's include, make streams.
+#include <sstream>   // It declares the function above, but not hidden.
+
+#if _GLIBCXX_RELEASE >= 9
+template std::ostringstream::basic_ostringstream();
+#endif
