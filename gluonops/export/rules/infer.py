@@ -117,7 +117,9 @@ def infer_types(graph: Graph, types: dict[str, np.dtype],
 
     A Misfit if a node has no rule, or a layer has parameters of another type.
     """
-    counts = collections.Counter(node for node, _ in outputs)
+    counts = collections.Counter()
+    for node, index in outputs:   # those that nothing reads may be missing
+        counts[node] = max(counts[node], index + 1)
     found = {}
     for node in graph.nodes():
         if node.is_variable:

@@ -102,6 +102,7 @@ ARRAYS = [
     case("reshape_like", lambda F, x, y: F.reshape_like(x, y), IMAGE, (8, 24)),
     case("concat_and_split", lambda F, x: F.concat(*reversed(list(F.split(x, num_outputs=4, axis=1))), dim=1)),
     case("split_squeezed", lambda F, x: list(F.split(x, num_outputs=4, axis=1, squeeze_axis=True))),
+    case("last_of_split", lambda F, x: F.relu(F.split(x, num_outputs=4, axis=1)[3])),
     case("split_v2", lambda F, x: list(F.split_v2(x, (2, 5), axis=2)) + list(F.split_v2(x, 2, axis=3))),
     case("stack", lambda F, x, y: F.stack(x, y, axis=1), IMAGE, IMAGE),
     case("slices", lambda F, x: [F.slice(x, begin=(None, 1, None, 6), end=(None, 3, -1, 1), step=(1, 1, 2, -2)),
