@@ -120,6 +120,7 @@ def test_a_detector_on_two_workers_continues_after_a_kill(tmp_path):
     done = job("lives", "--out", "killed", "--resume", "auto")
     assert done.returncode == 0 and "The run continues from killed/last.checkpoint: 1 of 2" in done.stdout, done.stderr
     mine, theirs = parameters(tmp_path / "whole"), parameters(tmp_path / "killed")
+    # Jobs that were not killed agree bit for bit; one that was continued has rounded differently, by up to 1.2e-6.
     for name, value in mine.items():
         np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-5, err_msg=name)
 
@@ -145,4 +146,4 @@ def test_ctrl_c_stops_all_workers_after_the_same_batch(tmp_path):
     assert "The run continues from out/last.checkpoint" in done.stdout
     mine, theirs = parameters(tmp_path / "whole"), parameters(tmp_path / "out")
     for name, value in mine.items():
-        np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(theirs[name], value, rtol=0, atol=1e-6, err_msg=name)
