@@ -18,6 +18,9 @@ from . import cuda_libraries, driver, mxnet_wheel, support
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
+# What an old script computes otherwise with NumPy 2, and what not; docs/old_scripts.md explains it.
+OLD_ARITHMETIC = ("2.0**24 + loss.asscalar() keeps the 1, as with NumPy 1; 2.0**24 + loss.asnumpy()[0] loses it. "
+                  "Write float(loss.asscalar())")
 
 
 class Report(dict):
@@ -191,6 +194,8 @@ def render(report: dict) -> str:
 
     line("Python", f"{versions['python']} on {versions['platform']}: {sys.executable}")
     line("NumPy", versions["numpy"] or "missing")
+    if versions["numpy"] and versions["numpy"] >= "2":
+        line("", OLD_ARITHMETIC)
     if mxnet:
         line("MXNet", f"{mxnet['version']} in {mxnet['path']}")
         line("built with", ", ".join(f"{name} {'yes' if on else 'no'}" for name, on in mxnet["features"].items()))

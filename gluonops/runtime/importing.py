@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import numpy
 
-from . import cuda_libraries, numpy_view, support, threads
+from . import cuda_libraries, support, threads
 
 
 def import_mxnet() -> types.ModuleType | None:
@@ -26,6 +26,7 @@ def import_mxnet() -> types.ModuleType | None:
     if "mxnet" not in sys.modules and "mxnet.base" in sys.modules:   # its parts stay, and are missing in a new mxnet
         raise ImportError("gluonops: import mxnet has failed in this process before. Start Python again, and import "
                           "gluonops first.")
+    from . import numpy_view  # not above: it needs a NumPy that is supported
     numpy_view.install()
     cuda_libraries.preload()
     try:

@@ -3,7 +3,8 @@
 NumPy 1.24 to 2.5 removed names that they read, and changed results that they rely on. After :func:`install`, a finder
 loads their modules with an ``import`` of their own. It gives them views of NumPy and of ``multiprocessing``: copies of
 these modules with the old names and the old defaults. Some functions of MXNet and gluoncv are repaired as well. NumPy,
-``sys.modules`` and all other packages stay as they are.
+``sys.modules`` and all other packages stay as they are. ``tests/runtime/old_numpy.py`` lists what MXNet computes, and
+compares it with what NumPy 1.22 gave.
 
 This file uses nothing of gluonops. ``gluonops install-mxnet`` copies it into MXNet's wheel, and a program without
 gluonops can run it as a file: ``runpy.run_path("numpy_view.py")["install"]()``.
@@ -15,6 +16,7 @@ import functools
 import importlib.machinery
 import importlib.metadata
 import multiprocessing
+import operator
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -24,10 +26,21 @@ import numpy
 __all__ = ["install"]
 
 PACKAGES = ("mxnet", "gluoncv")
+IS_NUMPY_2 = hasattr(numpy, "trapezoid")
 # Functions of finance, which are in numpy-financial since NumPy 1.20. MXNet reads the names and calls none of them.
 FINANCE = ("mirr", "npv", "pmt", "ppmt", "pv", "rate")
 # (old text, new text) in the source of a module, where a function has to do something else in its middle.
+# A size that is a number or an array of NumPy is compared with (): an empty array was false until NumPy 2.2.
+_SIZES = [("if size == ():", "if isinstance(size, tuple) and size == ():")]
+_BATCHES = [("if batch_shape == ():", "if isinstance(batch_shape, tuple) and batch_shape == ():")]
 SOURCE_CHANGES = {
+    "mxnet.ndarray.numpy.random": _SIZES,
+    "mxnet.ndarray.numpy_extension.random": _SIZES + _BATCHES,
+    "mxnet.symbol.numpy.random": _SIZES,
+    "mxnet.symbol.numpy_extension.random": _SIZES + _BATCHES,
+    # Functions of numpy.linalg return named tuples since NumPy 1.25, which are not made of one list.
+    "mxnet.numpy.multiarray": [
+        ("return object.__class__(tmp)", "return (list if isinstance(object, list) else tuple)(tmp)")],
     "mxnet.recordio": [("label.tostring()", "label.tobytes()"), ("buf.tostring()", "buf.tobytes()")],   # NumPy 2.3
     "gluoncv.model_zoo.center_net.target_generator": [("int(cid)", "int(np.asarray(cid).item())")],   # NumPy 2.5
 }
@@ -120,19 +133,87 @@ def _view(name: str) -> types.ModuleType:
 
 
 def _old_names() -> dict[str, object]:
-    """What MXNet and gluoncv read of NumPy 1.23, without what this NumPy has."""
+    """What MXNet and gluoncv read of NumPy 1.23, without what this NumPy has and computes as before."""
     old = {
         "bool": numpy.bool_, "int": int, "float": float, "object": object, "complex": complex,   # until 1.23
         **{name: _unavailable(name) for name in FINANCE},
         # until 1.26
         "Inf": numpy.inf, "PINF": numpy.inf, "NINF": -numpy.inf, "NaN": numpy.nan, "NAN": numpy.nan, "PZERO": 0.0,
-        "NZERO": -0.0, "alltrue": numpy.all, "sometrue": numpy.any, "product": numpy.prod, "round_": numpy.round,
+        "NZERO": -0.0, "alltrue": _alltrue, "sometrue": numpy.any, "product": numpy.prod, "round_": numpy.round,
         "msort": functools.partial(numpy.sort, axis=0), "compat": types.SimpleNamespace(basestring=str),
     }
     missing = {name: value for name, value in old.items() if name not in vars(numpy)}
-    if hasattr(numpy, "trapezoid"):   # NumPy 2.0 and later, where these warn as long as they are there
+    if IS_NUMPY_2:   # where the first three warn as long as they are there
         missing.update(core=numpy._core, in1d=_in1d, trapz=numpy.trapezoid)
+        missing.update({name: _wrapping(getattr(numpy, name)) for name in ("array", "asarray")})
+        missing.update({name: _in_double(getattr(numpy, name)) for name in ("histogram2d", "histogramdd")})
+        missing.update(histogram_bin_edges=_histogram_bin_edges, nanpercentile=_nanpercentile,
+                       nanquantile=_nanquantile, count_nonzero=_count_nonzero)
     return missing
+
+
+def _wrapping(create: Callable) -> Callable:
+    """A function that makes an array of numbers, and wraps the whole numbers that its dtype cannot hold.
+
+    NumPy 1 made 44 of 300 for uint8, as a cast in C does. NumPy 2 raises an OverflowError.
+    """
+    @functools.wraps(create)
+    def wrapped(object, dtype=None, *args, **kwargs):   # noqa: A002 (the name of NumPy's argument)
+        try:
+            return create(object, dtype, *args, **kwargs)
+        except OverflowError:
+            kind = numpy.dtype(dtype)
+            if kind.kind not in "iu":
+                raise
+            values = numpy.array(object, dtype=builtins.object)
+            whole = numpy.array([int(value) for value in values.flat], dtype="int64")   # larger ones never had a dtype
+            return create(whole.astype(kind).reshape(values.shape), kind, *args, **kwargs)
+
+    return wrapped
+
+
+def _in_double(function: Callable) -> Callable:
+    """A function of numbers in float32 that computes in float64. NumPy 1 did so, and NumPy 2 computes in float32."""
+    @functools.wraps(function)
+    def double(*args, **kwargs):
+        return function(*map(_as_double, args), **{name: _as_double(value) for name, value in kwargs.items()})
+
+    return double
+
+
+def _as_double(value):
+    """An array in float64 if it has numbers with fractions, also in a list or a tuple. Other values stay."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_as_double, value))
+    return value.astype("float64") if hasattr(value, "astype") and numpy.dtype(value.dtype).kind == "f" else value
+
+
+def _histogram_bin_edges(a, *args, **kwargs):
+    """The edges have the type of the data, and are the nearest numbers of that type."""
+    edges = numpy.histogram_bin_edges(_as_double(a), *args, **kwargs)
+    return edges.astype(a.dtype) if hasattr(a, "dtype") and numpy.dtype(a.dtype).kind == "f" else edges
+
+
+def _nanpercentile(a, q, *args, **kwargs):
+    return _nanquantile(a, numpy.true_divide(numpy.asarray(q), 100), *args, **kwargs)
+
+
+def _nanquantile(a, q, *args, **kwargs):
+    """Until NumPy 2.4 the method could be called ``interpolation``; until NumPy 2 a Python float made a float64."""
+    if "interpolation" in kwargs:
+        kwargs["method"] = kwargs.pop("interpolation")
+    return numpy.nanquantile(a, numpy.asarray(q, dtype="float64"), *args, **kwargs)
+
+
+def _count_nonzero(*args, **kwargs):
+    """A count of all is an int; NumPy 2.4 makes it a number of NumPy."""
+    return _plain(numpy.count_nonzero(*args, **kwargs))
+
+
+def _alltrue(a, axis=None, **kwargs):
+    """Without an axis the result is NumPy's bool, also of an array of MXNet."""
+    result = numpy.all(a, axis, **kwargs)
+    return numpy.bool_(result) if axis is None and not kwargs else result
 
 
 def _in1d(ar1, ar2, assume_unique=False, invert=False):
@@ -195,29 +276,111 @@ def _repair_variable(module: types.ModuleType) -> None:
 
 
 def _repair_sums(kind: type) -> None:
-    """A float32 among the attributes of a class is a float64.
+    """The numbers among the attributes of a class keep the arithmetic of NumPy 1.
 
-    Its product or sum with a float of Python is a float32 in NumPy 2, and was a float64: a metric that sums up losses
-    stops at 2**24, and rates of schedulers lose digits. A metric's sum may also begin as a float of Python.
+    The product or sum of a float32 and a float of Python is a float32 in NumPy 2, and was a float64: a metric that
+    sums up losses would stop at 2**24, and rates of schedulers would lose digits. A metric's sum may also begin as a
+    float of Python, to which a float32 is added.
     """
     def __setattr__(self, name, value):
-        if isinstance(value, (numpy.float16, numpy.float32)) or (name.endswith("sum_metric") and type(value) is float):
+        if name.endswith("sum_metric") and type(value) is float:
             value = numpy.float64(value)
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, _old(value))
 
     kind.__setattr__ = __setattr__
 
 
-def _repair_scalars(module: types.ModuleType) -> None:
-    """The element of an array of shape (1, 1) is a scalar: float() of the array is an error since NumPy 2.5."""
+# -- scalars -----------------------------------------------------------------------------------------------
+# The arithmetic of a number of NumPy with one of Python. NumPy 1 took Python's as a number of these types; NumPy 2
+# takes it as one of the other's type: 2.0 ** 24 + numpy.float32(1) is 16777217.0, then 16777216.0.
+OF_PYTHON = {bool: numpy.bool_, int: numpy.int64, float: numpy.float64, complex: numpy.complex128}
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift")
+COMPARISONS = ("lt", "le", "eq", "ne", "gt", "ge")
+UNARY = ("neg", "pos", "abs", "invert")
+
+
+def _old_scalar(base: type) -> type:
+    """A subclass of a type of NumPy's scalars that computes with Python's numbers as NumPy 1 did.
+
+    Results of the type are of the subclass, too. With arrays it computes as NumPy does. Copies in files are of
+    the base.
+    """
+    def binary(name):
+        function = getattr(operator, f"__{name}__")
+        return lambda self, other: _old(function(base(self), _of_python(other)))
+
+    def reflected(name):
+        function = getattr(operator, f"__{name}__")
+        return lambda self, other: _old(function(_of_python(other), base(self)))
+
+    def unary(name):
+        function = getattr(operator, f"__{name}__")
+        return lambda self: _old(function(base(self)))
+
+    methods = {
+        **{f"__{name}__": binary(name) for name in (*BINARY, *COMPARISONS)},
+        **{f"__r{name}__": reflected(name) for name in BINARY},
+        **{f"__{name}__": unary(name) for name in UNARY},
+        "__divmod__": lambda self, other: tuple(map(_old, divmod(base(self), _of_python(other)))),
+        "__rdivmod__": lambda self, other: tuple(map(_old, divmod(_of_python(other), base(self)))),
+        "__round__": lambda self, digits=None: _old(base(self).__round__(digits)),
+        "__hash__": base.__hash__,
+        "__reduce__": lambda self: base(self).__reduce__(),
+        "__slots__": (), "__doc__": base.__doc__, "__module__": base.__module__,
+    }
+    return type(base.__name__, (base,), methods)
+
+
+def _of_python(value):
+    """A number of Python as the number that NumPy 1 took it for. Others, and what 64 bits cannot hold, stay."""
+    kind = OF_PYTHON.get(type(value))
+    if kind is None or (kind is numpy.int64 and not -2**63 <= value < 2**63):
+        return value
+    return kind(value)
+
+
+def _old(value):
+    """A result of arithmetic: a scalar of a type that NumPy 2 treats differently goes on with the old arithmetic."""
+    kind = OLD_SCALARS.get(type(value))
+    return value if kind is None else kind(value)
+
+
+# Not of float64 and int64, which Python's numbers were taken for.
+OLD_SCALARS = {base: _old_scalar(base) for base in (numpy.float16, numpy.float32, numpy.int8, numpy.int16, numpy.int32,
+                                                    numpy.uint8, numpy.uint16, numpy.uint32, numpy.uint64)}
+
+
+def _repair_arrays(module: types.ModuleType) -> None:
+    """Arrays become arrays of NumPy, and scalars of them have the arithmetic of NumPy 1.
+
+    NumPy 1 walked through the elements of an NDArray one by one, and NumPy 2 cannot. The element of an array of shape
+    (1, 1) is a scalar, too: float() of an array is an error since NumPy 2.5.
+    """
     asscalar = module.NDArray.asscalar
 
     @functools.wraps(asscalar)
     def scalar(self):
         value = asscalar(self)
-        return value if isinstance(value, numpy.generic) else value.reshape(-1)[0]
+        value = value if isinstance(value, numpy.generic) else value.reshape(-1)[0]
+        return _old(value) if IS_NUMPY_2 else value
+
+    def __array__(self, dtype=None, copy=None):
+        """The elements in an array of NumPy, which is always a copy: ``copy=False`` is a ValueError."""
+        if copy is False and IS_NUMPY_2:
+            raise ValueError("copy is False, and an NDArray has its elements in MXNet's memory; expected copy=None or "
+                             "copy=True. Call asnumpy(), or leave copy out")
+        array = self.asnumpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     module.NDArray.asscalar = scalar
+    module.NDArray.__array__ = __array__
+
+
+def _repair_dispatch(module: types.ModuleType) -> None:
+    """NumPy calls an operator by its name, and some names have changed: true_divide is called divide."""
+    operators = module._NUMPY_ARRAY_UFUNC_DICT
+    for name in list(operators):
+        operators.setdefault(getattr(numpy, name).__name__, operators[name])
 
 
 def _repair_thresholds(module: types.ModuleType) -> None:
@@ -240,7 +403,8 @@ REPAIRS = {
     "mxnet.io.io": _repair_attributes,
     "mxnet.lr_scheduler": lambda module: _repair_sums(module.LRScheduler),
     "mxnet.metric": lambda module: _repair_sums(module.EvalMetric),
-    "mxnet.ndarray.ndarray": _repair_scalars,
+    "mxnet.ndarray.ndarray": _repair_arrays,
+    "mxnet.numpy_dispatch_protocol": _repair_dispatch,
     "mxnet.optimizer.optimizer": lambda module: _repair_sums(module.Optimizer),
     "mxnet.symbol.symbol": _repair_variable,
 }
