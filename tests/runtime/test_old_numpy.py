@@ -82,7 +82,8 @@ class TestArray:
         assert np.stack([x, x]).shape == (2, 2, 2) and np.concatenate([x, x]).dtype == "float32"
         assert np.where(x > 2, 1, 0).tolist() == [[0, 0], [1, 1]]
         assert np.isnan(x).dtype == bool and np.dot(x, x).tolist() == [[7, 10], [15, 22]]
-        assert np.arange(5)[mx.nd.array([3, 1], dtype="int32")].tolist() == [3, 1]
+        if IS_NUMPY_2:   # NumPy 1.21 takes any sequence for a tuple of indices
+            assert np.arange(5)[mx.nd.array([3, 1], dtype="int32")].tolist() == [3, 1]
         target = np.zeros((2, 2))
         target[:] = x
         target[0] = mx.nd.array([7, 8])
