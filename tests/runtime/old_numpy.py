@@ -224,6 +224,8 @@ def scalar(value, dtype="float32"):
     return mx.nd.array([value], dtype=dtype).asscalar()
 
 
+# Their last bit depends on the processor and on the C library.
+POWERS_OF_FRACTIONS = [("**", "scalar(0.1)", "0.1"), ("**", "0.1", "scalar(0.1)")]
 SCALARS = "\n".join(f"{left} {sign} {right}" for sign in ("+", "-", "*", "/", "//", "%", "**", "<", "==", ">=")
                     for left, right in [
                         ("scalar(0.1)", "0.1"), ("0.1", "scalar(0.1)"), ("scalar(3)", "2"), ("2", "scalar(3)"),
@@ -233,7 +235,8 @@ SCALARS = "\n".join(f"{left} {sign} {right}" for sign in ("+", "-", "*", "/", "/
                         ("scalar(3, 'int64')", "2"), ("scalar(3, 'float64')", "2"), ("scalar(3)", "True"),
                         ("scalar(3)", "F64"), ("F64", "scalar(3)"), ("scalar(3)", "F32"), ("F32", "scalar(3)"),
                         ("scalar(3)", "HOST"), ("HOST", "scalar(3)"), ("scalar(3)", "X"), ("X", "scalar(3)"),
-                        ("scalar(3)", "A"), ("A", "scalar(3)")]) + """
+                        ("scalar(3)", "A"), ("A", "scalar(3)")]
+                    if (sign, left, right) not in POWERS_OF_FRACTIONS) + """
 accumulated(0.0, scalar(0.1), 1000)
 accumulated(0, scalar(1), 5)
 2.0**24 + scalar(1)
