@@ -19,6 +19,7 @@ from gluonops.core import errors, native  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
 import cuda_emulator  # noqa: E402
+import daily  # noqa: E402
 
 SEED = int(os.environ.get("GLUONOPS_TEST_SEED", "0"))
 # The same examples in every run, like the random numbers below; and no limit on the time of one: machines are shared.
@@ -28,7 +29,7 @@ hypothesis.settings.load_profile("gluonops")
 
 def pytest_addoption(parser):
     text = ("run every case of an operator with every dtype, request and backend in every mode: imperative, "
-            "hybridized, static, reloaded. Without it, they take turns")
+            "hybridized, static, reloaded. Without it, those that tests/daily.py names")
     parser.addoption("--every-mode", action="store_true", help=text)
 
 
@@ -112,23 +113,8 @@ def pytest_generate_tests(metafunc):
     if not axes:
         return
     every = metafunc.config.getoption("every_mode")
-    tests = list(itertools.product(*axes.values()) if every else every_pair(suite, axes))
+    tests = list(itertools.product(*axes.values()) if every else daily.combinations(metafunc.definition.name, axes))
     if metafunc.definition.get_closest_marker("gpu") and mx.context.num_gpus() == 0:
         del tests[1:]   # the one that is skipped says enough
     ids = ["-".join(getattr(value, "id", str(value)) for value in test) for test in tests]
     metafunc.parametrize(list(axes), tests, ids=ids, indirect=[name for name in axes if name == "backend"])
-
-
-def every_pair(suite, axes):
-    """Each value of the longest axis with each one of the second longest; the others, and the modes, take turns.
-
-    So each value of an axis meets each of another, over the operators at the latest.
-    """
-    crossed = sorted((name for name in axes if name != "mode"), key=lambda name: -len(axes[name]))[:2]
-    in_turn = [name for name in axes if name not in crossed]
-    start = zlib.crc32(suite.name.encode())
-    for places in itertools.product(*(range(len(axes[name])) for name in crossed)):
-        values = {name: axes[name][place] for name, place in zip(crossed, places)}
-        for name, sign in zip(in_turn, (1, -1)):
-            values[name] = axes[name][(start + places[0] + sign * sum(places[1:])) % len(axes[name])]
-        yield [values[name] for name in axes]
