@@ -7,6 +7,7 @@ import pathlib
 
 import gluonops as gops
 import numpy as np
+import pytest
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import measure
 from benchmarks.harness import cases, suites
@@ -61,6 +62,7 @@ def test_the_least_time_of_all_turns_counts(monkeypatch):
     assert times == {"before": [[None]], "after": [[dict.fromkeys(measure.PARTS, 2.0)]]}
 
 
+@pytest.mark.slow
 def test_this_checkout_is_compared_with_itself(monkeypatch, capsys):
     monkeypatch.setattr(before_after, "of_commits", lambda ops: [cases.Case("abs", (3, 4))])
     assert before_after.main([".", "--rounds", "2", "--turns", "1", "--seconds", "0"]) == 0

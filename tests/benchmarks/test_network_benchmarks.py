@@ -13,6 +13,7 @@ from benchmarks.networks.peers import EAGER, MODULE, NET, ORT
 needs_onnxruntime = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is optional")
 
 
+@pytest.mark.slow
 def test_an_exported_network(capsys, tmp_path, monkeypatch):
     """The command compares some of the peers, of which one is spoilt."""
     monkeypatch.setattr(Deploy, "peers", (NET, MODULE, ORT, EAGER))
@@ -31,6 +32,7 @@ def test_an_exported_network(capsys, tmp_path, monkeypatch):
     assert "small 64, batch 2" in printed and "MISMATCH" in printed and "MISMATCH" in errors
 
 
+@pytest.mark.slow
 @needs_onnxruntime
 def test_a_network_in_8_bits():
     benchmark = Int8()

@@ -35,6 +35,7 @@ def parts(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_first_command_on_own_boxes(parts):
     """The classes are not VOC's; the trained net is measured, and run on a folder."""
     gluonops(parts, "train", "parts", *DETECTOR)
@@ -48,13 +49,17 @@ def test_the_first_command_on_own_boxes(parts):
     assert sorted(path.name for path in (parts / "found").iterdir()) == ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
 
 
+@pytest.mark.slow
+def test_the_classes_of_a_file(parts):
+    (parts / "two.names").write_text("washer\nnut\n")
+    said = gluonops(parts, "train", "parts", *DETECTOR, "--classes", "two.names")[1]
+    assert "boxes  3\n" in said and "2: washer, nut\n" in said
+
+
 def test_classes_are_chosen(parts):
     """A mistyped one is named; those that are left out are background."""
     said = gluonops(parts, "train", "parts", *DETECTOR, "--classes", "nut", "wahser", fails=1)[1]
     assert "there is no class 'wahser'; there are bolt, nut, washer. Perhaps you mean 'washer'." in said
-    (parts / "two.names").write_text("washer\nnut\n")
-    said = gluonops(parts, "train", "parts", *DETECTOR, "--classes", "two.names")[1]
-    assert "boxes  3\n" in said and "2: washer, nut\n" in said
     training, validation = gops.train.detection_parts("voc", parts / "parts", ["washer", "nut"], 32)
     for part in (training, validation):
         assert [part.label(i)[:, 4].tolist() for i in range(4)] == [[1], [], [1], [0]]

@@ -89,6 +89,7 @@ def test_more_blocks_than_turing_has_room_for_are_no_fault(compiler):
     assert compiled.compiled and compiled.messages == "" and len(compiled.kernels) == 1
 
 
+@pytest.mark.slow
 def test_cuda_check_has_a_row_for_every_kernel(compiler, tool, monkeypatch, capsys):
     monkeypatch.setattr(nvrtc, "ARCHITECTURES", nvrtc.ARCHITECTURES[::6])
     assert tool.main(["--op", "abs", "--quick", "--jobs", "1"]) == 0

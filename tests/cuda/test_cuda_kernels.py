@@ -24,6 +24,8 @@ ROWS = [((1, 1), -1), ((1, 2), -1), ((5, 31), -1), ((2, 32), -1), ((9, 33), -1),
         ((2, 1023), -1), ((3, 1024), -1), ((2, 1025), -1), ((1, 2053), -1), ((3, 4096), -1), ((2, 4099), -1),
         ((1, 16384), -1), ((2, 16411), -1), ((1, 66000), -1), ((3, 33001), -1), ((2, 3, 1031), 1), ((1031, 2), 0),
         ((1, 37, 41), 1), ((2, 1031, 5), 1), ((3, 1, 64), 1), ((1, 2053, 33), 1), ((1, 5, 16411), 1)]
+# The shapes that run every day with attributes beside the axis. All of ROWS run with the axis alone.
+DAILY_ROWS = [(5, 31), (1, 256), (2, 1025), (2, 4099), (3, 33001), (2, 3, 1031), (1, 37, 41)]
 SIZES = [1, 2, 3, 7, 16, 31, 257, 1024, 1031, 4099]
 
 
@@ -112,13 +114,22 @@ OPS = rtc.operators()
 
 
 def cases(names=OPS, extra=True):
-    return [pytest.param(name, case, id=f"{name}-{case.id}", marks=[pytest.mark.slow] if slow(case) else [])
-            for name in names for case in [*SUITES[name].cases, *(EXTRA.get(name, ()) if extra else ())]]
+    tests = [(name, case, slow(case)) for name in names for case in SUITES[name].cases]
+    if extra:
+        tests += [(name, case, slow(case) or repeats(case)) for name in names for case in EXTRA.get(name, ())]
+    return [pytest.param(name, case, id=f"{name}-{case.id}", marks=[pytest.mark.slow] if is_slow else [])
+            for name, case, is_slow in tests]
 
 
 def slow(case):
     """One case of rows with many classes is enough for every day: it has two blocks, and elements behind both."""
     return math.prod(case.shapes[0]) > 10000 and case.shapes[0] != (3, 33001)
+
+
+def repeats(case):
+    """Whether another operator or other attributes have the same rows every day."""
+    shape = case.shapes[0]
+    return len(case.attrs) > 1 and shape not in DAILY_ROWS and shape in [row for row, _ in ROWS]
 
 
 @pytest.fixture(autouse=True)
@@ -227,8 +238,11 @@ NEIGHBOURS = {
 }
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 5), (1, 2, 67), (3, 9, 7), (2, 16, 3), (3, 33, 67), (1, 64, 2), (2, 65, 37),
-                                   (1, 1031, 9), (2, 1, 6), (3, 8, 2), (1, 21, 34), (2, 32, 4)],
+SHAPES = [(2, 1, 5), (2, 16, 3), (3, 33, 67), (1, 1031, 9), (1, 21, 34)]
+MORE_SHAPES = [(1, 2, 67), (3, 9, 7), (1, 64, 2), (2, 65, 37), (2, 1, 6), (3, 8, 2), (2, 32, 4)]
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, *(pytest.param(shape, marks=pytest.mark.slow) for shape in MORE_SHAPES)],
                          ids=lambda shape: "x".join(map(str, shape)))
 @pytest.mark.parametrize("name", NEIGHBOURS)
 def test_many_rows_that_are_neighbours(name, shape, rng, monkeypatch):

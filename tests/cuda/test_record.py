@@ -133,10 +133,8 @@ def test_an_array_is_as_large_as_it_is_declared(operator, number):
 
 KINDS = (Attr("flag", Bool(), True), Attr("kind", Choice("a", "b_c"), "b_c"),
          Attr("skip", Optional(Int()), None), Attr("least", Optional(Float()), None),
-         Attr("sizes", Pairs(), (1.0, 2.0)), Attr("weight", Optional(Numbers(0)), None))
-
-
-@pytest.mark.parametrize("expected, values, expression", [
+         Attr("sizes", Pairs(), (1.0, 2.0)), Attr("weight", Optional(Numbers(0)), None), Attr("place", Int(), 0))
+MEMBERS = [
     (1, {}, "args.flag"), (0, {"flag": False}, "args.flag"),
     (1, {}, "args.kind == ScratchKind::BC"), (1, {"kind": "a"}, "args.kind == ScratchKind::A"),
     (0, {}, "args.skip.given"), (7, {"skip": 7}, "args.skip.given ? args.skip.value : 0"),
@@ -147,15 +145,22 @@ KINDS = (Attr("flag", Bool(), True), Attr("kind", Choice("a", "b_c"), "b_c"),
     (12, {}, "2 * args.batch * args.classes"), (5, {}, "args.label[0] + args.label[1]"), (64, {}, "TILE"),
     (0.5, {}, "args.share"), (1, {}, "args.is_small"), (9, {}, "args.many[0] + args.many[1]"),
     (1, {}, "args.step == args.SECOND"),
-])
-def test_each_kind_of_member(operator, expected, values, expression):
+]
+# One kernel has them all and is compiled once: the attribute says which expression it stores.
+CHOSEN = "A value = 0;\n" + "\n".join(f"if (args.place == {place}) value = A({expression});"
+                                      for place, (_, _, expression) in enumerate(MEMBERS))
+
+
+@pytest.mark.parametrize("place, expected, values, expression", [(place, *row) for place, row in enumerate(MEMBERS)])
+def test_each_kind_of_member(operator, place, expected, values, expression):
     cuda = {"derived": {"size": "data.size", "share": "batch / 4", "is_small": "classes < 4",
                         "many": Number("int64", count=2)},
             "derive": lambda attrs, shapes: {"many": (4, 5)},
             "steps": ("FIRST", "SECOND"), "forward": lambda args: Launch(1, steps=("SECOND",))}
-    run = operator(KINDS, f"store(args.output, i, A({expression}), args.output_request);", cuda,
+    run = operator(KINDS, f"{CHOSEN}\nstore(args.output, i, value, args.output_request);", cuda,
                    constants={"TILE": 64}, counts={"weight": "classes"})
-    np.testing.assert_array_equal(run(DATA, LABEL, label_dtype="int32", **values), np.full((2, 3), expected))
+    found = run(DATA, LABEL, label_dtype="int32", place=place, **values)
+    np.testing.assert_array_equal(found, np.full((2, 3), expected))
 
 
 def test_sizes_of_groups():

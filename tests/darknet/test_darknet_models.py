@@ -10,7 +10,7 @@ from recorded import cfg
 
 
 @pytest.mark.parametrize("model, name, seed", [("darknet19", "darknet19", 8), ("tiny_yolov2", "yolov2-tiny-voc", 7),
-                                               ("yolov2", "yolov2-voc", 11)])
+                                               pytest.param("yolov2", "yolov2-voc", 11, marks=pytest.mark.slow)])
 def test_the_same_weights_the_same_outputs(model, name, seed, rng, tmp_path, weights):
     path = weights(name, seed)
     net, reference = gops.models.get_model(model), gops.darknet.load(cfg(name), path)

@@ -221,6 +221,7 @@ class TestModuleFinetune:
         assert all(min(imread(folder / name).shape[:2]) > 300 for name in ("curve.png", "predictions.png"))
         return found
 
+    @pytest.mark.slow
     def test_end_to_end(self, tmp_path):
         out, _ = run(tmp_path, "module_finetune.py", "--start-epochs", "2", "--epochs", "6")
         folder = tmp_path / "out" / "module_finetune"

@@ -95,6 +95,7 @@ def test_other_losses(train, loss, capsys):
     assert has_bias == (loss in ("center", "focal", "smoothing"))
 
 
+@pytest.mark.slow
 def test_frozen(train):
     """With --freeze -1 only the output learns."""
     folder = train("frozen", *QUICK, "--freeze", "-1")
@@ -102,6 +103,7 @@ def test_frozen(train):
     assert state == {f"state:net.output.{part}:0" for part in ("weight", "bias")}
 
 
+@pytest.mark.slow
 def test_classes_keep_their_rows(train, tmp_path):
     """They go from 0-4 to 3-7, with a learning rate of nothing: features and the rows of 3 and 4 are the old ones."""
     quick = (*QUICK[:4], "--epochs", "1")

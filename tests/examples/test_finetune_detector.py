@@ -106,8 +106,8 @@ def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     assert f"{sum(map(len, detected.values()))} objects in 2 images" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name, make", [("voc", make_voc), pytest.param("coco", make_coco, marks=pytest.mark.slow),
-                                        pytest.param("rec", make_records, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name, make", [("voc", make_voc), ("coco", make_coco), ("rec", make_records)])
 def test_real_formats(train, tmp_path, rng, name, make):
     """They are read, trained on, stopped and resumed."""
     make(tmp_path, rng)
@@ -137,7 +137,8 @@ def test_a_cfg(train, tmp_path):
         train("out", *QUICK, "--cfg", str(CFG.with_name("mini-yolov3.cfg")))
 
 
-@pytest.mark.parametrize("stop", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [1, 3])
 def test_ctrl_c_in_the_pretraining_loses_nothing(train, tmp_path, capsys, stop):
     """It comes in the first epoch, and in the second."""
     options = (*QUICK[:-4], "--epochs", "1", "--threads", "1", "--pretrain-epochs", "2")

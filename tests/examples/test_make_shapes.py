@@ -45,6 +45,7 @@ SMALL = ("--dataset", "yolo", "--root", "out/shapes/detection", "--size", "64", 
          "--threads", "1")
 
 
+@pytest.mark.slow
 def test_few_pictures_get_many_updates(tmp_path, monkeypatch, capsys):
     """They get the backbone in the package, too; a second run is told what it should not do."""
     make(tmp_path, monkeypatch, "--count", "9", "2", "--size", "64")

@@ -16,9 +16,10 @@ import pytest
 WATCHDOG = 600   # seconds: short of pytest's own, and only for a process that hangs
 
 
-def test_no_case_fails():
+@pytest.mark.parametrize("examples", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_no_case_fails(examples):
     """The same few cases of every operator and file in every run; ``make fuzz`` draws others, as long as it is told."""
-    tasks = fuzz_driver.exploration(fuzz_driver.all_pairs(), seed=0, examples=3, rounds=1, until=None)
+    tasks = fuzz_driver.exploration(fuzz_driver.all_pairs(), seed=0, examples=examples, rounds=1, until=None)
     session = fuzz_driver.Session(tasks, 1, fuzz_driver.worker_command(), WATCHDOG, float("inf")).run()
     assert not session.unexpected() and not session.broken, fuzz_driver.report(session)
     assert set(session.counts) == set(fuzz_driver.all_pairs())

@@ -43,7 +43,7 @@ def run(code, **environment):
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("engine", ["ThreadedEnginePerDevice", "NaiveEngine"])
+@pytest.mark.parametrize("engine", ["ThreadedEnginePerDevice", pytest.param("NaiveEngine", marks=pytest.mark.slow)])
 def test_fork_after_use(engine):
     """The child of a process that has used the kernels, and so OpenMP's threads, uses them too."""
     assert run("""

@@ -32,8 +32,9 @@ def end(out):
 
 
 @pytest.mark.parametrize("stop, options", [
-    (2, {}), (5, {}), (8, {}), (2, {"accumulate": 3, "average": 0.5}), (5, {"accumulate": 2}),
-    (8, {"optimizer": "adam", "average": 0.9, "clip": 0.5})], ids=str)
+    (5, {"accumulate": 2}), (8, {"optimizer": "adam", "average": 0.9, "clip": 0.5}),
+    *(pytest.param(*values, marks=pytest.mark.slow) for values in (
+        (2, {}), (5, {}), (8, {}), (2, {"accumulate": 3, "average": 0.5})))], ids=str)
 def test_ctrl_c_and_resume_give_the_same_numbers(tmp_path, capfd, stop, options):
     """Ctrl-C comes within the first epoch, at its end, and in the second."""
     finish(make(tmp_path / "whole", **options))
@@ -77,7 +78,7 @@ def test_dropout_draws_the_same_numbers(tmp_path):
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
 
 
-@pytest.mark.parametrize("validation, stands", [(1, (1, 0)), (2, (2, 0))])
+@pytest.mark.parametrize("validation, stands", [(1, (1, 0)), pytest.param(2, (2, 0), marks=pytest.mark.slow)])
 def test_during_validation(tmp_path, capfd, validation, stands):
     """It ends after that validation; also in the last epoch."""
     finish(make(tmp_path / "whole"))
@@ -248,7 +249,7 @@ def test_accumulated_batches_are_one_batch(tmp_path):
         np.testing.assert_allclose(end(tmp_path / "small")[name], value, rtol=0, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("options", [{}, {"clip": 0.3, "average": 0.9}])
+@pytest.mark.parametrize("options", [pytest.param({}, marks=pytest.mark.slow), {"clip": 0.3, "average": 0.9}])
 def test_two_devices_are_one(tmp_path, options):
     finish(make(tmp_path / "one", **options))
     for kvstore in ("device", "local"):

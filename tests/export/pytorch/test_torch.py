@@ -639,9 +639,9 @@ def test_parameter_groups(tmp_path):
 
 
 @pytest.mark.parametrize("fault, what", [
-    ("decay", "conv.bias after 20 steps"), ("rate", "conv.bias after 20 steps"),
-    ("momentum", "after 20 steps"), ("frozen", "conv.weight after 20 steps"), ("gamma", "the gradient of bn.weight"),
-    ("statistics", "bn.running_mean after 20 steps")])
+    ("decay", r"conv.bias after \d+ steps"), ("rate", r"conv.bias after \d+ steps"),
+    ("momentum", r"after \d+ steps"), ("frozen", r"conv.weight after \d+ steps"),
+    ("gamma", "the gradient of bn.weight"), ("statistics", r"bn.running_mean after \d+ steps")])
 def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
     from gluonops.export.torch import layers, verify, write
     net = sequence(nn.Conv2D(4, 3), nn.BatchNorm(scale=False), nn.Dense(2))
@@ -969,14 +969,17 @@ def test_models(name, size, tmp_path):
 
 def test_progress(tmp_path, monkeypatch, capsys):
     """A terminal shows the steps of SGD, which take minutes for a large net."""
+    from gluonops.export.torch import verify
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     net = sequence(nn.Dense(2))
     net.initialize()
     gops.export.torch(net, tmp_path, (2, 3))
     shown = capsys.readouterr().err
-    assert "training with MXNet: " in shown and "training with torch: " in shown and "/20 " in shown
+    assert "training with MXNet: " in shown and "training with torch: " in shown
+    assert f"/{verify.STEPS} " in shown
 
 
+@pytest.mark.slow
 def test_a_video_has_small_images(tmp_path):
     """Its frames do not become as many as an image has rows: a net for videos would take hours."""
     net = sequence(nn.Conv3D(2, 3, padding=1), nn.BatchNorm(), nn.GlobalAvgPool3D(), nn.Dense(2))

@@ -155,8 +155,9 @@ def test_losses(name, tmp_path):
     scripted.check(tmp_path, torch.rand(data), torch.ones(label))
 
 
-@pytest.mark.parametrize("name", ["cross_entropy", "lovasz", "ohem", "ciou_loss", "SoftmaxOutput_valid", "gaussian",
-                                  "region_loss_in_warmup"])
+@pytest.mark.parametrize("name", ["cross_entropy", "ciou_loss", *(
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("lovasz", "ohem", "SoftmaxOutput_valid", "gaussian", "region_loss_in_warmup"))])
 def test_torch_export_and_autocast_take_losses(name, tmp_path):
     from gluonops.export.torch.verify import load
     function, outputs, data, label = CASES[name]
