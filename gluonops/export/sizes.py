@@ -276,6 +276,18 @@ class SizedNode(NodeValues):
         """Type of the first output."""
         return self._sizes.dtype[self.node, 0]
 
+    def held(self, number: float) -> float | int | None:
+        """A number as MXNet holds it beside the data: among integers it loses its fraction.
+
+        None if their type does not have it. What MXNet makes of such a number depends on the processor.
+        """
+        dtype = self.dtypes[0]
+        if dtype.kind not in "iu":
+            return number
+        limits = np.iinfo(dtype)
+        is_held = math.isfinite(number) and limits.min <= int(number) <= limits.max
+        return int(number) if is_held else None
+
     def windows(self) -> list[tuple[int, ...]]:
         """A pooling's window, stride, padding, size of the data and size of the output, for each axis."""
         return list(zip(*self.window()[:3], self.shapes[0][2:], self.shape[2:]))

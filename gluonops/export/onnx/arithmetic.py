@@ -33,13 +33,20 @@ def _operands(call: Call) -> list[Tensor]:
     """The operands of an operator. One of two may be the attribute ``scalar``."""
     if "scalar" not in call.node.op:
         return call.inputs
-    scalar = call.model.scalar(float(call.value("scalar", 0.0)), call.dtypes[0])
+    number = call.held(float(call.value("scalar", 1.0)))
+    if number is None:
+        raise call.refuse(f"has the scalar {call.text('scalar')}, which {call.dtypes[0]} does not hold")
+    if number == 0 and call.dtype.kind in "iu" and call.node.op == "_div_scalar":
+        raise call.refuse("divides integers by 0, which ends MXNet's process")
+    scalar = call.model.scalar(number, call.dtypes[0])
     return [scalar, *call.inputs] if call.node.op.startswith("_r") else [*call.inputs, scalar]
 
 
 def _unary(op: str, call: Call, data: Tensor) -> Tensor:
-    """ONNX, or onnxruntime, lacks some of these for integers."""
+    """ONNX, or onnxruntime, lacks some of these for integers. MXNet's sign of NaN is 0."""
     is_float, is_unsigned = call.dtype.kind == "f", call.dtype.kind == "u"
+    if is_float and op == "Sign":
+        return data.apply("IsNaN").apply("Where", 0, data.apply(op))
     if not is_float and (op in ("Floor", "Ceil") or (op == "Relu" and is_unsigned)):
         return data
     if not is_float and op == "Relu":
@@ -73,14 +80,22 @@ def _logic(op: str, call: Call, left: Tensor, right: Tensor) -> Tensor:
 def _modulo(call: Call, left: Tensor, right: Tensor) -> Tensor:
     """The remainder with the divisor's sign, as in Python. ONNX's own operator does so for integers only.
 
-    MXNet's remainder of a division by 0 is 0. ONNX's is NaN or an error.
+    Of floats it is computed from the remainder with the dividend's sign, which is exact. The quotient is not: the
+    float next to 0.6 is contained in 3 only 4 times, but 3 / 0.6 is rounded to 5. MXNet's remainder of a division by 0
+    is 0. ONNX's is NaN or an error.
     """
     by_zero = right.apply("Equal", 0)
     divisor = by_zero.apply("Where", 1, right)
     if call.dtype.kind in "iu":
         return left.apply("Mod", divisor)
-    quotient = (left / divisor).apply("Floor")
-    return by_zero.apply("Where", 0, left - quotient * divisor)
+    rest = left.apply("Mod", divisor, fmod=1)
+    has_other_sign = rest * divisor.apply("Sign") < 0
+    return by_zero.apply("Where", 0, has_other_sign.apply("Where", rest + divisor, rest))
+
+
+def _rounding(compute: Callable[[Tensor], Tensor], call: Call, data: Tensor) -> Tensor:
+    """What rounds numbers. Integers stay as they are."""
+    return compute(data) if call.dtype.kind == "f" else data
 
 
 def rounded(value: Tensor) -> Tensor:
@@ -95,20 +110,36 @@ def _truncated(value: Tensor) -> Tensor:
     return value.apply("Sign") * value.apply("Abs").apply("Floor")
 
 
+def _rounded_down(value: Tensor) -> Tensor:
+    """What MXNet calls rint: the lower neighbour of a half."""
+    below, above = value.apply("Floor"), value.apply("Ceil")
+    return (above - value < value - below).apply("Where", above, below)
+
+
+def _clip(call: Call, data: Tensor) -> Tensor:
+    """MXNet holds the bounds in float32. Beyond the limits of integers they bound nothing."""
+    bounds = [float(np.float32(call.value(name))) for name in ("a_min", "a_max")]
+    if call.dtype.kind in "iu":
+        limits = np.iinfo(call.dtype)
+        bounds = [min(max(int(bound), limits.min), limits.max) for bound in bounds]
+    return data.apply("Clip", *bounds)
+
+
 FORMULAS = {
     "_contrib_div_sqrt_dim": lambda call, x: x / np.sqrt(call.shape[-1]),
-    "clip": lambda call, x: x.apply("Clip", call.value("a_min"), call.value("a_max")),
+    "clip": _clip,
     "expm1": lambda call, x: x.apply("Exp") - 1,
-    "fix": lambda call, x: _truncated(x),
+    "fix": functools.partial(_rounding, _truncated),
     "hard_sigmoid": lambda call, x: x.apply("HardSigmoid", **call.floats(alpha=("alpha", 0.2), beta=("beta", 0.5))),
     "log10": lambda call, x: x.apply("Log") / np.log(10.0),
     "log1p": lambda call, x: (x + 1).apply("Log"),
     "log2": lambda call, x: x.apply("Log") / np.log(2.0),
     "logical_not": lambda call, x: x.cast(bool).apply("Not").cast(x.dtype),
-    "round": lambda call, x: rounded(x),
+    "rint": functools.partial(_rounding, _rounded_down),
+    "round": functools.partial(_rounding, rounded),
     "rsqrt": lambda call, x: x.apply("Sqrt").apply("Reciprocal"),
     "square": lambda call, x: x * x,
-    "trunc": lambda call, x: _truncated(x),
+    "trunc": functools.partial(_rounding, _truncated),
 }
 for _name, _op in UNARY.items():
     _enter(functools.partial(_unary, _op), _name)

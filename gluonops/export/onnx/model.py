@@ -28,7 +28,7 @@ FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no b
 # The types of results, where they are not those of the first input.
 TYPES = {**dict.fromkeys(("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or", "Xor"),
                          np.bool_),
-         **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "Shape"), np.int64),
+         "IsNaN": np.bool_, **dict.fromkeys(("ArgMax", "ArgMin", "NonMaxSuppression", "Shape"), np.int64),
          "DequantizeLinear": np.float32, "QuantizeLinear": np.uint8}
 TYPED_BY_LAST = ("OneHot", "Where")
 
