@@ -1,15 +1,17 @@
 """Converters of operators without parameters: arithmetic, reductions, products, sequences, and what moves elements."""
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
 from ..rules import names_of, sizes_of_reshape
 from .registry import CONVERTERS, Call, Form, arguments_of, converts, number, one
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
-SAME = ("abs", "arccosh", "arcsinh", "arctanh", "ceil", "cos", "cosh", "erf", "exp", "expm1", "floor", "log", "log10",
-        "log1p", "log2", "negative", "ones_like", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan",
-        "trunc", "zeros_like")
-UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "fix": "trunc",
-         "gluonops.abs": "abs"}
+SAME = ("abs", "arccosh", "arcsinh", "arctanh", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
+        "negative", "ones_like", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "zeros_like")
+UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "gluonops.abs": "abs"}
 # They read two inputs; below, integers are divided otherwise.
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
@@ -20,7 +22,16 @@ OF_TWO = {
     **{f"logical_{name}": f"(({{0}} != 0) {symbol} ({{1}} != 0)).to({{0}}.dtype)"
        for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^"))},
     "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
-    "mod": "torch.remainder({0}, {1})"}
+    "mod": "remainder({0}, {1})"}
+# What rounds. Integers stay as they are.
+ROUNDING = {"ceil": "torch.ceil({0})", "floor": "torch.floor({0})", "trunc": "torch.trunc({0})",
+            "fix": "torch.trunc({0})", "rint": "half_down({0})", "round": "half_away({0})"}
+
+
+def _of_floats(text: str) -> Callable[[Call], str]:
+    """A converter for what leaves integers as they are."""
+    return lambda call: text if call.dtype.kind == "f" else "{0}"
+
 
 for _name, _function in UNARY.items():
     CONVERTERS[_name] = f"torch.{_function}({{0}})"
@@ -29,26 +40,27 @@ for _operation, _text in OF_TWO.items():
     CONVERTERS[_same] = CONVERTERS[_broadcast] = _text
     CONVERTERS[_scalar] = _text.replace("{1}", "<scalar=1>")
     CONVERTERS.update(dict.fromkeys(_front, _text.replace("{0}", "<scalar=1>").replace("{1}", "{0}")))
+for _name, _text in ROUNDING.items():
+    CONVERTERS[_name] = _of_floats(_text)
 CONVERTERS.update({
     "_copy": "{0}",
-    "rint": "torch.ceil({0} - 0.5)",   # It rounds a half down; torch.round returns the even number.
-    "round": "torch.trunc({0}) + torch.trunc(2 * torch.frac({0}))",   # It rounds a half away from 0.
     "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
     "_mul_scalar": lambda call: "-{0}" if call.value("scalar", 1) == -1 else "{0} * <scalar=1>",
     "_maximum_scalar": "{0}.clamp(min=<scalar=1>)",
     "_minimum_scalar": "{0}.clamp(max=<scalar=1>)",
-    "_rmod_scalar": "torch.remainder(torch.full_like({0}, <scalar=1>), {0})",
+    "_mod_scalar": lambda call: "torch.remainder({0}, <scalar=1>)" if call.value("scalar", 1) else
+    "torch.zeros_like({0})",
+    "_rmod_scalar": "remainder(torch.full_like({0}, <scalar=1>), {0})",
+    "_rpower_scalar": lambda call: "<scalar=1> ** {0}" if call.value("scalar", 1) >= 0 else "(<scalar=1>) ** {0}",
     "logical_not": "({0} == 0).to({0}.dtype)",
-    **dict.fromkeys(("elemwise_div", "broadcast_div"), lambda call:
-                    "torch.div({0}, {1}, rounding_mode='trunc')" if call.dtype.kind in "iu" else "{0} / {1}"),
     **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
         ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
     **dict.fromkeys(("Cast", "amp_cast"), lambda call: "{0}" if call.dtype == call.dtypes[0] or
                     call.dtype.kind == call.dtypes[0].kind == "f" else f"{{0}}.to({_chosen_type(call)})"),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
-    "hard_sigmoid": lambda call: "({} * {{0}} + {}).clamp(0, 1)".format(
+    "hard_sigmoid": lambda call: "F.hardtanh({} * {{0}} + {}, 0.0, 1.0)".format(   # At the ends it has no gradient.
         number(call.single("alpha", 0.2)), number(call.single("beta", 0.5))),
     "add_n": lambda call: " + ".join(f"{{{index}}}" for index in range(len(call.node.inputs))),
     "_contrib_div_sqrt_dim": "{0} / {0}.shape[-1] ** 0.5",
@@ -62,7 +74,8 @@ CONVERTERS.update({
     "tile": "{0}.tile(<reps>)",
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{index}].long()" for index in range(call.shapes[1][0])) + "]",
-    "_np_cumsum": lambda call: "{0}.flatten().cumsum(0)" if call.value("axis") is None else "{0}.cumsum(<axis>)",
+    "_np_cumsum": lambda call: ("{0}.flatten().cumsum(0" if call.value("axis") is None else "{0}.cumsum(<axis>") +
+    (", dtype={0}.dtype)" if call.dtype.kind in "iu" else ")"),
     "_contrib_index_array": lambda call: "torch.stack([{}], -1)".format(", ".join(
         f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in call.ints("axes", range(call.ndim)))),
     "_contrib_interleaved_matmul_selfatt_qk":
@@ -74,6 +87,17 @@ CONVERTERS.update({
     "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
     "{0} * torch.sigmoid(<beta> * {0})",
 })
+
+
+@converts("elemwise_div", "broadcast_div", "_div_scalar")
+def quotient(call: Call) -> str:
+    """Of integers it is cut."""
+    divisor = "<scalar=1>" if call.node.op == "_div_scalar" else "{1}"
+    if call.dtype.kind not in "iu":
+        return f"{{0}} / {divisor}"
+    call.refuse_if(call.node.op == "_div_scalar" and call.value("scalar", 1) == 0,
+                   "divides integers by 0, which ends MXNet's process")
+    return f"torch.div({{0}}, {divisor}, rounding_mode='trunc')"
 
 
 @converts("squeeze")
@@ -96,6 +120,9 @@ def where(call: Call) -> str:
 def clip(call: Call) -> Form:
     """It is no nn.ReLU6: the gradient passes where a number is equal to a bound."""
     lowest, highest = call.single("a_min"), call.single("a_max")
+    if call.dtype.kind in "iu":   # Beyond the limits of the type they bound nothing.
+        limits = np.iinfo(call.dtype)
+        lowest, highest = (min(max(int(bound), limits.min), limits.max) for bound in (lowest, highest))
     text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
     return Form(text, "Clip", {"low": lowest, "high": highest})
 
@@ -109,13 +136,16 @@ def reduction(call: Call) -> str:
     if op in ("max", "min"):
         text = call.snippet("largest", list(axes), keepdim=keeps)
         text = text if op == "max" else "-" + text.replace("{*}", "-{0}")
+        if call.dtype.kind in "iu":   # They have no gradient, and the negative of the least may be none of the type.
+            text = f"{{0}}.a{op}({axes}, {keeps})"
     elif is_vector:
         text = f"{{0}}.{op}()"
     else:
         keep = ", keepdim=True" if keeps else ""
         groups = reversed(axes) if op == "prod" else [one(axes)]   # torch's prod takes one axis
         text = "{0}" + "".join(f".{op}({group}{keep})" for group in groups)
-    return f"{text}.reshape(1)" if is_vector else text
+    text = f"{text}.reshape(1)" if is_vector else text
+    return f"{text}.to({{0}}.dtype)" if call.dtype.kind in "iu" else text   # Sums of integers are int64 in torch.
 
 
 @converts("moments")
@@ -361,7 +391,7 @@ def take(call: Call) -> str:
     axis = call.axis(default=0 if is_take else -1)
     size = f"{{0}}.shape[{axis}]" if axis in call.free[0] else call.shapes[0][axis]
     if call.text("mode", "clip") == "wrap":
-        indices = f"{{1}}.long() % {size}"
+        indices = f"({{1}}.long() % {size})"
     else:
         indices = f"{{1}}.long().clamp(0, {size - 1 if isinstance(size, int) else f'{size} - 1'})"
     if is_take:

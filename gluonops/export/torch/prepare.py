@@ -215,7 +215,8 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
 def follow_type(graph: Graph, dtype: dict[Entry, np.dtype]) -> None:
     """Let what makes floats of whole numbers read the floats that they come from, in place: those of the net's type."""
     for node in graph.nodes():
-        if node.op in TYPED and dtype[node.inputs[0]].kind in "iub" and dtype[node, 0].kind == "f":
+        made = node, max(index for owner, index in dtype if owner is node)   # Of a topk's outputs it has the indices.
+        if node.op in TYPED and dtype[node.inputs[0]].kind in "iub" and dtype[made].kind == "f":
             entry = node.inputs[0]
             while entry[0].inputs and dtype[entry].kind in "iub":
                 entry = entry[0].inputs[0]

@@ -52,6 +52,11 @@ class Form:
 
 
 CONVERTERS: dict[str, str | Form | Callable] = {}   # those of our operators are entered as gluonops.<name>
+# What torch makes floats of, or does not have for integers, where MXNet's results are integers.
+OF_FLOATS = {
+    "LeakyReLU", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cos", "cosh", "erf", "exp", "expm1",
+    "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "mean", "norm", "reciprocal", "rsqrt", "sigmoid",
+    "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sqrt", "tan", "tanh"}
 
 
 class Call(SizedNode):
@@ -69,6 +74,15 @@ class Call(SizedNode):
     @property
     def ndim(self) -> int:
         return len(self.shapes[0])
+
+    def value(self, name: str, default: Any = None) -> Any:
+        """An attribute as a number, a tuple or None. A scalar has the type that MXNet holds it in."""
+        value = super().value(name, default)
+        if name != "scalar":
+            return value
+        held = self.held(value)
+        self.refuse_if(held is None, f"has the scalar {value}, which {self.dtypes[0]} does not hold")
+        return held
 
     def axis(self, name: str = "axis", default: int = -1) -> int:
         self.refuse_if(self.value(name, default) is None, "runs over the flattened data; expected an axis")
@@ -102,6 +116,9 @@ class Call(SizedNode):
     def form(self) -> Form:
         """What the node is in torch, from its converter."""
         found = converter_of(self.node)
+        self.refuse_if(self.node.op in OF_FLOATS and self.dtypes[0].kind in "iu",
+                       f"computes in {self.dtypes[0]} with integers as results, which torch does not; cast its input "
+                       "to float32")
         try:
             form = found(self) if callable(found) else found
             form = Form(form) if isinstance(form, str) else form
@@ -122,7 +139,7 @@ class Call(SizedNode):
         return text.replace("{*}", ", ".join(f"{{{i}}}" for i in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
-        value = self.value(match[1])
+        value = self.value(match[1]) if match[1] in self.node.attrs else None
         return number(value) if value is not None or match[2] is None else match[2]
 
 
