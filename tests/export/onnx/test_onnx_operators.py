@@ -47,7 +47,7 @@ UNARY = [unary(name) for name in ("abs", "arctan", "arcsinh", "ceil", "cos", "co
                                   "hard_sigmoid")]
 UNARY += [unary(name, positive) for name in ("log", "log2", "log10", "log1p", "sqrt", "rsqrt")]
 UNARY += [unary(name, small) for name in ("arcsin", "arccos", "arctanh", "tan")]
-UNARY += [unary("arccosh", above_one), unary("round", halves), unary("logical_not", truths)]
+UNARY += [unary("arccosh", above_one), unary("round", halves), unary("rint", halves), unary("logical_not", truths)]
 
 ARITHMETIC = [
     case("operators", lambda F, x, y: (x + y) * (x - y) / (x * x + 1), IMAGE, IMAGE),

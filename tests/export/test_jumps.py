@@ -1,0 +1,118 @@
+"""Exports of operators that jump, where they do: at multiples, halves, equal numbers, zeros, infinities and NaN."""
+import importlib
+import pathlib
+import sys
+
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops.export import draws
+
+FOLDER = pathlib.Path(__file__).parent
+sys.path += [str(FOLDER), str(FOLDER / "onnx")]
+import jump_cases  # noqa: E402
+from jump_cases import JUMPS  # noqa: E402
+
+CASES = [pytest.param(name, kind, id=f"{name}-{kind}") for name, jump in JUMPS.items() for kind in jump.kinds]
+
+
+def saved(prefix, graph):
+    graph.save(f"{prefix}-symbol.json")
+    mx.nd.save(f"{prefix}-0000.params", {})
+    return prefix
+
+
+@pytest.mark.parametrize("name, kind", CASES)
+def test_onnx(name, kind, tmp_path):
+    onnx_oracle = importlib.import_module("onnx_oracle")   # It skips where onnxruntime has no wheel.
+    jump = JUMPS[name]
+    arrays = jump.inputs(kind)
+    graph, names = jump_cases.symbol(jump, kind)
+    feed = dict(zip(names, (array.astype(_fed(kind)) for array in arrays)))
+    path = gops.export.onnx(saved(tmp_path / "net", graph), tmp_path / "net.onnx",
+                            {key: value.shape for key, value in feed.items()}, dtype=_fed(kind), dynamic_batch=False)
+    runner = onnx_oracle.session(path)
+    found = runner.run(None, {item.name: feed[item.name] for item in runner.get_inputs()})
+    jump_cases.check(found, jump_cases.expected(jump, kind, feed.values())[0])
+
+
+def _fed(kind):
+    """The type of the inputs. Integers are cast from floats in the graph."""
+    return kind if np.dtype(kind).kind == "f" else "float64"
+
+
+@pytest.mark.parametrize("name, kind", CASES)
+def test_torch(name, kind, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    verify = importlib.import_module("gluonops.export.torch.verify")
+    monkeypatch.setattr(verify, "compare", lambda *args: {})   # It compares as this test does, at smooth numbers.
+    jump = JUMPS[name]
+    arrays = [array.astype(_fed(kind)) for array in jump.inputs(kind)]
+    graph, names = jump_cases.symbol(jump, kind)
+    gops.export.torch(saved(tmp_path / "net", graph), tmp_path, dict(zip(names, (array.shape for array in arrays))))
+    net = verify.load(tmp_path).load(getattr(torch, _fed(kind)))
+    inputs = [torch.from_numpy(array.copy()).requires_grad_() for array in arrays]
+    found = jump_cases.outputs(net, *inputs)
+    wanted, gradients = jump_cases.expected(jump, kind, arrays)
+    jump_cases.check([value.detach().numpy().astype(want.dtype) if want.dtype.kind == "f" else value.numpy()
+                      for value, want in zip(found, wanted)], wanted)
+    if gradients:
+        outputs = [(value, torch.full_like(value, 1 + place)) for place, value in enumerate(found)
+                   if value.requires_grad]
+        if outputs:
+            torch.autograd.backward(*zip(*outputs))
+        is_finite = np.logical_and.reduce([np.isfinite(array) for array in arrays])
+        for data, gradient in zip(inputs, gradients):
+            ours = np.zeros(data.shape) if data.grad is None else data.grad.numpy()
+            jump_cases.check([ours[is_finite].astype(gradient.dtype)], [gradient[is_finite]])
+
+
+def test_the_right_remainders(tmp_path):
+    """Those of issue 64, from exact arithmetic: 0.6 in float32 is 5033165 / 2^23."""
+    onnx_oracle = importlib.import_module("onnx_oracle")
+    net = saved(tmp_path / "net", mx.sym.var("data") % 0.6)
+    path = gops.export.onnx(net, tmp_path / "net.onnx", (1, 6))
+    numbers = np.array([[3, 5.4, 6, 2999.7, -3, 0.6]], np.float32)
+    divisor = np.float32(0.6)
+    scale = 2 ** 23
+    right = [int(float(number) * scale) % int(float(divisor) * scale) / scale for number in numbers[0]]
+    found, = onnx_oracle.session(path).run(None, {"data": numbers})
+    np.testing.assert_array_equal(found[0], np.array(right, np.float32))
+    assert found[0, 0] == np.float32(0.5999999) and found[0, 4] == np.float32(1.1920929e-07)
+
+
+@pytest.mark.parametrize("export", ["onnx", "torch"])
+@pytest.mark.parametrize("text, function", [
+    (r"has the scalar -3(\.0)?, which uint8 does not hold", lambda x: mx.sym.cast(x, "uint8") + -3),
+    (r"has the scalar 300(\.0)?, which int8 does not hold", lambda x: mx.sym.cast(x, "int8") > 300),
+    ("divides integers by 0, which ends MXNet's process", lambda x: mx.sym.cast(x, "int32") / 0.5)])
+def test_what_depends_on_the_processor_is_refused(export, text, function, tmp_path):
+    if export == "torch":
+        pytest.importorskip("safetensors")
+    net = saved(tmp_path / "net", function(mx.sym.var("data")))
+    with pytest.raises(gops.OpError, match=text):
+        getattr(gops.export, export)(net, tmp_path / "out", (2, 3))
+
+
+@pytest.mark.parametrize("op", ["exp", "sqrt", "softmax", "mean"])
+def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
+    pytest.importorskip("safetensors")
+    net = saved(tmp_path / "net", getattr(mx.sym, op)(mx.sym.cast(mx.sym.var("data"), "int32")))
+    with pytest.raises(gops.OpError, match=rf"\({op}\) computes in int32 with integers as results"):
+        gops.export.torch(net, tmp_path / "out", (2, 3))
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "uint8"])
+def test_drawn_numbers(kind, rng):
+    """They have equal ones, zeros, halves, multiples of 0.6; and remainders, roundings and comparisons jump there."""
+    found = draws.jumps(rng, (20, 50), kind)
+    assert found.shape == (20, 50) and found.dtype == kind and np.isfinite(found).all()
+    assert len(np.unique(found)) < 100 and (found == 0).any()
+    if np.dtype(kind).kind == "f":
+        assert (np.signbit(found) & (found == 0)).any()
+        assert (found % 1 == 0.5).any() and (found == np.dtype(kind).type(3)).any() and (found % 1 == 0).mean() > 0.3
+        assert (found == np.dtype(kind).type(0.6)).any()
+    else:
+        assert found.min() == (0 if kind == "uint8" else -8) and found.max() == 8
