@@ -7,7 +7,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.export import draws
+from gluonops.export.jumps import numbers_at_jumps
 
 FOLDER = pathlib.Path(__file__).parent
 sys.path += [str(FOLDER), str(FOLDER / "onnx")]
@@ -107,7 +107,7 @@ def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "uint8"])
 def test_drawn_numbers(kind, rng):
     """They have equal ones, zeros, halves, multiples of 0.6; and remainders, roundings and comparisons jump there."""
-    found = draws.jumps(rng, (20, 50), kind)
+    found = numbers_at_jumps(rng, (20, 50), kind)
     assert found.shape == (20, 50) and found.dtype == kind and np.isfinite(found).all()
     assert len(np.unique(found)) < 100 and (found == 0).any()
     if np.dtype(kind).kind == "f":

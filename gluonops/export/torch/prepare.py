@@ -42,6 +42,9 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
         raise OpError(WHERE, f"the node {quantized.name!r} ({quantized.op}) computes with 8 bits; expected a net of "
                       "floats", "Pass the net that it was quantized from")
     model = model if training else passes.inference(model)
+    loop = next((node for node in model.graph.nodes() if node.subgraphs), None)
+    if loop:   # MXNet does not infer the shapes of some.
+        raise refusal(loop, "has no converter to torch")
     model.check_shapes(WHERE)
     warn_of_losses(model.notes, stacklevel=5)
     ours = [node for node in model.graph.nodes() if is_ours(node)]
@@ -215,8 +218,7 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
 def follow_type(graph: Graph, dtype: dict[Entry, np.dtype]) -> None:
     """Let what makes floats of whole numbers read the floats that they come from, in place: those of the net's type."""
     for node in graph.nodes():
-        made = node, max(index for owner, index in dtype if owner is node)   # Of a topk's outputs it has the indices.
-        if node.op in TYPED and dtype[node.inputs[0]].kind in "iub" and dtype[made].kind == "f":
+        if node.op in TYPED and dtype[node.inputs[0]].kind in "iub" and dtype[node, 0].kind == "f":
             entry = node.inputs[0]
             while entry[0].inputs and dtype[entry].kind in "iub":
                 entry = entry[0].inputs[0]

@@ -16,7 +16,7 @@ WHOLE = 8      # Whole numbers and halves are up to this.
 TENTHS = 0.6   # Multiples of a number that no float is: the quotient of two such numbers is rounded.
 
 
-def jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def numbers_at_jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Finite numbers at which operators jump, many of which are equal.
 
     A third are whole numbers, a third are halves, and the others are multiples of 0.6, both zeros, the neighbours of a
