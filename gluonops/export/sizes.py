@@ -288,6 +288,15 @@ class SizedNode(NodeValues):
         is_held = math.isfinite(number) and limits.min <= int(number) <= limits.max
         return int(number) if is_held else None
 
+    def scales(self) -> list[int]:
+        """How often an UpSampling by nearest neighbours repeats the pixels of each input."""
+        return [self.shape[2] // shape[2] for shape in self.shapes]
+
+    def bilinear_window(self) -> tuple[int, int, int]:
+        """Kernel, stride and padding of the deconvolution that an UpSampling with weights is."""
+        scale = self.value("scale")
+        return 2 * scale - scale % 2, scale, scale // 2
+
     def windows(self) -> list[tuple[int, ...]]:
         """A pooling's window, stride, padding, size of the data and size of the output, for each axis."""
         return list(zip(*self.window()[:3], self.shapes[0][2:], self.shape[2:]))

@@ -56,11 +56,13 @@ def _may_be_blocked(space: ModuleType, value: Array) -> bool:
 def names(instance: object, method: str) -> list[str]:
     """What ``list_arguments`` or ``list_outputs`` of an instance returns, validated.
 
-    An OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two.
+    An OpError if it is not a list of names, or a name occurs twice: MXNet would confuse the two. There may be no input,
+    but there is an output.
     """
     returned = getattr(instance, method)()
     valid = isinstance(returned, (list, tuple)) and all(isinstance(name, str) for name in returned)
-    if not valid or not returned or len(set(returned)) < len(returned):
+    lacks_output = not returned and method == "list_outputs"
+    if not valid or lacks_output or len(set(returned)) < len(returned):
         raise OpError(f"legacy.{type(instance).__name__}",
                       f"{method} returned {returned!r}; expected a list of different names",
                       "Return for instance ['data', 'label']")
@@ -168,8 +170,8 @@ class Properties(mx.operator.CustomOpProp):
         return [int(size) for size in shape]
 
     def infer_type(self, in_type: list) -> tuple[list, list, list]:
-        """All tensors have the first known type."""
-        known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None)
+        """All tensors have the first known type, and float32 if there is no input."""
+        known = next((np.dtype(dtype).type for dtype in in_type if dtype is not None), None if in_type else np.float32)
         return [dtype or known for dtype in in_type], [known] * len(self.instance.list_outputs()), []
 
     def declare_backward_dependency(self, out_grad: list, in_data: list, out_data: list) -> list:

@@ -51,12 +51,13 @@ class PythonOp:
         - ``name``: name of the node.
         - ``attr``: its attributes, such as ``{"ctx_group": "stage1"}``.
 
-        The result is of the inputs' kind; for several outputs a grouped Symbol, or a list of NDArrays. Raises OpError:
-        an input is unknown, given twice or missing, or is neither; or Symbols and NDArrays are mixed.
+        The result is of the inputs' kind; for several outputs a grouped Symbol, or a list of NDArrays. An operator
+        without inputs, whose ``list_arguments`` returns ``[]``, gives a Symbol, as before. Raises OpError: an input is
+        unknown, given twice or missing, or is neither; or Symbols and NDArrays are mixed.
         """
         name, attr = kwargs.pop("name", None), kwargs.pop("attr", None) or {}
         inputs = self._inputs(args, kwargs)
-        if not emitter.is_symbolic(self._error, tuple(inputs), tuple(inputs.values())):
+        if inputs and not emitter.is_symbolic(self._error, tuple(inputs), tuple(inputs.values())):
             return node.emit(self, mx.nd, list(inputs.values()), {})
         name = emitter.full_name(name, type(self).__name__.lower())
         symbols = [mx.sym.var(f"{name}_{key}") if value is None else value for key, value in inputs.items()]
@@ -70,11 +71,11 @@ class PythonOp:
     def _inputs(self, args: tuple, kwargs: dict) -> dict[str, Array | None]:
         names = node.names(self, "list_arguments")
         if len(args) > len(names):
-            raise self._error(f"got {len(args)} inputs; expected {', '.join(names)}", "Leave the others out")
+            raise self._error(f"got {len(args)} inputs; expected {', '.join(names) or 'none'}", "Leave the others out")
         inputs = dict(zip(names, args))
         for name, value in kwargs.items():
             if name not in names:
-                raise self._error(f"there is no input {name!r}; expected {', '.join(names)}",
+                raise self._error(f"there is no input {name!r}; expected {', '.join(names) or 'none'}",
                                   "Choose one of them, or name it in list_arguments")
             if name in inputs:
                 raise self._error(f"the input {name!r} is given twice", "Give it by position or by name")

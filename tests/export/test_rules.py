@@ -47,7 +47,9 @@ CASES = {
         ([(5, 2, 3), (440,), (2, 2, 5), (2, 2, 5)], {"state_size": 5, "num_layers": 2, "mode": "lstm"}),
         ([(5, 2, 3), (300,), (2, 2, 5)],
          {"state_size": 5, "num_layers": 1, "mode": "gru", "bidirectional": True, "state_outputs": True})],
-    "UpSampling": [([IMAGE], {"scale": 2, "sample_type": "nearest", "num_args": 1})],
+    "UpSampling": [([IMAGE], {"scale": 2, "sample_type": "nearest", "num_args": 1}),
+                   ([IMAGE, IMAGE], {"scale": 2, "sample_type": "nearest", "num_args": 2}),
+                   ([IMAGE, IMAGE], {"scale": 2, "sample_type": "nearest", "num_args": 2, "multi_input_mode": "sum"})],
     "_contrib_BilinearResize2D": [
         ([IMAGE], {"height": 5, "width": 7}),
         ([IMAGE], {"scale_height": 1.3, "scale_width": 2}),

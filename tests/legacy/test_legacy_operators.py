@@ -251,7 +251,9 @@ def replace(in_data, out_data):
       for shape in ([-1, 3], [0, 3], [], [10 ** 12, 3])],
     (lambda: Bad(lambda s: [[[2, -1]], s]), None, r"shape \(2, -1\); expected sizes from 1 to 2147483647"),
     *[(lambda names=names: Bad(arguments=names), lambda op, x: op(x), "list_arguments returned .* list of different na")
-      for names in (["data", "data"], "data", [1], 7, [])],
+      for names in (["data", "data"], "data", [1], 7, None)],
+    (lambda: Bad(arguments=[]), lambda op, x: op(x), "got 1 inputs; expected none. Leave the others out"),
+    (lambda: Bad(arguments=[]), lambda op, x: op(data=x), "there is no input 'data'; expected none"),
     *[(lambda names=names: Bad(outputs=names), None, "list_outputs returned .*; expected a list of different names")
       for names in (["a", "a"], "output", [None], None, [])],
     (lambda: Bad(lambda s: s[7]), None, "IndexError: list index out of range"),
@@ -279,6 +281,42 @@ def test_a_class_without_backward():
     assert Double()(mx.nd.array([4])).asscalar() == 8
     with pytest.raises(gops.OpError, match="legacy.Double: it has no backward"):
         recorded(Double(), [mx.nd.array([4])])
+
+
+class Numbers(gops.legacy.NumpyOp):
+    """An operator without inputs."""
+
+    def __init__(self, count):
+        super().__init__(need_top_grad=False)
+        self.count = count
+
+    def list_arguments(self):
+        return []
+
+    def infer_shape(self, in_shape):
+        return [], [[self.count, 2]]
+
+    def forward(self, in_data, out_data):
+        out_data[0][:] = np.arange(2 * self.count).reshape(self.count, 2)
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        pass
+
+
+def test_an_operator_without_inputs():
+    """It gives a Symbol, as it did, and works in Module, in a block and in a graph from JSON."""
+    numbers = Numbers(3)(name="numbers")
+    data = mx.sym.var("data")
+    graph = mx.sym.load_json(mx.sym.broadcast_mul(data, numbers).tojson())
+    assert graph.infer_shape(data=(3, 2))[1] == [(3, 2)] and graph.infer_type(data="float32")[1] == [np.float32]
+    x = mx.nd.array([[1, 2], [3, 4], [5, 6]])
+    expected = np.arange(6).reshape(3, 2)
+    executor = graph.bind(mx.cpu(), {"data": x}, {"data": mx.nd.zeros((3, 2))})
+    np.testing.assert_array_equal(executor.forward(is_train=True)[0].asnumpy(), x.asnumpy() * expected)
+    executor.backward(mx.nd.ones((3, 2)))
+    np.testing.assert_array_equal(executor.grad_dict["data"].asnumpy(), expected)
+    block = gluon.SymbolBlock(graph, data)
+    np.testing.assert_array_equal(block(x).asnumpy(), x.asnumpy() * expected)
 
 
 def test_a_shape_that_is_not_known_yet():

@@ -144,6 +144,17 @@ def drawn(call: Call) -> Tensor:
     return call.model.add(op, shape=call.shape, dtype=onnx_type(call.dtype), **options)
 
 
+@converts("_sample_normal", "_sample_uniform")
+def drawn_for_each(call: Call) -> Tensor:
+    """Numbers for each element of the inputs: a mean and a deviation, or the bounds of an interval."""
+    is_normal = call.node.op == "_sample_normal"
+    further = (1,) * (len(call.shape) - len(call.shapes[0]))
+    first, second = (value.cast(call.dtype).reshape((*call.shapes[0], *further)) for value in call.inputs)
+    op = "RandomNormalLike" if is_normal else "RandomUniformLike"
+    numbers = call.model.scalar(0, call.dtype).expand(call.shape).apply(op, dtype=onnx_type(call.dtype))
+    return first + numbers * (second if is_normal else second - first)
+
+
 @converts("_sample_multinomial")
 def multinomial(call: Call) -> Tensor:
     """ONNX takes the logarithms of the probabilities, a row for each image."""

@@ -1,6 +1,8 @@
 """Converters of layers: convolutions, correlation, dense layers, normalization, pooling, activations, resizing."""
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -315,12 +317,24 @@ def softmax(call: Call) -> Tensor:
 
 @converts("UpSampling")
 def up_sampling(call: Call) -> Tensor:
-    if call.text("sample_type") != "nearest" or len(call.inputs) != 1:
-        raise call.refuse("upsamples several inputs, or not by nearest neighbour")
-    scale = call.value("scale")
-    scales = call.model.constant(np.array([1, 1, scale, scale], np.float32))
-    return call.inputs[0].apply("Resize", None, scales, mode="nearest", nearest_mode="floor",
-                                coordinate_transformation_mode="asymmetric")
+    """Pixels are repeated until all inputs have the size of the first; or a deconvolution has the weights."""
+    if call.text("sample_type") == "bilinear":
+        kernel, stride, pad = call.bilinear_window()
+        return call.model.add("ConvTranspose", *call.inputs, kernel_shape=[kernel] * 2, strides=[stride] * 2,
+                              pads=[pad] * 4, group=call.shape[1])
+    repeated = [_repeated(value, scale) for value, scale in zip(call.inputs, call.scales())]
+    if len(repeated) == 1:
+        return repeated[0]
+    if call.text("multi_input_mode") == "sum":
+        return functools.reduce(operator.add, repeated)
+    return call.model.add("Concat", *repeated, axis=1)
+
+
+def _repeated(data: Tensor, scale: int) -> Tensor:
+    """Every pixel ``scale`` times along both axes."""
+    scales = data.model.constant(np.array([1, 1, scale, scale], np.float32))
+    return data.apply("Resize", None, scales, mode="nearest", nearest_mode="floor",
+                      coordinate_transformation_mode="asymmetric")
 
 
 @converts("_contrib_BilinearResize2D")

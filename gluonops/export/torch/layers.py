@@ -217,11 +217,17 @@ def softmax(call: Call) -> Form:
 
 
 @converts("UpSampling")
-def up_sampling(call: Call) -> Form:
-    call.refuse_if(call.text("sample_type") != "nearest" or len(call.node.inputs) != 1,
-                   "upsamples several inputs, or not by nearest neighbour")
-    scale = call.value("scale")
-    return Form(f"F.interpolate({{0}}, scale_factor={float(scale)})", "nn.Upsample", {"scale_factor": scale})
+def up_sampling(call: Call) -> Form | str:
+    """Pixels are repeated until all inputs have the size of the first; or a deconvolution has the weights."""
+    if call.text("sample_type") == "bilinear":
+        _, stride, pad = call.bilinear_window()
+        return f"F.conv_transpose2d({{0}}, {{1}}, stride={stride}, padding={pad}, groups={call.shape[1]})"
+    repeated = [f"F.interpolate({{{index}}}, scale_factor={float(scale)})" for index, scale in enumerate(call.scales())]
+    if len(repeated) == 1:
+        return Form(repeated[0], "nn.Upsample", {"scale_factor": call.value("scale")})
+    if call.text("multi_input_mode") == "sum":
+        return " + ".join(repeated)
+    return f"torch.cat([{', '.join(repeated)}], 1)"
 
 
 @converts("_contrib_BilinearResize2D")

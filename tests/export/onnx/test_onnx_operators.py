@@ -182,6 +182,12 @@ LAYERS = POOLS + [
     case("softmax_activation_of_rows", lambda F, x: F.SoftmaxActivation(x), ROW),
     case("dropout", lambda F, x: F.Dropout(x, p=0.5)),
     case("upsampling", lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest")),
+    case("upsampling_of_several", lambda F, x, y: [F.UpSampling(x, y, scale=2, sample_type="nearest", num_args=2,
+         **mode) for mode in ({}, {"multi_input_mode": "sum"})], IMAGE, (4, 3, 4)),
+    case("upsampling_by_weights", lambda F, x, w: F.UpSampling(x, w, scale=2, sample_type="bilinear", num_filter=4,
+         num_args=2), parameters=[(4, 1, 4, 4)]),
+    case("upsampling_three_times", lambda F, x, w: F.UpSampling(x, w, scale=3, sample_type="bilinear", num_filter=4,
+         num_args=2), parameters=[(4, 1, 5, 5)]),
     case("bilinear", lambda F, x: [F.contrib.BilinearResize2D(x, height=11, width=13),
                                    F.contrib.BilinearResize2D(x, height=11, width=13, align_corners=False)]),
     case("adaptive_average", lambda F, x: [F.contrib.AdaptiveAvgPooling2D(x, output_size=size) for size in (1, (2, 4),
@@ -208,7 +214,8 @@ def test_batch_norm(axis, fix_gamma, tmp_path, rng):
 # Operators that other tests here export.
 ELSEWHERE = {"BatchNorm", "RNN", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
              "_contrib_MultiBoxPrior", "_contrib_MultiBoxDetection", "_contrib_Proposal",
-             "_identity_with_attr_like_rhs", "_random_normal", "_sample_multinomial", "_zeros", "gluonops_mish",
+             "_identity_with_attr_like_rhs", "_random_normal", "_sample_multinomial",
+             "_sample_normal", "_zeros", "gluonops_mish",
              "gluonops_gelu", "gluonops_group_norm", "gluonops_reorg"}
 
 

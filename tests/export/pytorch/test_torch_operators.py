@@ -188,6 +188,12 @@ CASES = {
     + F.L2Normalization(x, mode="spatial"),
     "lrn": lambda F, x: F.LRN(x, nsize=3),
     "upsampling": lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest"),
+    "upsampling_of_several": lambda F, x: F.UpSampling(x, x * x, scale=2, num_args=2,
+                                                       sample_type="nearest", multi_input_mode="sum")
+    + F.slice_axis(F.UpSampling(F.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="avg"), x, scale=4, num_args=2,
+                                sample_type="nearest"), axis=1, begin=2, end=6),
+    "upsampling_by_weights": lambda F, x: F.UpSampling(x, F.swapaxes(F.slice(x, (0, 0, 0, 0), (1, 4, 4, 4)), 0, 1),
+                                                       scale=2, sample_type="bilinear", num_filter=4, num_args=2),
     "adaptive": lambda F, x: F.contrib.AdaptiveAvgPooling2D(x, output_size=(3, 2)),
     "swiglu": lambda F, x: F.broadcast_add(gops.ops.swiglu(x, axis=1), F.sum(gops.ops.abs(x), axis=1, keepdims=True)),
     "logic": lambda F, x: x * (
