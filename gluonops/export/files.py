@@ -13,7 +13,7 @@ from ..core.files import replace
 from ..runtime import importing
 from .canonical import canonicalize_graph
 from .graph import Graph
-from .locate import SYMBOL, check_epoch, newest_epoch, paths_of
+from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
 from .operators import admit
 from .parameters import labels, listed, of_layers, renamed_states, without_tags
@@ -59,7 +59,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
 def read_graph(where: str, path: str) -> Graph:
     """Read symbol JSON. An OpError if the file is missing or damaged."""
     if not os.path.isfile(path):
-        raise OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
+        raise without_graph(where, path)
     graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
     with naming(path):
         notes = admit(graph)

@@ -75,12 +75,37 @@ def paths_of(prefix: str, epoch: int) -> tuple[str, str]:
 
 def newest_epoch(where: str, prefix: str) -> int:
     """The highest number of a parameter file with this prefix."""
+    epochs = _epochs(prefix)
+    if epochs:
+        return max(epochs)
+    other = f"{prefix}.params"
+    others = f"; {other} is what net.save_parameters writes, with other names" if os.path.isfile(other) else ""
+    raise OpError(where, f"there is no file {prefix}-NNNN.params, which has the parameters of {prefix}{SYMBOL}{others}",
+                  "Save them beside the symbol; for a graph that has none, write an empty file: "
+                  f"mx.nd.save('{os.path.basename(prefix)}-0000.params', {{}})")
+
+
+def _epochs(prefix: str) -> list[int]:
+    """The numbers of the parameter files with this prefix."""
     folder, name = os.path.split(prefix)
+    if not os.path.isdir(folder or "."):
+        return []
     found = map(split, os.listdir(folder or "."))
-    epochs = [epoch for stem, epoch in found if stem == name and epoch is not None]
-    if not epochs:
-        raise OpError(where, f"there is no file {prefix}-NNNN.params", "Save the parameters beside the symbol")
-    return max(epochs)
+    return [epoch for stem, epoch in found if stem == name and epoch is not None]
+
+
+def without_graph(where: str, path: str) -> OpError:
+    """The OpError for symbol JSON that does not exist. Parameters alone are what ``save_parameters`` writes."""
+    prefix = path[:-len(SYMBOL)]
+    numbered = [paths_of(prefix, epoch)[1] for epoch in _epochs(prefix)]
+    found = [file for file in (prefix, f"{prefix}.params", *numbered) if file.endswith(".params")
+             and os.path.isfile(file)]
+    if not found:
+        return OpError(where, f"there is no file {path}", "Pass the path of the exported net without -symbol.json")
+    stem = prefix.removesuffix(".params")
+    return OpError(where, f"there is no file {stem}{SYMBOL}, and {found[0]} has parameters only: save_parameters stores "
+                   "no graph", f"Export in Python, where the net is made: net = ...; net.load_parameters({found[0]!r}); "
+                   f"gops.export.symbol(net, {os.path.basename(stem)!r}, (1, 3, 224, 224)), with the shape of your data")
 
 
 def check_epoch(where: str, epoch: int) -> None:

@@ -164,6 +164,33 @@ def test_errors(arguments, text, folder, capsys):
     assert error.startswith(text) and len(error.splitlines()) == 1
 
 
+@pytest.mark.parametrize("given", ["best.params", "best"])
+def test_parameters_without_a_graph(given, folder, capsys):
+    """The three lines that the message names write the files of the net."""
+    net = mx.gluon.nn.Dense(3, in_units=4)
+    net.initialize()
+    net.save_parameters("best.params")
+    assert cli.main(["export", given, "out"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("gluonops.export.rewrite: there is no file best-symbol.json, and best.params has parameters "
+                            "only: save_parameters stores no graph. Export in Python")
+    assert len(error.splitlines()) == 1
+    lines = error[error.index("net = ...; ") + len("net = ...; "):error.index(", with the shape")]
+    exec(lines.replace("(1, 3, 224, 224)", "(1, 4)"), {"net": net, "gops": gops})
+    assert cli.main(["export", "best", "out"]) == 0
+
+
+def test_a_graph_without_parameters(folder, capsys):
+    """The message names a file that a net without parameters may have."""
+    (mx.sym.var("data") * 2).save("twice-symbol.json")
+    assert cli.main(["export", "twice", "out", "--data-shape", "1,4"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("gluonops.export.rewrite: there is no file twice-NNNN.params, which has the parameters of "
+                            "twice-symbol.json. Save them beside the symbol; for a graph that has none, ")
+    exec(error[error.index("mx.nd.save"):error.index("{})") + 3], {"mx": mx})
+    assert cli.main(["export", "twice", "out", "--data-shape", "1,4"]) == 0
+
+
 @pytest.mark.parametrize("arguments, text", [
     (["export", "net"], "nothing to write: give OUT, --onnx FILE, --torch DIR, or several of them"),
     (["export", "net", "out", "--fixed-batch"], "--fixed-batch and --opset go with --onnx"),
