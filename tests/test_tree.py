@@ -233,6 +233,19 @@ def test_primitives_of_the_kernels_know_no_operator(path):
     assert not re.findall(r'#include "[^"]*/_', text), "a primitive includes nothing from a family"
 
 
+def test_no_reference_uses_what_mxnet_computes_wrongly():
+    """Those of docs/wrong_gradients.md. A builtin graph would compute them wrongly as well."""
+    wrong = {"BilinearResize2D", "LeakyReLU", "Pooling", "RNN", "batch_take", "norm", "prod"}
+    for path in (PACKAGE / "ops").glob("*/reference.py"):
+        attributes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)]
+        used = {node.attr for node in attributes if ast.unparse(node.value).split(".")[0] in ("F", "nd")}
+        assert not used & wrong, path
+        sorts = [call for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
+                 and ast.unparse(call.func) in ("F.sort", "nd.sort")]
+        assert all("axis" in [keyword.arg for keyword in call.keywords] for call in sorts), path
+
+
+
 @pytest.mark.parametrize("module", ["gluonops", "gluonops.ops", "gluonops.nn", "gluonops.loss", "gluonops.export",
                                     "gluonops.models", "gluonops.data", "gluonops.darknet", "gluonops.legacy",
                                     "gluonops.train", "gluonops.files"])

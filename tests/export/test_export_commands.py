@@ -172,8 +172,8 @@ def test_parameters_without_a_graph(given, folder, capsys):
     net.save_parameters("best.params")
     assert cli.main(["export", given, "out"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("gluonops.export.rewrite: there is no file best-symbol.json, and best.params has parameters "
-                            "only: save_parameters stores no graph. Export in Python")
+    assert error.startswith("gluonops.export.rewrite: there is no file best-symbol.json, and best.params has "
+                            "parameters only: save_parameters stores no graph. Export in Python")
     assert len(error.splitlines()) == 1
     lines = error[error.index("net = ...; ") + len("net = ...; "):error.index(", with the shape")]
     exec(lines.replace("(1, 3, 224, 224)", "(1, 4)"), {"net": net, "gops": gops})
