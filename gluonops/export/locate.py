@@ -105,8 +105,8 @@ def without_graph(where: str, path: str) -> OpError:
     stem = prefix.removesuffix(".params")
     lines = (f"net = ...; net.load_parameters({found[0]!r}); "
              f"gops.export.symbol(net, {os.path.basename(stem)!r}, (1, 3, 224, 224))")
-    return OpError(where, f"there is no file {stem}{SYMBOL}, and {found[0]} has parameters only: save_parameters stores "
-                   "no graph", f"Export in Python, where the net is made: {lines}, with the shape of your data")
+    return OpError(where, f"there is no file {stem}{SYMBOL}, and {found[0]} has parameters only: save_parameters "
+                   "stores no graph", f"Export in Python, where the net is made: {lines}, with the shape of your data")
 
 
 def check_epoch(where: str, epoch: int) -> None:

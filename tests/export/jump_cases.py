@@ -5,11 +5,14 @@ a type does not hold, and sums, powers and remainders of integers beyond it, dif
 integers by 0 ends the process; the order of NaN, and of equal numbers in a long row, is any.
 """
 import dataclasses
+import importlib
 from collections.abc import Callable
+from unittest import mock
 
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+from gluonops.export.running.onnx_net import session
 
 FLOATS, SIGNED = ("float32", "float64"), ("int32", "int64")
 INTEGERS = (*SIGNED, "uint8", "int8")
@@ -184,6 +187,55 @@ def expected(jump, kind, arrays):
         mx.autograd.backward(found, [mx.nd.full(value.shape, 1 + place, dtype=value.dtype)
                                      for place, value in enumerate(found)])
     return [value.asnumpy() for value in found], [array.grad.asnumpy() for array in inputs]
+
+
+def fed(jump, kind):
+    """The inputs as they are fed. Integers are cast from floats in the graph."""
+    arrays = jump.inputs(kind)
+    return [array.astype("float64") if np.dtype(kind).kind != "f" else array for array in arrays]
+
+
+def _saved(jump, kind, folder):
+    """Files of a case, and the names of its inputs."""
+    graph, names = symbol(jump, kind)
+    graph.save(str(folder / "net-symbol.json"))
+    mx.nd.save(str(folder / "net-0000.params"), {})
+    return folder / "net", names
+
+
+def in_onnxruntime(jump, kind, arrays, folder):
+    """The outputs of the ONNX file of a case."""
+    prefix, names = _saved(jump, kind, folder)
+    feed = dict(zip(names, arrays))
+    path = gops.export.onnx(prefix, folder / "net.onnx", {name: value.shape for name, value in feed.items()},
+                            dtype=arrays[0].dtype.name, dynamic_batch=False)
+    return session(path, "test").run(None, feed)
+
+
+def in_torch(jump, kind, arrays, folder):
+    """The outputs of the PyTorch net of a case, and the gradients of the inputs as in :func:`expected`."""
+    import torch
+    verify = importlib.import_module("gluonops.export.torch.verify")
+    prefix, names = _saved(jump, kind, folder)
+    with mock.patch.object(verify, "compare", lambda *args, **options: {}):   # It compares at smooth numbers.
+        gops.export.torch(prefix, folder, dict(zip(names, (array.shape for array in arrays))))
+    net = verify.load(folder).load(getattr(torch, arrays[0].dtype.name))
+    inputs = [torch.from_numpy(array.copy()).requires_grad_() for array in arrays]
+    found = outputs(net, *inputs)
+    heads = [(value, torch.full_like(value, 1 + place)) for place, value in enumerate(found) if value.requires_grad]
+    if heads:
+        torch.autograd.backward(*zip(*heads))
+    gradients = [np.zeros(data.shape, array.dtype) if data.grad is None else data.grad.numpy()
+                 for data, array in zip(inputs, arrays)]
+    own = arrays[0].dtype   # Floats of the net have its type, whatever an attribute of the graph says.
+    return [value.detach().numpy().astype(own) if value.is_floating_point() else value.detach().numpy()
+            for value in found], gradients
+
+
+def of_types(found, wanted):
+    """Outputs with the types of others where both are floats: a net of torch's has one type of floats."""
+    return [value.astype(want.dtype) if value.dtype.kind == want.dtype.kind == "f" else value
+            for value, want in zip(found, wanted)]
 
 
 def check(found, wanted):

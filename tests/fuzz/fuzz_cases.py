@@ -79,7 +79,22 @@ class Damaged:
     edits: tuple
 
 
-PROBES = {kind.__name__.lower(): kind for kind in (Values, Inference, Hostile, Damaged)}
+@dataclasses.dataclass(frozen=True)
+class Exported:
+    """An operator that jumps, in a file for a ``target``; see fuzz_exports. ``op`` is none of gluonops's.
+
+    ``number``: a scalar of the operator. The inputs, of a ``kind``, are drawn from ``seed``, and are multiplied by
+    ``scale``.
+    """
+    op: str
+    kind: str
+    target: str
+    number: float
+    scale: float = 1.0
+    seed: int = 0
+
+
+PROBES = {kind.__name__.lower(): kind for kind in (Values, Inference, Hostile, Damaged, Exported)}
 GRAPHS = ("alone", "layer", "sum")
 
 
@@ -335,4 +350,13 @@ def damage(name):
     return edits.map(lambda found: Damaged(name, tuple(found)))
 
 
-STRATEGIES = {"values": values, "inference": inference, "hostile": hostile, "damaged": damage}
+@st.composite
+def exported(draw, name):
+    """A number and inputs at which an operator jumps: multiples of the number are among them."""
+    number = draw(st.sampled_from((0.0, 0.5, 0.6, -0.6, 1.0, 2.5, 3.0, -3.0, 0.1, 7.0, 1e-3)))
+    return Exported(name, draw(st.sampled_from(("float32", "float64", "int32", "int64", "uint8", "int8"))),
+                    draw(st.sampled_from(("onnx", "torch"))), number,
+                    draw(st.sampled_from((1.0, 1.0, 0.1, 0.5, 3.0, 1000.0))), draw(st.integers(0, 2 ** 16)))
+
+
+STRATEGIES = {"values": values, "inference": inference, "hostile": hostile, "damaged": damage, "exported": exported}

@@ -1,6 +1,6 @@
-"""Hard use of every operator and kind of file, for as long as it is told: ``make fuzz SECONDS=600 SEED=0 OP=``.
+"""Hard use of operators, files and exports, for as long as it is told: ``make fuzz SECONDS=600 SEED=0 OP=``.
 
-Operators get random cases, files random damage. Cases run in processes of their own with a limit on memory. One that
+Operators get random cases, files random damage, and exports numbers at which their operators jump. Cases run in processes of their own with a limit on memory. One that
 dies or hangs is a failing case like any other. Ends with the number of cases by operator and kind of file, and a line
 for each way of failing that runs it again.
 """
@@ -26,6 +26,11 @@ OF_FILES = "damaged"
 FILES = ("symbol_json", "note_json", "onnx", "params", "digest", "pretrained", "checkpoint", "library",
          "cfg", "weights", "voc_xml", "voc_list", "jpeg", "coco_json", "yolo_label", "yolo_list", "names", "png", "rec",
          "rec_index", "rec_jpeg", "idx", "idx_gz", "bmp", "config_json", "config_yaml")
+OF_EXPORTS = "exported"
+EXPORTS = ("rounding", "activation", "clip", "order", "where", *(
+    f"{word}_{of}" for of in ("number", "two") for word in (
+        "mod", "maximum", "minimum", "equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal",
+        "logical_and", "logical_or", "logical_xor")))
 EXAMPLES = 25   # cases of one operator and probe before it is another's turn
 DEATHS = 3      # After so many, an operator's probe is left alone: every one costs a new process.
 
@@ -160,8 +165,9 @@ class Session:
 
 
 def all_pairs():
-    """Every operator with its probes, and every kind of file with its own."""
-    return [*itertools.product(operator_names(), PROBES), *((name, OF_FILES) for name in FILES)]
+    """Every operator with its probes, and every kind of file and every export of what jumps with its own."""
+    return [*itertools.product(operator_names(), PROBES), *((name, OF_FILES) for name in FILES),
+            *((name, OF_EXPORTS) for name in EXPORTS)]
 
 
 def exploration(pairs, seed, examples, rounds, until):
@@ -180,7 +186,7 @@ def again(case):
 
 def report(session):
     """The numbers of cases, and every way of failing."""
-    probes = (*PROBES, OF_FILES)
+    probes = (*PROBES, OF_FILES, OF_EXPORTS)
     tried = sorted({op for op, _ in session.counts})
     lines = [f"{'operator or file':32}" + "".join(f"{probe:>12}" for probe in probes)]
     lines += [f"{op:32}" + "".join(f"{session.counts[op, probe] or '':12}" for probe in probes) for op in tried]
@@ -213,9 +219,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=600, help="how long (default 600)")
     parser.add_argument("--seed", default="0", help="what the cases are drawn from (default 0)")
-    parser.add_argument("--op", action="append", choices=[*operator_names(), *FILES], metavar="NAME",
-                        help="an operator or a kind of file; may be repeated (default: all)")
-    parser.add_argument("--probe", action="append", choices=(*PROBES, OF_FILES),
+    parser.add_argument("--op", action="append", choices=[*operator_names(), *FILES, *EXPORTS], metavar="NAME",
+                        help="an operator, a kind of file or of export; may be repeated (default: all)")
+    parser.add_argument("--probe", action="append", choices=(*PROBES, OF_FILES, OF_EXPORTS),
                         help="what is tried (default: everything)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes (default: one per processor)")
     parser.add_argument("--memory", type=int, default=4, help="GiB that each may take (default 4)")

@@ -89,12 +89,13 @@ def summary(case, found):
 
 def main(memory):
     """Serve tasks from standard input; ``memory``: bytes of address space beyond what MXNet takes when imported."""
+    import fuzz_exports
     import fuzz_files
     import fuzz_hostile
     import fuzz_inference
     import fuzz_values
     CHECKS.update(values=fuzz_values.check, inference=fuzz_inference.check, hostile=fuzz_hostile.check,
-                  damaged=fuzz_files.check)
+                  damaged=fuzz_files.check, exported=fuzz_exports.check)
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)   # what libraries print is no line of ours
     faulthandler.enable()

@@ -5,6 +5,7 @@ import sys
 import fuzz_cases
 import fuzz_contract as contracts
 import fuzz_driver
+import fuzz_exports
 import fuzz_files
 import fuzz_hostile
 import fuzz_inference
@@ -12,6 +13,8 @@ import fuzz_values
 import gluonops as gops
 import hypothesis
 import pytest
+from gluonops.export.onnx.model import CONVERTERS as onnx_converters
+from gluonops.export.torch.registry import CONVERTERS as torch_converters
 
 WATCHDOG = 600   # seconds: short of pytest's own, and only for a process that hangs
 
@@ -120,6 +123,24 @@ def test_what_the_contract_refuses_is_found(monkeypatch):
         ("custom", "is rewritten, though the contract refuses it"),
         ("native", "is rewritten, though the contract refuses it"),
         ("native", "takes what the contract refuses")}
+
+
+def test_the_exports_are_those_of_the_driver():
+    assert tuple(fuzz_exports.OPERATORS) == fuzz_driver.EXPORTS
+
+
+@pytest.mark.parametrize("target", ["onnx", "torch"])
+def test_a_wrong_export_is_found(target, monkeypatch):
+    """A remainder by way of a rounded quotient, as it once was."""
+    case = fuzz_cases.Exported("mod_number", "float32", target, 0.6)
+    pytest.importorskip({"onnx": "onnxruntime"}.get(target, "torch"))
+    assert fuzz_exports.check(case) == []
+    if target == "onnx":
+        quotient = lambda call: call.inputs[0] - (call.inputs[0] / 0.6).apply("Floor") * 0.6   # noqa: E731
+        monkeypatch.setitem(onnx_converters, "_mod_scalar", quotient)
+    else:
+        monkeypatch.setitem(torch_converters, "_mod_scalar", "{0} - ({0} / 0.6).floor() * 0.6")
+    assert [how for _, how, _ in fuzz_exports.check(case)] == ["differs from MXNet"]
 
 
 CASE = fuzz_cases.Values("abs", {}, ((2, 3),), "float32")
