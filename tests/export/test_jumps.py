@@ -40,7 +40,7 @@ def test_torch(name, kind, tmp_path):
     found, gradients = jump_cases.in_torch(jump, kind, arrays, tmp_path)
     wanted, right = jump_cases.expected(jump, kind, arrays)
     jump_cases.check(jump_cases.of_types(found, wanted), wanted)
-    is_finite = np.isfinite(sum(arrays)) if right else ()
+    is_finite = np.isfinite(arrays[0]) & np.isfinite(arrays[-1]) if right else ()
     for ours, theirs in zip(gradients, right):
         jump_cases.check([ours[is_finite]], [theirs[is_finite]])
 

@@ -1,8 +1,8 @@
 """Hard use of operators, files and exports, for as long as it is told: ``make fuzz SECONDS=600 SEED=0 OP=``.
 
-Operators get random cases, files random damage, and exports numbers at which their operators jump. Cases run in processes of their own with a limit on memory. One that
-dies or hangs is a failing case like any other. Ends with the number of cases by operator and kind of file, and a line
-for each way of failing that runs it again.
+Operators get random cases, files random damage, and exports numbers at which their operators jump. Cases run in
+processes of their own with a limit on memory. One that dies or hangs is a failing case like any other. Ends with the
+number of cases by operator and kind of file, and a line for each way of failing that runs it again.
 """
 import argparse
 import collections
