@@ -72,6 +72,13 @@ def test_what_depends_on_the_processor_is_refused(export, text, function, tmp_pa
         getattr(gops.export, export)(net, tmp_path / "out", (2, 3))
 
 
+def test_attributes_beyond_a_type_are_refused_in_onnx(tmp_path):
+    net = saved(tmp_path / "net", mx.sym.SequenceMask(mx.sym.cast(mx.sym.var("data"), "uint8"), mx.sym.var(
+        "lengths"), use_sequence_length=True, value=-1))
+    with pytest.raises(gops.OpError, match=r"\(SequenceMask\) has a number that its type of integers does not hold"):
+        gops.export.onnx(net, tmp_path / "net.onnx", {"data": (2, 3), "lengths": (3,)})
+
+
 @pytest.mark.parametrize("op", ["exp", "sqrt", "softmax", "mean"])
 def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
     pytest.importorskip("safetensors")

@@ -98,7 +98,10 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
     shape_only = SHAPE_READERS.get(node.op, ())
     inputs = [None if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
-    results = CONVERTERS[operator(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
+    try:
+        results = CONVERTERS[operator(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
+    except OverflowError as error:   # of an attribute; MXNet's result depends on the processor
+        raise refusal(node, f"has a number that its type of integers does not hold ({error})") from error
     if not isinstance(results, list):
         results = [results]
     for index, result in enumerate(results):

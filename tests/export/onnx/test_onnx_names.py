@@ -38,13 +38,22 @@ def test_loss_heads(name, tmp_path, rng):
     onnx_oracle.agree(net, tmp_path / "net.onnx", {"data": (3,)}, rng=rng)
 
 
+def first(F, x):
+    """The first number of each row."""
+    return F.slice_axis(x, axis=1, begin=0, end=1).reshape((-1,))
+
+
 @pytest.mark.parametrize("draw, mean, deviation", [
     (lambda F, x: F.random.normal(3, 2, shape=(1, 20000)) + 0 * x, 3, 2),
     (lambda F, x: F.random.normal_like(x, loc=-1), -1, 1),
     (lambda F, x: F.random.uniform(1, 4, shape=(1, 20000)) + 0 * x, 2.5, 3 / 12 ** 0.5),
     (lambda F, x: F.random.uniform_like(x), 0.5, 1 / 12 ** 0.5),
     (lambda F, x: F.sample_multinomial(F.slice_axis(F.softmax(x * 0), axis=1, begin=0, end=4), shape=20000), 1.5,
-     (5 / 4) ** 0.5)], ids=["normal", "normal_like", "uniform", "uniform_like", "multinomial"])
+     (5 / 4) ** 0.5),
+    (lambda F, x: F.sample_normal(first(F, x) + 2, first(F, x), shape=20000), 3, 1),
+    (lambda F, x: F.sample_normal(x * 3, x * 2), 3, 2), (lambda F, x: F.sample_uniform(x, x * 4), 2.5, 3 / 12 ** 0.5)],
+    ids=["normal", "normal_like", "uniform", "uniform_like", "multinomial", "normal_of_one", "normal_of_each",
+         "uniform_of_each"])
 def test_random_numbers(draw, mean, deviation, tmp_path):
     """They are other ones, of the same distribution."""
     gops.export.onnx(nn.HybridLambda(draw), tmp_path / "net.onnx", (1, 20000), dynamic_batch=False)

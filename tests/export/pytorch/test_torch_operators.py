@@ -264,6 +264,20 @@ def test_what_runs_over_the_flattened_data_is_refused(tmp_path):
         gops.export.torch(tmp_path / "net", tmp_path, SHAPE)
 
 
+@pytest.mark.parametrize("op", ["_cond", "_while_loop", "_foreach"])
+def test_loops_are_named(op, tmp_path):
+    data, contrib = mx.sym.var("data"), mx.sym.contrib
+    net = {"_cond": lambda: contrib.cond(data.sum() > 1, lambda: data * 2, lambda: data + 1),
+           "_while_loop": lambda: contrib.while_loop(lambda i, row: i < 3, lambda i, row: (row, (i + 1, row * 2)),
+                                                     (mx.sym.zeros((1,)), data), max_iterations=5)[0],
+           "_foreach": lambda: contrib.foreach(lambda row, state: (row, state), data, mx.sym.zeros((3,)))[0]}[op]()
+    net = net if isinstance(net, mx.sym.Symbol) else mx.sym.Group(net)
+    net.save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {})
+    with pytest.raises(gops.OpError, match=rf"\({op}\) has no converter to torch. Replace it in the net, or export ONNX"):
+        gops.export.torch(tmp_path / "net", tmp_path, (2, 3))
+
+
 def test_sparse_gradients_of_an_embedding(tmp_path):
     net = nn.Embedding(7, 4, sparse_grad=True)
     net.initialize()
