@@ -274,7 +274,7 @@ def test_loops_are_named(op, tmp_path):
     net = net if isinstance(net, mx.sym.Symbol) else mx.sym.Group(net)
     net.save(str(tmp_path / "net-symbol.json"))
     mx.nd.save(str(tmp_path / "net-0000.params"), {})
-    with pytest.raises(gops.OpError, match=rf"\({op}\) has no converter to torch. Replace it in the net, or export ONNX"):
+    with pytest.raises(gops.OpError, match=rf"\({op}\) has no converter to torch. Replace it in the net, or export"):
         gops.export.torch(tmp_path / "net", tmp_path, (2, 3))
 
 
