@@ -158,6 +158,39 @@ JUMPS = {
 }
 
 
+def halves(*shape, classes=None):
+    """Predictions that are multiples of a half, and of as many rows, or of each number, a label."""
+    def draw(kind):
+        rng = np.random.RandomState(0)
+        labels = rng.randint(-2, 3, shape) / 2 if classes is None else rng.randint(0, classes, shape[:-1])
+        return [(rng.randint(-2, 3, shape) / 2).astype(kind), labels.astype(kind)]
+    return draw
+
+
+def corners(kind):
+    """Boxes, and their truths, whose ends coincide; some touch, and some have no area."""
+    rng = np.random.RandomState(0)
+    pairs_of_corners = [(rng.randint(0, 4, (20, 2)), rng.randint(0, 3, (20, 2))) for _ in range(2)]
+    return [np.concatenate([corner, corner + side], axis=-1).astype(kind) for corner, side in pairs_of_corners]
+
+
+# Losses, whose gradients jump where predictions and labels are equal. In float64: torch computes some otherwise.
+LOSSES = {
+    **{f"{kind}_loss": Jump(lambda F, x, y, kind=kind: gops.ops.iou_loss(x, y, kind=kind), corners, ("float64",))
+       for kind in ("iou", "giou", "diou", "ciou")},
+    **{name: Jump(lambda F, x, y, name=name: getattr(F, name)(x, y), halves(6, 5), ("float64",))
+       for name in ("LinearRegressionOutput", "MAERegressionOutput", "LogisticRegressionOutput")},
+    "SVMOutput": Jump(lambda F, x, y: [F.SVMOutput(x, y), F.SVMOutput(x, y, use_linear=True)],
+                      halves(6, 5, classes=5), ("float64",)),
+    "ohem": Jump(lambda F, x, y: [gops.ops.ohem(F.abs(x - y), keep=2), gops.ops.ohem(F.abs(x), threshold=0.5)],
+                 halves(3, 8), ("float64",)),
+    "lovasz": Jump(lambda F, x, y: gops.ops.lovasz_softmax(F.transpose(x, (0, 2, 1)), y), halves(2, 9, 3, classes=3),
+                   ("float64",)),
+    "absolute": Jump(lambda F, x, y: [F.abs(x - y), F.relu(1 - x * y), F.smooth_l1(x - y, scalar=1)], halves(6, 5),
+                     ("float64",)),
+}
+
+
 def outputs(function, *inputs):
     found = function(*inputs)
     return list(found) if isinstance(found, (list, tuple)) else [found]
@@ -212,13 +245,14 @@ def in_onnxruntime(jump, kind, arrays, folder):
     return session(path, "test").run(None, feed)
 
 
-def in_torch(jump, kind, arrays, folder):
+def in_torch(jump, kind, arrays, folder, training=False):
     """The outputs of the PyTorch net of a case, and the gradients of the inputs as in :func:`expected`."""
     import torch
     verify = importlib.import_module("gluonops.export.torch.verify")
     prefix, names = _saved(jump, kind, folder)
     with mock.patch.object(verify, "compare", lambda *args, **options: {}):   # It compares at smooth numbers.
-        gops.export.torch(prefix, folder, dict(zip(names, (array.shape for array in arrays))))
+        shapes = dict(zip(names, (array.shape for array in arrays)))
+        gops.export.torch(prefix, folder, shapes, training=training)
     net = verify.load(folder).load(getattr(torch, arrays[0].dtype.name))
     inputs = [torch.from_numpy(array.copy()).requires_grad_() for array in arrays]
     found = outputs(net, *inputs)

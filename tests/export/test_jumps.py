@@ -45,6 +45,18 @@ def test_torch(name, kind, tmp_path):
         jump_cases.check([ours[is_finite]], [theirs[is_finite]])
 
 
+@pytest.mark.parametrize("name", jump_cases.LOSSES)
+def test_losses_in_torch(name, tmp_path):
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    jump, kind = jump_cases.LOSSES[name], "float64"
+    arrays = jump_cases.fed(jump, kind)
+    found, gradients = jump_cases.in_torch(jump, kind, arrays, tmp_path, training=True)
+    wanted, right = jump_cases.expected(jump, kind, arrays)
+    for ours, theirs in zip([*found, gradients[0]], [*wanted, right[0]]):   # labels have no gradient
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-12)   # MXNet holds a scale in float32
+
+
 def test_the_right_remainders(tmp_path):
     """Those of issue 64, from exact arithmetic: 0.6 in float32 is 5033165 / 2^23."""
     pytest.importorskip("onnxruntime")
