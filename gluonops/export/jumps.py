@@ -9,19 +9,26 @@ from typing import Any
 
 import numpy as np
 
-# The next number below a half: a rounding that adds a half to it gives 1.
-BELOW_HALF = {np.dtype(kind): float(np.nextafter(np.dtype(kind).type(0.5), np.dtype(kind).type(0)))
-              for kind in ("float16", "float32", "float64")}
+from .graph import Graph
+
 WHOLE = 8      # Whole numbers and halves are up to this.
 TENTHS = 0.6   # Multiples of a number that no float is: the quotient of two such numbers is rounded.
+# Parts of the names of the operators that jump. What moves numbers, and what only has corners there, does not.
+JUMPING = ("mod", "round", "rint", "floor", "ceil", "trunc", "fix", "sign", "equal", "greater", "lesser", "logical",
+           "argm", "topk", "sort", "where", "one_hot", "take", "pick", "box_nms", "Cast", "Sequence")
 
 
-def numbers_at_jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Finite numbers at which operators jump, many of which are equal.
+def has_jumps(graph: Graph) -> bool:
+    """Whether a graph has an operator that jumps. Others need no further inputs to be compared with."""
+    return any(part in node.op for node in graph.nodes() for part in JUMPING)
 
-    A third are whole numbers, a third are halves, and the others are multiples of 0.6, both zeros, the neighbours of a
-    half, and the bounds of 1 and 6 that activations have. Integers are whole numbers, and not negative if the type is
-    not.
+
+def halves(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Whole numbers and halves from -8 to 8, and both zeros; many of them are equal.
+
+    They are exact in every type of floats, and no rounding error is in what is computed of them alone. So a difference
+    between two programs at one of them is no rounding error either. Integers are whole numbers, and not negative if the
+    type is not.
 
     Parameters
     ----------
@@ -39,7 +46,21 @@ def numbers_at_jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: 
     whole = rng.randint(0 if dtype.kind == "u" else -WHOLE, WHOLE + 1, shape)
     if dtype.kind != "f":
         return whole.astype(dtype)
-    below = BELOW_HALF[dtype]
-    others = [0.0, -0.0, below, -below, 1.0, -1.0, 6.0, *(TENTHS * count for count in range(-WHOLE, WHOLE + 1))]
-    kinds = [whole, rng.randint(-2 * WHOLE, 2 * WHOLE + 1, shape) / 2, rng.choice(others, shape)]
-    return np.choose(rng.randint(0, len(kinds), shape), kinds).astype(dtype)
+    fractions = rng.randint(-2 * WHOLE, 2 * WHOLE + 1, shape) / 2
+    zeros = rng.choice([0.0, -0.0], shape)
+    return np.choose(rng.choice(3, shape, p=(0.45, 0.45, 0.1)), [whole, fractions, zeros]).astype(dtype)
+
+
+def numbers_at_jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Finite numbers at which operators jump: :func:`halves`, and in a third of the places other ones.
+
+    These are multiples of 0.6, the neighbours of a half and of its negative, and the bounds 1 and 6 of activations.
+    The parameters and the result are those of :func:`halves`.
+    """
+    found = halves(rng, shape, dtype)
+    if found.dtype.kind != "f":
+        return found
+    kind = found.dtype.type
+    below = float(np.nextafter(kind(0.5), kind(0)))   # A rounding that adds a half to it gives 1.
+    others = [below, -below, 1.0, -1.0, 6.0, *(TENTHS * count for count in range(-WHOLE, WHOLE + 1))]
+    return np.where(rng.randint(0, 3, shape) == 0, rng.choice(others, shape).astype(found.dtype), found)

@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.export.jumps import numbers_at_jumps
+from gluonops.export.jumps import halves, has_jumps, numbers_at_jumps
 from gluonops.export.running.onnx_net import session
 
 sys.path.append(str(pathlib.Path(__file__).parent))
@@ -101,13 +101,21 @@ def test_functions_of_integers_are_refused_in_torch(op, tmp_path):
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "int32", "uint8"])
 def test_drawn_numbers(kind, rng):
-    """They have equal ones, zeros, halves, multiples of 0.6; and remainders, roundings and comparisons jump there."""
-    found = numbers_at_jumps(rng, (20, 50), kind)
-    assert found.shape == (20, 50) and found.dtype == kind and np.isfinite(found).all()
-    assert len(np.unique(found)) < 100 and (found == 0).any()
+    """Equal ones, zeros of both signs, halves; and multiples of 0.6 among those that are no halves."""
+    exact, found = halves(rng, (20, 50), kind), numbers_at_jumps(rng, (20, 50), kind)
+    for drawn in (exact, found):
+        assert drawn.shape == (20, 50) and drawn.dtype == kind and np.isfinite(drawn).all()
+        assert len(np.unique(drawn)) < 100 and (drawn == 0).any() and (drawn == 3).any()
     if np.dtype(kind).kind == "f":
-        assert (np.signbit(found) & (found == 0)).any()
-        assert (found % 1 == 0.5).any() and (found == np.dtype(kind).type(3)).any() and (found % 1 == 0).mean() > 0.3
-        assert (found == np.dtype(kind).type(0.6)).any()
+        assert (exact * 2 % 1 == 0).all() and (exact % 1 == 0.5).any()
+        assert (np.signbit(exact) & (exact == 0)).any() and (found == np.dtype(kind).type(0.6)).any()
     else:
         assert found.min() == (0 if kind == "uint8" else -8) and found.max() == 8
+
+
+@pytest.mark.parametrize("operator, jumps", [
+    (lambda x: mx.sym.round(x), True), (lambda x: x % 0.6, True), (lambda x: x > 1, True),
+    (lambda x: mx.sym.argmax(x, axis=1), True), (lambda x: mx.sym.relu(x) + mx.sym.exp(x), False),
+    (lambda x: mx.sym.Pooling(mx.sym.Convolution(x, kernel=(1, 1), num_filter=2), global_pool=True), False)])
+def test_graphs_that_jump(operator, jumps):
+    assert has_jumps(gops.export.graph.Graph.of(operator(mx.sym.var("data")))) == jumps
