@@ -39,6 +39,6 @@ def test_all_pages_together():
     assert sum(map(words, pages())) <= TOTAL
 
 
-def test_the_first_release_is_described_in_800_words():
+def test_the_first_release_is_described_in_400_words():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert len(text.split("## 1.0.0 ")[1].split("\n## ")[0].split()) <= 800
+    assert len(text.split("## 1.0.0 ")[1].split("\n## ")[0].split()) <= 400
