@@ -1,6 +1,7 @@
 """Runs exported files, and the net that they come from, on the same inputs, and compares the outputs."""
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import numpy as np
 from ..core.errors import OpError
 from . import passes
 from .constants import is_random
+from .jumps import halves, has_jumps
 from .model import ExportedModel
 from .onnx.model import opset_of
 from .onnx.write import serialized
@@ -59,11 +61,12 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
             data_shape: DataShape | None = None, epoch: int | None = None) -> list[Difference]:
     """Run exported files and the net that they come from on the same inputs, and compare the outputs.
 
-    The inputs are random numbers: one image, three, and larger ones, as far as both sides take them. Losses are not
-    compared. An ExportWarning says why nothing is compared: onnxruntime is not installed, the shape of an input is not
-    known, MXNet itself does not run the net, or the net draws random numbers. Outputs that jump, such as those of
-    non-maximum suppression, are compared where MXNet's own do not jump if the inputs change by a rounding error. In
-    front of them the outputs of the last layers are compared as well.
+    The inputs are random numbers: one image, three, and larger ones, as far as both sides take them. A net with
+    operators that jump, such as a remainder or an argmax, is also compared at whole numbers and halves, where many
+    numbers are equal. Losses are not compared. An ExportWarning says why nothing is compared: onnxruntime is not
+    installed, the shape of an input is not known, MXNet itself does not run the net, or the net draws random numbers.
+    Outputs that jump, such as those of non-maximum suppression, are compared where MXNet's own do not jump if the
+    inputs change by a rounding error. In front of them the outputs of the last layers are compared as well.
 
     Parameters
     ----------
@@ -140,8 +143,15 @@ class _InMXNet:
         if kept:
             model.graph.outputs = [model.graph.outputs[position] for position in kept]
         symbol = model.graph.symbol()
-        self._model, self._runner = model, Runner(symbol, model.parameters)
+        self._model, self._symbol, self._runner = model, symbol, Runner(symbol, model.parameters)
         self.names = symbol.list_outputs()
+
+    def rounded(self, drawing: np.random.RandomState) -> _InMXNet:
+        """The same net with parameters that are changed by rounding errors."""
+        other = copy.copy(self)
+        other._runner = Runner(self._symbol, {name: mx.nd.array(_nudged(value.asnumpy(), drawing), dtype=value.dtype)
+                                              for name, value in self._model.parameters.items()})
+        return other
 
     def takes(self, shapes: Shapes) -> bool:
         labels = {name: shape for name, shape in _labels(self._model, shapes).items() if shape}
@@ -196,6 +206,8 @@ def _differences(model, theirs, ours, path):
     for shapes in _shapes(model.inputs, theirs, ours):
         try:
             found = _of_shapes(model, shapes, theirs, ours, path)
+            if has_jumps(model.graph):
+                _check_jumps(model, shapes, theirs, ours, path)
         except mx.MXNetError as error:
             obstacle = f"MXNet does not run the net: {last_line(error)}"
             continue
@@ -231,13 +243,36 @@ def _of_shapes(model, shapes, theirs, ours, path):
         if wrong is None:
             return differences
         if _is_steady(theirs, values, expected, drawing):
-            difference, most = wrong
-            refusal = OpError(WHERE, f"{os.path.basename(path)} does not compute what MXNet does for inputs of "
-                              f"{', '.join(map(str, shapes.values()))}: {difference}; expected at most {most:g} of it",
-                              "Report it with the net; nothing was written")
+            refusal = _refusal(path, shapes, wrong)
     if refusal is not None:
         raise refusal
     return []
+
+
+def _refusal(path, shapes, wrong):
+    """The OpError for a difference that is too large."""
+    difference, most = wrong
+    return OpError(WHERE, f"{os.path.basename(path)} does not compute what MXNet does for inputs of "
+                   f"{', '.join(map(str, shapes.values()))}: {difference}; expected at most {most:g} of it",
+                   "Report it with the net; nothing was written")
+
+
+def _check_jumps(model, shapes, theirs, ours, path):
+    """Raise an OpError if an output differs at whole numbers and halves, and rounding is not the reason.
+
+    The inputs have no rounding errors. What the parameters make of them may have some, and jump.
+    """
+    drawing = np.random.RandomState(0)
+    values = _examples(model, shapes, drawing, at_jumps=True)
+    expected = theirs(values)
+
+    def wrong_of(outputs, names):
+        return _wrong([Difference(name, *_difference(*pair)) for name, pair in zip(names, zip(expected, outputs))],
+                      expected)
+
+    wrong = wrong_of(ours(values), ours.names)
+    if wrong and not any(wrong_of(theirs.rounded(drawing)(values), theirs.names) for _ in range(NUDGES)):
+        raise _refusal(path, shapes, wrong)
 
 
 def _wrong(differences, expected):
@@ -278,8 +313,11 @@ def _nudged(value, drawing):
     return (value * (1 + nudge * (value % 1 != 0))).astype(value.dtype)   # an index stays one
 
 
-def _examples(model, shapes, drawing):
-    """Numbers of 8 bits for each input; indices that an embedding reads, and the lengths of sequences."""
+def _examples(model, shapes, drawing, at_jumps=False):
+    """Numbers of 8 bits for each input; indices that an embedding reads, and the lengths of sequences.
+
+    ``at_jumps``: draw whole numbers and halves in place of numbers of 8 bits.
+    """
     dtype, limits = np.dtype(model.metadata["dtype"]), {}
     for node in model.graph.nodes():
         if node.op == "Embedding":
@@ -293,4 +331,6 @@ def _examples(model, shapes, drawing):
         is_whole = name in limits or dtype.kind != "f"
         numbers = drawing.randint(*limits.get(name, (0, 128) if is_whole else (-128, 128)), shape)
         values[name] = (numbers if is_whole else numbers / 64).astype(dtype)
+        if at_jumps and not is_whole:
+            values[name] = halves(drawing, shape, dtype)
     return values

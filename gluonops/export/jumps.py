@@ -11,8 +11,8 @@ import numpy as np
 
 from .graph import Graph
 
-WHOLE = 8      # Whole numbers and halves are up to this.
-TENTHS = 0.6   # Multiples of a number that no float is: the quotient of two such numbers is rounded.
+WHOLE, NEAR = 8, 1   # Whole numbers and halves are up to the first, and many of them up to the second.
+TENTHS = 0.6         # Multiples of a number that no float is: the quotient of two such numbers is rounded.
 # Parts of the names of the operators that jump. What moves numbers, and what only has corners there, does not.
 JUMPING = ("mod", "round", "rint", "floor", "ceil", "trunc", "fix", "sign", "equal", "greater", "lesser", "logical",
            "argm", "topk", "sort", "where", "one_hot", "take", "pick", "box_nms", "Cast", "Sequence")
@@ -46,9 +46,9 @@ def halves(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np
     whole = rng.randint(0 if dtype.kind == "u" else -WHOLE, WHOLE + 1, shape)
     if dtype.kind != "f":
         return whole.astype(dtype)
-    fractions = rng.randint(-2 * WHOLE, 2 * WHOLE + 1, shape) / 2
+    near, far = (rng.randint(-2 * bound, 2 * bound + 1, shape) / 2 for bound in (NEAR, WHOLE))
     zeros = rng.choice([0.0, -0.0], shape)
-    return np.choose(rng.choice(3, shape, p=(0.45, 0.45, 0.1)), [whole, fractions, zeros]).astype(dtype)
+    return np.choose(rng.choice(4, shape, p=(0.3, 0.3, 0.3, 0.1)), [whole, far, near, zeros]).astype(dtype)
 
 
 def numbers_at_jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:

@@ -125,10 +125,23 @@ def test_heads_and_losses():
         gops.export.compare("net", "wrong", (1, 4))
 
 
+@pytest.mark.parametrize("right, wrong", [
+    (data % 0.6, data - mx.sym.floor(data / 0.6) * 0.6), (mx.sym.round(data), mx.sym.rint(data)),
+    (data > 0.5, data >= 0.5), (mx.sym.argmax(data, axis=1), 39 - mx.sym.argmax(mx.sym.reverse(data, axis=1), axis=1)),
+    (mx.sym.one_hot(data, 3), mx.sym.one_hot(mx.sym.round(data), 3))],
+    ids=["remainder", "round", "greater", "argmax", "one_hot"])
+def test_a_difference_at_jumps_is_found(right, wrong):
+    saved("right", right), saved("wrong", wrong)
+    with pytest.raises(gops.OpError, match="wrong does not compute what MXNet does"):
+        gops.export.compare("right", "wrong", (4, 40))
+
+
 def test_outputs_that_jump_everywhere():
-    """The sign of what is 0 but for rounding does."""
-    rest = data - mx.sym.round(data * 64) / 64
-    saved("right", mx.sym.sign(rest)), saved("other", mx.sym.sign(rest + 1e-30))
+    """The sign of what is 0 but for rounding does, of the inputs or of the parameters."""
+    products = [mx.sym.broadcast_mul(data, mx.sym.var(name)) for name in ("first", "second")]
+    rest = data - mx.sym.round(data * 64) / 64 + products[0] - products[1]
+    values = {name: np.full((1, 4), 0.3) for name in ("first", "second")}
+    saved("right", mx.sym.sign(rest), **values), saved("other", mx.sym.sign(rest + 1e-30), **values)
     with pytest.warns(gops.export.ExportWarning, match="other is not compared with MXNet: its outputs jump where"):
         assert gops.export.compare("right", "other", (1, 4)) == []
 

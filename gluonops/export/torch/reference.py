@@ -37,7 +37,7 @@ class Reference:
                 node.attrs["dtype"] = "float64"
             elif node.op == "sort":   # MXNet's gradient does not know the default
                 node.attrs.setdefault("axis", "-1")
-            elif node.op == "_contrib_SyncBatchNorm":   # it is a batch norm on one device, and in float32 only
+            elif node.op in ("_contrib_SyncBatchNorm", "BatchNorm_v1"):   # They are batch norms in float32 only.
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
         compute_in_double(graph, FORMULAS.keys() - {"erf"})

@@ -4,6 +4,7 @@ import sys
 
 import gluonops as gops
 import mxnet as mx
+import numpy as np
 import pytest
 from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node, is_ours, our_name
 from gluonops.export.torch import losses
@@ -276,6 +277,31 @@ def test_loops_are_named(op, tmp_path):
     mx.nd.save(str(tmp_path / "net-0000.params"), {})
     with pytest.raises(gops.OpError, match=rf"\({op}\) has no converter to torch. Replace it in the net, or export"):
         gops.export.torch(tmp_path / "net", tmp_path, (2, 3))
+
+
+@pytest.mark.parametrize("fix_gamma", [False, True])
+def test_an_old_batch_norm(fix_gamma, tmp_path, rng):
+    """MXNet has no float64 of it. In float32 it is today's batch norm, in outputs, gradients and statistics."""
+    options = {"fix_gamma": fix_gamma, "eps": 2e-3, "momentum": 0.8}
+    names, states = ("data", "bn_gamma", "bn_beta"), ("bn_moving_mean", "bn_moving_var")
+    values = {name: mx.nd.array(rng.uniform(0.5, 1.5, SHAPE if name == "data" else (4,))) for name in names + states}
+    symbols = {op: getattr(mx.sym, op)(mx.sym.var("data"), name="bn", **options)
+               for op in ("BatchNorm", "BatchNorm_v1")}
+    head, found = mx.nd.array(rng.normal(size=SHAPE)), {}
+    for op, symbol in symbols.items():
+        gradients = {name: mx.nd.zeros(values[name].shape) for name in names}
+        executor = symbol.bind(mx.cpu(), {name: values[name] for name in names}, gradients,
+                               aux_states={name: values[name].copy() for name in states})
+        output = executor.forward(is_train=True)[0]
+        executor.backward(head)
+        found[op] = [value.asnumpy() for value in (output, *gradients.values(), *executor.aux_arrays)]
+    for old, new in zip(*found.values()):
+        np.testing.assert_allclose(old, new, rtol=1e-4, atol=1e-4)
+
+    symbols["BatchNorm_v1"].save(str(tmp_path / "net-symbol.json"))
+    mx.nd.save(str(tmp_path / "net-0000.params"), {f"{'aux' if name in states else 'arg'}:{name}": values[name]
+                                                   for name in names[1:] + states})
+    gops.export.torch(tmp_path / "net", tmp_path / "out", SHAPE)
 
 
 def test_sparse_gradients_of_an_embedding(tmp_path):
