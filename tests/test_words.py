@@ -9,7 +9,7 @@ TOTAL = 40_000
 LIMITS = {
     "README.md": 700,
     "CHANGELOG.md": 800,   # 400 for 1.0.0, and a line for each change from then on
-    "CONTRIBUTING.md": 1800,
+    "CONTRIBUTING.md": 2500,
     "benchmarks/README.md": 2500,
     "docs/darknet.md": 2200,
     "docs/fine_tuning.md": 1500,
