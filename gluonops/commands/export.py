@@ -20,6 +20,7 @@ from ..export.files import shapes_of_inputs
 from .net_arguments import QUANTIZE_OPTIONS
 
 MOST_IMAGES = 128   # Calibration takes so many, evenly spaced over the folder: more hardly change the ranges.
+PREPROCESSING = "--preprocessing '{\"colours\": \"RGB\", \"range\": [0, 1]}'"
 
 
 def run(args: argparse.Namespace) -> None:
@@ -83,7 +84,15 @@ def _quantize(args):
     """Write the net in 8 bits, calibrated with the images of a folder. Return what ``export.quantize`` returns."""
     model = export.ExportedModel.from_files(args.source, args.epoch)
     preprocessing = model.metadata.get("preprocessing") if args.preprocessing is None else args.preprocessing
-    data = calibration_images(args.calibrate, _image_shape(model, args.data_shape), preprocessing)
+    try:
+        shape = _image_shape(model, args.data_shape)
+    except OpError as error:
+        if preprocessing is not None or args.data_shape is not None:
+            raise
+        raise OpError("export", f"{error.what}, and the file does not say how images are prepared for the net",
+                      f"Pass both, such as --data-shape 1,3,224,224 {PREPROCESSING}; or call gluonops.export.quantize "
+                      "with arrays") from error
+    data = calibration_images(args.calibrate, shape, preprocessing)
     given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
     return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=args.opset,
@@ -110,8 +119,7 @@ def calibration_images(folder: str, shape: tuple[int, ...], preprocessing: dict[
 
     if preprocessing is None:
         raise OpError("export", "the file does not say how images are prepared for the net",
-                      "Pass it, such as --preprocessing '{\"colours\": \"RGB\", \"range\": [0, 1]}'; or call "
-                      "gluonops.export.quantize with arrays")
+                      f"Pass it, such as {PREPROCESSING}; or call gluonops.export.quantize with arrays")
     prepare = export.Preprocessing.from_metadata(preprocessing)
     size = _image_size(shape, prepare)
     paths = image_files(folder)

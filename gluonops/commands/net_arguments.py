@@ -8,7 +8,7 @@ from . import kinds
 
 BACKENDS = ("builtin", "custom", "native", "auto")
 DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # the defaults of a Darknet detector
-QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage")   # export.quantize takes these.
+QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage", "vnni_only")   # export.quantize takes these.
 
 
 def add_export(add: Callable) -> None:
@@ -61,7 +61,10 @@ def _add_int8(group: argparse._ArgumentGroup) -> None:
                        "the outputs, is larger (default: 0.05)")
     group.add_argument("--storage", choices=("int8", "float32"), help="type of the weights in the parameter file: "
                        "float32 for programs that use MXNet's C predict API (default: int8, a fourth of the size)")
-    group.add_argument("--limit", type=float, metavar="E", help="write nothing if the result's error is larger")
+    group.add_argument("--limit", type=float, metavar="E", help="write nothing if the result's error is larger "
+                       "(default: 0.1)")
+    group.add_argument("--vnni-only", action="store_true", default=None, help="use all 8 bits, for processors with "
+                       "VNNI (or Arm's) only: on others the results are wrong")
 
 
 def _check_export(args: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ They are an entry in the ``attrs`` of the JSON, beside MXNet's version. MXNet ig
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 KEY = "gluonops"
 DTYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool")   # MXNet's
 MOST_CLASSES = 2 ** 20
+ANY, VNNI = "any", "VNNI"   # processors that a net in 8 bits is right on
 ATTRIBUTES = ("classes", "anchors", "preprocessing", "threshold", "nms", "topk")   # a net may have them
 
 
@@ -76,6 +78,11 @@ def remedy(graph: Graph) -> str:
     if version in (None, __version__):
         return "Import the package that defines it, or export the net again with this gluonops"
     return f"Install gluonops {version}; or export the net again with this gluonops"
+
+
+def metadata_of_int8(layers: Iterable[str], vnni_only: bool) -> dict[str, Any]:
+    """What the files of a net in 8 bits say of that: which layers are, and for which processors."""
+    return {"quantized": sorted(layers), "processor": VNNI if vnni_only else ANY}
 
 
 def metadata_of(net: mx.gluon.HybridBlock) -> dict[str, Any]:

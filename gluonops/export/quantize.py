@@ -14,14 +14,16 @@ from ..core.errors import OpError
 from ..core.files import check_writable
 from . import passes
 from .locate import paths_of
+from .metadata import metadata_of_int8
 from .model import ExportedModel
 from .onnx.model import opset_of
 from .onnx.quantize import Quantization
 from .onnx.write import check_onnx, save, serialized
 from .quantization.batches import as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
-from .quantization.layers import layers_of, reason_for_float, steady
+from .quantization.layers import ALL, SAFE, layers_of, reason_for_float, steady, with_corrected_biases
 from .quantization.running import Batch, Runner, errors_of_layers, relative_error, run, simulated
+from .quantization.verdict import check_outputs, check_result
 from .running.onnx_net import session
 from .warning import warn_of_losses
 
@@ -97,13 +99,16 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
              held_out: Any = None, *, onnx: str | os.PathLike | None = None, method: str | None = None,
              percentile: float = 99.99, keep: Iterable[str] = (), layer_limit: float = 0.05,
              limit: float | None = None, score: Callable[[Predict], float] | None = None, epoch: int | None = None,
-             opset: int | None = None, storage: str = "int8") -> Quantized:
+             opset: int | None = None, storage: str = "int8", vnni_only: bool = False) -> Quantized:
     """Write a net with 8-bit convolutions and dense layers: as symbol JSON for MXNet on the CPU, as ONNX, or both.
 
     Losses are removed and batch norms are folded. The range of every tensor comes from the calibration data. Weights
     are stored as int8 with a scale for each output channel, so files are about a fourth of the size. Each layer's error
     is measured: that of the net's outputs if this layer alone is quantized. A layer whose error is too large stays in
     float. The result is run on held-out data and compared with the float net before anything is written.
+
+    The files compute the same on every processor. One without VNNI adds products of 8 bits in pairs and cuts each sum
+    to 16 bits. So weights have 7 bits, whose sums fit, unless `vnni_only` asks for all 8.
 
     The JSON needs MXNet 1.9.1 and nothing else. ``mx.mod.Module`` loads it as usual. For a ``SymbolBlock`` the int8
     weights have to be converted: ``block = SymbolBlock.imports(json, ["data"])``, then
@@ -136,7 +141,8 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         that of the float output. Where outputs come out of non-maximum suppression or the like, the outputs of the
         last layers are compared instead.
     limit : float, optional
-        The largest error of the result on the held-out data; with `score`, how much lower the score may be.
+        The largest error of the result on the held-out data; with `score`, how much lower the score may be. By default
+        an error above 0.1 is an OpError, and one above 0.03 an ExportWarning.
     score : callable, optional
         Takes a function ``predict(data)`` and returns a number, larger for better: accuracy, or mAP. ``predict`` takes
         an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
@@ -146,6 +152,9 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     storage : {'int8', 'float32'}, default 'int8'
         Type of the weights in the ``.params``. With ``float32`` the file is as large as before and holds the same
         integers, for programs that do not convert types.
+    vnni_only : bool, default False
+        Use all 8 bits, for processors with VNNI only (or Arm's). On others sums saturate, and results are wrong. The
+        files' metadata say so, and :func:`gluonops.export.load` warns there.
 
     Returns
     -------
@@ -155,8 +164,8 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     Raises
     ------
     OpError
-        The result is worse than `limit`, or not finite; no layer can be quantized; the net is not float32; `keep`
-        names a layer that there is not; data or files do not fit. Nothing is written then.
+        The result is worse than `limit`, or not finite; every output is zero; no layer can be quantized; the net is not
+        float32; `keep` names a layer that there is not; data or files do not fit. Nothing is written then.
     """
     _check_options(prefix, onnx, method, percentile, opset, storage, layer_limit=layer_limit, limit=limit)
     given, held = split(as_arrays("calibration", calibration), held_out)
@@ -164,34 +173,41 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     given, held = named(given, model), named(held, model)
     measured, tried = steady(model), given[:SENSITIVITY_BATCHES]
     expected = run(measured, held)
+    check_outputs(expected, limit)
 
     able = [layer.name for layer in layers_of(model) if reason_for_float(model, layer) is None]
-    method, ranges = _calibrate(model, measured, able, given, method, percentile)
-    layers = _choose(model, errors_of_layers(measured, ranges, able, tried), set(keep), layer_limit)
-    quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges)
+    statistics = Statistics.of(model, given)
+    method, ranges = _calibrate(statistics, measured, able, tried, method, percentile, vnni_only)
+    errors = errors_of_layers(measured, ranges, able, tried, statistics.means, vnni_only)
+    layers = _choose(model, errors, set(keep), layer_limit)
+    quantization = Quantization(frozenset(layer.name for layer in layers if layer.is_quantized), ranges, vnni_only)
 
     written = {name: os.fspath(path) for name, path in ((MXNET, prefix), (ONNX, onnx)) if path is not None}
-    made, compared = _made(model, measured, quantization, opset, written)
+    made, compared = _made(model, measured, quantization, statistics.means, opset, written)
     runnable = [name for name in written if name == MXNET or importlib.util.find_spec("onnxruntime")]
     errors = {name: relative_error([*map(_runner(compared[name]), held)], expected) for name in runnable}
     scores = {}
     if score is not None:
         nets = {"float": model, **{name: made[name] for name in runnable}}
         scores = {name: float(score(_predict(_runner(net), model))) for name, net in nets.items()}
-    _check(errors, scores, limit, layers)
-    paths = [file for name, path in written.items() for file in _write(made[name], path, quantization.layers, storage)]
+    check_result(errors, scores, limit, layers, ranges)
+    paths = [file for name, path in written.items() for file in _write(made[name], path, storage)]
     return Quantized(tuple(paths), method, layers, errors, scores)
 
 
-def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantization, opset: int | None,
-          names: Iterable[str]) -> tuple[dict[str, Net], dict[str, Net]]:
+def _made(model: ExportedModel, measured: ExportedModel, quantization: Quantization, means: dict[str, np.ndarray],
+          opset: int | None, names: Iterable[str]) -> tuple[dict[str, Net], dict[str, Net]]:
     """The net in 8 bits for MXNet's oneDNN operators, for ONNX, or both; and the same for what is compared.
 
     ``measured``: the float net with the outputs that are compared; ``model`` itself where these are its own.
     """
+    layers, vnni_only = quantization.layers, quantization.vnni_only
+
     def make(name: str, net: ExportedModel) -> Net:
+        net = with_corrected_biases(net, layers, means, ALL if vnni_only else SAFE)
+        net.metadata.update(metadata_of_int8(layers, vnni_only))
         if name == MXNET:
-            return passes.quantize(net, quantization.ranges, quantization.layers)
+            return passes.quantize(net, quantization.ranges, layers, vnni_only)
         return b"".join(serialized(net, True, opset_of(model.graph, opset), {}, quantization))
 
     made = {name: make(name, model) for name in names}
@@ -206,12 +222,11 @@ def _runner(net: Net) -> Callable[[Batch], list[np.ndarray]]:
     return lambda batch: opened.run(None, {name: value.asnumpy() for name, value in batch.items()})
 
 
-def _write(net: Net, path: str, layers: Iterable[str], storage: str) -> tuple[str, ...]:
+def _write(net: Net, path: str, storage: str) -> tuple[str, ...]:
     """Write the files of a net in 8 bits. Returns their paths."""
     if not isinstance(net, ExportedModel):
         save(path, [net])
         return path,
-    net.metadata["quantized"] = sorted(layers)
     if storage == "float32":
         net.parameters = {name: value.astype("float32") for name, value in net.parameters.items()}
     return net.save(path)
@@ -249,15 +264,18 @@ def _float_model(net, batch, epoch):
     return passes.prepare_for_fusion(model)
 
 
-def _calibrate(model, measured, layers, batches, method, percentile):
+def _calibrate(statistics, measured, layers, tried, method, percentile, vnni_only):
     """The method and its ranges: the one asked for, or that whose simulated error is least."""
-    statistics = Statistics.of(model, batches)
     if method is not None:
         return method, statistics.ranges(method, percentile)
-    tried = batches[:SENSITIVITY_BATCHES]
     expected = run(measured, tried)
     ranges = {name: statistics.ranges(name, percentile) for name in METHODS}
-    errors = {name: relative_error(run(simulated(measured, ranges[name], layers), tried), expected) for name in METHODS}
+
+    def error(name):
+        net = simulated(measured, ranges[name], layers, statistics.means, vnni_only)
+        return relative_error(run(net, tried), expected)
+
+    errors = {name: error(name) for name in METHODS}
     best = min(METHODS, key=errors.get)
     return best, ranges[best]
 
@@ -291,19 +309,3 @@ def _predict(runner, model):
         joined = [np.concatenate(parts) for parts in zip(*outputs)]
         return joined[0] if len(joined) == 1 else joined
     return predict
-
-
-def _check(errors, scores, limit, layers):
-    """Raise an OpError where a result is not finite, or worse than it may be."""
-    for name, error in errors.items():
-        lost = scores["float"] - scores[name] if scores else error
-        if np.isfinite(error) and (limit is None or lost <= limit):
-            continue
-        what = f"the result for {name} has an error of {error:.5g} on the held-out data"
-        if scores:
-            what = f"the score for {name} is {scores[name]:.5g} on the held-out data, {lost:.5g} below the float net's"
-        expected = "a finite error" if limit is None else f"at most {limit}"
-        worst = max((layer for layer in layers if layer.is_quantized), key=lambda layer: layer.error)
-        raise OpError(WHERE, f"{what}; expected {expected}",
-                      f"Lower layer_limit, or keep layers in float: {worst.name!r} has the largest error "
-                      f"({worst.error:.5g}). More calibration data, or another method, may help too")

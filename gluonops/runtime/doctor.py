@@ -14,7 +14,7 @@ import sys
 import types
 
 from ..version import __version__
-from . import cuda_libraries, driver, mxnet_wheel, support
+from . import cuda_libraries, driver, mxnet_wheel, processor, support
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
@@ -47,8 +47,8 @@ def doctor() -> Report:
 def examine() -> Report:
     """Collect the report; never raises."""
     report = Report(ok=True, problems=[], hints=[], path=str(PACKAGE), versions=_versions(), mxnet=None, backends={},
-                    backend=None, threads=None, memory=None, driver=driver.examine(), gpus=[],
-                    packages=_example_packages())
+                    backend=None, threads=None, memory=None, processor=processor.examine(), driver=driver.examine(),
+                    gpus=[], packages=_example_packages())
     _examine_support(report)
     try:
         gluonops = importlib.import_module("gluonops")
@@ -59,6 +59,7 @@ def examine() -> Report:
             _examine_mxnet(report)
             _examine_backends(report, gluonops.core.backend)
             report.update(gluonops.core.tuning.examine())
+            report["processor"]["used"]["gluonops"] = gluonops.core.native.instruction_set()
             report["hints"] += report["threads"].pop("problems")   # what could not be set in this process
         else:
             report["problems"].append(support.NO_MXNET)
@@ -209,6 +210,8 @@ def render(report: dict) -> str:
         line("threads", f"{report['threads']['chosen'] or 'not chosen by gluonops'}: {report['threads']['reason']}")
     if report["memory"]:
         line("memory", _memory_text(report["memory"]))
+    for title, text in _processor_texts(report["processor"]):
+        line(title, text)
     line("driver", _driver_text(report["driver"]))
     for gpu in report["gpus"]:
         free = "" if gpu["free_bytes"] is None else f"{gpu['free_bytes'] / 2**30:.1f} free of "
@@ -232,6 +235,19 @@ def _memory_text(memory: dict) -> str:
     if not memory["bound"]:
         return f"{usable}; that of freed tensors is not kept"
     return f"{usable}; up to {memory['bound'] / 2**30:.1f} GiB of freed tensors are kept for the next ones"
+
+
+def _processor_texts(found: dict) -> list[tuple[str, str]]:
+    """Lines on the instruction sets, who uses which, and what that means for nets in 8 bits."""
+    used = ", ".join(f"{name} {level}" for name, level in found["used"].items() if level)
+    lines = [("processor", f"{found['name']}: {', '.join(found['instructions']) or 'instruction sets not known'}")]
+    lines += [("", f"used by {used}")] if used else []
+    if found["saturates"]:
+        lines.append(("8 bits", f"{' and '.join(found['saturates'])} adds in 16 bits here, without VNNI: files that "
+                      "were quantized with vnni_only give wrong results, and others do not"))
+    elif any(found["used"].values()):
+        lines.append(("8 bits", "all files are right here, those that were quantized with vnni_only included"))
+    return lines
 
 
 def _driver_text(driver: dict) -> str:

@@ -11,7 +11,6 @@ precision too.
 """
 from __future__ import annotations
 
-import pathlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -26,12 +25,12 @@ from mxnet.contrib.amp.loss_scaler import LossScaler
 from ..core.attributes import Attr, Choice
 from ..core.backend import backend
 from ..core.errors import OpError
+from ..runtime import processor
 
 __all__ = ["DTYPES", "MixedPrecision", "check_dtype"]
 
 DTYPES = ("float32", "bfloat16", "float16")
-CPU_INFO = pathlib.Path("/proc/cpuinfo")
-BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}
+BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 
 
 def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
@@ -55,7 +54,7 @@ def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
                       "Choose float32, or bfloat16 on a CPU that has it")
     if dtype == "bfloat16" and kinds != {"cpu"}:
         raise OpError(where, "bfloat16 needs a CPU: MXNet 1.9.1 has no bfloat16 kernels on GPUs", "Choose float16")
-    if dtype == "bfloat16" and not _cpu_has_bfloat16():
+    if dtype == "bfloat16" and not BFLOAT16 & processor.instructions():
         raise OpError(where, "this CPU has no instructions for bfloat16 (AVX-512 BF16 or AMX)", "Choose float32")
 
 
@@ -149,8 +148,3 @@ def _lowered(block, dtype):
         low = gluon.SymbolBlock(graph, [mx.sym.var("data")], params=block.collect_params())
     low.hybridize(static_alloc=True)
     return low
-
-
-def _cpu_has_bfloat16():
-    flags = CPU_INFO.read_text() if CPU_INFO.exists() else ""   # other systems have no such file
-    return any(flag in flags for flag in BFLOAT16_FLAGS)

@@ -103,14 +103,13 @@ def test_scaled_losses(tmp_path):
     ("float16", mx.cpu(), "float16 needs GPUs"), ("bfloat16", mx.gpu(), "bfloat16 needs a CPU"),
     ("float64", mx.cpu(), "dtype is 'float64'; expected 'float32', 'bfloat16' or 'float16'"),
     ("bfloat16", mx.cpu(), "this CPU has no instructions for bfloat16")])
-def test_refused(monkeypatch, tmp_path, dtype, device, text):
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "none")
+def test_refused(monkeypatch, dtype, device, text):
+    monkeypatch.setattr(precision.processor, "instructions", frozenset)
     with pytest.raises(gops.OpError, match=text):
         train.check_dtype(dtype, [device])
 
 
-def test_a_cpu_that_has_it(monkeypatch, tmp_path):
-    (tmp_path / "cpuinfo").write_text("flags : fpu avx512f avx512_bf16\n")
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+def test_a_cpu_that_has_it(monkeypatch):
+    monkeypatch.setattr(precision.processor, "instructions", lambda: frozenset({"avx512f", "avx512_bf16"}))
     train.check_dtype("bfloat16", [mx.cpu()])
     train.check_dtype("float16", [mx.gpu()])

@@ -1,8 +1,10 @@
 """8-bit layers in ONNX: pairs of QuantizeLinear and DequantizeLinear ("QDQ"), which a runtime fuses with the layers.
 
-Weights are stored as int8, with a scale for each output channel; biases as int32. Tensors between layers are uint8
-with a zero point. A pair stands behind a layer, and behind whatever follows it that a runtime computes in 8 bits. An
-operator that only moves values keeps the scale of its input: the runtime then moves bytes.
+Weights are stored as int8, with a scale for each output channel; biases as int32. Weights have 7 bits, from -64 to 64:
+on processors without VNNI, onnxruntime adds products of uint8 and int8 in pairs, and each sum saturates at 16 bits. Its
+own quantizer calls the remedy ``reduce_range``. Tensors between layers are uint8 with a zero point. A pair stands behind
+a layer, and behind whatever follows it that a runtime computes in 8 bits. An operator that only moves values keeps the
+scale of its input: the runtime then moves bytes.
 """
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import dataclasses
 import numpy as np
 
 from ..graph import Graph, Node
-from ..quantization.layers import quantized_weight, tensor_names
+from ..quantization.layers import ALL, SAFE, quantized_weight, tensor_names
 from .model import Model, Tensor
 
 MOVES = ("Reshape", "Flatten", "transpose", "slice", "slice_axis", "squeeze", "expand_dims", "_copy",
@@ -26,10 +28,12 @@ class Quantization:
 
     - ``layers``: names of convolutions and dense layers.
     - ``ranges``: lowest and highest value of the tensors, by MXNet's names.
+    - ``vnni_only``: whether weights have all 8 bits, which saturate on processors without VNNI.
     """
 
     layers: frozenset[str]
     ranges: dict[str, tuple[float, float]]
+    vnni_only: bool = False
 
 
 class Quantizer:
@@ -38,6 +42,7 @@ class Quantizer:
     def __init__(self, model: Model, graph: Graph, quantization: Quantization | None, arrays: dict):
         self._model, self._arrays = model, arrays
         self._layers = quantization.layers if quantization else frozenset()
+        self._levels = ALL if quantization and quantization.vnni_only else SAFE
         self._scales, self._tensors = {}, {}   # (node, output) -> (scale, zero point), and the rounded tensor
         if not quantization:
             return
@@ -59,7 +64,7 @@ class Quantizer:
             return inputs
         entry = node.inputs[0]
         data = self._tensors.get(entry) or self._pair(entry, inputs[0], self._scale_of_range(entry))
-        integers, scale = quantized_weight(self._arrays[node.inputs[1]])
+        integers, scale = quantized_weight(self._arrays[node.inputs[1]], self._levels)
         stored = [self._stored(integers, scale, node.source(1).name)]
         if len(inputs) > 2:
             bias, scale = node.inputs[2], scale * self._scales[entry][0]

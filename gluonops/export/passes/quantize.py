@@ -13,6 +13,12 @@ The convolution finds the integers again: it divides by the largest magnitude of
 converts int8 to the float32 that the graph asks for when it loads the parameters. A dense layer becomes a convolution
 of one pixel: oneDNN does not fold a batch norm into a dense layer.
 
+A processor without VNNI multiplies uint8 by int8 and adds the products in pairs of 16 bits, where 255 * 127 * 2 is cut
+to 32,767. oneDNN's convolution of int8 data avoids that: it adds 128 to the data and halves the weights, which it then
+rounds again. So every tensor is int8, also where no value is negative, and weights are even integers, whose halves are
+exact: the products are the same on every processor, and no pair exceeds 255 * (64 + 64) = 32,640. A ReLU makes uint8 of
+a convolution's output. It becomes a leaky ReLU with the slope ``SLOPE``, whose negative outputs are 0 in 8 bits.
+
 MXNet 1.9.1 computes some operators wrongly in 8 bits, or the process ends. They stay in float: see ``IN_FLOAT``,
 ``_mixed_sums`` and ``_is_float_pooling``.
 """
@@ -26,15 +32,17 @@ from mxnet.contrib import quantization
 
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
-from ..quantization.layers import LARGEST, last_activation, layers_of, quantized_weight, tensor_names
-from ..quantization.running import Ranges
+from ..quantization.layers import last_activation, layers_of, quantized_weight, tensor_names
+from ..quantization.running import Ranges, symmetric
 from ..sizes import known_types
 from .fusion import SUM, prepare_for_fusion, unfuse
 
 BACKEND = "MKLDNN_QUANTIZE"
 CONVOLUTION = "_sg_mkldnn_conv"
 DEQUANTIZE = "_contrib_dequantize"
-MXNET_LARGEST = np.float32(127.5)   # what MXNet's convolution makes of the largest weight of a channel
+LARGEST = 127                        # the largest integer of a weight in the file
+MXNET_LARGEST = np.float32(127.5)   # what MXNet's convolution makes of it
+SLOPE = 1e-30               # of a leaky ReLU that is a ReLU in 8 bits
 ATTEMPTS = 40               # an attempt to find a float fails in less than a third of the cases
 EPS = 2.0 ** -10            # the batch norms' epsilon; it is exact, as is 1 - EPS
 SPATIAL = (0, -1, 1, 1)     # the shape of a dense layer's input as a convolution takes it
@@ -43,7 +51,7 @@ IN_FLOAT = ("Activation", "BatchNorm", "Convolution", "Deconvolution", "Embeddin
             "_sg_mkldnn_fully_connected", "elemwise_mul")   # MXNet would store float32 weights, or compute wrongly
 
 
-def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> ExportedModel:
+def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str], vnni_only: bool = False) -> ExportedModel:
     """Give a model 8-bit layers for MXNet on the CPU.
 
     Parameters
@@ -55,6 +63,8 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
         :class:`gluonops.export.quantization.calibration.Statistics`.
     layers : iterable of str
         The convolutions and dense layers to quantize, by name. The others stay in float.
+    vnni_only : bool, default False
+        Use all 8 bits of weights and of tensors without negative values. Sums saturate on processors without VNNI.
 
     Returns
     -------
@@ -63,7 +73,7 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
     """
     model, layers = model.copy(), set(layers)
     names_of_outputs = [node.name for node, _ in model.graph.outputs]
-    ranges, names = dict(ranges), tensor_names(model.graph)
+    ranges, names = dict(ranges) if vnni_only else symmetric(ranges), tensor_names(model.graph)
     read = {layer.name: names[layer.source().name, layer.inputs[0][1]] for layer in layers_of(model)}
     for node in model.graph.nodes():
         if node.op == "relu":   # MXNet fuses the activation of that name, but not the operator
@@ -73,10 +83,12 @@ def quantize(model: ExportedModel, ranges: Ranges, layers: Iterable[str]) -> Exp
             if layer.op == "FullyConnected":
                 spatial = _make_convolution(model, layer)
                 ranges[f"{spatial.name}_output"] = ranges[read[layer.name]]
-            _store_as_integers(model, layer)
+            _store_as_integers(model, layer, vnni_only)
     model = prepare_for_fusion(model)
     attrs = model.graph.attrs
+    replaced = {} if vnni_only else _replace_activations(model.graph, ranges)
     model.graph = _quantized_graph(model, ranges, layers)
+    _restore_activations(model.graph, replaced)
     model.graph.attrs.update(attrs)
     for (node, _), name in zip(model.graph.outputs, names_of_outputs):
         if node.name != name and not node.is_variable:
@@ -105,11 +117,16 @@ def _make_convolution(model, dense):
     return spatial
 
 
-def _store_as_integers(model, layer):
+def _store_as_integers(model, layer, vnni_only):
     """Store a convolution's weight as int8, in place; a batch norm takes its name, its scale and its bias."""
     graph, parameters, name = model.graph, model.parameters, layer.name
-    integers, scale = quantized_weight(parameters[layer.source(1).name].asnumpy(), lowest=-128)
-    integers = integers.clip(-LARGEST)   # MXNet makes -128 of -127
+    weight = parameters[layer.source(1).name].asnumpy()
+    if vnni_only:
+        integers, scale = quantized_weight(weight, (-128, 127))   # MXNet makes -128 of -127.
+    else:
+        halves, scale = quantized_weight(weight)
+        integers, scale = 2 * halves.astype(int), scale / 2
+    integers = integers.clip(-LARGEST, LARGEST)
     bias = parameters[layer.source(2).name].asnumpy() if len(layer.inputs) > 2 else np.zeros_like(scale)
     parameters[layer.source(1).name] = mx.nd.array(integers, dtype="int8")
     layer.name = graph.free_name(f"{name}{INTEGERS}")
@@ -139,6 +156,35 @@ def _scale_to_store(scale):
         is_tie = largest * (MXNET_LARGEST / largest) >= MXNET_LARGEST
         scale = np.where(is_tie, scale, np.nextafter(scale, np.float32(np.inf)))
     return scale
+
+
+def _replace_activations(graph, ranges):
+    """Make a leaky ReLU, in place, of every activation whose output would be uint8. Returns what they were, by name.
+
+    That of ``clip(x, 0, 6)`` is cut at the end of its range, which is at most 6.
+    """
+    replaced = {}
+    for node in graph.nodes():
+        is_relu = node.op == "Activation" and node.attrs["act_type"] == "relu"
+        is_clip = node.op == "clip" and float(node.attrs["a_min"]) == 0
+        if is_relu or is_clip:
+            replaced[node.name] = node.op, node.attrs
+            if is_clip:
+                low, high = ranges[f"{node.name}_output"]
+                ranges[f"{node.name}_output"] = low, min(high, float(node.attrs["a_max"]))
+            node.op, node.attrs = "LeakyReLU", {"act_type": "leaky", "slope": repr(SLOPE), **node.marks()}
+    return replaced
+
+
+def _restore_activations(graph, replaced):
+    """Undo :func:`_replace_activations`, in place, where the output is float."""
+    nodes = graph.nodes()
+    for node in nodes:
+        if node.op == CONVOLUTION and (node.flag("enable_float_output") or not node.flag("quantized")):
+            nodes = nodes + node.subgraphs[0].nodes()
+    for node in nodes:
+        if node.op == "LeakyReLU" and node.name in replaced:
+            node.op, node.attrs = replaced[node.name]
 
 
 def _quantized_graph(model, ranges, layers):
@@ -189,7 +235,9 @@ def _as_mxnet_quantizes(symbol, ranges, layers):
 
 
 def _is_float_pooling(node):
-    """Whether a node is a pooling that oneDNN does not compute in 8 bits."""
+    """Whether a node is a pooling that oneDNN does not compute in 8 bits, or not precisely enough."""
     kind = node.attrs.get("pool_type", "max")
     is_valid = node.attrs.get("pooling_convention", "valid") == "valid"
-    return node.op == "Pooling" and kind != "max" and not (kind == "avg" and is_valid)
+    # A mean over all pixels is small, and would have few of the levels that its input's range has.
+    is_precise = kind == "max" or (kind == "avg" and is_valid and not node.flag("global_pool"))
+    return node.op == "Pooling" and not is_precise

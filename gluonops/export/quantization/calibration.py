@@ -37,21 +37,23 @@ class Statistics:
 
     - ``extremes``: lowest and highest value.
     - ``histograms``: see :func:`magnitude_histogram`.
+    - ``means``: of each channel, the second axis; float64, (channels,). A tensor of one axis has one mean.
     """
 
     extremes: Ranges
     histograms: dict[str, np.ndarray]
+    means: dict[str, np.ndarray]
 
     @classmethod
     def of(cls, model: ExportedModel, batches: Sequence[Batch]) -> Statistics:
         """Run a model of MXNet's operators on batches, twice. An OpError if a tensor is not finite."""
         if not batches:
             raise OpError("export.quantize", "there is no data to calibrate with", "Pass a batch or more")
-        extremes = _extremes(model, batches)
+        extremes, means = _extremes_and_means(model, batches)
         histograms = {name: np.zeros(BINS) for name in extremes}
         for name, values in _values(model, batches):
             histograms[name] += magnitude_histogram(values, max(map(abs, extremes[name])))
-        return cls(extremes, histograms)
+        return cls(extremes, histograms, means)
 
     def ranges(self, method: str, percentile: float = 99.99) -> Ranges:
         """The range of every tensor by a method. An OpError if there is no such method or percentile."""
@@ -81,8 +83,8 @@ def _values(model, batches):
                 yield name, values
 
 
-def _extremes(model, batches):
-    extremes = {}
+def _extremes_and_means(model, batches):
+    extremes, sums, counts = {}, {}, {}
     for name, values in _values(model, batches):
         low, high = float(values.min()), float(values.max())
         if not (np.isfinite(low) and np.isfinite(high)):
@@ -90,7 +92,12 @@ def _extremes(model, batches):
                           "Look at the net's parameters and at the data")
         before = extremes.get(name, (low, high))
         extremes[name] = min(low, before[0]), max(high, before[1])
-    return {name: ends if any(ends) else ALL_ZERO for name, ends in extremes.items()}
+        channels = values.shape[1] if values.ndim > 1 else 1
+        axes = tuple(axis for axis in range(values.ndim) if axis != 1)
+        sums[name] = sums.get(name, 0) + values.sum(axes, np.float64).reshape(channels)
+        counts[name] = counts.get(name, 0) + values.size // channels
+    extremes = {name: ends if any(ends) else ALL_ZERO for name, ends in extremes.items()}
+    return extremes, {name: total / counts[name] for name, total in sums.items()}
 
 
 def _range(histogram, low, high, method, percentile):

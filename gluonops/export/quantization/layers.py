@@ -1,15 +1,20 @@
 """The layers that can be quantized, and their weights as int8."""
 from __future__ import annotations
 
+from collections.abc import Container
+
+import mxnet as mx
 import numpy as np
 
-from ..graph import Graph, Node
+from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
 from ..values import NodeValues
 
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
 LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
-LARGEST = 127   # the largest integer of a weight
+# The lowest and the largest integer of a weight. Without VNNI, a processor adds products of activations and weights in
+# pairs, and cuts each sum to 16 bits. SAFE weights have seven bits: no sum exceeds 255 * (64 + 64) = 32640 then.
+SAFE, ALL = (-64, 64), (-127, 127)
 # Operators whose outputs jump from one value to another.
 JUMPS = ("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", "_contrib_box_nms", "argmax",
          "argmin", "argsort", "one_hot", "topk")
@@ -64,17 +69,54 @@ def tensor_names(graph: Graph) -> dict[tuple[str, int], str]:
     return names
 
 
-def quantized_weight(weight: np.ndarray, lowest: int = -LARGEST) -> tuple[np.ndarray, np.ndarray]:
+def quantized_weight(weight: np.ndarray, levels: tuple[int, int] = SAFE) -> tuple[np.ndarray, np.ndarray]:
     """A weight as integers with a scale for each output channel: the weight is about ``integers * scale``.
 
-    The integers are int8, from ``lowest`` to 127. Each channel that is not all zeros has one of the two. The scale is
-    float32, (channels,), and 1 for a channel of zeros.
+    The integers are int8, from the lower to the upper of the ``levels``. Each channel that is not all zeros has one of
+    the two. The scale is float32, (channels,), and 1 for a channel of zeros.
     """
+    lowest, largest = levels
     channels = weight.reshape(len(weight), -1)
-    scale = np.maximum(channels.max(axis=1) / LARGEST, channels.min(axis=1) / lowest)
+    scale = np.maximum(channels.max(axis=1) / largest, channels.min(axis=1) / lowest)
     scale = np.where(scale > 0, scale, 1).astype(np.float32)
     integers = np.rint(weight / per_channel(scale, weight.ndim))
-    return integers.clip(lowest, LARGEST).astype(np.int8), scale
+    return integers.clip(lowest, largest).astype(np.int8), scale
+
+
+def with_corrected_biases(model: ExportedModel, names: Container[str], means: dict[str, np.ndarray],
+                          levels: tuple[int, int] = SAFE) -> ExportedModel:
+    """A copy of a model whose biases make up for what rounding the weights of layers adds to their outputs' means.
+
+    A rounded weight differs from the weight by ``d``, and the mean of the output by the sum of ``d * mean(input)``. It
+    is subtracted from the bias (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias
+    Correction", section 4.2). A layer without a bias gets one.
+
+    ``names``: those of the layers. ``means``: of the channels of tensors, by MXNet's names; see
+    :class:`.calibration.Statistics`. ``levels``: as :func:`quantized_weight` takes them.
+    """
+    model = model.copy()
+    tensors, parameters = tensor_names(model.graph), model.parameters
+    for layer in layers_of(model):
+        if layer.name not in names:
+            continue
+        weight = parameters[layer.source(1).name].asnumpy()
+        integers, scale = quantized_weight(weight, levels)
+        groups = int(layer.attrs.get("num_group", 1))
+        added = (integers * per_channel(scale, weight.ndim) - weight).reshape(groups, len(weight) // groups, -1)
+        mean = means[tensors[layer.source().name, layer.inputs[0][1]]]
+        mean = np.repeat(mean, added.shape[2] * groups // len(mean)).reshape(groups, -1)
+        _subtract_from_bias(model, layer, np.einsum("goi,gi->go", added, mean).ravel())
+    return model
+
+
+def _subtract_from_bias(model, layer, values):
+    if len(layer.inputs) == 2:
+        variable = Node(VARIABLE, model.graph.free_name(f"{layer.name}_bias"))
+        layer.inputs.append((variable, 0))
+        layer.attrs["no_bias"] = "False"
+        model.parameters[variable.name] = mx.nd.zeros(len(values))
+    name = layer.source(2).name
+    model.parameters[name] = model.parameters[name] - mx.nd.array(values)
 
 
 def per_channel(scale: np.ndarray, ndim: int) -> np.ndarray:

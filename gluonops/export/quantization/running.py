@@ -8,7 +8,16 @@ import numpy as np
 
 from ..graph import Node
 from ..model import ExportedModel
-from .layers import last_activation, layers_of, per_channel, quantized_weight, tensor_names
+from .layers import (
+    ALL,
+    SAFE,
+    last_activation,
+    layers_of,
+    per_channel,
+    quantized_weight,
+    tensor_names,
+    with_corrected_biases,
+)
 
 Batch = dict[str, mx.nd.NDArray]
 Ranges = dict[str, tuple[float, float]]   # lowest and highest value of tensors, by MXNet's names
@@ -62,17 +71,27 @@ def _relative_error_of_one(got, expected):
     return float(difference / size) if size else float("inf")
 
 
-def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str]) -> ExportedModel:
-    """A float model that computes what int8 layers would: their inputs, weights and outputs are rounded to 8 bits.
+def symmetric(ranges: Ranges) -> Ranges:
+    """The ranges around zero, with which MXNet has int8 for every tensor, also where no value is negative."""
+    return {name: (min(low, -high), high) for name, (low, high) in ranges.items()}
 
-    ``model``: for inference, of MXNet's operators only. ``names``: those of the layers.
+
+def simulated(model: ExportedModel, ranges: Ranges, names: Iterable[str], means: dict[str, np.ndarray] | None = None,
+              vnni_only: bool = False) -> ExportedModel:
+    """A float model that computes what MXNet's 8-bit layers would: their inputs, weights and outputs are rounded.
+
+    ``model``: for inference, of MXNet's operators only. ``names``: those of the layers. ``means``: those of
+    :class:`.calibration.Statistics`, to correct the biases. ``vnni_only``: as
+    :func:`gluonops.export.passes.quantize` takes it.
     """
-    model, names = model.copy(), set(names)
+    names = set(names)
+    ranges, levels = (ranges, ALL) if vnni_only else (symmetric(ranges), SAFE)
+    model = model.copy() if means is None else with_corrected_biases(model, names, means, levels)
     tensors = tensor_names(model.graph)
     for layer in layers_of(model):
         if layer.name in names:
             weight = layer.source(1).name
-            integers, scale = quantized_weight(model.parameters[weight].asnumpy())
+            integers, scale = quantized_weight(model.parameters[weight].asnumpy(), levels)
             model.parameters[weight] = mx.nd.array(integers * per_channel(scale, integers.ndim), dtype="float32")
             entry, last = layer.inputs[0], last_activation(model.graph, layer)
             if (entry[0].name, entry[1]) in tensors:   # else it is another layer's rounded output
@@ -92,8 +111,9 @@ def _rounded(node, entry, low, high):
                 [(quantized, 0), (quantized, 1), (quantized, 2)]), 0
 
 
-def errors_of_layers(model: ExportedModel, ranges: Ranges, names: Sequence[str],
-                     batches: Sequence[Batch]) -> dict[str, float]:
-    """The error of the outputs if one layer alone is quantized, for each of the named layers."""
+def errors_of_layers(model: ExportedModel, ranges: Ranges, names: Sequence[str], batches: Sequence[Batch],
+                     means: dict[str, np.ndarray] | None = None, vnni_only: bool = False) -> dict[str, float]:
+    """The error of the outputs if one layer alone is quantized, for each of the named layers. See :func:`simulated`."""
     expected = run(model, batches)
-    return {name: relative_error(run(simulated(model, ranges, [name]), batches), expected) for name in names}
+    return {name: relative_error(run(simulated(model, ranges, [name], means, vnni_only), batches), expected)
+            for name in names}

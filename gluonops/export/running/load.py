@@ -20,6 +20,7 @@ from ..locate import ARCHIVES, SYMBOL, split
 from ..metadata import classes_of, metadata_of
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing
+from .int8 import check_model, check_onnx
 from .nets import LoadedClassifier, LoadedDetector
 from .onnx_net import OnnxNet
 
@@ -108,6 +109,7 @@ def is_exported(path: str) -> bool:
 
 def _from_symbol(path, epoch, device, data_shape):
     model = ExportedModel.from_files(path, epoch, WHERE)
+    check_model(path, model)
     prefix, _ = split(path)
     if data_shape is not None:
         model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
@@ -133,6 +135,7 @@ def _from_symbol(path, epoch, device, data_shape):
 
 def _from_onnx(path):
     net = OnnxNet(path, WHERE)
+    check_onnx(path, net.metadata)
     task = {1: "classification", 3: "detection"}.get(net.outputs)   # older files do not say it
     return _Found(net, net.shape, {"task": task, **net.metadata, "dtype": net.dtype})
 

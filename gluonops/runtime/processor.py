@@ -1,0 +1,92 @@
+"""Which instruction sets this processor has, and which of them MXNet and onnxruntime use for nets in 8 bits.
+
+On x86 a product of unsigned and signed bytes is added to its neighbour in 16 bits (``vpmaddubsw``), and the sum
+saturates at 32,767. VNNI adds in 32 bits. So does Arm.
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pathlib
+import platform
+
+from . import cgroups
+
+CPU_INFO = pathlib.Path("/proc/cpuinfo")
+# Names of x86's instruction sets as Linux has them: where CPUID says so, as (leaf of glibc's table, register, bit).
+BITS = {
+    "sse4_1": (0, 2, 19), "fma": (0, 2, 12), "avx": (0, 2, 28), "f16c": (0, 2, 29), "avx2": (1, 1, 5),
+    "avx512f": (1, 1, 16), "avx512dq": (1, 1, 17), "avx512bw": (1, 1, 30), "avx512vl": (1, 1, 31),
+    "avx512_vnni": (1, 2, 11), "amx_bf16": (1, 3, 22), "amx_tile": (1, 3, 24), "amx_int8": (1, 3, 25),
+    "avx_vnni": (6, 0, 4), "avx512_bf16": (6, 0, 5),
+}
+ARM = ("asimd", "asimddp", "i8mm", "bf16", "sve")   # names that are worth showing
+AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})
+LIMIT = "DNNL_MAX_CPU_ISA"   # MXNet's oneDNN 2.4 uses no more than it says, and does not know ONEDNN_MAX_CPU_ISA.
+LIMITS = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE")   # its values that limit what is told apart here
+# What programs tell apart, the best last: its name, what it needs, and the limits that forbid it.
+LEVELS = (
+    ("SSE4.1", {"sse4_1"}, ()),
+    ("AVX", {"avx"}, LIMITS[:1]),
+    ("AVX2", {"avx2", "fma"}, LIMITS[:2]),
+    ("AVX2 with VNNI", {"avx2", "fma", "avx_vnni"}, (*LIMITS[:3], "AVX512_CORE")),
+    ("AVX-512", AVX512, LIMITS[:4]),
+    ("AVX-512 with VNNI", AVX512 | {"avx512_vnni"}, LIMITS),
+)
+
+
+class _Leaf(ctypes.Structure):
+    _fields_ = [("has", ctypes.c_uint * 4), ("usable", ctypes.c_uint * 4)]
+
+
+@functools.cache
+def instructions() -> frozenset[str]:
+    """The instruction sets of this processor, by Linux's names; none on systems other than Linux.
+
+    glibc asks the processor itself, which is right in an emulator as well. Before version 2.33 it does not tell, and
+    Linux's list is read.
+    """
+    try:
+        leaf = getattr(ctypes.CDLL(None), "__x86_get_cpuid_feature_leaf")
+    except (AttributeError, OSError, TypeError):   # another processor, another system, an older glibc
+        return _listed()
+    leaf.restype, leaf.argtypes = ctypes.POINTER(_Leaf), [ctypes.c_uint]
+    return frozenset(name for name, (number, register, bit) in BITS.items()
+                     if leaf(number).contents.usable[register] >> bit & 1)
+
+
+def _listed():
+    for line in (cgroups.text(CPU_INFO) or "").splitlines():
+        name, _, words = line.partition(":")
+        if name.strip() in ("flags", "Features"):
+            return frozenset(words.split()).intersection((*BITS, *ARM))
+    return frozenset()
+
+
+def level() -> str | None:
+    """The best of :data:`LEVELS` that this processor has, which onnxruntime uses; None where it is no x86."""
+    return _best("")
+
+
+def level_of_mxnet() -> str | None:
+    """The best of :data:`LEVELS` that MXNet's oneDNN uses: the environment variable DNNL_MAX_CPU_ISA may limit it."""
+    return _best(os.environ.get(LIMIT, "").upper())
+
+
+def _best(limit):
+    usable = (name for name, needs, forbidding in reversed(LEVELS)
+              if needs <= instructions() and limit not in forbidding)
+    return next(usable, None)
+
+
+def saturates(name: str | None) -> bool:
+    """Whether sums of 8-bit products saturate with a level; False where it is not known."""
+    return name is not None and "VNNI" not in name
+
+
+def examine() -> dict:
+    """What the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and whether sums saturate."""
+    used = {"MXNet": level_of_mxnet(), "onnxruntime": level()}
+    return {"name": platform.machine(), "instructions": sorted(instructions()), "used": used,
+            "saturates": [name for name, one in used.items() if saturates(one)]}
