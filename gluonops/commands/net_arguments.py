@@ -8,7 +8,8 @@ from . import kinds
 
 BACKENDS = ("builtin", "custom", "native", "auto")
 DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # the defaults of a Darknet detector
-QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage", "vnni_only")   # export.quantize takes these.
+# export.quantize takes these.
+QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage", "vnni_only")
 
 
 def add_export(add: Callable) -> None:

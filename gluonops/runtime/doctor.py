@@ -242,11 +242,11 @@ def _processor_texts(found: dict) -> list[tuple[str, str]]:
     used = ", ".join(f"{name} {level}" for name, level in found["used"].items() if level)
     lines = [("processor", f"{found['name']}: {', '.join(found['instructions']) or 'instruction sets not known'}")]
     lines += [("", f"used by {used}")] if used else []
-    if found["saturates"]:
-        lines.append(("8 bits", f"{' and '.join(found['saturates'])} adds in 16 bits here, without VNNI: files that "
-                      "were quantized with vnni_only give wrong results, and others do not"))
+    if found["saturating"]:
+        lines.append(("8 bits", f"{' and '.join(found['saturating'])}: sums of products saturate here. Files that were "
+                      "quantized with vnni_only are wrong, and all others are right"))
     elif any(found["used"].values()):
-        lines.append(("8 bits", "all files are right here, those that were quantized with vnni_only included"))
+        lines.append(("8 bits", "sums of products do not saturate here: all files are right, also with vnni_only"))
     return lines
 
 

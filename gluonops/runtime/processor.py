@@ -34,6 +34,9 @@ LEVELS = (
     ("AVX-512", AVX512, LIMITS[:4]),
     ("AVX-512 with VNNI", AVX512 | {"avx512_vnni"}, LIMITS),
 )
+MXNET, ONNXRUNTIME = "MXNet", "onnxruntime"
+# onnxruntime multiplies 16 bits with SSE4.1 and AVX.
+SATURATING = {MXNET: ("SSE4.1", "AVX", "AVX2", "AVX-512"), ONNXRUNTIME: ("AVX2", "AVX-512")}
 
 
 class _Leaf(ctypes.Structure):
@@ -64,29 +67,24 @@ def _listed():
     return frozenset()
 
 
-def level() -> str | None:
-    """The best of :data:`LEVELS` that this processor has, which onnxruntime uses; None where it is no x86."""
-    return _best("")
+def used(program: str) -> str | None:
+    """The best of :data:`LEVELS` that MXNet's oneDNN or onnxruntime uses here; None where the processor is no x86.
 
-
-def level_of_mxnet() -> str | None:
-    """The best of :data:`LEVELS` that MXNet's oneDNN uses: the environment variable DNNL_MAX_CPU_ISA may limit it."""
-    return _best(os.environ.get(LIMIT, "").upper())
-
-
-def _best(limit):
+    The environment variable DNNL_MAX_CPU_ISA limits MXNet.
+    """
+    limit = os.environ.get(LIMIT, "").upper() if program == MXNET else ""
     usable = (name for name, needs, forbidding in reversed(LEVELS)
               if needs <= instructions() and limit not in forbidding)
     return next(usable, None)
 
 
-def saturates(name: str | None) -> bool:
-    """Whether sums of 8-bit products saturate with a level; False where it is not known."""
-    return name is not None and "VNNI" not in name
+def saturates(program: str) -> bool:
+    """Whether sums of 8-bit products saturate in MXNet or onnxruntime here; False where it is not known."""
+    return used(program) in SATURATING[program]
 
 
 def examine() -> dict:
-    """What the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and whether sums saturate."""
-    used = {"MXNet": level_of_mxnet(), "onnxruntime": level()}
-    return {"name": platform.machine(), "instructions": sorted(instructions()), "used": used,
-            "saturates": [name for name, one in used.items() if saturates(one)]}
+    """What the doctor reports: instruction sets, what MXNet and onnxruntime use of them, and where sums saturate."""
+    return {"name": platform.machine(), "instructions": sorted(instructions()),
+            "used": {program: used(program) for program in SATURATING},
+            "saturating": [program for program in SATURATING if saturates(program)]}

@@ -16,7 +16,7 @@ from mxnet.gluon import nn
 from onnx import numpy_helper
 
 SHAPE = (3, 16, 16)
-CLOSE = 0.02   # the error of Net in 8 bits is 0.010 in MXNet and 0.012 in ONNX; with one wrong layer it is above 0.05
+CLOSE = 0.02   # the error of Net in 8 bits is 0.015 in MXNet and 0.014 in ONNX; with one wrong layer it is above 0.05
 FILES = ("net-symbol.json", "net-0000.params")
 
 
@@ -110,12 +110,10 @@ def test_weights_are_int8_per_channel(net, quantized):
         scale = values[f"arg:{name.replace('_weight', '_fwd_scale')}"].asnumpy()
         channels = weight.reshape(len(weight), -1)
         scale = scale * 127 / 127.5   # MXNet's convolution takes the largest weight for 127.5
-        expected = np.maximum(channels.max(1) / 127, channels.min(1) / -128)
-        np.testing.assert_allclose(scale, np.where(expected > 0, expected, 1), rtol=1e-5)
+        expected = np.abs(channels).max(1) / 128   # 7 bits: it is a step of two
+        np.testing.assert_allclose(scale, np.where(expected > 0, expected, 0.5), rtol=1e-5)
         restored = as_mxnet_rounds(integers).reshape(channels.shape) * scale[:, None]
-        is_read_lower = (integers.reshape(channels.shape) == -127)
-        allowed = np.where(is_read_lower, 1.5001, 0.5001) * scale[:, None]
-        assert (np.abs(restored - channels) <= allowed).all()
+        assert (np.abs(restored - channels) <= 1.0001 * scale[:, None]).all()
 
 
 def as_mxnet_rounds(integers):
@@ -248,7 +246,7 @@ def test_layers_above_the_limit_stay_in_float(net, quantized, tmp_path):
 
 
 def test_layers_that_are_kept(net, tmp_path):
-    kept = gops.export.quantize(net, None, images(8), onnx=tmp_path / "net.onnx", keep=["net_conv0_fwd"])
+    kept = gops.export.quantize(net, None, images(24), onnx=tmp_path / "net.onnx", keep=["net_conv0_fwd"])
     assert [(layer.name, layer.reason) for layer in kept.layers if not layer.is_quantized] == [
         ("net_conv0_fwd", "asked for")]
     with pytest.raises(gops.OpError, match="keep names 'conv9', which is not a layer of the net; it has net_conv0_fwd"):
@@ -282,7 +280,7 @@ def test_a_score(net, tmp_path):
 
 def test_a_result_above_the_limit_is_refused(net, tmp_path):
     with pytest.raises(gops.OpError, match="the result for MXNet has an error of 0.0.* on the held-out data; expected "
-                                           "at most 0.0001. Lower layer_limit, or keep layers in float: 'net_"):
+                                           "at most 0.0001. The layers that cost most are 'net_"):
         gops.export.quantize(net, tmp_path / "net", images(8), onnx=tmp_path / "net.onnx", limit=1e-4)
     assert not list(tmp_path.iterdir())
 
@@ -339,7 +337,7 @@ def test_a_detector_is_measured_before_its_suppression(tmp_path):
     made.initialize(mx.init.MSRAPrelu())
     data = np.random.RandomState(0).uniform(size=(8, 3, 32, 32)).astype(np.float32)
     detector = made.detector(topk=5)
-    result = gops.export.quantize(detector, tmp_path / "net", data, method="naive")
+    result = gops.export.quantize(detector, tmp_path / "net", data, method="naive", limit=0.1)
     alone = np.linalg.norm([layer.error for layer in result.layers])   # errors of rounding add up like this
     assert 0.2 * alone < result.errors["MXNet"] < 1.5 * alone
     expected = module_outputs(tmp_path / "net", mx.nd.array(data))

@@ -2,9 +2,9 @@
 
 Weights are stored as int8, with a scale for each output channel; biases as int32. Weights have 7 bits, from -64 to 64:
 on processors without VNNI, onnxruntime adds products of uint8 and int8 in pairs, and each sum saturates at 16 bits. Its
-own quantizer calls the remedy ``reduce_range``. Tensors between layers are uint8 with a zero point. A pair stands behind
-a layer, and behind whatever follows it that a runtime computes in 8 bits. An operator that only moves values keeps the
-scale of its input: the runtime then moves bytes.
+own quantizer calls the remedy ``reduce_range``. Tensors between layers are uint8 with a zero point. A pair stands
+behind a layer, and behind whatever follows it that a runtime computes in 8 bits. An operator that only moves values
+keeps the scale of its input: the runtime then moves bytes.
 """
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def check_model(path: str, model: ExportedModel) -> None:
     weights = (model.parameters[layer.source(1).name].asnumpy() for layer in layers)
     needs_vnni = reads_uint8 or any(((weight % 2 != 0) & (abs(weight) != LARGEST)).any() for weight in weights)
     _check_claims(path, model.metadata, names, needs_vnni)
-    _warn(path, "MXNet", processor.level_of_mxnet(), needs_vnni or model.metadata.get("processor") == VNNI)
+    _warn(path, processor.MXNET, needs_vnni or model.metadata.get("processor") == VNNI)
 
 
 def check_onnx(path: str, metadata: dict[str, Any]) -> None:
@@ -56,7 +56,7 @@ def check_onnx(path: str, metadata: dict[str, Any]) -> None:
         needs_vnni = any((abs(weight) > SAFE[1]).any() for weight in weights)
         names = len(weights)
     _check_claims(path, metadata, names, needs_vnni)
-    _warn(path, "onnxruntime", processor.level(), needs_vnni or metadata.get("processor") == VNNI)
+    _warn(path, processor.ONNXRUNTIME, needs_vnni or metadata.get("processor") == VNNI)
 
 
 def _check_claims(path, metadata, layers, needs_vnni):
@@ -81,8 +81,8 @@ def _refuse(path, what):
     raise OpError(WHERE, f"{path} {what}", "Quantize the float net again: the file was changed")
 
 
-def _warn(path, program, level, needs_vnni):
-    if needs_vnni and processor.saturates(level):
-        warnings.warn(f"{path} uses all 8 bits, which is right on processors with VNNI only. {program} uses {level} here: "
-                      "sums of products saturate, and results are wrong. Quantize the net without vnni_only "
-                      "(--vnni-only)", ExportWarning, stacklevel=5)
+def _warn(path, program, needs_vnni):
+    if needs_vnni and processor.saturates(program):
+        warnings.warn(f"{path} uses all 8 bits, which is right on processors with VNNI only. {program} uses "
+                      f"{processor.used(program)} here: sums of products saturate, and results are wrong. Quantize the "
+                      "net without vnni_only (--vnni-only)", ExportWarning, stacklevel=5)

@@ -11,7 +11,14 @@ from gluonops.export.quantization.calibration import (
     magnitude_histogram,
     percentile_bins,
 )
-from gluonops.export.quantization.layers import quantized_weight
+from gluonops.export.quantization.layers import (
+    ALL,
+    SAFE,
+    layers_of,
+    per_channel,
+    quantized_weight,
+    with_corrected_biases,
+)
 from gluonops.export.quantization.running import relative_error, run, simulated
 from mxnet.gluon import nn
 
@@ -110,13 +117,41 @@ def test_weights(rng):
     weight = rng.randn(5, 3, 2, 2).astype(np.float32)
     weight[1] *= 100
     weight[2] = 0
-    integers, scale = quantized_weight(weight)
-    for channel in range(5):
-        largest = np.abs(weight[channel]).max()
-        expected = np.rint(weight[channel].astype(np.float64) / (largest / 127)) if largest else 0
-        assert scale[channel] == pytest.approx(largest / 127 if largest else 1)
-        np.testing.assert_array_equal(integers[channel], expected)
-    assert np.abs(integers).reshape(5, -1).max(1).tolist() == [127, 127, 0, 127, 127]
+    for levels, most in ((SAFE, 64), (ALL, 127)):
+        integers, scale = quantized_weight(weight, levels)
+        for channel in range(5):
+            largest = np.abs(weight[channel]).max()
+            expected = np.rint(weight[channel].astype(np.float64) / (largest / most)) if largest else 0
+            assert scale[channel] == pytest.approx(largest / most if largest else 1)
+            np.testing.assert_array_equal(integers[channel], expected)
+        assert np.abs(integers).reshape(5, -1).max(1).tolist() == [most, most, 0, most, most]
+
+
+@pytest.mark.parametrize("layer", [nn.Conv2D(6, 3, groups=2, use_bias=False), nn.Conv2D(6, 1), nn.Dense(6)],
+                         ids=["groups", "bias", "dense"])
+def test_biases_keep_the_means(layer, rng):
+    """With rounded weights, the mean of each channel is what it was before; the borders are no pixels of padding."""
+    layer.initialize(mx.init.Normal(1))
+    data = mx.nd.array(rng.uniform(1, 2, (3, 4, 1, 1)) * np.ones((3, 4, 5, 5)))
+    layer(data)
+    model = passes.lower(ExportedModel.from_net(layer, data.shape), "builtin")
+    batches, levels = [{"data": data}], (-3, 3)
+    name = next(node.name for node in layers_of(model))
+    corrected = with_corrected_biases(model, {name}, Statistics.of(model, batches).means, levels)
+
+    def rounded(model):
+        model = model.copy()
+        weight = next(iter(layers_of(model))).source(1).name
+        integers, scale = quantized_weight(model.parameters[weight].asnumpy(), levels)
+        model.parameters[weight] = mx.nd.array(integers * per_channel(scale, integers.ndim))
+        return run(model, batches)[0][0]
+
+    def means(output):
+        return output.mean(tuple(axis for axis in range(output.ndim) if axis != 1))
+
+    expected = means(run(model, batches)[0][0])
+    assert np.abs(means(rounded(model)) - expected).max() > 0.1
+    np.testing.assert_allclose(means(rounded(corrected)), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_what_one_layer_loses(model, rng):
@@ -128,8 +163,8 @@ def test_what_one_layer_loses(model, rng):
     hidden.graph.outputs = [(node, 0) for node in model.graph.nodes() if node.name == "net_conv0_relu_fwd"]
     found = run(simulated(model, ranges, ["net_dense0_fwd"]), batches)
     for (got,), (features,) in zip(found, run(hidden, batches)):
-        step = ranges["net_conv0_relu_fwd_output"][1] / 255.5   # MXNet divides it so
-        rounded = np.rint(features.reshape(len(features), -1) / step).clip(0, 255) * step
+        step = ranges["net_conv0_relu_fwd_output"][1] / 127.5   # MXNet divides it so
+        rounded = np.rint(features.reshape(len(features), -1) / step).clip(-127, 127) * step
         integers, scale = quantized_weight(weight)
         exact = rounded @ (integers * scale[:, None]).T + bias
         step = max(map(abs, ranges["net_dense0_fwd_output"])) / 127.5
