@@ -387,6 +387,7 @@ def test_the_command(photos, capsys):
     assert text.splitlines()[-3:] == ["out-symbol.json", "out-0000.params", "out.onnx"]
     assert cli.main([*command, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
+    assert ExportedModel.from_files("out").metadata["processor"] == "any"
     assert [layer["int8"] for layer in content["layers"]] == [True, True]
     assert content["errors"].keys() == {"MXNet", "ONNX"}
     for path in pathlib.Path().glob("out*"):
@@ -394,6 +395,9 @@ def test_the_command(photos, capsys):
     assert cli.main([*command, "--limit", "1e-6"]) == 1
     assert "expected at most 1e-06" in capsys.readouterr().err
     assert not list(pathlib.Path().glob("out*"))
+    assert cli.main([*command, "--vnni-only"]) == 0
+    assert ExportedModel.from_files("out").metadata["processor"] == "VNNI"
+    capsys.readouterr()
 
 
 def test_the_command_on_files_of_others(photos, capsys):
@@ -407,6 +411,10 @@ def test_the_command_on_files_of_others(photos, capsys):
     mx.model.save_checkpoint("foreign", 0, *mx.model.load_checkpoint("net", 0))
     assert cli.main(["export", "foreign", "out", *options]) == 1
     assert "prepared for the net. Pass it, such as --preprocessing '{" in capsys.readouterr().err
+    assert cli.main(["export", "foreign", "out", *options[:3]]) == 1
+    text = capsys.readouterr().err
+    assert "the shape of the input data is not known, and the file does not say how images are prepared" in text
+    assert "Pass both, such as --data-shape 1,3,224,224 --preprocessing '{" in text
     of_bytes = "--preprocessing", '{"range": [0, 255]}'
     assert largest_value("foreign", "--preprocessing", "{}") == largest_value("net") <= 1
     assert largest_value("foreign", *of_bytes) == largest_value("net", *of_bytes) > 250
@@ -417,6 +425,7 @@ def test_the_command_on_files_of_others(photos, capsys):
 @pytest.mark.parametrize("options, message", [
     (["--int8"], "--int8 needs --calibrate DIR"),
     (["--calibrate", "."], "--calibrate goes with --int8"),
+    (["--vnni-only"], "--vnni-only goes with --int8"),
     (["--preprocessing", "{}"], "--preprocessing goes with --int8"),
     (["--int8", "--preprocessing", "RGB"], "got 'RGB'; expected a JSON object, such as '{\"range\": [0, 255]}'"),
     (["--int8", "--preprocessing", "[1]"], "got '[1]'; expected a JSON object"),
