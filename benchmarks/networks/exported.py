@@ -26,7 +26,8 @@ class Exported(Benchmark):
 
     ``nets``: their names. ``form``: the files that are exported, "float" or "int8". ``peers``: the output of the first
     one is expected of the others, within ``tolerance`` of its largest value. ``ways``: of each the ``batch`` of images
-    of a call, or the ``threads`` of every peer.
+    of a call, the ``threads`` of every peer, or the instruction set ``isa`` that MXNet's oneDNN is limited to. Nothing
+    limits onnxruntime, which is left out then.
     """
     columns = {"each image": {}}
 
@@ -41,17 +42,19 @@ class Exported(Benchmark):
             for way in self.ways:
                 yield {**self.measure(net, args, **way), **way}
 
-    def measure(self, net: str, args: argparse.Namespace, batch: int = 1, threads: int | None = None) -> dict:
+    def measure(self, net: str, args: argparse.Namespace, batch: int = 1, threads: int | None = None,
+                isa: str | None = None) -> dict:
         """Check and time a network."""
         wrong, running = {}, {}
         with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
             export(net, folder, self.form)
             for peer in self.peers:
                 package = "torch" if peer.startswith("torch") else "onnxruntime" if peer in (ORT, ORT_INT8) else "mxnet"
-                if importlib.util.find_spec(package) and not (args.quick and peer == COMPILED):
-                    process = turns.Peer("benchmarks.networks.peers", environment(peer, threads or machine.threads()),
-                                         peer=peer, net=net, folder=folder, size=SIZES[net], batch=batch,
-                                         spoil=peer == args.spoil)
+                is_left_out = (args.quick and peer == COMPILED) or (isa and package == "onnxruntime")
+                if importlib.util.find_spec(package) and not is_left_out:
+                    variables = environment(peer, threads or machine.threads(), isa)
+                    process = turns.Peer("benchmarks.networks.peers", variables, peer=peer, net=net, folder=folder,
+                                         size=SIZES[net], batch=batch, spoil=peer == args.spoil)
                     running[peer] = stack.enter_context(process)
             outputs = {peer: output(process, pathlib.Path(folder, f"{peer}.npy")) for peer, process in running.items()}
             for peer, got in outputs.items():
@@ -90,8 +93,10 @@ def output(process: turns.Peer, path: pathlib.Path) -> np.ndarray | None:
     return np.load(path)
 
 
-def environment(peer: str, threads: int) -> dict[str, str]:
+def environment(peer: str, threads: int, isa: str | None = None) -> dict[str, str]:
     """The environment of a peer's process: threads, MXNet's engine and glibc's allocator, as its name says.
+
+    ``isa``: the instruction set that MXNet's oneDNN is limited to, by its name there.
 
     MXNet's default is half the processors. TORCHINDUCTOR_FREEZING tells torch.compile that weights are constant, so
     that it converts them to oneDNN's layout once.
@@ -101,6 +106,10 @@ def environment(peer: str, threads: int) -> dict[str, str]:
         variables["GLUONOPS_TUNE_THREADS"] = "0"
     else:
         variables["OMP_NUM_THREADS"] = str(threads)
+    if isa:
+        from gluonops.runtime.processor import LIMIT
+
+        variables[LIMIT] = isa
     if peer in (EAGER_TUNED, COMPILED):   # these allocate every layer's output; the others plan memory
         variables.update(machine.KEEPING_MALLOC)
     if peer == NAIVE:
