@@ -26,8 +26,8 @@ def test_what_is_accepted(error, limit):
 def test_a_bad_result():
     with pytest.raises(gops.OpError, match=r"the result for MXNet has an error of 0.1001 on the held-out data; "
                        r"expected at most 0.1. The layers that cost most are 'second' \(0.045\), 'fifth' \(0.03\), "
-                       r"'first' \(0.02\). Keep these in float \(keep, or --keep\), lower layer_limit, calibrate with more "
-                       r"pictures, or accept the result with a larger limit \(limit, or --limit\)"):
+                       r"'first' \(0.02\). Keep these in float \(keep, or --keep\), lower layer_limit, calibrate "
+                       r"with more pictures, or accept the result with a larger limit \(limit, or --limit\)"):
         check(0.1001)
     with pytest.raises(gops.OpError, match="error of 0.1001 .* expected at most 0.1"):
         check(0.1001, scores={"float": 1, "MXNet": 1, "ONNX": 1})   # a good score on few images says little
