@@ -21,7 +21,15 @@ from .onnx.quantize import Quantization
 from .onnx.write import check_onnx, save, serialized
 from .quantization.batches import as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
-from .quantization.layers import ALL, SAFE, layers_of, reason_for_float, steady, with_corrected_biases
+from .quantization.layers import (
+    ALL,
+    SAFE,
+    QuantizedLayer,
+    layers_of,
+    reason_for_float,
+    steady,
+    with_corrected_biases,
+)
 from .quantization.running import Batch, Runner, errors_of_layers, relative_error, run, simulated
 from .quantization.verdict import check_outputs, check_result
 from .running.onnx_net import session
@@ -33,29 +41,6 @@ STORAGE = ("int8", "float32")
 SENSITIVITY_BATCHES = 4   # The error of each layer is measured on so many.
 Predict = Callable[[Any], Union[np.ndarray, list]]
 Net = Union[ExportedModel, bytes]   # MXNet's, or the content of an ONNX file
-
-
-@dataclasses.dataclass(frozen=True)
-class QuantizedLayer:
-    """A row of the table.
-
-    Attributes
-    ----------
-    name, operator : str
-    error : float or None
-        The relative error of the net's outputs if this layer alone is quantized; None if it cannot be.
-    reason : str
-        Why it stays in float; empty where it is quantized.
-    """
-
-    name: str
-    operator: str
-    error: float | None
-    reason: str
-
-    @property
-    def is_quantized(self) -> bool:
-        return not self.reason
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from benchmarks.harness import results
 from benchmarks.networks.deploy import Deploy
 from benchmarks.networks.exported import differs
 from benchmarks.networks.int8 import Int8
-from benchmarks.networks.peers import EAGER, MODULE, NET, ORT
+from benchmarks.networks.peers import EAGER, INT8, MODULE, NET, ORT
 
 needs_onnxruntime = pytest.mark.skipif(not importlib.util.find_spec("onnxruntime"), reason="onnxruntime is optional")
 
@@ -36,9 +36,13 @@ def test_an_exported_network(capsys, tmp_path, monkeypatch):
 @needs_onnxruntime
 def test_a_network_in_8_bits():
     benchmark = Int8()
-    record, = benchmark.records(benchmark.parser().parse_args(["--quick", "--threads", "1"]))
+    record, limited = benchmark.records(benchmark.parser().parse_args(["--quick", "--threads", "1"]))
     assert {row["peer"] for row in record["times"]} == set(Int8.peers) and not record["mismatches"]
-    assert "small 64, 1 thread" in benchmark.text(record)
+    assert {row["peer"] for row in limited["times"]} == {MODULE, INT8}   # onnxruntime has no limit
+    assert "small 64, 1 thread" in benchmark.text(record) and "small 64, 1 thread, AVX2" in benchmark.text(limited)
+    table = benchmark.table({"cases": [record, limited]})
+    assert table.count("time for an image") == 2 and table.count("onnxruntime") == 2
+    assert benchmark.targets(record) and not benchmark.targets(limited)
 
 
 def test_an_output_that_is_missing_or_off_is_wrong():

@@ -8,7 +8,8 @@ from gluonops.train import precision
 from mxnet import autograd, gluon
 from toy_run import assert_same_run, dense, finish, make, stopped
 
-NEEDS_BFLOAT16 = pytest.mark.skipif(not precision.BFLOAT16 & precision.processor.instructions(), reason="this CPU has no bfloat16")
+NEEDS_BFLOAT16 = pytest.mark.skipif(not precision.BFLOAT16 & precision.processor.instructions(),
+                                    reason="this CPU has no bfloat16")
 
 
 @pytest.fixture(scope="module")

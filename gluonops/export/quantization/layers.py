@@ -1,6 +1,7 @@
 """The layers that can be quantized, and their weights as int8."""
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Container
 
 import mxnet as mx
@@ -18,6 +19,29 @@ SAFE, ALL = (-64, 64), (-127, 127)
 # Operators whose outputs jump from one value to another.
 JUMPS = ("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", "_contrib_box_nms", "argmax",
          "argmin", "argsort", "one_hot", "topk")
+
+
+@dataclasses.dataclass(frozen=True)
+class QuantizedLayer:
+    """A row of the table.
+
+    Attributes
+    ----------
+    name, operator : str
+    error : float or None
+        The relative error of the net's outputs if this layer alone is quantized; None if it cannot be.
+    reason : str
+        Why it stays in float; empty where it is quantized.
+    """
+
+    name: str
+    operator: str
+    error: float | None
+    reason: str
+
+    @property
+    def is_quantized(self) -> bool:
+        return not self.reason
 
 
 def layers_of(model: ExportedModel) -> list[Node]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.errors import OpError
 from ..warning import ExportWarning
+from .layers import QuantizedLayer
 from .running import Ranges
-
-if TYPE_CHECKING:
-    from ..quantize import QuantizedLayer
 
 WHERE = "export.quantize"
 MOST_ERROR = 0.1     # A result with a larger error is not written, unless the user sets another limit.
