@@ -1,9 +1,9 @@
 """Check gluonops for aarch64 on another machine, without an Arm processor: `make arm-check`.
 
 It makes a Debian for arm64 under `.venv-arm`, with Python, MXNet's wheel for aarch64 as `gluonops install-mxnet`
-changes it, and the C++ library from a cross compiler. There it runs tests/arm/on_arm.py in qemu, as on processors with
-and without SVE. It takes about ten minutes and 2 GB of disk. It needs a Debian or Ubuntu, and root to install the cross
-compiler, qemu and debootstrap where they are missing.
+changes it, and the C++ library from a cross compiler. There it runs tests/emulated/on_processor.py in qemu, as on
+processors with and without SVE. It takes about ten minutes and 2 GB of disk. It needs a Debian or Ubuntu, and root to
+install the cross compiler, qemu and debootstrap where they are missing.
 """
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMPILER = "aarch64-linux-gnu-g++"
 EMULATOR = "qemu-aarch64-static"
 PACKAGES = {COMPILER: "g++-aarch64-linux-gnu", EMULATOR: "qemu-user-static", "debootstrap": "debootstrap"}
+CHECKS = (ROOT / "tests" / "emulated" / "on_processor.py", "linear-algebra", "operators", "training")
 SUITE, PYTHON = "bookworm", "3.11"
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
 # qemu names them so. The first has no SVE, like Graviton 2, the second has SVE of 128 bits, like Graviton 4.
@@ -37,7 +38,7 @@ def main() -> int:
          "--output", site / "gluonops" / "native" / "libgluonops.so"], CXX=COMPILER)
     for processor in PROCESSORS:
         print(f"{processor}:", flush=True)
-        run([EMULATOR, "-L", system, system / "usr" / "bin" / f"python{PYTHON}", ROOT / "tests" / "arm" / "on_arm.py"],
+        run([EMULATOR, "-L", system, system / "usr" / "bin" / f"python{PYTHON}", *CHECKS],
             timeout=LIMIT, QEMU_CPU=processor, PYTHONPATH=site, OMP_NUM_THREADS=1, HOME=home)
     return 0
 

@@ -15,15 +15,25 @@ ALONE = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child")
 
 
 def install_tools(packages: dict[str, str]) -> None:
-    """Install the Debian packages (command -> package) whose commands are missing."""
+    """Install the Debian packages (command -> package) whose commands are missing. Only root may go on."""
     if os.geteuid():
         sys.exit(f"{PROGRAM}: needs root, because debootstrap does. Run it with sudo")
+    problem = tools_problem(packages)
+    if problem:
+        sys.exit(f"{PROGRAM}: {problem}")
+
+
+def tools_problem(packages: dict[str, str]) -> str | None:
+    """Install the Debian packages (command -> package) whose commands are missing; or say why that is not possible."""
     missing = [package for command, package in packages.items() if not shutil.which(command)]
     if missing and not shutil.which("apt-get"):
-        sys.exit(f"{PROGRAM}: {', '.join(missing)} is missing, and there is no apt-get. Install it")
+        return f"{', '.join(missing)} is missing, and there is no apt-get. Install it"
+    if missing and os.geteuid():
+        return f"{', '.join(missing)} is missing. Run: sudo apt-get install {' '.join(missing)}"
     if missing:
         run(["apt-get", "update", "--quiet"])
         run(["apt-get", "install", "--yes", "--quiet", *missing])
+    return None
 
 
 def debootstrap(suite: str, folder: pathlib.Path, packages: tuple[str, ...], *options: str) -> None:

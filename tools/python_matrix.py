@@ -12,6 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-matrix"
@@ -61,13 +62,19 @@ def result(python: str, numpy: str, tests: tuple[str, ...], options: list[str]) 
         return NOT_INSTALLED
     try:
         inside = environment(path, python, numpy)
-        done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *LEFT_OUT, *options, *tests],
-                              cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT,
-                              env={**os.environ, "OMP_NUM_THREADS": "1"})
     except subprocess.CalledProcessError as error:   # pip has explained it
         return f"FAILED: the environment cannot be made: {' '.join(map(str, error.cmd[1:5]))} ..."
+    return last_line(inside, [*LEFT_OUT, *options, *tests], LIMIT, {"OMP_NUM_THREADS": "1"})
+
+
+def last_line(inside: str | pathlib.Path, arguments: Iterable[str], limit: float, variables: dict[str, str]) -> str:
+    """The last line of pytest's output, after FAILED if a test failed or the tests did not end in ``limit`` seconds."""
+    try:
+        done = subprocess.run([inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments], cwd=ROOT,
+                              capture_output=True, text=True, check=False, timeout=limit,
+                              env={**os.environ, **variables})
     except subprocess.TimeoutExpired:
-        return f"FAILED: the tests did not end in {LIMIT} s"
+        return f"FAILED: the tests did not end in {limit:.0f} s"
     lines = (done.stdout + done.stderr).strip().splitlines()
     if done.returncode:
         print("\n".join(lines[-40:]), file=sys.stderr)
