@@ -23,6 +23,8 @@ from .contract import Op
 
 LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
 BUILD = "python -m gluonops.native.build"
+TARGET = "GLUONOPS_NATIVE_TARGET"   # limits the instruction set of the kernels
+TARGETS = ("base", "avx2", "avx512")
 
 # What Python calls in the library, with the types of the results. A library of older sources may lack some.
 FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_void_p, "gluonops_forget_call": None,
@@ -156,8 +158,12 @@ def reason() -> str | None:
 def _library() -> tuple[ctypes.CDLL | None, str | None]:
     """The library, loaded into MXNet once per process and without output; or None, and the reason.
 
-    ``GLUONOPS_NATIVE=0`` switches it off.
+    ``GLUONOPS_NATIVE=0`` switches it off. An OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
     """
+    target = os.environ.get(TARGET)
+    if target and target not in TARGETS:
+        raise errors.OpError("native", f"{TARGET} is {target!r}; expected {', '.join(TARGETS)}",
+                             "Set one of them, or unset it")
     path = library_path()
     mismatch = mismatch_reason(path)
     if mismatch:
@@ -213,7 +219,7 @@ def mismatch_reason(path: str) -> str | None:
 
 
 def instruction_set() -> str | None:
-    """The instruction set that the kernels use: ``base``, ``avx2`` or ``avx512``; None if not loaded."""
+    """The instruction set that the kernels use, one of ``TARGETS``; None if the library is not loaded."""
     return function("gluonops_target")().decode() if loaded() else None
 
 

@@ -21,6 +21,9 @@ FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 # What an old script computes otherwise with NumPy 2, and what not; docs/old_scripts.md explains it.
 OLD_ARITHMETIC = ("2.0**24 + loss.asscalar() keeps the 1, as with NumPy 1; 2.0**24 + loss.asnumpy()[0] loses it. "
                   "Write float(loss.asscalar())")
+NO_AVX = ("This processor has no AVX, which the OpenBLAS in MXNet's wheel needs: mx.nd.dot, batch_dot and linalg, and "
+          "layers in float64, end the process with an illegal instruction. gluonops' operators, and layers in float32, "
+          "work")
 
 
 class Report(dict):
@@ -132,6 +135,8 @@ def _examine_mxnet(report: dict) -> None:
     if mx.__version__ != mxnet_wheel.STOCK:
         report["hints"].append(f"gluonops was tried with MXNet {mxnet_wheel.STOCK} only, and this is {mx.__version__}. "
                                "Run: gluonops install-mxnet")
+    if platform.machine() == "x86_64" and "avx" not in report["processor"]["instructions"]:
+        report["hints"].append(NO_AVX)
     wheels = [name for name in report["versions"] if name.startswith("mxnet")]
     if len(wheels) > 1:
         report["hints"].append(

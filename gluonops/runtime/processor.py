@@ -25,6 +25,7 @@ ARM = ("asimd", "asimddp", "i8mm", "bf16", "sve")   # names that are worth showi
 AVX512 = frozenset({"avx512f", "avx512dq", "avx512bw", "avx512vl"})
 LIMIT = "DNNL_MAX_CPU_ISA"   # MXNet's oneDNN 2.4 uses no more than it says, and does not know ONEDNN_MAX_CPU_ISA.
 LIMITS = ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE")   # its values that limit what is told apart here
+BFLOAT16 = frozenset({"avx512_bf16", "amx_bf16"})
 # What programs tell apart, the best last: its name, what it needs, and the limits that forbid it.
 LEVELS = (
     ("SSE4.1", {"sse4_1"}, ()),
@@ -76,6 +77,12 @@ def used(program: str) -> str | None:
     usable = (name for name, needs, forbidding in reversed(LEVELS)
               if needs <= instructions() and limit not in forbidding)
     return next(usable, None)
+
+
+def has_bfloat16() -> bool:
+    """Whether MXNet's oneDNN may use instructions for bfloat16 here."""
+    forbidden = os.environ.get(LIMIT, "").upper() in (*LIMITS, "AVX512_CORE_VNNI")
+    return bool(BFLOAT16 & instructions()) and not forbidden
 
 
 def saturates(program: str) -> bool:

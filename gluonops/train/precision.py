@@ -30,7 +30,6 @@ from ..runtime import processor
 __all__ = ["DTYPES", "MixedPrecision", "check_dtype"]
 
 DTYPES = ("float32", "bfloat16", "float16")
-BFLOAT16 = {"avx512_bf16", "amx_bf16"}
 
 
 def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
@@ -54,8 +53,9 @@ def check_dtype(dtype: str, devices: Sequence[mx.Context]) -> None:
                       "Choose float32, or bfloat16 on a CPU that has it")
     if dtype == "bfloat16" and kinds != {"cpu"}:
         raise OpError(where, "bfloat16 needs a CPU: MXNet 1.9.1 has no bfloat16 kernels on GPUs", "Choose float16")
-    if dtype == "bfloat16" and not BFLOAT16 & processor.instructions():
-        raise OpError(where, "this CPU has no instructions for bfloat16 (AVX-512 BF16 or AMX)", "Choose float32")
+    if dtype == "bfloat16" and not processor.has_bfloat16():
+        raise OpError(where, "this CPU has no instructions for bfloat16 (AVX-512 BF16 or AMX), or "
+                      f"{processor.LIMIT} forbids them", "Choose float32")
 
 
 class MixedPrecision:

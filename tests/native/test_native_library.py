@@ -11,6 +11,7 @@ from gluonops.native import build
 from native_cases import require_library
 
 LIBRARY = native.library_path()
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def python(code, **env):
@@ -46,10 +47,21 @@ for package in packages:
 
 def test_says_its_instruction_set():
     require_library()
-    assert native.instruction_set() in ("base", "avx2", "avx512")
+    assert native.instruction_set() in native.TARGETS
     code = "from gluonops.core import native; native.loaded(); print(native.instruction_set())"
     out, _ = python(code, GLUONOPS_NATIVE_TARGET="base")
     assert out.strip() == "base"
+
+
+def test_an_unknown_instruction_set_is_a_line():
+    """The import says so, and the doctor."""
+    line = ("gluonops.native: GLUONOPS_NATIVE_TARGET is 'sse9'; expected base, avx2, avx512. Set one of them, or unset "
+            "it.")
+    env = {**os.environ, native.TARGET: "sse9"}
+    done = fresh.python("-c", "import gluonops", env=env)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith(line)
+    done = fresh.python(str(ROOT / "tools" / "gluonops"), "doctor", env=env)
+    assert done.returncode == 1 and f"Problems:\n  - {line}\n" in done.stdout
 
 
 def test_loads_without_gluonops():

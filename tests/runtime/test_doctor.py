@@ -75,6 +75,16 @@ def test_memory(monkeypatch):
     assert "that of freed tensors is not kept" in doctor.render(doctor.examine())
 
 
+def test_a_processor_without_avx_is_a_line(monkeypatch):
+    """MXNet's OpenBLAS ends the process there. Everything else works, so it is no problem."""
+    monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
+    for instructions, said in ({"sse4_1"}, True), (set(), True), ({"sse4_1", "avx"}, False):
+        monkeypatch.setattr(doctor.processor, "instructions", lambda instructions=instructions: instructions)
+        found = doctor.examine()
+        assert any(hint.startswith("This processor has no AVX, which the") for hint in found["hints"]) == said
+        assert found["ok"]
+
+
 def test_what_is_supported(monkeypatch):
     found = gops.doctor()
     assert "\n  ".join(doctor.support.lines()) in doctor.render(found)

@@ -4,12 +4,11 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import train
-from gluonops.train import precision
+from gluonops.runtime import processor
 from mxnet import autograd, gluon
 from toy_run import assert_same_run, dense, finish, make, stopped
 
-NEEDS_BFLOAT16 = pytest.mark.skipif(not precision.BFLOAT16 & precision.processor.instructions(),
-                                    reason="this CPU has no bfloat16")
+NEEDS_BFLOAT16 = pytest.mark.skipif(not processor.has_bfloat16(), reason="oneDNN has no bfloat16 here")
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +104,18 @@ def test_scaled_losses(tmp_path):
     ("float64", mx.cpu(), "dtype is 'float64'; expected 'float32', 'bfloat16' or 'float16'"),
     ("bfloat16", mx.cpu(), "this CPU has no instructions for bfloat16")])
 def test_refused(monkeypatch, dtype, device, text):
-    monkeypatch.setattr(precision.processor, "instructions", frozenset)
+    monkeypatch.setattr(processor, "instructions", frozenset)
     with pytest.raises(gops.OpError, match=text):
         train.check_dtype(dtype, [device])
 
 
 def test_a_cpu_that_has_it(monkeypatch):
-    monkeypatch.setattr(precision.processor, "instructions", lambda: frozenset({"avx512f", "avx512_bf16"}))
+    """oneDNN uses it unless the environment forbids it."""
+    monkeypatch.setattr(processor, "instructions", lambda: frozenset({"avx512f", "avx512_bf16"}))
+    monkeypatch.delenv(processor.LIMIT, raising=False)
     train.check_dtype("bfloat16", [mx.cpu()])
     train.check_dtype("float16", [mx.gpu()])
+    for limit in ("AVX2", "AVX512_CORE_VNNI"):
+        monkeypatch.setenv(processor.LIMIT, limit)
+        with pytest.raises(gops.OpError, match="or DNNL_MAX_CPU_ISA forbids them"):
+            train.check_dtype("bfloat16", [mx.cpu()])
