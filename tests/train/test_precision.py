@@ -80,7 +80,7 @@ def test_scaled_losses(tmp_path):
     On the CPU, in float32: what float16 adds are the kernels of a GPU.
     """
     plain, scaled = make(tmp_path / "plain", clip=0.5), make(tmp_path / "scaled", clip=0.5)
-    precision.scale_losses(scaled.trainer)
+    train.precision.scale_losses(scaled.trainer)
     assert scaled.precision.loss_scale == 2 ** 16
     for run in (plain, scaled):
         finish(run)
@@ -94,7 +94,7 @@ def test_scaled_losses(tmp_path):
     state = scaled.precision.state()
     assert state["_next_loss_scale"] == 2 ** 15
     other = make(tmp_path / "other")
-    precision.scale_losses(other.trainer)
+    train.precision.scale_losses(other.trainer)
     other.precision.restore(state)
     assert other.precision.state() == state
 
