@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all matrix coverage test-matrix test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
+.PHONY: help demo test test-all matrix coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -58,6 +58,9 @@ fuzz: $(STAMP) ## random cases of every operator and damaged files of every kind
 
 test-matrix: $(STAMP) ## the core tests on each supported Python that is installed, and five releases of NumPy; QUICK=1
 	$(BIN)/python tools/python_matrix.py $(if $(QUICK),--quick) $(PYTEST)
+
+test-processors: $(STAMP) ## the core tests as on other processors, and the first steps on emulated ones; 20 minutes; QUICK=1
+	$(BIN)/python tools/processors.py $(if $(QUICK),--quick) $(if $(JSON),--json $(JSON)) $(PYTEST)
 
 test-kill: $(STAMP) ## SIGKILL the training scripts and the exporter, KILLS=50 times each; nothing may be lost
 	OMP_NUM_THREADS=1 $(BIN)/python tests/kill/kill_driver.py --kills $(KILLS) --seed $(SEED)

@@ -4,21 +4,27 @@ from __future__ import annotations
 import json
 import pathlib
 import runpy
+import sys
 from collections.abc import Iterable
 
 from gluonops.commands import table
 from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
+from benchmarks.harness import report, results  # noqa: E402
+
 NOT_MEASURED = "-"
 
 
 def write(folder: pathlib.Path) -> None:
     """Write ``<table>.inc`` for each table. Pages include them."""
     folder.mkdir(exist_ok=True)
-    results = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
-    texts = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(),
-             "zoo": zoo(), "checks": checks(results["checks"], results["date"]), "memory": memory(results["memory"])}
+    found = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
+    other = results.load(ROOT / "docs" / "processors.json")
+    texts = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(), "zoo": zoo(), "avx2": avx2(),
+             "checks": checks(found["checks"], found["date"]), "memory": memory(found["memory"]),
+             "settings": settings(other["settings"]), "emulated": emulated(other["emulated"])}
     for name, text in texts.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
 
@@ -66,6 +72,36 @@ def memory(results: list[dict]) -> str:
     rows = ([row["use"], ", ".join(row["bytes"]), f"{row['times']:,}",
              ", ".join(f"{size:,}" for size in row["bytes"].values())] for row in results)
     return markdown(["use", "backend", "times", "bytes each"], rows)
+
+
+def settings(rows: list[dict]) -> str:
+    """The core tests as on other processors, from the results of `make test-processors`."""
+    names = ["as a processor", "library", "oneDNN", "OpenBLAS", "threads", "seed", "passed", "failed", "seconds"]
+    keys = ["processor", "library", "onednn", "blas", *names[4:]]
+    return markdown(names, ([str(row.get(key, NOT_MEASURED)) for key in keys] for row in rows))
+
+
+def emulated(rows: list[dict]) -> str:
+    """What runs on emulated processors, from the same results."""
+    return markdown(["qemu's name", "library", "NumPy", "what runs", "result", "seconds"],
+                    ([row["processor"], row["library"], row.get("numpy", NOT_MEASURED), ", ".join(row["checks"]),
+                      row["result"], str(row.get("seconds", NOT_MEASURED))] for row in rows))
+
+
+def avx2() -> str:
+    """Ratios of times with AVX2, as they were reported, beside those of the committed results with AVX-512."""
+    reported = json.loads((ROOT / "benchmarks" / "avx2.json").read_text(encoding="utf-8"))
+    # Per folder of benchmarks/: the heading, whose time is divided by whose, and where these stand.
+    quotients = {"operators": ("torch / gluonops", "torch", "native", {"figure": "ms", "pass": "both"}),
+                 "busy": ("gluonops / onnxruntime", "gluonops", "onnxruntime", {"figure": "p50", "load": 0})}
+    rows = []
+    for folder, (heading, *peers, where) in quotients.items():
+        cases = results.load(ROOT / "benchmarks" / folder / "results.json")["cases"]
+        for name, ratios in reported[folder].items():
+            case = next(case for case in cases if name in (case.get("op"), case["name"]))
+            above, below = (report.of(case, peer, **where) for peer in peers)
+            rows.append([name, heading, " to ".join(f"{ratio:g}" for ratio in ratios), f"{above / below:.3g}"])
+    return markdown(["case", "times", "AVX2", "AVX-512"], rows)
 
 
 def markdown(headings: list[str], rows: Iterable[list[str]]) -> str:

@@ -297,3 +297,6 @@ def test_a_fresh_system_needs_root_and_debootstrap(tool, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(SystemExit, match="needs root"):
         debian.install_tools({})
+    monkeypatch.setattr(shutil, "which", lambda command: command if command == "apt-get" else None)
+    assert debian.tools_problem({"qemu-x86_64": "qemu-user"}) == (
+        "qemu-user is missing. Run: sudo apt-get install qemu-user")
