@@ -22,7 +22,8 @@ def run(processors, monkeypatch):
         tests, models = [], []
         monkeypatch.setattr(processors.python_matrix, "last_line",
                             lambda python, arguments, limit, variables: tests.append((arguments, variables)) or line)
-        monkeypatch.setattr(processors, "flags", lambda: {setting.flag for setting in processors.SETTINGS})
+        monkeypatch.setattr(processors.processor, "instructions",
+                            lambda: {setting.flag for setting in processors.SETTINGS})
         monkeypatch.setattr(processors, "tools_problem", lambda packages: None)
         monkeypatch.setattr(processors, "interpreter", lambda model: sys.executable)
         monkeypatch.setattr(processors.subprocess, "run",
@@ -97,6 +98,6 @@ def test_without_an_emulator(processors, monkeypatch, capsys):
 
 
 def test_a_setting_that_this_processor_lacks(processors, monkeypatch, capsys):
-    monkeypatch.setattr(processors, "flags", set)
+    monkeypatch.setattr(processors.processor, "instructions", set)
     monkeypatch.setattr(sys, "argv", ["processors.py", "--only", "AVX2"])
     assert processors.main() == 0 and "not run: this processor has no avx2" in capsys.readouterr().out

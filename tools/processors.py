@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import python_matrix
 from debian import tools_problem
+from gluonops.runtime import processor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
@@ -47,7 +48,7 @@ NOT_HERE = "not run"
 class Setting(NamedTuple):
     """What a processor would choose, the threads, and the seed of the tests' random numbers."""
     processor: str   # in words
-    flag: str        # of /proc/cpuinfo, without which this processor cannot run as that one
+    flag: str        # of gluonops.runtime.processor, without which this processor cannot run as that one
     library: str
     onednn: str
     blas: str
@@ -111,7 +112,7 @@ def shown(row: dict) -> dict:
 def tested(setting: Setting, arguments: list[str], end: float) -> dict:
     """The row of the tests under a setting."""
     row = {name: getattr(setting, name) for name in ("processor", *VARIABLES)}
-    if setting.flag not in flags():
+    if setting.flag not in processor.instructions():
         return {**row, "result": f"{NOT_HERE}: this processor has no {setting.flag}"}
     start = time.monotonic()
     text = python_matrix.last_line(sys.executable, [*LEFT_OUT, *arguments], left(end), setting.environment())
@@ -126,12 +127,6 @@ def tested(setting: Setting, arguments: list[str], end: float) -> dict:
 def left(end: float) -> float:
     """The seconds that are left for everything."""
     return max(1.0, end - time.monotonic())
-
-
-def flags() -> set[str]:
-    """The flags of this processor."""
-    found = re.search(r"^flags\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
-    return set(found[1].split()) if found else set()
 
 
 def emulated(model: Model, end: float) -> dict:
