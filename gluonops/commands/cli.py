@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import runpy
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code; see EXIT_CODES. Without words, print the help."""
     words = sys.argv[1:] if argv is None else argv
     args, rest = _parser().parse_known_args(words or ["--help"])
+    args.words = list(words)
     if hasattr(args, "rest"):
         args.rest = rest
     elif rest:
@@ -52,8 +54,18 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if args.debug:
             raise
-        print(doctor.explain(error), file=sys.stderr)
+        print(_explained(error, args), file=sys.stderr)
         return 1
+
+
+def _explained(error: Exception, args: argparse.Namespace) -> str:
+    """One line for an exception: with the command that exports the net below a head that cannot be exported."""
+    outputs = getattr(error, "outputs", ())
+    if not outputs or args.command not in ("export", "viz"):
+        return doctor.explain(error)
+    options = [word for name in outputs for word in ("--output", name)]
+    command = shlex.join(["gluonops", *args.words, *options])
+    return f"gluonops.{error.where}: {error.what}. {error.otherwise}; or run, for the net below it: {command}"
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -53,7 +53,8 @@ def _write(args):
         if args.target is not None:
             beside = _beside(stack, args.target)
             written = export.rewrite(args.source, beside, args.backend, args.fold_batch_norm, args.inference,
-                                     args.epoch, args.pad_channels, args.split_channels, args.data_shape)
+                                     args.epoch, args.pad_channels, args.split_channels, args.data_shape,
+                                     args.outputs)
             found = {os.path.join(os.path.dirname(args.target), os.path.basename(path)): path for path in written}
             check_writable("export.rewrite", *found)
             made.update(found)
@@ -62,16 +63,17 @@ def _write(args):
             check_writable("export.onnx", args.onnx)
             made[args.onnx] = beside = _beside(stack, args.onnx)
             export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
-                        fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset)
+                        fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset, outputs=args.outputs)
             differences += _compared(args, beside)
         ported = [] if args.torch is None else export.torch(args.source, args.torch, args.data_shape, args.epoch,
-                                                                  args.training)
+                                                            args.training, args.outputs)
         replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
     return [*made, *ported], differences
 
 
 def _compared(args, path):
-    return [(os.path.basename(path), one) for one in export.compare(args.source, path, args.data_shape, args.epoch)]
+    found = export.compare(args.source, path, args.data_shape, args.epoch, args.outputs)
+    return [(os.path.basename(path), one) for one in found]
 
 
 def _beside(stack, path):
@@ -82,7 +84,7 @@ def _beside(stack, path):
 
 def _quantize(args):
     """Write the net in 8 bits, calibrated with the images of a folder. Return what ``export.quantize`` returns."""
-    model = export.ExportedModel.from_files(args.source, args.epoch)
+    model = export.ExportedModel.from_files(args.source, args.epoch, outputs=args.outputs)
     preprocessing = model.metadata.get("preprocessing") if args.preprocessing is None else args.preprocessing
     try:
         shape = _image_shape(model, args.data_shape)
@@ -96,13 +98,13 @@ def _quantize(args):
     given = {name: getattr(args, name) for name in QUANTIZE_OPTIONS}
     options = {name: value for name, value in given.items() if value is not None}
     return export.quantize(args.source, args.target, data, onnx=args.onnx, epoch=args.epoch, opset=args.opset,
-                           **options)
+                           outputs=args.outputs, **options)
 
 
 def _image_shape(model, data_shape):
     """The shape of the only input. An OpError if there are several."""
     shapes = shapes_of_inputs("export", model.graph, model.parameters, model.inputs, data_shape)
-    images = [shape for name, shape in shapes.items() if not name.endswith("label")]
+    images = [shape for name, shape in shapes.items() if name not in model.labels()]
     if len(images) != 1:
         raise OpError("export", f"the net has {len(images)} inputs; expected one, of images",
                       "Call gluonops.export.quantize with arrays")

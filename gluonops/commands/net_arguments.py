@@ -8,6 +8,7 @@ from . import kinds
 
 BACKENDS = ("builtin", "custom", "native", "auto")
 DETECTION = {"threshold": 0.25, "nms": 0.45, "topk": 400}   # the defaults of a Darknet detector
+PICTURES = (".svg", ".png", ".pdf")
 # export.quantize takes these.
 QUANTIZE_OPTIONS = ("method", "percentile", "keep", "layer_limit", "limit", "storage", "vnni_only")
 
@@ -36,6 +37,9 @@ def add_export(add: Callable) -> None:
     export.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                         help="shape of the input, if the file does not store it, or another one to export for; "
                         "name it if there are several inputs")
+    export.add_argument("--output", action="append", default=[], metavar="NODE", dest="outputs", help="cut the net at "
+                        "this node, and return what it computes; may be given several times. What is behind it is not "
+                        "loaded. NODE_output1 is a node's second output")
     export.add_argument("--fixed-batch", action="store_true", help="for --onnx: accept only this batch size")
     export.add_argument("--opset", type=int, metavar="N", help="for --onnx: version of ONNX's operators, 13 to 21 "
                         "(default: 17, or what the net needs)")
@@ -101,10 +105,19 @@ def add_viz(add: Callable) -> None:
     viz = add("viz", "a picture of an exported net, with shapes on its edges",
               "Draw an exported net: a box for each layer, shapes on the edges, operators of gluonops marked.")
     viz.add_argument("source", metavar="IN", help="the exported net, without -symbol.json")
-    viz.add_argument("-o", "--output", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
+    viz.add_argument("-o", "--output", required=True, action="append", metavar="FILE", help="the picture: .svg, .png "
+                     "or .pdf. --output NODE beside it cuts the net at this node, as in gluonops export")
     viz.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                      help="shape of the input, if the file does not store it; name it if there are several inputs")
-    viz.set_defaults(check=kinds.name_shapes)
+    viz.set_defaults(check=_check_viz)
+
+
+def _check_viz(args: argparse.Namespace) -> None:
+    """Tell the picture and the nodes apart, which have one option: the picture's name has its format at the end."""
+    pictures = [name for name in args.output if name.lower().endswith(PICTURES)] or args.output[:1]
+    args.outputs = [name for name in args.output if name not in pictures]
+    args.output = pictures[-1]
+    kinds.name_shapes(args)
 
 
 def _add_detection(command: argparse.ArgumentParser) -> None:

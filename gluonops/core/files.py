@@ -17,6 +17,14 @@ from typing import BinaryIO
 from .errors import OpError
 
 TEMPORARY = ".tmp"   # the end of a temporary file's name
+MOST_OF_BEGINNING = 512   # bytes
+PAGE = ("a web page that was saved under the name of the file; expected the file itself",
+        "Download it again, from the link of the file itself")
+# How files begin that stand for others, what they are, and what to do.
+NOT_DOWNLOADED = (
+    (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer, a text that stands for the file; expected the file "
+     "itself", "Run: git lfs pull"),
+    (b"<!doctype html", *PAGE), (b"<html", *PAGE), (b"<?xml", *PAGE), (b"<head", *PAGE), (b"<!--", *PAGE))
 # Create a file that is not there yet, not even as a link. Windows has no O_NOFOLLOW.
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
@@ -49,6 +57,15 @@ def check_regular(path: str | os.PathLike) -> None:
         raise OSError(errno.EINVAL, "no file can have this name", os.fspath(path)) from error
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+
+
+def check_downloaded(where: str, path: str | os.PathLike) -> None:
+    """Raise an OpError if a file is what is found where a download has failed: a Git LFS pointer, or a web page."""
+    with open(path, "rb") as file:
+        beginning = file.read(MOST_OF_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    for mark, what, remedy in NOT_DOWNLOADED:
+        if beginning.startswith(mark):
+            raise OpError(where, f"{os.fspath(path)} is {what}", remedy)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
 import numpy as np
 
 from .errors import OpError
-from .files import check_name, opened
+from .files import check_name, check_downloaded, opened
 
 if TYPE_CHECKING:
     import mxnet as mx
@@ -105,6 +105,7 @@ def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays 
         with opened(where, path, remedy) as file:
             found = _entries(_Reader(file))
     except _Damaged as error:
+        check_downloaded(where, path)
         raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
     sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
               for number, entry in enumerate(found) if entry.storage != DENSE]

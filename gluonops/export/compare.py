@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import mxnet as mx
@@ -12,6 +13,7 @@ import numpy as np
 from ..core.errors import OpError
 from . import passes
 from .constants import is_random
+from .cut import HeadError
 from .jumps import halves, has_jumps
 from .model import ExportedModel
 from .onnx.model import opset_of
@@ -58,7 +60,8 @@ class Difference(NamedTuple):
 
 
 def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
-            data_shape: DataShape | None = None, epoch: int | None = None) -> list[Difference]:
+            data_shape: DataShape | None = None, epoch: int | None = None,
+            outputs: Iterable[str] = ()) -> list[Difference]:
     """Run exported files and the net that they come from on the same inputs, and compare the outputs.
 
     The inputs are random numbers: one image, three, and larger ones, as far as both sides take them. A net with
@@ -76,6 +79,8 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
         An ``.onnx`` file, or the path, without ``-symbol.json``, of symbol JSON and parameters.
     epoch : int, optional
         Number of the parameter file of ``net``, and of ``path``. The default is the highest number.
+    outputs : iterable of str, optional
+        The nodes at which ``net`` was cut for the export; see :func:`gluonops.export.onnx`.
 
     Returns
     -------
@@ -91,7 +96,7 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExportWarning)   # the export has said it
-            for differences in _compared(net, path, data_shape, epoch):
+            for differences in _compared(net, path, data_shape, epoch, outputs):
                 found += differences
     except _Obstacle as obstacle:
         warnings.warn(f"{os.path.basename(path)} is not compared with MXNet: {obstacle}", ExportWarning, stacklevel=2)
@@ -102,11 +107,11 @@ class _Obstacle(Exception):
     """Why outputs are not compared."""
 
 
-def _compared(net, path, data_shape, epoch):
+def _compared(net, path, data_shape, epoch, outputs):
     """The differences of the outputs, and before them those of the last layers in front of outputs that jump."""
     ours = _InOnnxruntime(path) if path.endswith(".onnx") else None   # while it reads, it takes the most memory
     try:
-        model = ExportedModel.of(WHERE, net, data_shape, epoch)
+        model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs)
     except OpError as error:
         if data_shape is None and "is not known" in error.what:
             raise _Obstacle(error.what) from error
@@ -135,9 +140,12 @@ class _InMXNet:
     """A model run by MXNet. Labels are zeros."""
 
     def __init__(self, model: ExportedModel):
-        shapes = {name: shape for name, shape in model.inputs.items() if not name.endswith("label")}
+        shapes = {name: shape for name, shape in model.inputs.items() if name not in model.labels()}
         if None in _labels(model, shapes).values():
-            model = passes.inference(model)
+            try:
+                model = passes.inference(model)
+            except HeadError as error:
+                raise _Obstacle(error.what) from error
         kept = passes.predictions(model)
         model = passes.lower(model, "auto")
         if kept:
@@ -168,8 +176,8 @@ class _InMXNet:
 def _labels(model: ExportedModel, shapes: Shapes) -> dict[str, tuple[int, ...] | None]:
     """The shapes of the labels that nobody has given; None for one that does not follow from the inputs."""
     known = model.shapes(shapes)
-    labels = [node for node in model.graph.nodes()
-              if node.is_variable and node.name.endswith("label") and node.name not in known]
+    names = model.labels() - known.keys()
+    labels = [node for node in model.graph.nodes() if node.is_variable and node.name in names]
     found = known_shapes(model.graph, known) if labels else {}
     return {label.name: found.get((label, 0)) for label in labels}
 
@@ -326,7 +334,7 @@ def _examples(model, shapes, drawing, at_jumps=False):
             limits[node.source(1).name] = LENGTHS
     values = {}
     for name, shape in shapes.items():
-        if name.endswith("label"):
+        if name in model.labels():
             continue
         is_whole = name in limits or dtype.kind != "f"
         numbers = drawing.randint(*limits.get(name, (0, 128) if is_whole else (-128, 128)), shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import pathlib
 import warnings
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -12,24 +13,29 @@ from ..core.errors import OpError, naming
 from ..core.files import replace
 from ..runtime import importing
 from .canonical import canonicalize_graph
+from .cut import cut
 from .graph import Graph
+from .labels import independent_part, labels
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
 from .operators import admit
-from .parameters import labels, listed, of_layers, renamed_states, without_tags
+from .parameters import listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning
 
 load_arrays = params.load_arrays if importing.is_imported() else params.read
 
 
-def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arrays, int]:
+def load(where: str, prefix: str, epoch: int | None = None,
+         outputs: Iterable[str] = ()) -> tuple[Graph, Arrays, int]:
     """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``; the highest number if ``epoch`` is None.
 
+    ``outputs``: the nodes that the graph is cut at; without them it is read as a whole.
     Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
     reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
     """
-    graph = read_graph(where, f"{prefix}{SYMBOL}")
+    graph = read_graph(where, f"{prefix}{SYMBOL}", outputs)
+    of_whole = Graph.read(where, f"{prefix}{SYMBOL}").variables() if outputs else ()
     if epoch is None:
         epoch = newest_epoch(where, prefix)
     check_epoch(where, epoch)
@@ -40,7 +46,7 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     json_name = f"{os.path.basename(prefix)}{SYMBOL}"
     with naming(json_name):   # a node may not fit this gluonops
         canonicalize_graph(graph)
-    variables = set(graph.variables())
+    variables = {*graph.variables(), *of_whole}
     renamed = renamed_states(variables, values)
     if renamed:
         _note(f"{path} has states under other names than the graph: "
@@ -51,17 +57,19 @@ def load(where: str, prefix: str, epoch: int | None = None) -> tuple[Graph, Arra
     if surplus:
         _note(f"{path} has values that no node reads, and that are left out: {listed(surplus)}")
     values = {name: value for name, value in values.items() if name in variables}
-    values = _widened(graph, values, path)
     check_digest(where, graph, values, epoch, path)
-    return graph, values, epoch
+    values = {name: value for name, value in values.items() if name in set(graph.variables())}
+    return graph, _widened(graph, values, path), epoch
 
 
-def read_graph(where: str, path: str) -> Graph:
-    """Read symbol JSON. An OpError if the file is missing or damaged."""
+def read_graph(where: str, path: str, outputs: Iterable[str] = ()) -> Graph:
+    """Read symbol JSON, and cut it at the outputs, if some are named. An OpError if the file is missing or damaged."""
     if not os.path.isfile(path):
         raise without_graph(where, path)
-    graph = Graph.parse(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"), path)
+    graph = Graph.read(where, path)
     with naming(path):
+        if outputs:
+            cut(where, graph, outputs)
         notes = admit(graph)
         read_metadata(graph)
     for note in notes:
@@ -100,10 +108,19 @@ def _check_values(where: str, graph: Graph, values: Arrays, json_name: str, path
     shapes = {name: value.shape for name, value in values.items() if name in variables}
     shapes.update((name, tuple(shape)) for name, shape in inputs.items() if name in without_value)
     with naming(json_name):   # an attribute may not fit the shapes
-        reason = mismatch_reason(graph, shapes)
+        reason = misfit(graph, shapes, labels(graph, values))
     if reason:
         raise OpError(where, f"{path} does not fit {json_name}: {reason}",
                       "Pass the parameters exported with this symbol")
+
+
+def misfit(graph: Graph, shapes: Shapes, names: set[str]) -> str | None:
+    """Why variables cannot have these shapes; None if they can. ``names``: the labels, which may have any that fit."""
+    reason = mismatch_reason(graph, shapes)
+    if not reason or names <= shapes.keys():
+        return reason
+    part = independent_part(graph, names - shapes.keys())   # MXNet may want to know the shape of a label
+    return part and mismatch_reason(part, shapes)
 
 
 def _widened(graph: Graph, values: Arrays, path: str) -> Arrays:
@@ -113,7 +130,7 @@ def _widened(graph: Graph, values: Arrays, path: str) -> Arrays:
     """
     halves = {name for name, value in values.items() if value.dtype == np.float16}
     types = {name: value.dtype for name, value in values.items()}
-    inputs = set(graph.variables()) - values.keys() - labels(graph)
+    inputs = set(graph.variables()) - values.keys() - labels(graph, values)
     types.update(dict.fromkeys(inputs, "float16"))
     if not halves or "dtype" in read_metadata(graph) or not type_mismatch(graph, types):
         return values
@@ -140,7 +157,8 @@ def shapes_of_inputs(where: str, graph: Graph, values: Arrays, stored: Shapes, d
     if it names an input that does not exist, or the shape of an input is unknown.
     """
     inputs = [name for name in graph.variables() if name not in values]
-    wanted = [name for name in inputs if name not in labels(graph)]
+    known = labels(graph, values)
+    wanted = [name for name in inputs if name not in known]
     given = _given_shapes(where, inputs, wanted, data_shape)
     shapes = {name: shape for name, shape in stored.items() if name in inputs}
     shapes.update(given)

@@ -8,8 +8,8 @@ from ..core.backend import backend
 from ..core.contract import Op
 from .constants import parameter_only
 from .graph import Graph
+from .labels import loss_names
 from .onnx.model import CONVERTERS
-from .passes.inference import loss_names
 
 
 def formats_of(op: Op) -> str:

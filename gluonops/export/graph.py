@@ -5,11 +5,14 @@ It is read from JSON and written as JSON, so it may have operators that this pro
 from __future__ import annotations
 
 import json
+import os
+import pathlib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ..core.contract import PREFIX
 from ..core.errors import OpError, quoted, shortened
+from ..core.files import check_downloaded
 from ..runtime import importing
 
 if TYPE_CHECKING:
@@ -50,6 +53,11 @@ class Node:
     def is_variable(self) -> bool:
         """Whether it is an input, a parameter or a state."""
         return self.op == VARIABLE
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether a class that is not gluonops's computes it, a user's ``mx.operator.CustomOp``."""
+        return self.op == "Custom" and not is_ours(self)
 
     @property
     def inserted_as(self) -> str | None:
@@ -113,6 +121,16 @@ class Graph:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             raise OpError("export", f"{where} is not a symbol in JSON ({type(error).__name__}: "
                           f"{shortened(str(error), SHOWN)})", "Pass the file that ends in -symbol.json") from error
+
+    @classmethod
+    def read(cls, where: str, path: str | os.PathLike) -> Graph:
+        """Read a file of symbol JSON, as :meth:`parse` does. ``where`` is the caller, for errors."""
+        text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+        try:
+            return cls.parse(text, os.fspath(path))
+        except OpError:
+            check_downloaded(where, path)
+            raise
 
     @classmethod
     def _of_content(cls, content: dict) -> Graph:
@@ -225,8 +243,14 @@ class Graph:
         """The graph as a Symbol. An OpError if MXNet refuses the graph, as if it does not know an operator."""
         import mxnet as mx  # here: graphs are read without MXNet, too
 
+        graph = self
+        if any(node.is_foreign and node.marks() for node in self.nodes()):
+            graph = self.copy()
+            for node in graph.nodes():
+                if node.is_foreign:   # MXNet hands all attributes to the user's class, which may not take the marks
+                    node.attrs = {"op_type": node.attrs.get("op_type", ""), **node.options()}
         try:
-            return mx.sym.load_json(self.text())
+            return mx.sym.load_json(graph.text())
         except mx.MXNetError as error:
             raise refusal("", error) from error
 

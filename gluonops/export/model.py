@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import numpy as np
 from ..core import params
 from ..core.errors import OpError
 from ..runtime import importing
-from .files import load, shapes_of_inputs, write
-from .graph import Graph
+from .cut import OF_WHOLE_NET, HeadError, cut, remaining
+from .files import load, misfit, shapes_of_inputs, write
+from .graph import Graph, kind
+from .labels import independent_part, labels
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
-from .parameters import labels
-from .sizes import Arrays, DataShape, Shapes, mismatch_reason, refused, type_mismatch, type_name
+from .sizes import Arrays, DataShape, Shapes, refused, type_mismatch, type_name
 
 if importing.is_imported():
     from .trace import trace
@@ -75,7 +77,8 @@ class ExportedModel:
         return cls(*trace(where, net, data_shape, dtype, head))
 
     @classmethod
-    def from_files(cls, prefix: str | os.PathLike, epoch: int | None = None, where: str = "export") -> ExportedModel:
+    def from_files(cls, prefix: str | os.PathLike, epoch: int | None = None, where: str = "export",
+                   outputs: Iterable[str] = ()) -> ExportedModel:
         """Read ``prefix-symbol.json`` and ``prefix-NNNN.params``.
 
         Parameters
@@ -87,15 +90,21 @@ class ExportedModel:
             Number of the parameter file. The default is the highest number.
         where : str, default 'export'
             The caller, for errors.
+        outputs : iterable of str, optional
+            Names of nodes. The graph is cut at them before MXNet sees it, so that it may have operators behind them
+            that are not here. ``NAME_output1`` is the second output of a node.
 
         Raises
         ------
         OpError
-            A file is missing or damaged, the parameters do not fit the graph, or this gluonops lacks an operator.
+            A file is missing or damaged, the parameters do not fit the graph, there is no node of an output's name, or
+            this gluonops lacks an operator; then the message names the nodes below it.
         """
         with located(where, prefix) as files:
-            graph, parameters, epoch = load(where, files.prefix, files.epoch if epoch is None else epoch)
+            graph, parameters, epoch = load(where, files.prefix, files.epoch if epoch is None else epoch, outputs)
         stored = {**files.facts, **read_metadata(graph)}
+        if outputs:
+            stored = _without_outputs(stored)
         variables = set(graph.variables())
         inputs = {name: tuple(shape) for name, shape in stored.get("inputs", {}).items() if name in variables}
         metadata = {name: value for name, value in stored.items() if name not in WRITTEN_ON_SAVE}
@@ -106,24 +115,34 @@ class ExportedModel:
 
     @classmethod
     def of(cls, where: str, net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None = None,
-           epoch: int | None = None, dtype: str | None = None) -> ExportedModel:
+           epoch: int | None = None, dtype: str | None = None, outputs: Iterable[str] = (),
+           converts: bool = False) -> ExportedModel:
         """The model of a net or of files, with the shapes of all inputs and their ``dtype``.
 
         Parameters
         ----------
         where : str
             The caller, for errors.
-        net, data_shape, epoch, dtype
+        net, data_shape, epoch, dtype, outputs
             As in :func:`gluonops.export.onnx`.
+        converts : bool, default False
+            Whether the caller needs a converter for each operator, so that a user's own CustomOp is an error.
         """
         if isinstance(net, (str, os.PathLike)):
-            model = cls.from_files(net, epoch, where)
+            model = cls.from_files(net, epoch, where, outputs)
+            model.check_custom(where, converts)
             model.inputs = shapes_of_inputs(where, model.graph, model.parameters, model.inputs, data_shape)
             model.metadata["dtype"] = type_name(where, dtype or model.metadata.get("dtype", "float32"))
             return model
         if data_shape is None:
             raise OpError(where, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-        return cls.from_net(net, data_shape, dtype, where=where)
+        model = cls.from_net(net, data_shape, dtype, where=where)
+        if outputs:
+            cut(where, model.graph, outputs)
+            model.metadata = _without_outputs(model.metadata)
+            model = model.with_used_inputs()
+        model.check_custom(where, converts)
+        return model
 
     def save(self, prefix: str | os.PathLike, epoch: int = 0) -> tuple[str, str]:
         """Write ``prefix-symbol.json`` and ``prefix-NNNN.params``, both or none.
@@ -166,18 +185,51 @@ class ExportedModel:
         known.update(self.inputs if inputs is None else inputs)
         return {name: known[name] for name in self.graph.variables() if name in known}
 
+    def with_used_inputs(self) -> ExportedModel:
+        """The model without the parameters and inputs that its graph does not read."""
+        used = set(self.graph.variables())
+        return dataclasses.replace(
+            self, parameters={name: value for name, value in self.parameters.items() if name in used},
+            inputs={name: shape for name, shape in self.inputs.items() if name in used})
+
+    def check_custom(self, where: str, converts: bool = True) -> None:
+        """Raise a HeadError if the model has a user's own CustomOp and the caller converts each operator."""
+        foreign = [node for node in self.graph.nodes() if node.is_foreign] if converts else []
+        if foreign:
+            raise HeadError(where, f"the node {foreign[0].name!r} is the Custom operator {kind(foreign[0])}, which has "
+                            "no converter", "Replace it in the net, or export symbol JSON",
+                            remaining(self.graph, foreign))
+
+    def known_part(self) -> Graph | None:
+        """What the graph computes without the labels whose shapes are not known; None if that is nothing."""
+        unknown = self.labels() - self.inputs.keys()
+        return independent_part(self.graph, unknown) if unknown else self.graph
+
     def check_shapes(self, where: str) -> None:
-        """Raise an OpError if the graph refuses the shapes or the type of the inputs. ``where`` is the caller."""
+        """Raise an OpError if the graph refuses the shapes or the type of the inputs. ``where`` is the caller.
+
+        Labels may have any shapes that fit, where the graph takes them unknown.
+        """
         shapes = self.shapes()
-        reason = mismatch_reason(self.graph, shapes)
+        reason = misfit(self.graph, shapes, self.labels())
         if reason:
             raise refused(where, self.inputs, reason)
         dtype = self.metadata.get("dtype", "float32")
-        types = {name: self.parameters[name].dtype if name in self.parameters else dtype for name in shapes}
+        types = {name: self.parameters[name].dtype if name in self.parameters else dtype
+                 for name in (*shapes, *self.labels())}
         reason = type_mismatch(self.graph, types)
         if reason:
             raise OpError(where, f"the net refuses inputs of {dtype}: {reason}", "Pass another dtype")
 
+    def labels(self) -> set[str]:
+        """The names of the inputs that are labels; see :func:`gluonops.export.labels.labels`."""
+        return labels(self.graph, self.parameters)
+
     def has_label(self) -> bool:
         """Whether an input is a label. Then the graph is for training."""
-        return bool(labels(self.graph) - self.parameters.keys())
+        return bool(self.labels())
+
+
+def _without_outputs(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a net that is cut, without those that are of its outputs."""
+    return {name: value for name, value in metadata.items() if name not in OF_WHOLE_NET}

@@ -7,7 +7,9 @@ own way to do it trusts the graph, too, and tells stderr of it.
 from __future__ import annotations
 
 import collections
+import functools
 import math
+import pathlib
 import re
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from ..core.attributes import Attr, Int, IntOrTuple, Kind
 from ..core.errors import OpError, naming, quoted, shortened
 from ..runtime import importing
 from . import rules
+from .cut import HeadError, remaining
 from .graph import CURRENT, VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal, version, version_text
 
 if importing.is_imported():
@@ -52,6 +55,11 @@ LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all t
          "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
 WITHOUT_INPUTS = ("_arange", "_full", "_ones", "_zeros")   # Operators that make constants, of those with a rule.
 QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
+# What MXNet's quantize_net writes beside it, and gluonops does not.
+OF_QUANTIZE_NET = re.compile(r"_sg_mkldnn_fully_connected|_contrib_quantized_.*|_contrib_requantize")
+OF_PYTHON = ("_Native", "_NDArray")   # the NumpyOp and the NDArrayOp of MXNet before 1.0
+# The names of all operators that MXNet 1.9.1 has, aliases included, for where it is not installed.
+NAMES = pathlib.Path(__file__).with_name("operators.txt")
 FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # It names layers so.
 # The attributes that say how many inputs or outputs an operator has: MXNet makes as many, whatever the node has.
 COUNTS_OF_INPUTS = ("num_args", "num_arrays", "num_tensors", "num_weights")
@@ -79,7 +87,8 @@ def admit(graph: Graph) -> list[str]:
     """
     renamed = collections.defaultdict(list)
     written = version(graph)
-    _check_operators(graph, written, renamed)
+    check_loadable(graph)
+    _check_operators(graph, renamed)
     if written < CURRENT:
         _upgrade(graph, written)
         graph.attrs["mxnet_version"] = ["int", CURRENT]
@@ -88,16 +97,15 @@ def admit(graph: Graph) -> list[str]:
             f"{shortened(', '.join(names), 200)}" for (old, new), names in renamed.items()]
 
 
-def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], list[str]]) -> None:
+def _check_operators(graph: Graph, renamed: dict[tuple[str, str], list[str]]) -> None:
     """Refuse what may not be in a file. Aliases of the others become their names: _Plus becomes elemwise_add."""
     for node in graph.nodes():
         node.op = native.operator_name(node.op) if importing.is_imported() else _name_without_mxnet(node.op)
         if not (node.is_variable or is_ours(node) or _is_known(node.op)):
-            renamed[node.op, _todays_name(node, written)].append(node.name)
-            node.op = _todays_name(node, written)
-        if REFUSED.fullmatch(node.op) or (node.subgraphs and node.op not in {*LOOPS, QUANTIZED}):
-            raise _bad(node, f"is the operator {shortened(node.op, 200)}, which may not be in a file; expected one "
-                       "that computes from its inputs alone")
+            renamed[node.op, _todays_name(node)].append(node.name)
+            node.op = _todays_name(node)
+        if node.subgraphs and node.op not in {*LOOPS, QUANTIZED}:
+            raise _bad(node, *_refused(node))
         if node.op not in {VARIABLE, "Custom", *LOOPS}:   # MXNet gives a variable the attributes of its layer
             limits = {**dict.fromkeys(COUNTS_OF_INPUTS, len(node.inputs)),
                       **dict.fromkeys(COUNTS_OF_OUTPUTS, MOST_OUTPUTS)}
@@ -105,7 +113,77 @@ def _check_operators(graph: Graph, written: int, renamed: dict[tuple[str, str], 
                 if name in node.attrs and _integer(node, name) > most:
                     raise _bad(node, f"({node.op}) has {name} {quoted(node.attrs[name])}; expected at most {most}")
         for subgraph in node.subgraphs:
-            _check_operators(subgraph, written, renamed)
+            _check_operators(subgraph, renamed)
+
+
+def check_loadable(graph: Graph) -> None:
+    """Raise a HeadError for the first node that nobody can load here, with the outputs of the net below all of them."""
+    found = unloadable(graph)
+    for node, (what, remedy) in found.items():
+        raise HeadError("export", f"the node {quoted(node.name)} {what}", remedy, remaining(graph, found))
+
+
+def unloadable(graph: Graph) -> dict[Node, tuple[str, str]]:
+    """The nodes of a file that cannot be loaded here: why each, behind its name, and what to do about it."""
+    found, written = {}, version(graph)
+    for node in graph.nodes():
+        inner = [reason for subgraph in node.subgraphs for reason in unloadable(subgraph).values()]
+        reason = next(iter(inner), None) or _reason_against(node, written)
+        if reason:
+            found[node] = reason
+    return found
+
+
+def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
+    """Why a node cannot be loaded here, and what to do; None if it can be, as far as its operator says."""
+    op = native.operator_name(node.op) if importing.is_imported() else node.op
+    if node.is_variable or is_ours(node):
+        return None
+    if op in OF_PYTHON:
+        return (f"is the operator {op}, which may not be in a file: it is a NumpyOp or NDArrayOp of MXNet before 1.0, "
+                "and the file has no more than the address of its code in a process that has ended",
+                "Build the graph again with gluonops.legacy, and load the parameters")
+    if OF_QUANTIZE_NET.fullmatch(op):
+        return (f"is the operator {op} of an 8-bit net, such as MXNet's quantize_net writes; expected a net of floats",
+                "Pass the float files that it was made from")
+    if REFUSED.fullmatch(op):
+        return _refused(node, op)
+    if op == "Custom":
+        return _without_class(node)
+    if not any(map(_mxnet_has, (op, f"_contrib_{op}", ALIASES.get(op, "")))):
+        return (f"is the operator {shortened(op, 200)}, which MXNet {version_text(CURRENT)} does not have; the file "
+                f"was written by MXNet {version_text(written)}", "Load the library that defines it first")
+    return None
+
+
+def _refused(node: Node, op: str | None = None) -> tuple[str, str]:
+    return (f"is the operator {shortened(op or node.op, 200)}, which may not be in a file; expected one that computes "
+            "from its inputs alone", "Export the net again")
+
+
+def _without_class(node: Node) -> tuple[str, str] | None:
+    """Why a Custom node of others cannot be made here: mostly for want of its class, as without MXNet in any case."""
+    if importing.is_imported():
+        try:
+            _signature(node)
+            return None
+        except OpError as error:
+            if error.where != "export":   # its own class, or that of gluonops.legacy
+                return f"({shortened(kind(node), 200)}) cannot be made: {error.what}", error.remedy
+            if "Cannot find custom operator" not in error.what:
+                return None
+    return (f"is the Custom operator {shortened(kind(node), 200)}, and the class that computes it is not registered "
+            "here", "Import the module that registers it first")
+
+
+@functools.cache
+def _all_names() -> frozenset[str]:
+    return frozenset(NAMES.read_text(encoding="ascii").split())
+
+
+def _mxnet_has(op: str) -> bool:
+    """Whether MXNet 1.9.1, or a library that is loaded here, has an operator of this name."""
+    return op in _all_names() or (importing.is_imported() and _is_known(op))
 
 
 def _name_without_mxnet(op: str) -> str:
@@ -116,17 +194,13 @@ def _name_without_mxnet(op: str) -> str:
     return ALIASES.get(op) or (op.lower() if op.lower() in rules.RULES else op)   # _Maximum
 
 
-def _todays_name(node: Node, written: int) -> str:
+def _todays_name(node: Node) -> str:
     """The name of an operator that MXNet knows under another one. An OpError if there is none."""
     for name in (f"_contrib_{node.op}", ALIASES.get(node.op, "")):   # MultiBoxPrior and its like were put in _contrib_
         if _is_known(name):
             return name
-    if not importing.is_imported():
-        raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, of which "
-                      "gluonops knows nothing without MXNet", "Run: gluonops install-mxnet")
-    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(node.op, 200)}, which MXNet "
-                  f"{version_text(CURRENT)} does not have; the file was written by MXNet {version_text(written)}",
-                  "Import the package or load the library that defines it, or export the net without it")
+    raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, of which "
+                  "gluonops knows nothing without MXNet", "Run: gluonops install-mxnet")
 
 
 def _is_known(op: str) -> bool:
@@ -271,5 +345,5 @@ def _misfit(node: Node) -> OpError:
     return _bad(node, f"({node.op}) has attributes that do not fit the graphs inside of it")
 
 
-def _bad(node: Node, what: str) -> OpError:
-    return OpError("export", f"the node {quoted(node.name)} {what}", "Export the net again")
+def _bad(node: Node, what: str, remedy: str = "Export the net again") -> OpError:
+    return OpError("export", f"the node {quoted(node.name)} {what}", remedy)

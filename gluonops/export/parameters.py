@@ -11,8 +11,6 @@ from .graph import Graph
 # MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
 LAYERS = ("BatchNorm", "BatchNorm_v1", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm",
           "InstanceNorm", "LayerNorm", "LeakyReLU", "RNN", "_contrib_SyncBatchNorm")
-# MXNet's loss heads, which read a label behind their data.
-LOSS_HEADS = ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput", "SVMOutput", "SoftmaxOutput")
 # Two names for each state of a batch norm, at the end of a variable's name: of Module's files and of Gluon's.
 STATES = (("moving_mean", "running_mean"), ("moving_var", "running_var"))
 MOST_NAMES = 20   # A message names no more.
@@ -27,13 +25,6 @@ def of_layers(graph: Graph) -> set[str]:
             parameters = node.inputs[1:2] if node.op == "RNN" else node.inputs[1:]
             names.update(source.name for source, _ in parameters)
     return names
-
-
-def labels(graph: Graph) -> set[str]:
-    """The names of the variables that are labels: they end so, or nothing but loss heads reads them, as labels."""
-    readers = graph.readers()
-    return {node.name for node in readers if node.is_variable and (node.name.endswith("label") or all(
-        reader is not None and reader.op in LOSS_HEADS and reader.source() is not node for reader in readers[node]))}
 
 
 def without_tags(where: str, path: str, values: Mapping[str, Value]) -> dict[str, Value]:

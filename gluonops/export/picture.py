@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import mxnet as mx
@@ -47,16 +48,16 @@ class Layer:
 
 
 def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
-            epoch: int | None = None, dtype: str | None = None) -> str:
+            epoch: int | None = None, dtype: str | None = None, outputs: Iterable[str] = ()) -> str:
     """Draw a net.
 
     Batch norms and activations share the box of the layer in front of them. Parameters are not drawn, nor is what is
     computed from parameters alone. A layer of gluonops is one orange box on every backend. Other Custom operators are
-    red.
+    red. What depends on a label whose shape does not follow from the data's has no shape in the picture.
 
     Parameters
     ----------
-    net, data_shape, epoch, dtype
+    net, data_shape, epoch, dtype, outputs
         As in :func:`gluonops.export.onnx`.
     path : str or os.PathLike
         The picture: svg, png or pdf.
@@ -82,14 +83,23 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
                       "Run: pip install 'gluonops[picture]', or: pip install matplotlib grandalf") from error
     from .drawing import arrange, draw
 
-    model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype)
-    dtype = model.metadata["dtype"]
-    sizes = Sizes(model.graph, model.inputs, model.parameters, dtype, dynamic_batch=False, where=WHERE)
-
-    boxes, edges = _boxes_and_edges(model.graph, model.parameters, sizes)
+    model = ExportedModel.of(WHERE, net, data_shape, epoch, dtype, outputs)
+    boxes, edges = _boxes_and_edges(model.graph, model.parameters, _sizes(model))
     routes = arrange(boxes, edges)
     replace(WHERE, {path: lambda name: draw(boxes, routes, name, ending)})
     return _Path(path)
+
+
+def _sizes(model: ExportedModel) -> Sizes:
+    """The sizes of all that a model computes; where a label's shape is not known, of what does not need it."""
+    arguments = model.inputs, model.parameters, model.metadata["dtype"], False, WHERE
+    try:
+        return Sizes(model.graph, *arguments)
+    except OpError:
+        part = model.known_part()
+        if part is model.graph:
+            raise
+        return Sizes(part or Graph((), model.graph.attrs), *arguments)
 
 
 class _Path(str):

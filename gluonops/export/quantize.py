@@ -84,7 +84,8 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
              held_out: Any = None, *, onnx: str | os.PathLike | None = None, method: str | None = None,
              percentile: float = 99.99, keep: Iterable[str] = (), layer_limit: float = 0.05,
              limit: float | None = None, score: Callable[[Predict], float] | None = None, epoch: int | None = None,
-             opset: int | None = None, storage: str = "int8", vnni_only: bool = False) -> Quantized:
+             opset: int | None = None, storage: str = "int8", vnni_only: bool = False,
+             outputs: Iterable[str] = ()) -> Quantized:
     """Write a net with 8-bit convolutions and dense layers: as symbol JSON for MXNet on the CPU, as ONNX, or both.
 
     Losses are removed and batch norms are folded. The range of every tensor comes from the calibration data. Weights
@@ -132,7 +133,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
         Takes a function ``predict(data)`` and returns a number, larger for better: accuracy, or mAP. ``predict`` takes
         an array (or a dict of them) and returns the output in NumPy, or a list of several. Called once for the float
         net and for each result.
-    epoch, opset
+    epoch, opset, outputs
         As in :func:`gluonops.export.onnx`.
     storage : {'int8', 'float32'}, default 'int8'
         Type of the weights in the ``.params``. With ``float32`` the file is as large as before and holds the same
@@ -154,7 +155,7 @@ def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.Pat
     """
     _check_options(prefix, onnx, method, percentile, opset, storage, layer_limit=layer_limit, limit=limit)
     given, held = split(as_arrays("calibration", calibration), held_out)
-    model = _float_model(net, given[0], epoch)
+    model = _float_model(net, given[0], epoch, outputs)
     given, held = named(given, model), named(held, model)
     measured, tried = steady(model), given[:SENSITIVITY_BATCHES]
     expected = run(measured, held)
@@ -233,10 +234,10 @@ def _check_options(prefix, onnx, method, percentile, opset, storage, **limits):
             raise OpError(WHERE, f"{name} is {value!r}; expected a number of at least 0", "Pass for instance 0.05")
 
 
-def _float_model(net, batch, epoch):
+def _float_model(net, batch, epoch, outputs):
     """The net as MXNet's operators for inference, batch norms folded."""
     shapes = {name: (1, *array.shape[1:]) for name, array in batch.items()}
-    model = ExportedModel.of(WHERE, net, shapes.get(None, shapes), epoch)
+    model = ExportedModel.of(WHERE, net, shapes.get(None, shapes), epoch, outputs=outputs)
     if any(node.op == "_contrib_quantize_v2" for node in model.graph.nodes()):
         raise OpError(WHERE, "the net is quantized already", "Pass the float net")
     if model.metadata["dtype"] != "float32":

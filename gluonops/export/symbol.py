@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import mxnet as mx
@@ -53,7 +54,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     training : bool, default False
         Keep losses and labels. If False, a loss head becomes what it computes at inference (``softmax_output``:
         probabilities), outputs that are losses are removed with their labels, and an ExportWarning lists them. A label
-        is an input whose name ends in ``label``.
+        is an input from which nothing but losses is computed, whatever its name is.
     pad_channels : bool, default False
         Pad convolutions to a multiple of 16 output channels, and cut the padding off behind them. MXNet's CPU kernels
         take twice the time for other numbers. For inference only. Use it with ``fold_batch_norm=True``: a convolution
@@ -101,7 +102,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
 def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str = "builtin",
             fold_batch_norm: bool = False, inference: bool = False, epoch: int | None = None,
             pad_channels: bool = False, split_channels: bool = False,
-            data_shape: DataShape | None = None) -> tuple[str, str]:
+            data_shape: DataShape | None = None, outputs: Iterable[str] = ()) -> tuple[str, str]:
     """Write exported files again, for another backend or with folded batch norms. The net's source is not needed.
 
     Nodes of gluonops become those of the backend. Names, attributes, parameters and all other nodes stay.
@@ -120,6 +121,8 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
         Number of the parameter file, read and written. The default is the highest number.
     data_shape : tuple of int, or dict of str to tuple of int, optional
         As in :func:`gluonops.export.onnx`; the files store it.
+    outputs : iterable of str, optional
+        As in :func:`gluonops.export.onnx`.
 
     Returns
     -------
@@ -139,9 +142,9 @@ def rewrite(source: str | os.PathLike, prefix: str | os.PathLike, backend: str =
     available(backend)   # an OpError if it is not
     wanted = _wanted(fold_batch_norm=fold_batch_norm, pad_channels=pad_channels, split_channels=split_channels)
     if data_shape is None:
-        model = ExportedModel.from_files(source, epoch, where)
+        model = ExportedModel.from_files(source, epoch, where, outputs)
     else:
-        model = ExportedModel.of(where, source, data_shape, epoch)
+        model = ExportedModel.of(where, source, data_shape, epoch, outputs=outputs)
         model.check_shapes(where)
     check_writable(where, *paths_of(prefix, model.epoch))
 

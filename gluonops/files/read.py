@@ -41,7 +41,7 @@ def net_of(where: str, path: str | os.PathLike, epoch: int | None) -> Iterator[N
         if not os.path.isfile(symbol):
             raise OpError(where, f"there is no file {symbol}", "Pass the path of a net without -symbol.json, or a file "
                           "that ends in .params or .rec")
-        graph = Graph.parse(pathlib.Path(symbol).read_text(encoding="utf-8", errors="replace"), symbol)
+        graph = Graph.read(where, symbol)
         _list_states(graph)
         if epoch is None:
             epoch = newest_epoch(where, found.prefix) if found.epoch is None else found.epoch

@@ -36,7 +36,8 @@ MOST_BYTES = 2**31 - 1   # A protobuf message has no more.
 
 def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
          dynamic_batch: bool | None = None, dtype: str | None = None, fold_batch_norm: bool = False,
-         epoch: int | None = None, metadata: dict[str, Any] | None = None, opset: int | None = None) -> str:
+         epoch: int | None = None, metadata: dict[str, Any] | None = None, opset: int | None = None,
+         outputs: Iterable[str] = ()) -> str:
     """Write an ONNX file.
 
     The package onnx is needed: run ``pip install 'gluonops[onnx]'``. ``onnx.checker`` checks the model before it
@@ -66,6 +67,10 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     opset : int, optional
         Version of ONNX's operators, 13 to 21. The program that reads the file must know it. The default is 17, or 19
         for a net with deformable convolutions.
+    outputs : iterable of str, optional
+        Names of nodes at which the net is cut, so that it returns what they compute: the net below a head. Of files,
+        what is behind them is not loaded, and may have operators that are not here. ``NAME_output1`` is the second
+        output of a node.
 
     Returns
     -------
@@ -85,7 +90,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     if isinstance(net, mx.gluon.loss.Loss):
         raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
                       "Export the net without its loss")
-    model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype))
+    model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype, outputs, converts=True))
     model.check_shapes(WHERE)
     warn_of_losses(model.notes)
     if fold_batch_norm:

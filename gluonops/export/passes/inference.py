@@ -5,24 +5,21 @@ import numpy as np
 
 from ...core import registry
 from ...core.contract import Op
-from ...core.errors import OpError
+from ..cut import HeadError, remaining
 from ..graph import Entry, Graph, Node, is_ours, our_name
+from ..labels import LOSS_HEADS, is_builtin_head, labels, training_only
 from ..model import ExportedModel
 from ..sizes import known_shapes, known_types
 
 ONEDNNS = 4   # dimensions
-# What MXNet's loss heads compute at inference, but for SoftmaxOutput.
-LOSS_HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
-              "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy"}
-LOSSES = ("make_loss", "MakeLoss", "softmax_cross_entropy", "CTCLoss")
 
 
 def inference(model: ExportedModel) -> ExportedModel:
     """Remove losses and labels.
 
     A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and similar ones) becomes the operator that computes its
-    predictions. An output that depends on a loss or a label is removed. A label is a variable whose name ends in
-    ``label``. A ``MakeLoss`` with a ``grad_scale`` of 0 is no loss.
+    predictions. An output that depends on a loss or a label is removed. :func:`gluonops.export.labels.labels` says what
+    is a label. A ``MakeLoss`` with a ``grad_scale`` of 0 is no loss.
 
     Parameters
     ----------
@@ -51,17 +48,17 @@ def inference(model: ExportedModel) -> ExportedModel:
 def _without_losses(model: ExportedModel) -> list[str]:
     """Remove losses and labels in place. Returns what was removed, in words."""
     graph = model.graph
-    before = graph.variables()
+    before, names = graph.variables(), labels(graph, model.parameters)
     notes = [_replace_loss_head(model, node) for node in graph.nodes()]
     notes = [note for note in notes if note is not None]
 
-    reasons = _training_only(graph)
+    reasons = training_only(graph, names)
     predictions = [output for output in graph.outputs if output[0] not in reasons]
     if not predictions:
         losses = sorted({reasons[node] for node, _ in graph.outputs})
-        raise OpError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
-                      f"Export the net without its loss{_before(reasons)}, or with training=True as symbol JSON or "
-                      "PyTorch, to train it on")
+        raise HeadError("export", f"every output is a loss ({', '.join(losses)}); expected a net that predicts",
+                        "Export the net without its loss, or with training=True as symbol JSON or PyTorch, to train it "
+                        "on", remaining(graph, reasons))
     notes += [f"the output {node.name!r}, a loss ({reasons[node]})" for node, _ in graph.outputs if node in reasons]
     graph.outputs = predictions
 
@@ -72,42 +69,11 @@ def _without_losses(model: ExportedModel) -> list[str]:
 def predictions(model: ExportedModel) -> list[int]:
     """The positions of the outputs that :func:`inference` keeps."""
     model = model.copy()
+    names = labels(model.graph, model.parameters)
     for node in model.graph.nodes():
         _replace_loss_head(model, node)
-    reasons = _training_only(model.graph)
+    reasons = training_only(model.graph, names)
     return [position for position, (node, _) in enumerate(model.graph.outputs) if node not in reasons]
-
-
-def loss_names() -> set[str]:
-    """The operators of gluonops that are losses, by their contracts."""
-    return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
-
-
-def _training_only(graph: Graph) -> dict[Node, str]:
-    """Node -> the loss or label that it depends on, for the nodes that depend on one."""
-    our_losses = loss_names()
-    reasons = {}
-    for node in graph.nodes():
-        if node.is_variable:
-            if node.name.endswith("label"):
-                reasons[node] = f"it needs {node.name!r}"
-        elif is_ours(node) and our_name(node) in our_losses:
-            reasons[node] = our_name(node)
-        elif node.op in LOSSES and float(node.attrs.get("grad_scale", 1)) != 0:   # it is 0 behind a trained SSD's rows
-            reasons[node] = node.op
-        else:
-            inherited = [reasons[source] for source, _ in node.inputs if source in reasons]
-            if inherited:
-                reasons[node] = inherited[0]
-    return reasons
-
-
-def _before(reasons: dict[Node, str]) -> str:
-    """How to get the part of a symbol before a loss head of the user's own, whose inference nobody knows."""
-    for node in reasons:
-        if node.op == "Custom" and not is_ours(node) and not node.source().is_variable:
-            return f", symbol.get_internals()['{node.source().name}_output']"
-    return ""
 
 
 def _replace_loss_head(model: ExportedModel, node: Node) -> str | None:
@@ -116,12 +82,11 @@ def _replace_loss_head(model: ExportedModel, node: Node) -> str | None:
     entry = registry.entries().get(our_name(node)) if is_ours(node) else None
     if entry is not None and entry.op.inference is not None:
         made = _at_inference(entry.op, node)
-    elif node.op in LOSS_HEADS:
-        made = _made(node, LOSS_HEADS[node.op])
     elif node.op == "SoftmaxOutput":
         made = _softmax_output(model, node)
-    elif node.op == "where" and node.source().op == "ones_like":
-        # The builtin backend attaches the loss of softmax_output to its output in this way.
+    elif node.op in LOSS_HEADS:
+        made = _made(node, LOSS_HEADS[node.op])
+    elif is_builtin_head(node):
         graph.replace({(node, 0): node.inputs[1]})
         return "a loss head"
     else:

@@ -33,7 +33,8 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
          preprocessing: Mapping[str, Any] | Preprocessing | None = None, epoch: int | None = None,
          device: mx.Context | None = None, threshold: float | None = None, nms: float | None = None,
          topk: int | None = None, progress: Callable[[Iterable], Iterable] | None = None, resize: str | None = None,
-         data_shape: tuple[int, ...] | None = None) -> LoadedDetector | LoadedClassifier:
+         data_shape: tuple[int, ...] | None = None,
+         outputs: Iterable[str] = ()) -> LoadedDetector | LoadedClassifier:
     """Load a net that is ready to run on images.
 
     Parameters
@@ -61,6 +62,8 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
     data_shape : tuple of int, optional
         For symbol JSON that does not have it, or to take images of another size: the shape of the input, batch
         included.
+    outputs : iterable of str, optional
+        For symbol JSON: as in :func:`gluonops.export.onnx`.
 
     Returns
     -------
@@ -74,8 +77,9 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
         needed to run it.
     """
     path, device = os.fspath(path), device or mx.cpu()
-    if data_shape is not None and path.endswith((".cfg", ".onnx")):
-        raise OpError(WHERE, f"data_shape is given for {path}, where it is fixed", "Leave it out")
+    for name, value in (("data_shape", data_shape), ("outputs", outputs)):
+        if value and path.endswith((".cfg", ".onnx")):
+            raise OpError(WHERE, f"{name} is given for {path}, where it is fixed", "Leave it out")
     detection = {name: value for name, value in (("threshold", threshold), ("nms", nms), ("topk", topk))
                  if value is not None}
     if path.endswith(".cfg"):
@@ -88,7 +92,8 @@ def load(path: str | os.PathLike, weights: str | os.PathLike | None = None, clas
             name = next(iter(detection))
             raise OpError(WHERE, f"{name} is given for the exported net {path}, where it is fixed",
                           f"Leave it out, or export net.detector({name}=...)")
-        found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape)
+        found = _from_onnx(path) if path.endswith(".onnx") else _from_symbol(path, epoch, device, data_shape,
+                                                                                     outputs)
     return _loaded(path, found, classes, preprocessing, resize, device)
 
 
@@ -107,8 +112,8 @@ def is_exported(path: str) -> bool:
     return os.path.isfile(path if path.endswith((".onnx", *ARCHIVES)) else f"{split(path)[0]}{SYMBOL}")
 
 
-def _from_symbol(path, epoch, device, data_shape):
-    model = ExportedModel.from_files(path, epoch, WHERE)
+def _from_symbol(path, epoch, device, data_shape, outputs):
+    model = ExportedModel.from_files(path, epoch, WHERE, outputs)
     check_model(path, model)
     prefix, _ = split(path)
     if data_shape is not None:

@@ -7,7 +7,6 @@ import numpy as np
 from ...core.progress import over
 from .. import passes
 from ..model import ExportedModel
-from ..parameters import labels
 from .double import FORMULAS, compute_in_double
 from .prepare import TYPED
 
@@ -24,7 +23,7 @@ class Reference:
     """A model in MXNet, in float64 and without dropout."""
 
     def __init__(self, model: ExportedModel):
-        self._labels = labels(model.graph)
+        self._labels = model.labels()
         model = model.copy()
         compute_in_double(model.graph, {"erf"})   # That in our gelu has the right gradient.
         graph = passes.lower(model, "builtin").graph

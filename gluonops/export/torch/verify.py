@@ -20,7 +20,6 @@ from ...runtime import importing
 from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, is_ours, our_name
 from ..model import ExportedModel
-from ..parameters import labels
 from ..sizes import Shapes, Sizes
 from ..warning import ExportWarning
 
@@ -216,7 +215,7 @@ def _draws(model: ExportedModel, shapes: Shapes, classes: int) -> dict[str, Call
     MXNet reads beyond its data for other indices, and for other lengths of sequences.
     """
     sizes = Sizes(model.graph, shapes, model.parameters, model.metadata["dtype"], False).shape
-    draws = dict.fromkeys(labels(model.graph), _labels(classes))
+    draws = dict.fromkeys(model.labels(), _labels(classes))
     for node in model.graph.nodes():
         if node.op == "Embedding":
             draws[_origin(node.inputs[0])] = _integers(0, int(node.attrs["input_dim"]))

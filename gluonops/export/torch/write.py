@@ -22,8 +22,8 @@ from ...core.files import check_name, check_writable, made_folder, replace
 from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node
+from ..labels import example_shape
 from ..model import ExportedModel
-from ..parameters import labels
 from ..sizes import DataShape, Shapes, Sizes, known_shapes, last_line
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
@@ -52,7 +52,8 @@ IMAGES = (12, 20, 40, 56, 80, 96, 112, 128, 144, 192)   # Nets that join scales 
 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
-          data_shape: DataShape | None = None, epoch: int | None = None, training: bool = False) -> list[str]:
+          data_shape: DataShape | None = None, epoch: int | None = None, training: bool = False,
+          outputs: Iterable[str] = ()) -> list[str]:
     """Write a net as PyTorch: source that can be read, weights, and a test.
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
@@ -78,6 +79,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     training : bool, default False
         Keep losses and labels: the written net takes the labels as well, and returns the losses. If False, they are
         removed, as by :func:`gluonops.export.onnx`. ``net`` may be a block that has nothing but a loss.
+    outputs : iterable of str, optional
+        As in :func:`gluonops.export.onnx`.
 
     Returns
     -------
@@ -95,13 +98,13 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     check_name(WHERE, folder)
     folder = os.path.abspath(folder)
     with made_folder(WHERE, os.path.join(folder, "net.py")):
-        return _export(net, folder, data_shape, epoch, training)
+        return _export(net, folder, data_shape, epoch, training, outputs)
 
 
 def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_shape: DataShape | None,
-            epoch: int | None, training: bool) -> list[str]:
+            epoch: int | None, training: bool, outputs: Iterable[str]) -> list[str]:
     """Convert a net, and write it to a folder. Returns the paths."""
-    model, recorder = _read(net, data_shape, epoch)
+    model, recorder = _read(net, data_shape, epoch, outputs)
     if training:
         model.inputs.update(_label_shapes(model))
     model = with_constants(prepared(model, training))
@@ -169,7 +172,7 @@ def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[s
 
 def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, ...]]) -> str:
     """A test that the net computes and trains, without numbers of MXNet's. Indices and labels are zeros."""
-    whole = {node.source().name for node in model.graph.nodes() if node.op == "Embedding"} | labels(model.graph)
+    whole = {node.source().name for node in model.graph.nodes() if node.op == "Embedding"} | model.labels()
     lines = [f"    ({shape}, torch.{'zeros' if name in whole else 'rand'}),"
              for name, shape in inputs.items()]
     text = ALONE.read_text(encoding="utf-8")
@@ -198,15 +201,15 @@ def _is_installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
 
-def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None,
-          epoch: int | None) -> tuple[ExportedModel, Recorder | None]:
+def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
+          outputs: Iterable[str]) -> tuple[ExportedModel, Recorder | None]:
     """The model of a net or of files, and which block each node of a net belongs to."""
     is_block = not isinstance(net, (str, os.PathLike))
     if is_block and not importing.is_imported():
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
                       "Pass the path without -symbol.json")
     with Recorder() if is_block else contextlib.nullcontext() as recorder:
-        model = ExportedModel.of(WHERE, net, data_shape, epoch)
+        model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs, converts=True)
     if not model.inputs:
         raise OpError(WHERE, "the net has no input: the parameter file has a value for every variable",
                       "Remove those of the data from the file")
@@ -216,11 +219,14 @@ def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape |
 def _label_shapes(model: ExportedModel) -> Shapes:
     """The shapes of the labels, which follow from those of the other inputs. An OpError if one does not."""
     shapes = {node.name: shape for (node, _), shape in known_shapes(model.graph, model.shapes()).items()}
-    names = [name for name in model.graph.variables() if name in labels(model.graph) - model.parameters.keys()]
+    known = model.labels()
+    names = [name for name in model.graph.variables() if name in known]
     for name in names:
         if name not in shapes:
+            example = example_shape(model.graph, name, next(iter(model.inputs.values()), (1,))[0])
+            sizes = ",".join(map(str, example))
             raise OpError(WHERE, f"the shape of the label {name} does not follow from those of the inputs",
-                          f"Name it in data_shape: {{'{name}': (...)}}, or --data-shape {name}=...")
+                          f"Name it in data_shape, such as {{'{name}': {example}}}, or --data-shape {name}={sizes}")
     return {name: shapes[name] for name in names}
 
 

@@ -1,0 +1,233 @@
+"""Tells which inputs of a graph are labels, and which outputs train a net instead of predicting. Needs no MXNet.
+
+A variable is a label if everything that is computed from it ends in losses, and no other output needs it. Its name says
+nothing: ``label`` is data in a generator under a condition, and ``target`` in front of a LinearRegressionOutput is a
+label.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ..core import registry
+from .graph import Graph, Node, is_ours, our_name
+from .parameters import LAYERS, of_layers
+
+# MXNet's loss heads: what each of them computes at inference, from its first input. They read labels behind it. The
+# softmax of a SoftmaxOutput has several forms; see ``passes.inference``.
+LOSS_HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
+              "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy",
+              "SoftmaxOutput": "softmax"}
+# MXNet's losses. MakeLoss makes a loss of what it reads; the others read labels behind their data.
+LOSSES = ("CTCLoss", "MakeLoss", "make_loss", "softmax_cross_entropy")
+# What computes the targets of a loss from labels: the positions of the labels among its inputs.
+TARGETS = {"_contrib_MultiBoxTarget": (1,), "_contrib_box_encode": (0, 1, 3), "_contrib_mrcnn_mask_target": (1, 2, 3)}
+# Their output has the numbers of their first input, or some of them.
+MOVES = ("BlockGrad", "Cast", "Flatten", "MakeLoss", "Reshape", "SliceChannel", "SwapAxis", "_copy", "_npx_reshape",
+         "_split_v2", "amp_cast", "expand_dims", "make_loss", "reshape_like", "slice", "slice_axis", "squeeze", "tile",
+         "transpose")
+# The shape of a label that does not follow from the data's, by what reads it: the sizes behind the batch.
+EXAMPLES = {"_contrib_MultiBoxTarget": (8, 5), "CTCLoss": (4,)}
+OPERATOR = "__gluonops_operator__"   # the mark on the outputs of a builtin form: the operator, and its attributes
+# How the numbers of a variable may reach a node, as bits: unchanged; computed with; through a layer with parameters;
+# and through the data of a loss head, after a layer or not.
+COPIED, COMPUTED, LEARNED, HEADED, HEADED_LEARNED = 1, 2, 4, 8, 16
+# What they may end in: a loss head or a loss that reads them as its label; or a loss, after a layer or not.
+AS_LABEL, IN_LOSS, LEARNED_IN_LOSS = 1, 2, 4
+
+
+def labels(graph: Graph, values: Collection[str] = ()) -> set[str]:
+    """The names of the variables that are labels.
+
+    Where a loss head also computes its prediction from a variable, as an autoencoder or a margin does, the variable is
+    a label only if it meets no layer with parameters in between. Where every output is a loss, data are what layers
+    read.
+
+    Parameters
+    ----------
+    graph : Graph
+        With MXNet's names of operators, as :func:`.operators.admit` writes them.
+    values : collection of str
+        The names of parameters and states, which are no labels. Those of layers are known without it.
+    """
+    ways = _Ways(graph, {*values, *of_layers(graph)})
+    found = {name for name in ways.names if ways.is_label(name)}
+    if found == ways.names:   # something has to be predicted from
+        found = {name for name in found if not ways.outputs[name] & HEADED}
+    return found
+
+
+def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
+    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names``: the labels."""
+    forms, reasons = _gluon_losses(graph), {}
+    for node in graph.nodes():
+        if node.is_variable:
+            if node.name in names:
+                reasons[node] = f"it needs {node.name!r}"
+        elif _is_loss(node, forms):
+            reasons[node] = our_name(node) if is_ours(node) else node.attrs.get(OPERATOR, node.op).split()[0]
+        elif node.op in TARGETS:
+            reasons[node] = node.op
+        else:
+            inherited = [reasons[source] for source, _ in node.inputs if source in reasons]
+            if inherited:
+                reasons[node] = inherited[0]
+    return reasons
+
+
+def loss_names() -> set[str]:
+    """The operators of gluonops that are losses, by their contracts."""
+    return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
+
+
+def is_for_training(graph: Graph, values: Collection[str] = ()) -> bool:
+    """Whether a graph has a label, or an output that is a loss."""
+    reasons = training_only(graph, labels(graph, values))
+    return bool(reasons)
+
+
+def independent_part(graph: Graph, names: Collection[str]) -> Graph | None:
+    """What a graph computes without some variables: a graph with all that is read of it. None if that is nothing."""
+    needing = set()
+    for node in graph.nodes():
+        if (node.is_variable and node.name in names) or any(source in needing for source, _ in node.inputs):
+            needing.add(node)
+    read = [*graph.outputs, *(entry for node in graph.nodes() for entry in node.inputs)]
+    kept = list(dict.fromkeys(entry for entry in read if entry[0] not in needing and not entry[0].is_variable))
+    return Graph(kept, graph.attrs) if kept else None
+
+
+def example_shape(graph: Graph, name: str, batch: int) -> tuple[int, ...]:
+    """A shape that a label of a graph may have, for a message."""
+    readers = [reader for node, found in graph.readers().items() if node.name == name for reader in found if reader]
+    return batch, *next((EXAMPLES[reader.op] for reader in readers if reader.op in EXAMPLES), ())
+
+
+class _Ways:
+    """How the numbers of each variable that is no parameter reach the outputs and the losses of a graph.
+
+    - ``names``: the variables.
+    - ``outputs``: name -> how it reaches outputs that are no losses.
+    - ``ends``: name -> what it ends in.
+    """
+
+    def __init__(self, graph: Graph, parameters: set[str]):
+        self.names = set(graph.variables()) - parameters
+        self.outputs = dict.fromkeys(self.names, 0)
+        self.ends = dict.fromkeys(self.names, 0)
+        self._forms = _gluon_losses(graph)
+        reaching = {}   # node -> name -> the ways
+        for node in graph.nodes():
+            if node.is_variable:
+                reaching[node] = {node.name: COPIED} if node.name in self.names else {}
+            else:
+                reaching[node] = self._passed_on(node, reaching)
+        for node, _ in graph.outputs:
+            for name, ways in reaching[node].items():
+                self.outputs[name] |= ways
+        self._predicts = any(ways & ~COPIED for ways in self.outputs.values())
+        self._learns = any(ends & LEARNED_IN_LOSS for ends in self.ends.values())
+
+    def is_label(self, name: str) -> bool:
+        """What :func:`labels` says of a variable."""
+        ways, ends = self.outputs[name], self.ends[name]
+        if ways & (COMPUTED | LEARNED | HEADED_LEARNED) or not ends:
+            return False
+        if ends & AS_LABEL and not ends & LEARNED_IN_LOSS:
+            return True
+        if ways & HEADED:
+            return False
+        return self._predicts or (self._learns and not ends & LEARNED_IN_LOSS)
+
+    def _passed_on(self, node: Node, reaching: dict[Node, dict[str, int]]) -> dict[str, int]:
+        """The ways of variables behind a node. What ends in it is noted."""
+        found, label_positions = {}, _label_positions(node, self._forms)
+        is_loss = _is_loss(node, self._forms)
+        for position, (source, _) in enumerate(node.inputs):
+            for name, ways in reaching[source].items():
+                if position in label_positions:
+                    self.ends[name] |= AS_LABEL
+                elif is_loss or _is_loss_of_builtin_head(node, position):
+                    self.ends[name] |= LEARNED_IN_LOSS if ways & (LEARNED | HEADED_LEARNED) else IN_LOSS
+                elif node.op not in TARGETS:
+                    if node.op in ("MakeLoss", "make_loss") and ways == COPIED:
+                        self.ends[name] |= IN_LOSS
+                    found[name] = found.get(name, 0) | _behind(node, position, ways)
+        return found
+
+
+def _behind(node: Node, position: int, ways: int) -> int:
+    """The ways behind a node of what reaches one of its inputs."""
+    headed = ways & (HEADED | HEADED_LEARNED)
+    if _is_head(node):
+        return headed | (HEADED if ways & (COPIED | COMPUTED) else 0) | (HEADED_LEARNED if ways & LEARNED else 0)
+    if node.op in LAYERS and position == 0 and len(node.inputs) > 1:
+        return headed | LEARNED
+    if node.op in MOVES and position == 0:
+        return ways
+    return headed | ways & LEARNED | (COMPUTED if ways & (COPIED | COMPUTED) else 0)
+
+
+def _is_head(node: Node) -> bool:
+    """Whether a node is a loss head, whose output is a prediction from its data."""
+    if is_ours(node):
+        return _role(node) == "loss head"
+    return node.op in LOSS_HEADS or is_builtin_head(node)
+
+
+def is_builtin_head(node: Node) -> bool:
+    """Whether a node is where the builtin backend attaches the loss of ``softmax_output`` to its output."""
+    return node.op == "where" and node.source().op == "ones_like"
+
+
+def _is_loss_of_builtin_head(node: Node, position: int) -> bool:
+    return position != 1 and is_builtin_head(node)
+
+
+def _is_loss(node: Node, forms: set[Node]) -> bool:
+    """Whether a node computes a loss. ``forms``: the nodes of Gluon's that do."""
+    if is_ours(node):
+        return _role(node) == "loss"
+    if OPERATOR in node.attrs:
+        return node.attrs[OPERATOR].split()[0] in loss_names()
+    if node.op in LOSSES:   # the factor is 0 behind the detections of an SSD that is trained
+        return node.op not in ("MakeLoss", "make_loss") or float(node.attrs.get("grad_scale", 1)) != 0
+    return node in forms or _picks_a_label(node)
+
+
+def _role(node: Node) -> str | None:
+    entry = registry.entries().get(our_name(node))
+    return entry and entry.op.role
+
+
+def _label_positions(node: Node, forms: set[Node]) -> Collection[int]:
+    """The positions of the inputs that a node reads as labels."""
+    if node.op in TARGETS:
+        return TARGETS[node.op]
+    if _picks_a_label(node):
+        return (1,)
+    if node in forms:
+        return (0,) if node.op == "reshape_like" else ()
+    has_labels = _role(node) in ("loss", "loss head") if is_ours(node) else node.op in (*LOSS_HEADS, *LOSSES)
+    return range(1, len(node.inputs)) if has_labels else ()
+
+
+def _picks_a_label(node: Node) -> bool:
+    """Whether a node is the cross-entropy of MXNet's operators: the logarithm of the probability of a label."""
+    return node.op == "pick" and node.source().origin(("_copy", "negative", "BlockGrad")).op == "log_softmax"
+
+
+def _gluon_losses(graph: Graph) -> set[Node]:
+    """The nodes of Gluon's losses: means over all axes but the batch, and what gives labels the shape of predictions.
+
+    Each of ``gluon.loss`` reads its label in ``reshape_like(label, pred)``, in ``pick``, or as ``log(label + 1e-12)``.
+    """
+    found, needing = set(), set()   # what depends on a label of such a form
+    for node in graph.nodes():
+        reads_label = (node.op == "reshape_like" and node.source().is_variable) or _picks_a_label(node) or (
+            node.op == "log" and node.source().op == "_plus_scalar" and node.source().source().is_variable)
+        if reads_label or any(source in needing for source, _ in node.inputs):
+            needing.add(node)
+        if node.op == "mean" and node.flag("exclude") and node in needing:
+            found.add(node)
+    readers = Graph([(node, 0) for node in found], {}).nodes() if found else ()
+    return found.union(node for node in readers if node.op == "reshape_like" and node.source().is_variable)
