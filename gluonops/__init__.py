@@ -30,10 +30,11 @@ _LAZY = ("convert", "darknet", "data", "export", "files", "models", "train")
 
 _refuse = _importing.refuser(__name__, () if _importing.is_imported() else __all__)
 if _importing.is_imported():
-    from .core import errors, native, tuning
+    from .core import errors, native, registration, tuning
     from .core.backend import backend, current_backend, retrace_on_change
 
     errors.install()
+    registration.install()
     retrace_on_change()
     native.loaded()   # the first question loads the library
     tuning.tune_at_import()

@@ -10,6 +10,12 @@ from ..core.files import make_folder
 from ..export.parameters import listed
 
 
+# What files.describe says of a net for its export, in words.
+NOTES = {"labels": "these inputs are labels:", "shapes_needed": "an export needs --data-shape for",
+         "outputs_needed": "every output is a loss, so that ONNX and PyTorch need --output", "cut_at": "--output of an "
+         "export may be"}
+
+
 def run(args: argparse.Namespace) -> int:
     """Do what ``args.action`` says. Return the exit code: 1 if ``check`` finds something."""
     found = []
@@ -19,11 +25,24 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"written": written}) if args.json else written)
     elif args.action == "check":
         found = files.check(args.path, args.epoch)
-        print(json.dumps({"problems": found}, indent=2) if args.json else "\n".join(found) or "nothing is wrong")
+        outlook = _outlook(args)
+        print(json.dumps({"problems": found, **outlook}, indent=2) if args.json else "\n".join(
+            [*(found or ["nothing is wrong"]), *_notes(outlook)]))
     else:
         content = files.describe(args.path, args.epoch)
         print(json.dumps(content, indent=2) if args.json else "\n".join(_lines(content)))
     return 1 if found else 0
+
+
+def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
+    """What an export will need of a net; nothing of other files."""
+    content = files.describe(args.path, args.epoch)
+    return {name: content[name] for name in NOTES if name in content}
+
+
+def _notes(outlook: dict[str, list[str]]) -> list[str]:
+    """What an export will need, in words."""
+    return [f"note: {NOTES[name]} {listed(found)}" for name, found in outlook.items() if found]
 
 
 def _lines(content: dict[str, Any]) -> list[str]:

@@ -1,7 +1,12 @@
-"""Registers operators that are written in Python with MXNet, so that their errors and shapes reach the right place."""
+"""Registers operators that are written in Python with MXNet, so that their errors and shapes reach the right place.
+
+Classes of users are guarded, too: MXNet 1.9.1 ends the process if the constructor of a CustomOpProp raises an error.
+"""
 from __future__ import annotations
 
 import ctypes
+import functools
+import inspect
 import sys
 import threading
 import types
@@ -75,3 +80,53 @@ def add(op_type: str, prop: type) -> None:
 # MXNet's own `register` with other global names, for the operators registered here only.
 _register = types.FunctionType(mx.operator.register.__code__, {
     **vars(mx.operator), "_ndarray_cls": _array, "CFUNCTYPE": _callback_type, "print": _remember, "set": _Empty})
+
+
+def install() -> None:
+    """Let ``mx.operator.register`` guard the constructors of the classes that are registered from now on."""
+    original = mx.operator.register
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @functools.wraps(original)
+    def register(reg_name: str) -> Callable:
+        def register_class(prop: type) -> type:
+            original(reg_name)(_guarded(reg_name, prop))
+            return prop
+        return register_class
+
+    mx.operator.register = register
+
+
+def _guarded(op_type: str, prop: type) -> Callable:
+    """What MXNet calls in place of the class: its error is raised by the first method that MXNet calls afterwards.
+
+    MXNet passes every attribute of a node to the constructor. One such as ``__ctx_group__``, which an ``mx.AttrScope``
+    has set, is no argument of the operator, and is left out where the constructor does not take it.
+    """
+    def make(**attributes: str) -> mx.operator.CustomOpProp:
+        try:
+            taken = inspect.signature(prop).parameters
+            takes_any = any(one.kind is one.VAR_KEYWORD for one in taken.values())
+            return prop(**{name: value for name, value in attributes.items()
+                           if takes_any or name in taken or not (name.startswith("__") and name.endswith("__"))})
+        except Exception as error:
+            failure = errors.OpError(f"operator.{op_type}", f"the constructor of {prop.__name__} raised "
+                                     f"{type(error).__name__}: {error}", "Correct the class, or the arguments that the "
+                                     "node has")
+            failure.__cause__ = error
+            return _Failed(failure)
+
+    return make
+
+
+class _Failed(mx.operator.CustomOpProp):
+    """Stands for an instance that could not be made. MXNet asks for its arguments first."""
+
+    def __init__(self, failure: errors.OpError):
+        super().__init__()
+        self._failure = failure
+
+    def list_arguments(self) -> list[str]:
+        errors.remember(self._failure.where, self._failure, body=False)
+        raise self._failure

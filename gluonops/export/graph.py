@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 VARIABLE = "null"
 OLDEST = 800   # the version of MXNet whose files do not say it
 CURRENT = 10901
+# How the names of operators on 8 bits begin, what they are, and what a caller needs that converts them.
+QUANTIZED = ("_sg_mkldnn_", "_contrib_quantize", "_contrib_dequantize", "_contrib_requantize")
+OF_8_BITS = "which computes with 8 bits, as MXNet's quantize_net writes it; expected a net of floats"
+FLOATS_NEEDED = "Pass the float files that it was quantized from"
 SHOWN = 400   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
@@ -296,6 +300,11 @@ def ends_in_softmax(graph: Graph) -> bool:
     """Whether the output is a softmax, also if it is divided by its sum or copied."""
     node = graph.outputs[0][0].origin(AFTER_SOFTMAX)
     return (our_name(node) if is_ours(node) else node.op) in SOFTMAXES
+
+
+def is_of_8_bits(op: str) -> bool:
+    """Whether an operator reads or makes numbers of 8 bits."""
+    return op.startswith(QUANTIZED)
 
 
 def is_ours(node: Node) -> bool:

@@ -57,7 +57,10 @@ def labels(graph: Graph, values: Collection[str] = ()) -> set[str]:
 
 
 def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
-    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names``: the labels."""
+    """Node -> why it does not predict, for the nodes that depend on a loss or on a label. ``names``: the labels.
+
+    A loss head predicts, unless its data depend on one.
+    """
     forms, reasons = _gluon_losses(graph), {}
     for node in graph.nodes():
         if node.is_variable:
@@ -68,21 +71,23 @@ def training_only(graph: Graph, names: Collection[str]) -> dict[Node, str]:
         elif node.op in TARGETS:
             reasons[node] = node.op
         else:
-            inherited = [reasons[source] for source, _ in node.inputs if source in reasons]
+            read = [node.source(_data_position(node))] if _is_head(node) else [source for source, _ in node.inputs]
+            inherited = [reasons[source] for source in read if source in reasons]
             if inherited:
                 reasons[node] = inherited[0]
     return reasons
 
 
+def detach_labels(graph: Graph) -> None:
+    """Let the loss heads of a graph read the data that they predict from alone, in place."""
+    for node in graph.nodes():
+        if not node.is_variable and _is_head(node):
+            node.inputs = [node.inputs[_data_position(node)]]
+
+
 def loss_names() -> set[str]:
     """The operators of gluonops that are losses, by their contracts."""
     return {name for name, entry in registry.entries().items() if entry.op.role == "loss"}
-
-
-def is_for_training(graph: Graph, values: Collection[str] = ()) -> bool:
-    """Whether a graph has a label, or an output that is a loss."""
-    reasons = training_only(graph, labels(graph, values))
-    return bool(reasons)
 
 
 def independent_part(graph: Graph, names: Collection[str]) -> Graph | None:
@@ -146,7 +151,7 @@ class _Ways:
             for name, ways in reaching[source].items():
                 if position in label_positions:
                     self.ends[name] |= AS_LABEL
-                elif is_loss or _is_loss_of_builtin_head(node, position):
+                elif is_loss or (is_builtin_head(node) and position != _data_position(node)):
                     self.ends[name] |= LEARNED_IN_LOSS if ways & (LEARNED | HEADED_LEARNED) else IN_LOSS
                 elif node.op not in TARGETS:
                     if node.op in ("MakeLoss", "make_loss") and ways == COPIED:
@@ -179,8 +184,9 @@ def is_builtin_head(node: Node) -> bool:
     return node.op == "where" and node.source().op == "ones_like"
 
 
-def _is_loss_of_builtin_head(node: Node, position: int) -> bool:
-    return position != 1 and is_builtin_head(node)
+def _data_position(head: Node) -> int:
+    """The position of the input that a loss head predicts from."""
+    return 1 if is_builtin_head(head) else 0
 
 
 def _is_loss(node: Node, forms: set[Node]) -> bool:

@@ -13,7 +13,7 @@ from ..core.errors import OpError
 from ..runtime import importing
 from .cut import OF_WHOLE_NET, HeadError, cut, remaining
 from .files import load, misfit, shapes_of_inputs, write
-from .graph import Graph, kind
+from .graph import FLOATS_NEEDED, OF_8_BITS, Graph, is_of_8_bits, kind
 from .labels import independent_part, labels
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
@@ -130,7 +130,8 @@ class ExportedModel:
         """
         if isinstance(net, (str, os.PathLike)):
             model = cls.from_files(net, epoch, where, outputs)
-            model.check_custom(where, converts)
+            if converts:
+                model.check_convertible(where)
             model.inputs = shapes_of_inputs(where, model.graph, model.parameters, model.inputs, data_shape)
             model.metadata["dtype"] = type_name(where, dtype or model.metadata.get("dtype", "float32"))
             return model
@@ -141,7 +142,8 @@ class ExportedModel:
             cut(where, model.graph, outputs)
             model.metadata = _without_outputs(model.metadata)
             model = model.with_used_inputs()
-        model.check_custom(where, converts)
+        if converts:
+            model.check_convertible(where)
         return model
 
     def save(self, prefix: str | os.PathLike, epoch: int = 0) -> tuple[str, str]:
@@ -192,9 +194,13 @@ class ExportedModel:
             self, parameters={name: value for name, value in self.parameters.items() if name in used},
             inputs={name: shape for name, shape in self.inputs.items() if name in used})
 
-    def check_custom(self, where: str, converts: bool = True) -> None:
-        """Raise a HeadError if the model has a user's own CustomOp and the caller converts each operator."""
-        foreign = [node for node in self.graph.nodes() if node.is_foreign] if converts else []
+    def check_convertible(self, where: str) -> None:
+        """Raise an OpError if the model computes with 8 bits, and a HeadError if it has a user's own CustomOp."""
+        quantized = next((node for node in self.graph.nodes() if is_of_8_bits(node.op)), None)
+        if quantized:
+            raise OpError(where, f"the node {quantized.name!r} is the operator {quantized.op}, {OF_8_BITS}",
+                          FLOATS_NEEDED)
+        foreign = [node for node in self.graph.nodes() if node.is_foreign]
         if foreign:
             raise HeadError(where, f"the node {foreign[0].name!r} is the Custom operator {kind(foreign[0])}, which has "
                             "no converter", "Replace it in the net, or export symbol JSON",

@@ -19,7 +19,22 @@ from ..core.errors import OpError, naming, quoted, shortened
 from ..runtime import importing
 from . import rules
 from .cut import HeadError, remaining
-from .graph import CURRENT, VARIABLE, Graph, Node, is_mark, is_ours, kind, our_name, refusal, version, version_text
+from .graph import (
+    CURRENT,
+    FLOATS_NEEDED,
+    OF_8_BITS,
+    VARIABLE,
+    Graph,
+    Node,
+    is_mark,
+    is_of_8_bits,
+    is_ours,
+    kind,
+    our_name,
+    refusal,
+    version,
+    version_text,
+)
 
 if importing.is_imported():
     import mxnet as mx
@@ -55,8 +70,6 @@ LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all t
          "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
 WITHOUT_INPUTS = ("_arange", "_full", "_ones", "_zeros")   # Operators that make constants, of those with a rule.
 QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
-# What MXNet's quantize_net writes beside it, and gluonops does not.
-OF_QUANTIZE_NET = re.compile(r"_sg_mkldnn_fully_connected|_contrib_quantized_.*|_contrib_requantize")
 OF_PYTHON = ("_Native", "_NDArray")   # the NumpyOp and the NDArrayOp of MXNet before 1.0
 # The names of all operators that MXNet 1.9.1 has, aliases included, for where it is not installed.
 NAMES = pathlib.Path(__file__).with_name("operators.txt")
@@ -120,7 +133,8 @@ def check_loadable(graph: Graph) -> None:
     """Raise a HeadError for the first node that nobody can load here, with the outputs of the net below all of them."""
     found = unloadable(graph)
     for node, (what, remedy) in found.items():
-        raise HeadError("export", f"the node {quoted(node.name)} {what}", remedy, remaining(graph, found))
+        below = () if is_of_8_bits(node.op) else remaining(graph, found)
+        raise HeadError("export", f"the node {quoted(node.name)} {what}", remedy, below)
 
 
 def unloadable(graph: Graph) -> dict[Node, tuple[str, str]]:
@@ -134,6 +148,13 @@ def unloadable(graph: Graph) -> dict[Node, tuple[str, str]]:
     return found
 
 
+def with_todays_names(graph: Graph) -> None:
+    """Write the operators of a graph as MXNet 1.9.1 calls them, in place, as far as it has them. It needs no MXNet."""
+    for node in graph.nodes():
+        name = _name_without_mxnet(node.op)
+        node.op = name if name in _all_names() or f"_contrib_{name}" not in _all_names() else f"_contrib_{name}"
+
+
 def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
     """Why a node cannot be loaded here, and what to do; None if it can be, as far as its operator says."""
     op = native.operator_name(node.op) if importing.is_imported() else node.op
@@ -143,9 +164,8 @@ def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
         return (f"is the operator {op}, which may not be in a file: it is a NumpyOp or NDArrayOp of MXNet before 1.0, "
                 "and the file has no more than the address of its code in a process that has ended",
                 "Build the graph again with gluonops.legacy, and load the parameters")
-    if OF_QUANTIZE_NET.fullmatch(op):
-        return (f"is the operator {op} of an 8-bit net, such as MXNet's quantize_net writes; expected a net of floats",
-                "Pass the float files that it was made from")
+    if is_of_8_bits(op) and op != QUANTIZED and REFUSED.fullmatch(op):
+        return f"is the operator {op}, {OF_8_BITS}", FLOATS_NEEDED
     if REFUSED.fullmatch(op):
         return _refused(node, op)
     if op == "Custom":

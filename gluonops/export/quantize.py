@@ -13,6 +13,7 @@ import numpy as np
 from ..core.errors import OpError
 from ..core.files import check_writable
 from . import passes
+from .graph import is_of_8_bits
 from .locate import paths_of
 from .metadata import metadata_of_int8
 from .model import ExportedModel
@@ -238,7 +239,7 @@ def _float_model(net, batch, epoch, outputs):
     """The net as MXNet's operators for inference, batch norms folded."""
     shapes = {name: (1, *array.shape[1:]) for name, array in batch.items()}
     model = ExportedModel.of(WHERE, net, shapes.get(None, shapes), epoch, outputs=outputs)
-    if any(node.op == "_contrib_quantize_v2" for node in model.graph.nodes()):
+    if any(is_of_8_bits(node.op) for node in model.graph.nodes()):
         raise OpError(WHERE, "the net is quantized already", "Pass the float net")
     if model.metadata["dtype"] != "float32":
         raise OpError(WHERE, f"the net computes in {model.metadata['dtype']}; expected float32",

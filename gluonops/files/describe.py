@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 
 from ..core import params, recordio
-from ..export.graph import Graph, Node, version, version_text
+from ..export.cut import cut, places, remaining
+from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, is_of_8_bits, version, version_text
+from ..export.labels import detach_labels, labels, training_only
+from ..export.metadata import read_metadata
+from ..export.operators import unloadable, with_todays_names
 from ..export.parameters import listed, of_layers, renamed_states, without_tags
-from .read import ARRAYS, RECORDS, kind_of, net_of
+from .read import ARRAYS, RECORDS, Net, kind_of, net_of
 
 WHERE, CHECK = "files.describe", "files.check"
+MOST_PLACES = 10   # The last nodes at which a net may be cut.
 SIZES = {"Convolution": "num_filter", "FullyConnected": "num_hidden", "Embedding": "input_dim"}   # their first size
 # How files of pictures begin.
 BEGINNINGS = {b"\xff\xd8\xff": "jpg", b"\x89PNG\r\n\x1a\n": "png", b"\x93NUMPY": "npy"}
@@ -36,7 +41,10 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
     dict
         ``kind``, and what JSON can store of it. Of a net: its two files, the version of MXNet that wrote it, inputs,
         outputs, operators, arrays and what the files beside it say. Of arrays: name, shape and type of each. Of
-        records: how many there are, how many labels they have, and their formats.
+        records: how many there are, how many labels they have, and their formats. Beside its ``inputs`` a net has
+        ``labels``, those of them that only a loss reads; ``shapes_needed``, the inputs that are no labels and whose
+        shape the file does not say; ``outputs_needed``, without which an export for inference fails, because every
+        output is a loss; and ``cut_at``, the last nodes that may be passed as ``outputs`` to an export.
 
     Raises
     ------
@@ -56,9 +64,29 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
         return {
             "kind": kind, "symbol": os.path.basename(net.symbol), "parameters": os.path.basename(net.parameters),
             "mxnet": version_text(version(graph)),
-            "inputs": [name for name in graph.variables() if name not in names],
+            "inputs": [name for name in graph.variables() if name not in names], **_outlook(net, set(names)),
             "outputs": [node.name for node, _ in graph.outputs], "operators": dict(operators.most_common()),
             **net.facts, **stored}
+
+
+def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
+    """What an export will need of a net, and where one may cut it. ``names``: those of its parameters and states."""
+    graph = net.graph.copy()
+    if any(is_of_8_bits(node.op) for node in graph.nodes()):
+        return {}
+    with_todays_names(graph)
+    known = labels(graph, names)
+    shapes = {**net.facts.get("inputs", {}), **read_metadata(graph).get("inputs", {})}
+    inputs = [name for name in graph.variables() if name not in names | of_layers(graph)]
+    reasons = training_only(graph, known)
+    detach_labels(graph)
+    below = remaining(graph, {**unloadable(graph), **reasons})
+    only_losses = all(node in reasons for node, _ in graph.outputs)
+    cut("files", graph, below)
+    return {"labels": [name for name in inputs if name in known],
+            "shapes_needed": [name for name in inputs if name not in {*known, *shapes}],
+            "outputs_needed": below if only_losses else [],
+            "cut_at": list(dict.fromkeys([*(node.name for node, _ in graph.outputs), *places(graph)]))[:MOST_PLACES]}
 
 
 def _arrays(path: str | os.PathLike) -> dict[str, Any]:
@@ -94,8 +122,9 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
     Returns
     -------
     list of str
-        Each a sentence: parameters without a value, values that no node reads, other names of states, shapes that do
-        not fit a layer, values that are not finite. Empty if nothing is wrong.
+        Each a sentence: operators that cannot be loaded without a class or a library that is not here, layers of 8
+        bits that an export refuses, parameters without a value, values that no node reads, other names of states,
+        shapes that do not fit a layer, values that are not finite. Empty if nothing is wrong.
 
     Raises
     ------
@@ -111,7 +140,22 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
         return list(_not_finite(params.read(CHECK, path)))
     with net_of(CHECK, path, epoch) as net:
         values = without_tags(CHECK, net.parameters, params.read(CHECK, net.parameters))
-        return [*_mismatches(net.graph, values), *_not_finite(values)]
+        return [*_obstacles(net.graph), *_mismatches(net.graph, values), *_not_finite(values)]
+
+
+def _obstacles(graph: Graph) -> Iterator[str]:
+    """The nodes for which an export refuses the net, and with which outputs it does not."""
+    found = unloadable(graph)
+    is_our_own = "quantized" in read_metadata(graph)
+    quantized = next((node for node in graph.nodes() if is_of_8_bits(node.op)), None)
+    if quantized and not is_our_own:
+        yield f"the node {quantized.name!r} is the operator {quantized.op}, {OF_8_BITS}. {FLOATS_NEEDED}"
+        return
+    below = remaining(graph, found)
+    options = " ".join(f"--output {name}" for name in below)
+    for node, (what, remedy) in found.items():
+        or_below = f"; the net below it can be exported with {options}" if below else ""
+        yield f"the node {node.name!r} {what}. {remedy}{or_below}"
 
 
 def _not_finite(values: dict[str, np.ndarray]) -> Iterator[str]:
@@ -127,7 +171,7 @@ def _mismatches(graph: Graph, values: dict[str, np.ndarray]) -> Iterator[str]:
         yield f"{name} is called {found} in the file"
     values = {renamed.get(name, name): value for name, value in values.items()}
     parameters = of_layers(graph)
-    missing = [name for name in variables if name in parameters - values.keys() and not name.endswith("label")]
+    missing = [name for name in variables if name in parameters - values.keys()]
     if missing:
         yield f"no value for {listed(missing)}"
     surplus = [name for name in values if name not in variables]

@@ -23,7 +23,6 @@ from .registry import WHERE, converter_of, refusal
 # Their outputs have the batch of their first input, and its type.
 KEEP_BATCH = ("SliceChannel", "slice_axis", "squeeze", "FullyConnected", "Convolution", "Activation", "sigmoid", "tanh",
               "relu", "elemwise_add")
-QUANTIZED = ("_sg_mkldnn_", "_contrib_quantize")   # Their names begin so.
 # Their output has the sizes of their input.
 KEEP_SIZES = ("_mul_scalar", "_plus_scalar", "zeros_like", "ones_like", "BlockGrad")
 TYPED = ("Cast", "amp_cast", "topk", "argsort", "one_hot")   # Their attribute chooses their type.
@@ -37,10 +36,6 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
 
     An OpError names a node that has no converter.
     """
-    quantized = next((node for node in model.graph.nodes() if node.op.startswith(QUANTIZED)), None)
-    if quantized:
-        raise OpError(WHERE, f"the node {quantized.name!r} ({quantized.op}) computes with 8 bits; expected a net of "
-                      "floats", "Pass the net that it was quantized from")
     model = model if training else passes.inference(model)
     loop = next((node for node in model.graph.nodes() if node.subgraphs), None)
     if loop:   # MXNet does not infer the shapes of some.

@@ -74,12 +74,13 @@ class Scope:
 class Recorder:
     """Marks the nodes of a net's trace with the call of a block that makes them, the innermost one.
 
-    A mark is a number in ``calls``. Names do not tell calls apart: a block that is called twice gives them twice.
+    A mark is a number in ``calls``. Names do not tell calls apart: a block that is called twice gives them twice. Nodes
+    are marked after they are made: an ``mx.AttrScope`` would pass the mark to the constructor of a user's CustomOpProp.
     """
 
     def __init__(self):
         self.calls = []
-        self._around = None   # the call that has not returned
+        self._around = None   # the call that has not returned, and its number
 
     def __enter__(self) -> Recorder:
         mx.gluon.HybridBlock.__call__ = lambda block, *inputs: self._called(block, inputs)
@@ -90,32 +91,41 @@ class Recorder:
 
     def _called(self, block: mx.gluon.HybridBlock, inputs: tuple) -> object:
         """Call a block."""
-        around, mark = self._around, {MARK: str(len(self.calls))}
+        around, number = self._around, len(self.calls)
         call = Scope("net", type(block).__name__, block, _named_arguments(block, inputs))
         if around:
-            call.name = _attribute(around.block, block)
-            call.path = (*around.path, call)
+            caller, callers_number = around
+            call.name = _attribute(caller.block, block)
+            call.path = (*caller.path, call)
+            _mark(inputs, callers_number)   # The caller has made what it passes on, as far as it has no mark yet.
         elif list(_symbols(inputs)):
             for parameter in block.collect_params().values():
                 parameter.var()   # Gluon keeps it: it gets no mark
         self.calls.append(call)
-        self._around = call
+        self._around = call, number
         try:
-            with mx.AttrScope(**mark):
-                outputs = mx.gluon.Block.__call__(block, *inputs)
+            outputs = mx.gluon.Block.__call__(block, *inputs)
         finally:
             self._around = around
-        if isinstance(block, mx.gluon.SymbolBlock):   # it copies nodes that were made before
-            for symbol in _symbols(outputs):
-                variables = set(symbol.list_inputs())
-                for output in symbol.get_internals():
-                    if output.attr(MARK) is None and output.name not in variables:
-                        output._set_attr(**mark)
+        _mark(outputs, number)
         return outputs
 
     def call_of(self, node: Node) -> Scope | None:
         """The call that has made a node; None for one that is made later."""
         return self.calls[int(node.attrs[MARK])] if MARK in node.attrs else None
+
+
+def _mark(values: object, number: int) -> None:
+    """Mark the nodes that symbols are computed by with the number of a call, as far as they have no mark yet."""
+    waiting = [output for symbol in _symbols(values) for output in symbol]
+    while waiting:
+        output = waiting.pop()
+        children = output.get_children()
+        children = [] if children is None else list(children)
+        is_variable = not children and output.list_inputs()
+        if not is_variable and output.attr(MARK) is None:
+            output._set_attr(**{MARK: str(number)})
+            waiting += children
 
 
 def _named_arguments(block: mx.gluon.Block, inputs: tuple) -> dict[tuple[str, int], str]:
