@@ -9,7 +9,6 @@ from .. import files
 from ..core.files import make_folder
 from ..export.parameters import listed
 
-
 # What files.describe says of a net for its export, in words.
 NOTES = {"labels": "these inputs are labels:", "shapes_needed": "an export needs --data-shape for",
          "outputs_needed": "every output is a loss, so that ONNX and PyTorch need --output", "cut_at": "--output of an "

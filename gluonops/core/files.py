@@ -22,8 +22,8 @@ PAGE = ("a web page that was saved under the name of the file; expected the file
         "Download it again, from the link of the file itself")
 # How files begin that stand for others, what they are, and what to do.
 NOT_DOWNLOADED = (
-    (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer, a text that stands for the file; expected the file "
-     "itself", "Run: git lfs pull"),
+    (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer, a text that stands for the file; expected the "
+     "file itself", "Run: git lfs pull"),
     (b"<!doctype html", *PAGE), (b"<html", *PAGE), (b"<?xml", *PAGE), (b"<head", *PAGE), (b"<!--", *PAGE))
 # Create a file that is not there yet, not even as a link. Windows has no O_NOFOLLOW.
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)

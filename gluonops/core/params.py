@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
 import numpy as np
 
 from .errors import OpError
-from .files import check_name, check_downloaded, opened
+from .files import check_downloaded, check_name, opened
 
 if TYPE_CHECKING:
     import mxnet as mx

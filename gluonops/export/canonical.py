@@ -4,10 +4,10 @@ from __future__ import annotations
 from ..core import registry
 from ..core.contract import Op
 from ..core.errors import OpError
+from .cut import INPUT_MARKS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy
 
-INPUT_MARKS = ("guard", "copy")
 OUTPUT_MARKS = ("head", "copy")
 # The emitter appends these to an operator's name if the inserted node behind it has the name itself.
 INNER_NAMES = ("_native", "_custom")

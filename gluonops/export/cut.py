@@ -1,4 +1,4 @@
-"""Cuts a graph below some of its nodes, and says where one may cut. Needs no MXNet, which then does not see the rest."""
+"""Cuts a graph below some of its nodes, and says where one may cut. MXNet then does not see the rest, nor is needed."""
 from __future__ import annotations
 
 import collections
@@ -10,6 +10,7 @@ from ..runtime.near import perhaps
 from .graph import Entry, Graph, Node
 from .parameters import listed
 
+INPUT_MARKS = ("guard", "copy")   # What the emitter inserts in front of an operator.
 OF_WHOLE_NET = ("output", "task", "training")   # Metadata that are of a net's outputs.
 
 
@@ -81,8 +82,15 @@ def remaining(graph: Graph, unwanted: Collection[Node]) -> list[str]:
     read = [entry for node in graph.nodes() if node in needing for entry in node.inputs]
     kept = [entry for entry in [*graph.outputs, *read] if entry[0] not in needing and not entry[0].is_variable]
     data = _reading_inputs(graph)
-    kept = [entry for entry in dict.fromkeys(kept) if entry[0] in data]
-    return [name_of(entry) for entry in kept]
+    kept = map(_in_front_of_inserted, (entry for entry in kept if entry[0] in data))
+    return [name_of(entry) for entry in dict.fromkeys(kept)]
+
+
+def _in_front_of_inserted(entry: Entry) -> Entry:
+    """The output that the emitter has put a guard or a copy behind."""
+    while entry[0].inserted_as in INPUT_MARKS and not entry[0].source().is_variable:
+        entry = entry[0].inputs[0]
+    return entry
 
 
 def _reading_inputs(graph: Graph) -> set[Node]:

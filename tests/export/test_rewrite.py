@@ -179,7 +179,7 @@ def test_an_attribute_that_does_not_fit_the_shapes(rng, tmp_path):
 
 @pytest.mark.parametrize("change, text", [
     ({"op": "Custom", "attrs": {"op_type": "their_reorg"}},
-     "MXNet refuses the graph at the node .*reorg0.* custom operator their_reorg"),
+     "the node '.*reorg0.*' is the Custom operator their_reorg, and the class"),
     ({"op": "TheirReorg", "attrs": {}},
      "node .*reorg0.* is the operator TheirReorg, which MXNet 1.9.1 does not have; the file was written by MXNet 1.9"),
     ({"op": "tile", "attrs": {"reps": "many"}}, "MXNet refuses the graph.*reorg0.*in operator tile"),
@@ -243,12 +243,12 @@ class Distance(gluon.HybridBlock):
 
 
 def test_a_training_file_whose_label_has_another_name_does_not_fold(tmp_path):
-    """It says what it is for, until it is rewritten for inference."""
+    """What it is for is seen from the loss, until it is rewritten for inference."""
     net = Distance()
     net.initialize()
     gops.export.symbol(net, tmp_path / "net", {"data": (2, 4), "target": (2, 3)}, training=True)
     gops.export.rewrite(tmp_path / "net", tmp_path / "net", backend="native")
-    with pytest.raises(gops.OpError, match="was exported for training, and fold_batch_norm is for inference only"):
+    with pytest.raises(gops.OpError, match="has a label, so it is for training, and fold_batch_norm is for inference only"):
         gops.export.rewrite(tmp_path / "net", tmp_path / "out", fold_batch_norm=True)
     gops.export.rewrite(tmp_path / "net", tmp_path / "out", inference=True)
     folded, _ = gops.export.rewrite(tmp_path / "out", tmp_path / "out", fold_batch_norm=True)

@@ -144,10 +144,12 @@ def test_the_command(net, capsys):
     assert cli.main(["files", "list", "net", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == gops.files.describe("net")
     assert cli.main(["files", "check", "net"]) == 0
-    assert capsys.readouterr().out == "nothing is wrong\n"
+    assert capsys.readouterr().out.startswith("nothing is wrong\nnote: an export needs --data-shape for data\n")
     changed(lambda values: values.pop("arg:net_conv0_bias"))
     assert cli.main(["files", "check", "net", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out) == {"problems": ["no value for net_conv0_bias"]}
+    assert json.loads(capsys.readouterr().out) == {
+        "problems": ["no value for net_conv0_bias"], "labels": [], "shapes_needed": ["data"], "outputs_needed": [],
+        "cut_at": ["net_dense0_fwd", "net_batchnorm0_fwd", "net_conv0_fwd"]}
     assert cli.main(["files", "convert", "net", "new/folder"]) == 0
     assert capsys.readouterr().out == "new/folder\n"
     with pytest.raises(SystemExit):
