@@ -31,7 +31,7 @@ from .quantization.layers import (
     steady,
     with_corrected_biases,
 )
-from .quantization.running import Batch, Runner, errors_of_layers, relative_error, run, simulated
+from .quantization.running import Batch, Runner, errors_of_layers, explained, relative_error, run, simulated
 from .quantization.verdict import check_outputs, check_result
 from .running.onnx_net import session
 from .warning import warn_of_losses
@@ -81,6 +81,7 @@ class Quantized:
         return "\n".join(lines)
 
 
+@explained(WHERE)
 def quantize(net: mx.gluon.HybridBlock | str | os.PathLike, prefix: str | os.PathLike | None, calibration: Any,
              held_out: Any = None, *, onnx: str | os.PathLike | None = None, method: str | None = None,
              percentile: float = 99.99, keep: Iterable[str] = (), layer_limit: float = 0.05,

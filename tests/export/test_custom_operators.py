@@ -134,6 +134,8 @@ def results(tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_class_that_works(kind, results):
     refused = {name: text for name, text in results[kind, ""].items() if text != "written"}
+    if kind == "without_inputs":   # Its output is for the batch of 2, and quantize takes batches of 4.
+        assert "MXNet does not run the net: " in refused.pop("quantize")
     assert refused.keys() == {"onnx", "onnx_of_files", "torch", "torch_of_files"}, refused
     for text in refused.values():
         assert "the node 'net_own' is the Custom operator scale, which has no converter" in text
@@ -145,7 +147,8 @@ def test_a_class_that_fails_before_it_runs(failing, results):
     """The graph itself cannot be made. What is below the operator in a file is exported all the same."""
     found = results["plain", failing]
     assert {name: found.pop(name) for name in BELOW} == dict.fromkeys(BELOW, "written")
-    assert all(text.startswith("gluonops.") for text in found.values()), found
+    assert all(text.startswith("gluonops.") for name, text in found.items() if name != "compare"), found
+    assert found["compare"].startswith(("gluonops.", "written"))   # A net runs without infer_type.
     if failing == "constructor":
         assert "the constructor of ScaleProp raised RuntimeError: constructor is broken" in found["symbol"]
 
@@ -155,5 +158,6 @@ def test_a_class_that_fails_when_it_runs(failing, results):
     """Graphs are written. What runs the net says why it does not."""
     found = results["plain", failing]
     written = {name for name, text in found.items() if text == "written"}
+    assert failing == "backward" or "a CustomOp of the net fails" in found["quantize"]
     assert written >= {"symbol", "rewrite", "picture", *BELOW}, found
     assert all(text == "written" or text.startswith("gluonops.") for text in found.values()), found

@@ -1,13 +1,16 @@
 """Runs models on batches, in float and as layers of 8 bits would compute, and compares their outputs."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 
 import mxnet as mx
 import numpy as np
 
+from ...core.errors import OpError
 from ..graph import Node
 from ..model import ExportedModel
+from ..sizes import last_line
 from .layers import (
     ALL,
     SAFE,
@@ -21,6 +24,17 @@ from .layers import (
 
 Batch = dict[str, mx.nd.NDArray]
 Ranges = dict[str, tuple[float, float]]   # lowest and highest value of tensors, by MXNet's names
+
+
+@contextlib.contextmanager
+def explained(where: str) -> Iterator[None]:
+    """Make an OpError of what MXNet says of a net that it does not run, such as one with a CustomOp that fails."""
+    try:
+        yield
+    except mx.MXNetError as error:
+        reason = "a CustomOp of the net fails, and its traceback is printed above" if "custom.cc" in str(error) else \
+            last_line(error)
+        raise OpError(where, f"MXNet does not run the net: {reason}", "Correct what it names") from error
 
 
 class Runner:
