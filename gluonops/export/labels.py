@@ -223,7 +223,7 @@ def _picks_a_label(node: Node) -> bool:
 
 
 def _gluon_losses(graph: Graph) -> set[Node]:
-    """The nodes of Gluon's losses: means over all axes but the batch, and what gives labels the shape of predictions.
+    """The nodes of Gluon's losses: means or sums over all axes but the batch, and what gives labels the shape of data.
 
     Each of ``gluon.loss`` reads its label in ``reshape_like(label, pred)``, in ``pick``, or as ``log(label + 1e-12)``.
     """
@@ -233,7 +233,7 @@ def _gluon_losses(graph: Graph) -> set[Node]:
             node.op == "log" and node.source().op == "_plus_scalar" and node.source().source().is_variable)
         if reads_label or any(source in needing for source, _ in node.inputs):
             needing.add(node)
-        if node.op == "mean" and node.flag("exclude") and node in needing:
+        if node.op in ("mean", "sum") and node.flag("exclude") and node in needing:
             found.add(node)
     readers = Graph([(node, 0) for node in found], {}).nodes() if found else ()
     return found.union(node for node in readers if node.op == "reshape_like" and node.source().is_variable)

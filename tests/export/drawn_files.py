@@ -6,10 +6,11 @@ import mxnet as mx
 import numpy as np
 
 v = mx.sym.var
+DATA = v("data")   # One variable: MXNet refuses two of a name.
 
 
 def dense(name="f", size=3, data=None):
-    return mx.sym.FullyConnected(v("data") if data is None else data, num_hidden=size, name=name)
+    return mx.sym.FullyConnected(DATA if data is None else data, num_hidden=size, name=name)
 
 
 def regression(name):
@@ -33,7 +34,7 @@ def margin(returns_label=False):
 
 
 def ctc():
-    steps = mx.sym.transpose(mx.sym.FullyConnected(v("data"), num_hidden=7, flatten=False, name="f"), axes=(1, 0, 2),
+    steps = mx.sym.transpose(mx.sym.FullyConnected(DATA, num_hidden=7, flatten=False, name="f"), axes=(1, 0, 2),
                              name="steps")
     return mx.sym.MakeLoss(mx.sym.CTCLoss(steps, v("words"))), {"data": (2, 8, 5), "words": (2, 3)}
 
@@ -56,7 +57,7 @@ def weighted():
 
 
 def ssd():
-    body = mx.sym.Convolution(v("data"), kernel=(3, 3), pad=(1, 1), num_filter=4, name="body")
+    body = mx.sym.Convolution(DATA, kernel=(3, 3), pad=(1, 1), num_filter=4, name="body")
     anchors = mx.sym.contrib.MultiBoxPrior(body, sizes=(0.3,), ratios=(1,), name="anchors")
     maps = mx.sym.transpose(mx.sym.Convolution(body, kernel=(1, 1), num_filter=2, name="scores"), axes=(0, 2, 3, 1))
     scores = mx.sym.transpose(mx.sym.reshape(maps, shape=(0, -1, 2)), axes=(0, 2, 1))
@@ -75,7 +76,7 @@ def generator():
 
 
 def autoencoder():
-    return mx.sym.LinearRegressionOutput(dense("back", 5, dense("code", 2)), v("data"), name="same"), {"data": (4, 5)}
+    return mx.sym.LinearRegressionOutput(dense("back", 5, dense("code", 2)), DATA, name="same"), {"data": (4, 5)}
 
 
 KINDS = {**{name: lambda name=name: regression(name) for name in ("target", "y", "output", "input_", "x_label")},
