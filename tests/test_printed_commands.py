@@ -116,7 +116,7 @@ def names(count):
 def small_net(path):
     path.parent.mkdir(exist_ok=True)
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(), gops.nn.Reorg(2), nn.Conv2D(4, 1))
+    net.add(nn.Conv2D(8, 3, padding=1), nn.BatchNorm(prefix="norm_"), gops.nn.Reorg(2), nn.Conv2D(4, 1))
     net.classes, net.preprocessing = ["a", "b", "c", "d"], {"colours": "RGB"}
     net.initialize()
     gops.export.symbol(net, path, data_shape=(1, 3, 32, 32))

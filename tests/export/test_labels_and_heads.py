@@ -13,7 +13,7 @@ from gluonops.export import labels
 from gluonops.export.cut import HeadError
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from drawn_files import HEADS, KINDS, LABELS, drawn, dense, save, v, with_head  # noqa: E402
+from drawn_files import HEADS, KINDS, LABELS, dense, drawn, save, v, with_head  # noqa: E402
 
 ONLY_LOSSES = ("ctc",)
 

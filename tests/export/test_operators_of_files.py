@@ -53,7 +53,7 @@ def test_no_reader_calls_an_address(reader, tmp_path):
     ("_backward_gluonops_softmax", {}, "_backward_gluonops_softmax"),
     ("_contrib_backward_quadratic", {}, "_contrib_backward_quadratic"), ("reset_arrays", {}, "reset_arrays")])
 def test_operators_that_a_file_may_not_have(op, attrs, named, tmp_path):
-    with pytest.raises(gops.OpError, match=f"'node' is the operator {named}, which (may not be in a file|computes with 8 b)"):
+    with pytest.raises(gops.OpError, match=f"'node' is the operator {named}, which (may not be|computes with)"):
         read(content_of(op, attrs, 1), tmp_path)
 
 
