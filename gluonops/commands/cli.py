@@ -61,11 +61,25 @@ def main(argv: list[str] | None = None) -> int:
 def _explained(error: Exception, args: argparse.Namespace) -> str:
     """One line for an exception: with the command that exports the net below a head that cannot be exported."""
     outputs = getattr(error, "outputs", ())
-    if not outputs or args.command not in ("export", "viz"):
+    if not outputs:
         return doctor.explain(error)
     options = [word for name in outputs for word in ("--output", name)]
-    command = shlex.join(["gluonops", *args.words, *options])
-    return f"gluonops.{error.where}: {error.what}. {error.otherwise}; or run, for the net below it: {command}"
+    if args.command in ("export", "viz"):
+        command = f"run, for the net below it: {shlex.join(['gluonops', *_without_nodes(args), *options])}"
+    else:   # their --output is another one
+        command = f"export the net below it first: gluonops export IN OUT {shlex.join(options)}"
+    return f"gluonops.{error.where}: {error.what}. {error.otherwise}; or {command}"
+
+
+def _without_nodes(args: argparse.Namespace) -> list[str]:
+    """The words of the command without the nodes that it names as outputs."""
+    words = []
+    for word in args.words:
+        if word in args.outputs and words and words[-1] in ("-o", "--output"):
+            words.pop()
+        elif word.partition("=")[2] not in args.outputs or not word.startswith("--output="):
+            words.append(word)
+    return words
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from .errors import OpError
-from .files import check_name, opened, read_lines
+from .files import check_downloaded, check_name, opened, read_lines
 
 MAGIC = 0xced7230a
 FRAME, HEADER = struct.Struct("<II"), struct.Struct("<IfQQ")   # headers of a record, and of mx.recordio.pack
@@ -63,6 +63,7 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
         magic, packed = FRAME.unpack(file.read(FRAME.size).ljust(FRAME.size, b"\0"))
         part, length = packed >> LENGTH_BITS, packed % (1 << LENGTH_BITS)
         if magic != MAGIC and not found:
+            check_downloaded(where, path)
             reason = "" if key is None else f", where the .idx file puts record {key}"
             raise OpError(where, f"{path} has no record at byte {offset}{reason}", "Create both files again, together")
         if magic != MAGIC or part not in expected:

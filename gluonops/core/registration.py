@@ -78,7 +78,7 @@ def add(op_type: str, prop: type) -> None:
 
 
 # MXNet's own `register` with other global names, for the operators registered here only.
-_register = types.FunctionType(mx.operator.register.__code__, {
+_register = types.FunctionType(inspect.unwrap(mx.operator.register).__code__, {
     **vars(mx.operator), "_ndarray_cls": _array, "CFUNCTYPE": _callback_type, "print": _remember, "set": _Empty})
 
 

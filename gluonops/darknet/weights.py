@@ -29,7 +29,7 @@ import numpy as np
 from mxnet.gluon.parameter import Constant
 
 from ..core.errors import OpError
-from ..core.files import opened, replace
+from ..core.files import check_downloaded, opened, replace
 from .blocks import Weighted
 
 FLOAT = np.dtype("<f4")
@@ -91,6 +91,7 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
     where = "darknet.load_weights"
     blocks = _weighted(where, net, layers)
     with opened(where, path, "Pass the path of a weights file", "the weights") as file:
+        check_downloaded(where, path)
         header = _read_header(file, path)
         _check_length(blocks, file.tell(), os.path.getsize(path), path, layers is not None)
         if layers is None:

@@ -28,6 +28,7 @@ MOVES = ("BlockGrad", "Cast", "Flatten", "MakeLoss", "Reshape", "SliceChannel", 
 # The shape of a label that does not follow from the data's, by what reads it: the sizes behind the batch.
 EXAMPLES = {"_contrib_MultiBoxTarget": (8, 5), "CTCLoss": (4,)}
 OPERATOR = "__gluonops_operator__"   # the mark on the outputs of a builtin form: the operator, and its attributes
+OF_GLUON = "__storage_type__"   # the mark on the variable of each of Gluon's parameters
 # How the numbers of a variable may reach a node, as bits: unchanged; computed with; through a layer with parameters;
 # and through the data of a loss head, after a layer or not.
 COPIED, COMPUTED, LEARNED, HEADED, HEADED_LEARNED = 1, 2, 4, 8, 16
@@ -47,9 +48,10 @@ def labels(graph: Graph, values: Collection[str] = ()) -> set[str]:
     graph : Graph
         With MXNet's names of operators, as :func:`.operators.admit` writes them.
     values : collection of str
-        The names of parameters and states, which are no labels. Those of layers are known without it.
+        The names of parameters and states, which are no labels. Those of layers and of Gluon are known without it.
     """
-    ways = _Ways(graph, {*values, *of_layers(graph)})
+    parameters = {*values, *of_layers(graph), *(node.name for node in graph.nodes() if OF_GLUON in node.attrs)}
+    ways = _Ways(graph, parameters)
     found = {name for name in ways.names if ways.is_label(name)}
     if found == ways.names:   # something has to be predicted from
         found = {name for name in found if not ways.outputs[name] & HEADED}

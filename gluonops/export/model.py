@@ -228,7 +228,7 @@ class ExportedModel:
             raise OpError(where, f"the net refuses inputs of {dtype}: {reason}", "Pass another dtype")
 
     def labels(self) -> set[str]:
-        """The names of the inputs that are labels; see :func:`gluonops.export.labels.labels`."""
+        """The names of the inputs that are labels: everything that is computed from them ends in losses."""
         return labels(self.graph, self.parameters)
 
     def has_label(self) -> bool:

@@ -118,6 +118,31 @@ def test_what_a_command_writes_every_command_reads(kind, folder, capsys):
             assert ("--output steps" in text) == (fails or (kind in ONLY_LOSSES and reader == "check")), text
 
 
+@pytest.mark.parametrize("kind", ["y", "margin", "ssd", "generator"])
+def test_files_of_8_bits_are_read(kind, folder, capsys):
+    """Those that are made of repaired files for training, without their labels."""
+    shapes = drawn(folder, kind)
+    run(capsys, "export", kind, "repaired", *shape_options(shapes))
+    draw = np.random.RandomState(0)
+    data = {name: draw.rand(12, *shape[1:]).astype("float32") for name, shape in shapes.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gops.export.ExportWarning)
+        gops.export.quantize("repaired", "small", data, layer_limit=9)
+    for words in (["export", "small", "again"], ["viz", "small", "-o", "small.svg"], ["files", "check", "small"],
+                  ["files", "list", "small"]):
+        code, text = run(capsys, *words)
+        assert code == 0, text
+
+
+def test_a_trained_ssd_is_loaded(folder, capsys):
+    """As it is, and as it was repaired."""
+    shapes = drawn(folder, "ssd")
+    run(capsys, "export", "ssd", "repaired", *shape_options(shapes))
+    for name in ("ssd", "repaired"):
+        loaded = gops.export.load(name, classes=["a"], preprocessing={"colours": "RGB"}, data_shape=shapes["data"])
+        assert isinstance(loaded.detect(np.zeros((20, 30, 3), np.uint8)), list)
+
+
 @pytest.mark.parametrize("kind", ["y", "margin", "weighted"])
 def test_numbers_of_what_is_predicted(kind, folder):
     """ONNX of the training files computes what MXNet does where nobody has a label."""
@@ -240,6 +265,29 @@ def test_what_is_no_download(ending, content, text, folder, capsys):
         code, said = run(capsys, *words)
         assert code == 1 and f"net{ending} {text}" in said and len(said.splitlines()) == 1, said
     assert not list(folder.glob("out*"))
+
+
+@pytest.mark.parametrize("path, read", [
+    ("net.onnx", lambda path: gops.export.load(path)), ("a.rec", lambda path: gops.files.check(path)),
+    ("a.params", lambda path: gops.files.describe(path)),
+    ("yolo.weights", lambda path: gops.darknet.load_weights(gops.models.get_model("darknet19"), path))],
+    ids=["onnx", "rec", "params", "weights"])
+def test_other_files_that_are_no_download(path, read, folder):
+    for content, text in ((POINTER, "is a Git LFS pointer"), (PAGE, "is a web page that was saved")):
+        pathlib.Path(path).write_bytes(content)
+        with pytest.raises(gops.OpError, match=f"{path} {text}"):
+            read(path)
+
+
+def test_the_command_replaces_outputs_that_do_not_help(folder, capsys):
+    """An output behind the head is not part of the command that works."""
+    with_head(folder, "class")
+    for words in (["export", "class", "out", "--output", "q"], ["export", "class", "out", "--output=q"],
+                  ["viz", "class", "-o", "out.svg", "--output", "q"]):
+        code, text = run(capsys, *words)
+        kept = [word for word in words if not word.endswith("q")]
+        kept = kept[:-1] if kept[-1] == "--output" else kept
+        assert code == 1 and text.rstrip().endswith(f"gluonops {' '.join(kept)} --output top"), text
 
 
 @pytest.mark.parametrize("op", ["_contrib_quantize_v2", "_sg_mkldnn_fully_connected"])

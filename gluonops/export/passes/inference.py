@@ -18,8 +18,9 @@ def inference(model: ExportedModel) -> ExportedModel:
     """Remove losses and labels.
 
     A loss head (``softmax_output``, MXNet's ``SoftmaxOutput`` and similar ones) becomes the operator that computes its
-    predictions. An output that depends on a loss or a label is removed. :func:`gluonops.export.labels.labels` says what
-    is a label. A ``MakeLoss`` with a ``grad_scale`` of 0 is no loss.
+    predictions. An output that depends on a loss or a label is removed. A variable is a
+    label if everything that is computed from it ends in losses, and no other output needs it. A ``MakeLoss`` with a
+    ``grad_scale`` of 0 is no loss.
 
     Parameters
     ----------

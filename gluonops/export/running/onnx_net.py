@@ -9,6 +9,7 @@ import mxnet as mx
 import numpy as np
 
 from ...core.errors import OpError
+from ...core.files import check_downloaded
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -78,6 +79,8 @@ def session(path: str | bytes, where: str) -> onnxruntime.InferenceSession:
         # It would try again, and print that, for errors of some classes.
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:   # onnxruntime raises several classes
+        if path is name:
+            check_downloaded(where, path)
         reason, *_ = str(error).splitlines() or [type(error).__name__]   # some have no message
         raise OpError(where, f"onnxruntime cannot read {name}: {reason}", "Export the net again") from error
 
