@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import mxnet as mx
+import numpy as np
 
 from ..core.errors import OpError, shortened
 from ..core.files import check_writable, replace
@@ -92,7 +93,9 @@ def picture(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
 
 def _sizes(model: ExportedModel) -> Sizes:
     """The sizes of all that a model computes; where a label's shape is not known, of what does not need it."""
-    arguments = model.inputs, model.parameters, model.metadata["dtype"], False, WHERE
+    values = {name: value.astype("float32") if value.dtype == np.int8 else value   # as a Module loads them
+              for name, value in model.parameters.items()}
+    arguments = model.inputs, values, model.metadata["dtype"], False, WHERE
     try:
         return Sizes(model.graph, *arguments)
     except OpError:
