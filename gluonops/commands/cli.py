@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command and return its exit code; see EXIT_CODES. Without words, print the help."""
     words = sys.argv[1:] if argv is None else argv
     args, rest = _parser().parse_known_args(words or ["--help"])
-    args.words = list(words)
+    args.typed = list(words)
     if hasattr(args, "rest"):
         args.rest = rest
     elif rest:
@@ -74,7 +74,7 @@ def _explained(error: Exception, args: argparse.Namespace) -> str:
 def _without_nodes(args: argparse.Namespace) -> list[str]:
     """The words of the command without the nodes that it names as outputs."""
     words = []
-    for word in args.words:
+    for word in args.typed:
         if word in args.outputs and words and words[-1] in ("-o", "--output"):
             words.pop()
         elif word.partition("=")[2] not in args.outputs or not word.startswith("--output="):

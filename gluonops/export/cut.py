@@ -83,12 +83,12 @@ def remaining(graph: Graph, unwanted: Collection[Node]) -> list[str]:
     kept = [entry for entry in [*graph.outputs, *read] if entry[0] not in needing and not entry[0].is_variable]
     data = _reading_inputs(graph)
     kept = map(_in_front_of_inserted, (entry for entry in kept if entry[0] in data))
-    return [name_of(entry) for entry in dict.fromkeys(kept)]
+    return [name_of(entry) for entry in dict.fromkeys(kept) if not entry[0].is_variable]
 
 
 def _in_front_of_inserted(entry: Entry) -> Entry:
     """The output that the emitter has put a guard or a copy behind."""
-    while entry[0].inserted_as in INPUT_MARKS and not entry[0].source().is_variable:
+    while entry[0].inserted_as in INPUT_MARKS:
         entry = entry[0].inputs[0]
     return entry
 

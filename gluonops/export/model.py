@@ -202,8 +202,9 @@ class ExportedModel:
                           FLOATS_NEEDED)
         foreign = [node for node in self.graph.nodes() if node.is_foreign]
         if foreign:
-            raise HeadError(where, f"the node {foreign[0].name!r} is the Custom operator {kind(foreign[0])}, which has "
-                            "no converter", "Replace it in the net, or export symbol JSON",
+            target = "torch" if where.endswith("torch") else "ONNX"
+            raise HeadError(where, f"the node {foreign[0].name!r} is the operator {kind(foreign[0])}, which has no "
+                            f"converter to {target}", "Replace it in the net, or export symbol JSON",
                             remaining(self.graph, foreign))
 
     def known_part(self) -> Graph | None:

@@ -138,7 +138,7 @@ def test_a_class_that_works(kind, results):
         assert "MXNet does not run the net: " in refused.pop("quantize")
     assert refused.keys() == {"onnx", "onnx_of_files", "torch", "torch_of_files"}, refused
     for text in refused.values():
-        assert "the node 'net_own' is the Custom operator scale, which has no converter" in text
+        assert "the node 'net_own' is the operator scale, which has no converter to" in text
         assert "outputs=['net_dense0_fwd'], or --output net_dense0_fwd" in text
 
 

@@ -144,7 +144,7 @@ def test_a_loss_head_of_the_users_own_names_the_part_before_it(tmp_path):
     net.save(f"{tmp_path}/net-symbol.json")
     values = {"arg:fc_weight": mx.nd.ones((3, 5)), "arg:fc_bias": mx.nd.ones(3)}
     mx.nd.save(f"{tmp_path}/net-0000.params", values)
-    with pytest.raises(gops.OpError, match=r"'softmax' is the Custom operator own_softmax.*outputs=\['fc'\]"):
+    with pytest.raises(gops.OpError, match=r"'softmax' is the operator own_softmax.*outputs=\['fc'\]"):
         gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (1, 5))
     gops.export.onnx(tmp_path / "net", tmp_path / "net.onnx", (1, 5), outputs=["fc"])
 
