@@ -71,9 +71,9 @@ def _entry(where: str, name: str, nodes: dict[str, list[Node]]) -> Entry:
 
 
 def remaining(graph: Graph, unwanted: Collection[Node]) -> list[str]:
-    """The names of the outputs with which a graph does without some nodes: its own ones, and what the nodes read.
+    """The names of the outputs with which a graph does without some nodes, and without what depends on them.
 
-    What several of the nodes behind one another read is left out, but for the nearest to the inputs.
+    These are its own outputs that do not, and what the nodes read.
     """
     needing = set(unwanted)
     for node in graph.nodes():
@@ -113,7 +113,8 @@ def places(graph: Graph) -> list[str]:
 
     These are the ends of its layers: no other way leads around them. The last ones come first.
     """
-    order = [node for node in graph.nodes() if node in _reading_inputs(graph) and not node.is_variable]
+    computed = _reading_inputs(graph)
+    order = [node for node in graph.nodes() if node in computed and not node.is_variable]
     last_read, found = {}, []
     for place, node in enumerate(order):
         for source, _ in node.inputs:

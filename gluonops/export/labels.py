@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..core import registry
-from .graph import Graph, Node, is_ours, our_name
+from .graph import VARIABLE, Graph, Node, is_ours, our_name
 from .parameters import LAYERS, of_layers
 
 # MXNet's loss heads: what each of them computes at inference, from its first input. They read labels behind it. The
@@ -176,6 +176,8 @@ def _behind(node: Node, position: int, ways: int) -> int:
 
 def _is_head(node: Node) -> bool:
     """Whether a node is a loss head, whose output is a prediction from its data."""
+    if len(node.inputs) <= _data_position(node):   # a damaged file, which describe() lists
+        return False
     if is_ours(node):
         return _role(node) == "loss head"
     return node.op in LOSS_HEADS or is_builtin_head(node)
@@ -183,7 +185,7 @@ def _is_head(node: Node) -> bool:
 
 def is_builtin_head(node: Node) -> bool:
     """Whether a node is where the builtin backend attaches the loss of ``softmax_output`` to its output."""
-    return node.op == "where" and node.source().op == "ones_like"
+    return _reads(node, "where", "ones_like")
 
 
 def _data_position(head: Node) -> int:
@@ -198,7 +200,7 @@ def _is_loss(node: Node, forms: set[Node]) -> bool:
     if OPERATOR in node.attrs:
         return node.attrs[OPERATOR].split()[0] in loss_names()
     if node.op in LOSSES:   # the factor is 0 behind the detections of an SSD that is trained
-        return node.op not in ("MakeLoss", "make_loss") or float(node.attrs.get("grad_scale", 1)) != 0
+        return node.op not in ("MakeLoss", "make_loss") or node.attrs.get("grad_scale", "1").strip("0.") != ""
     return node in forms or _picks_a_label(node)
 
 
@@ -221,7 +223,7 @@ def _label_positions(node: Node, forms: set[Node]) -> Collection[int]:
 
 def _picks_a_label(node: Node) -> bool:
     """Whether a node is the cross-entropy of MXNet's operators: the logarithm of the probability of a label."""
-    return node.op == "pick" and node.source().origin(("_copy", "negative", "BlockGrad")).op == "log_softmax"
+    return _reads(node, "pick", "log_softmax")
 
 
 def _gluon_losses(graph: Graph) -> set[Node]:
@@ -231,11 +233,16 @@ def _gluon_losses(graph: Graph) -> set[Node]:
     """
     found, needing = set(), set()   # what depends on a label of such a form
     for node in graph.nodes():
-        reads_label = (node.op == "reshape_like" and node.source().is_variable) or _picks_a_label(node) or (
-            node.op == "log" and node.source().op == "_plus_scalar" and node.source().source().is_variable)
+        reads_label = _reads(node, "reshape_like", VARIABLE) or _picks_a_label(node) or (
+            _reads(node, "log", "_plus_scalar") and _reads(node.source(), "_plus_scalar", VARIABLE))
         if reads_label or any(source in needing for source, _ in node.inputs):
             needing.add(node)
         if node.op in ("mean", "sum") and node.flag("exclude") and node in needing:
             found.add(node)
     readers = Graph([(node, 0) for node in found], {}).nodes() if found else ()
-    return found.union(node for node in readers if node.op == "reshape_like" and node.source().is_variable)
+    return found.union(node for node in readers if _reads(node, "reshape_like", VARIABLE))
+
+
+def _reads(node: Node, op: str, source: str) -> bool:
+    """Whether a node is one operator, and its first input another one."""
+    return node.op == op and bool(node.inputs) and node.source().op == source

@@ -139,9 +139,7 @@ class ExportedModel:
             raise OpError(where, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
         model = cls.from_net(net, data_shape, dtype, where=where)
         if outputs:
-            cut(where, model.graph, outputs)
-            model.metadata = _without_outputs(model.metadata)
-            model = model.with_used_inputs()
+            model = model.below(where, outputs)
         if converts:
             model.check_convertible(where)
         return model
@@ -187,11 +185,14 @@ class ExportedModel:
         known.update(self.inputs if inputs is None else inputs)
         return {name: known[name] for name in self.graph.variables() if name in known}
 
-    def with_used_inputs(self) -> ExportedModel:
-        """The model without the parameters and inputs that its graph does not read."""
-        used = set(self.graph.variables())
+    def below(self, where: str, outputs: Iterable[str]) -> ExportedModel:
+        """The model cut at nodes, with the parameters and inputs that are left. An OpError if there is no such node."""
+        graph = self.graph.copy()
+        cut(where, graph, outputs)
+        used = set(graph.variables())
         return dataclasses.replace(
-            self, parameters={name: value for name, value in self.parameters.items() if name in used},
+            self, graph=graph, metadata=_without_outputs(self.metadata),
+            parameters={name: value for name, value in self.parameters.items() if name in used},
             inputs={name: shape for name, shape in self.inputs.items() if name in used})
 
     def check_convertible(self, where: str) -> None:

@@ -15,6 +15,7 @@ from ..core.errors import OpError, shortened
 from ..core.files import check_writable, replace
 from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
+from .labels import OPERATOR
 from .model import ExportedModel
 from .sizes import Arrays, DataShape, Sizes
 
@@ -35,8 +36,7 @@ SHOWN = {"FullyConnected": ("num_hidden",), "Activation": ("act_type",), "LeakyR
          "Reshape": ("shape",), "transpose": ("axes",), "slice_axis": ("axis", "begin", "end"), "Concat": ("dim",),
          "softmax": ("axis",), "_contrib_box_nms": ("overlap_thresh", "topk"), "UpSampling": ("scale",),
          "tile": ("reps",), "clip": ("a_min", "a_max")}
-LAYER = "__gluonops_layer__"         # a layer's name, on the nodes that end its builtin form
-OPERATOR = "__gluonops_operator__"   # its operator and attributes, on the same nodes
+LAYER = "__gluonops_layer__"   # a layer's name, on the nodes that end its builtin form, as its operator
 
 
 @dataclasses.dataclass(eq=False)

@@ -21,7 +21,7 @@ from .warning import warn_of_losses
 def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
            head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
            training: bool = False, pad_channels: bool = False, split_channels: bool = False,
-           metadata: dict[str, Any] | None = None) -> tuple[str, str]:
+           metadata: dict[str, Any] | None = None, outputs: Iterable[str] = ()) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
     ``mx.model.load_checkpoint`` (and so ``mx.mod.Module``), ``gluon.SymbolBlock.imports``, ``mx.sym.load`` and MXNet's
@@ -65,6 +65,8 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
     metadata : dict, optional
         Further values to store in the file, such as ``classes`` and ``preprocessing``, which :func:`load` reads. The
         net's attributes of these names are stored anyway. ``dtype`` is always that of the inputs.
+    outputs : iterable of str, optional
+        As in :func:`gluonops.export.onnx`. Not with ``head``.
 
     Returns
     -------
@@ -89,7 +91,11 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
         raise OpError(where, f"{wanted[0]} is for inference only, and this export is for training",
                       f"Leave out one of {wanted[0]}, training and head")
 
+    if outputs and head is not None:
+        raise OpError(where, "outputs and head are both given; expected one of them", "Leave one of them out")
     model = ExportedModel.from_net(net, data_shape, dtype, head, where)
+    if outputs:
+        model = model.below(where, outputs)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}
     if training:
         model.metadata["training"] = True   # it cannot be told from names of labels and losses
