@@ -8,6 +8,7 @@ from typing import Any
 from .. import files
 from ..core.files import make_folder
 from ..export.parameters import listed
+from ..files.read import NET, kind_of
 
 # What files.describe says of a net for its export, in words.
 NOTES = {"labels": "these inputs are labels:", "shapes_needed": "an export needs --data-shape for",
@@ -35,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
     """What an export will need of a net; nothing of other files."""
+    if kind_of(args.path) != NET:
+        return {}
     content = files.describe(args.path, args.epoch)
     return {name: content[name] for name in NOTES if name in content}
 
@@ -47,7 +50,7 @@ def _notes(outlook: dict[str, list[str]]) -> list[str]:
 def _lines(content: dict[str, Any]) -> list[str]:
     """The lines for a terminal: a fact in each, then the arrays."""
     arrays = content.pop("arrays", [])
-    lines = [f"{name:<16}{_text(value)}" for name, value in content.items()]
+    lines = [f"{name:<16}{_text(value)}" for name, value in content.items() if value != []]
     if arrays:
         lines.append(f"{'arrays':<16}{len(arrays)}")
     width = max((len(array["name"]) for array in arrays), default=0)
