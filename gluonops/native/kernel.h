@@ -12,6 +12,7 @@
 #include "parallel.h"
 #include "record.h"
 #include "simd/math.h"
+#include "simd/sums.h"
 #include "simd/vectors.h"
 #include "isa.h"
 

@@ -1,4 +1,4 @@
-// std::functions that the code of MXNet's wheels can call. Included by registration.cc alone.
+// std::functions that the code of MXNet's wheels can call, and calls of theirs. Included by registration.cc alone.
 #pragma once
 
 #include <stddef.h>
@@ -47,6 +47,22 @@ struct Wrapped<function> {
         return result;
     }
 };
+
+template <typename T>
+struct Same {
+    typedef T type;
+};
+
+// Calls a function that MXNet has made.
+template <typename Result, typename... Args>
+Result call_mxnet(const std::function<Result(Args...)> &function, typename Same<Args>::type... args)
+{
+    if (!old_functions)
+        return function(args...);
+    Parts parts;
+    memcpy(&parts, &function, sizeof parts);
+    return reinterpret_cast<Result (*)(void *const *, Args...)>(parts.invoker)(parts.data, args...);
+}
 
 }  // namespace
 }  // namespace gluonops

@@ -1,11 +1,12 @@
 // Puts the operators' functions into the registry of MXNet 1.9.1, in place of what MXLoadLib makes of lib_api.h; and
-// their shape inference in front of what MXNet asks a CustomOp in Python.
+// their shape inference in front of what MXNet asks a CustomOp in Python, whose number of inputs it checks.
 //
 // MXNet is found through its own code and never linked with: in Python its symbols are local to it. Compiled for the
 // ABI of its wheels (see build.py).
 #include "registration.h"
 
 #include <dlfcn.h>
+#include <dmlc/logging.h>
 #include <mxnet/c_api.h>
 #include <mxnet/op_attr_types.h>
 #include <mxnet/tuple.h>
@@ -209,17 +210,10 @@ void probe()
 }
 
 // What MXNet does about a Custom node.
-mxnet::FInferShape infer_in_python;
-
-bool call_infer_in_python(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
-{
-    if (!old_functions)
-        return infer_in_python(attrs, inputs, outputs);
-    Parts parts;
-    memcpy(&parts, &infer_in_python, sizeof parts);
-    const auto invoker = reinterpret_cast<decltype(&Wrapped<infer_shape>::call_by_value)>(parts.invoker);
-    return invoker(parts.data, attrs, inputs, outputs);
-}
+mxnet::FInferShape infer_shape_in_python;
+nnvm::FInferType infer_type_in_python;
+nnvm::FGradient make_gradient;
+std::function<uint32_t(const nnvm::NodeAttrs &)> count_inputs;
 
 // The operator of one of our CustomOps; nullptr for other people's.
 const Registration *find_operation(const nnvm::NodeAttrs &attrs)
@@ -231,30 +225,72 @@ const Registration *find_operation(const nnvm::NodeAttrs &attrs)
     return nullptr;
 }
 
-// Python cannot answer that it does not know a number of dimensions: MXNet takes what it says for a scalar's shape.
-bool infer_custom(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
+// A graph from elsewhere may give a node any number of inputs. MXNet reads as many as the CustomOpProp lists, arguments
+// and auxiliary states, whatever the node has.
+void check_count(const nnvm::NodeAttrs &attrs, size_t count)
 {
+    const size_t expected = call_mxnet(count_inputs, attrs);
+    if (count == expected)
+        return;
+    const Registration *const ours = find_operation(attrs);
+    const auto op_type = attrs.dict.find(OP_TYPE);
+    const std::string name = ours ? ours->graph_name + strlen("gluonops_")
+                             : op_type == attrs.dict.end() ? std::string() : op_type->second;
+    throw dmlc::Error((ours ? "gluonops." + name : "Custom(op_type='" + name + "')") + ": the node has " +
+                      std::to_string(count) + " inputs; expected " + std::to_string(expected) + ". Correct the graph.");
+}
+
+// Python cannot answer that it does not know a number of dimensions: MXNet takes what it says for a scalar's shape.
+bool infer_custom_shape(const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs, mxnet::ShapeVector *outputs)
+{
+    check_count(attrs, inputs->size());
     bool has_ndims = true;
     for (const mxnet::TShape &shape : *inputs)
         has_ndims &= shape.ndim() >= 0;
     const Registration *const ours = has_ndims ? nullptr : find_operation(attrs);
-    return ours ? infer_shape(*ours, attrs, inputs, outputs) : call_infer_in_python(attrs, inputs, outputs);
+    return ours ? infer_shape(*ours, attrs, inputs, outputs)
+                : call_mxnet(infer_shape_in_python, attrs, inputs, outputs);
 }
 
-bool infer_custom_by_value(void *const *, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
-                           mxnet::ShapeVector *outputs)
+bool infer_custom_type(const nnvm::NodeAttrs &attrs, std::vector<int> *inputs, std::vector<int> *outputs)
 {
-    return infer_custom(attrs, inputs, outputs);
+    check_count(attrs, inputs->size());
+    return call_mxnet(infer_type_in_python, attrs, inputs, outputs);
+}
+
+std::vector<nnvm::NodeEntry> make_custom_gradient(const nnvm::ObjectPtr &node,
+                                                  const std::vector<nnvm::NodeEntry> &grads_out)
+{
+    check_count(node->attrs, node->inputs.size());
+    return call_mxnet(make_gradient, node, grads_out);
+}
+
+template <auto function>
+struct ByValue;
+
+template <typename Result, typename... Args, Result (*function)(Args...)>
+struct ByValue<function> {
+    static Result call(void *const *, Args... args) { return function(args...); }
+};
+
+// Puts a function of ours in front of MXNet's, which it may call.
+template <auto function, typename Theirs>
+void put_in_front(nnvm::Op *op, const char *attribute, Theirs *theirs)
+{
+    *theirs = nnvm::Op::GetAttr<Theirs>(attribute)[op];
+    Theirs ours = function;
+    if (old_functions)
+        set_invoker(&ours, ByValue<function>::call);
+    op->set_attr<Theirs>(attribute, ours, PRIORITY);
 }
 
 void install_custom()
 {
     nnvm::Op *const custom = find_op("Custom");
-    infer_in_python = nnvm::Op::GetAttr<mxnet::FInferShape>("FInferShape")[custom];
-    mxnet::FInferShape ours = infer_custom;
-    if (old_functions)
-        set_invoker(&ours, infer_custom_by_value);
-    custom->set_attr("FInferShape", ours, PRIORITY);
+    count_inputs = custom->get_num_inputs;
+    put_in_front<infer_custom_shape>(custom, "FInferShape", &infer_shape_in_python);
+    put_in_front<infer_custom_type>(custom, "FInferType", &infer_type_in_python);
+    put_in_front<make_custom_gradient>(custom, "FGradient", &make_gradient);
 }
 
 void set_counts(nnvm::Op *op, unsigned inputs, unsigned outputs)

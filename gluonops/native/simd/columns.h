@@ -128,12 +128,24 @@ struct ColumnLines {
     template <typename Term>
     GLUONOPS_INLINE void sum(A *sums, const Term &term) const
     {
-        const auto add = [](auto a, auto b) GLUONOPS_LAMBDA { return a + b; };
-        for_each_vector<T>(lanes(), [=](int64_t j, auto) GLUONOPS_LAMBDA {
-            store(sums + j, broadcast(A(0)));
+        enum { N = Simd<T>::LANES };
+        const int64_t lines = count;
+        for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto group) GLUONOPS_LAMBDA {
+            enum { VECTORS = decltype(group)::VECTORS };
+            typedef typename Simd<T>::Vector V;
+            V tile[VECTORS];
+            sum_in_blocks(lines, tile, [=](int64_t begin, int64_t end, V (&tile)[VECTORS]) GLUONOPS_LAMBDA {
+                for (int64_t line = begin; line < end; ++line)
+                    for (int v = 0; v < VECTORS; ++v)
+                        tile[v] += term(line, j + v * N, mask);
+            });
+            for (int v = 0; v < VECTORS; ++v)
+                store(sums + j + v * N, tile[v]);
         });
-        reduce(sums, term, add);
-        fold(sums, add);
+        for_each_vector<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
+            store(sums + j, load(sums + j) + term(lines, j, mask), mask);
+        });
+        fold(sums, [](auto a, auto b) GLUONOPS_LAMBDA { return a + b; });
     }
 
     // Copies the first lane of each column to its others.

@@ -48,29 +48,32 @@ GLUONOPS_INLINE typename Simd<T>::Scalar row_max(const T *x, int64_t length)
     return reduce_max(maximum(maximum(max0, max1), maximum(max2, max3)));
 }
 
+const int64_t ROW_SUM_BLOCK = 16 * SUM_BLOCK;   // elements, whatever the vectors' width; the narrowest have 4 lanes
+
 // The sum over a row of term(i, mask), in an order that depends on the row's length only.
 template <typename T, typename Term>
 GLUONOPS_INLINE typename Simd<T>::Scalar row_sum(int64_t length, const Term &term)
 {
-    typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     typedef typename Simd<T>::Index Index;
     enum { N = Simd<T>::LANES };
-    V sum0 = broadcast(A(0)), sum1 = sum0, sum2 = sum0, sum3 = sum0;
-    int64_t i = 0;
-    for (; i + 4 * N <= length; i += 4 * N) {
-        sum0 += term(i, FullMask());
-        sum1 += term(i + N, FullMask());
-        sum2 += term(i + 2 * N, FullMask());
-        sum3 += term(i + 3 * N, FullMask());
-    }
-    for (; i + N <= length; i += N)
-        sum0 += term(i, FullMask());
-    if (i < length) {
-        const V rest = term(i, PartialMask{length - i}), zero = {};
-        sum1 += lane_numbers<T>() < Index(length - i) ? rest : zero;
-    }
-    return reduce_sum((sum0 + sum1) + (sum2 + sum3));
+    V sums[4];
+    sum_in_blocks<ROW_SUM_BLOCK>(length, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
+        int64_t i = begin;
+        for (; i + 4 * N <= end; i += 4 * N) {
+            sums[0] += term(i, FullMask());
+            sums[1] += term(i + N, FullMask());
+            sums[2] += term(i + 2 * N, FullMask());
+            sums[3] += term(i + 3 * N, FullMask());
+        }
+        for (; i + N <= end; i += N)
+            sums[0] += term(i, FullMask());
+        if (i < end) {
+            const V rest = term(i, PartialMask{end - i}), zero = {};
+            sums[1] += lane_numbers<T>() < Index(end - i) ? rest : zero;
+        }
+    });
+    return reduce_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 // Calls body(row) for every row, on several threads; inner is 1.
@@ -122,6 +125,47 @@ inline void parallel_column_blocks(const RowSizes &sizes, int64_t bytes_per_elem
              remaining < most_columns ? remaining : most_columns);
     });
 }
+
+// The sums of a block's columns, which grow line by line.
+template <typename T>
+class ColumnSums {
+  public:
+    typedef typename Simd<T>::Scalar A;
+
+    // Adds to the columns from `j` on; end_line() follows each line.
+    GLUONOPS_INLINE void add(int64_t j, typename Simd<T>::Vector terms) { store(sums + j, load(sums + j) + terms); }
+
+    GLUONOPS_INLINE void end_line()
+    {
+        if (++lines % SUM_BLOCK == 0)
+            end_block();
+    }
+
+    // Padded to whole vectors.
+    GLUONOPS_INLINE A *total()
+    {
+        if (blocks) {
+            end_block();
+            for (int64_t j = 0; j < MAX_BLOCK_COLUMNS; ++j)
+                sums[j] = A(totals[j]);
+        }
+        return sums;
+    }
+
+  private:
+    alignas(64) A sums[MAX_BLOCK_COLUMNS] = {};
+    alignas(64) double totals[MAX_BLOCK_COLUMNS];   // of whole blocks, where there are such
+    int64_t lines = 0, blocks = 0;
+
+    void end_block()
+    {
+        for (int64_t j = 0; j < MAX_BLOCK_COLUMNS; ++j) {
+            totals[j] = (blocks ? totals[j] : 0) + double(sums[j]);
+            sums[j] = 0;
+        }
+        ++blocks;
+    }
+};
 
 // A visit keeps COUNT vectors of columns in registers.
 template <int COUNT> struct ColumnTile { enum { VECTORS = COUNT }; };

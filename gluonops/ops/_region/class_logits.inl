@@ -26,11 +26,16 @@ struct ClassLogits {
     {
         if (!softmax)
             return;
+        const int64_t block = 256;   // The error would grow with the number of terms.
         A sum = 0;
         for (int64_t k = 0; k < classes; ++k)
             max = logit(k) > max ? logit(k) : max;
-        for (int64_t k = 0; k < classes; ++k)
-            sum += exponential(logit(k) - max);
+        for (int64_t first = 0; first < classes; first += block) {
+            A of_block = 0;
+            for (int64_t k = first; k < classes && k < first + block; ++k)
+                of_block += exponential(logit(k) - max);
+            sum += of_block;
+        }
         log_sum = logarithm(sum);
     }
 

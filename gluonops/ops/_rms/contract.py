@@ -47,10 +47,12 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
         attrs=(Attr("axis", Int(), axis, "The axis of the channels."),
                Attr("eps", Float(low=1e-12, below=1), eps, "What is added under the root, from 1e-12 to below 1.")),
         shapes=Shapes(data=DATA, scale="channels", output=DATA, rstd=ROWS_AND_AXIS),
-        # Where rows are columns, each sample is a block.
+        # A block has some rows, or some neighbouring columns of a sample.
         derived={"share": "1 / max(1, channels)" if by_mean else "1.0",
-                 "blocks": "min(batch, MOST_BLOCKS) if inner == 1 else batch"},
-        constants={"MOST_BLOCKS": 64},
+                 "row_blocks": "max(min(batch, FEW_BLOCKS), (batch + BLOCK_ROWS - 1) // BLOCK_ROWS)",
+                 "column_blocks": "batch * max(1, (inner + BLOCK_COLUMNS - 1) // BLOCK_COLUMNS)",
+                 "blocks": "row_blocks if inner == 1 else column_blocks"},
+        constants={"FEW_BLOCKS": 64, "BLOCK_ROWS": 512, "BLOCK_COLUMNS": 8192},
         scratch=(Array("partial", "A", "blocks * channels", "backward"),),
         cuda=Cuda(
             forward=forward,

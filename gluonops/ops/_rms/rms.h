@@ -2,7 +2,8 @@
 // scaled, in C++. Bytes moved: forward twice the tensor's, backward three times; what is read again is in the cache.
 //
 // The gradient of the scale is first summed over blocks of rows, then over the blocks. Which rows a block has follows
-// from the sizes alone, so the result does not depend on the number of threads.
+// from the sizes alone, so the result does not depend on the number of threads. A block has no more rows, or no more
+// columns, than float32 sums well.
 #pragma once
 
 #include "../../native/simd/rows.h"
@@ -42,15 +43,17 @@ inline void rms_columns(const Args<T> &args, bool streaming)
 {
     typedef typename Simd<T>::Scalar A;
     parallel_column_blocks<T>(row_sizes(args), 2 * sizeof(T), [=](int64_t start, int64_t first_row, int64_t columns) {
-        alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
-        A *rstd = buffer;   // first the sums of squares
+        ColumnSums<T> buffer;
+        ColumnSums<T> *squares = &buffer;
         for (int64_t c = 0; c < args.channels; ++c) {
             const T *x = args.data + start + c * args.inner;
             for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
                 const auto values = load(x + j, mask);
-                store(rstd + j, load(rstd + j) + values * values);
+                squares->add(j, values * values);
             });
+            squares->end_line();
         }
+        A *rstd = squares->total();
         for (int64_t j = 0; j < columns; ++j) {
             rstd[j] = rstd_of(args, rstd[j]);
             args.rstd[first_row + j] = rstd[j];
@@ -96,8 +99,7 @@ inline void rms_rows_backward(const Args<T> &args, bool streaming)
     });
 }
 
-// It takes a block of neighbouring columns from the tensor's element `start` on; the columns of a sample add their
-// sums to `sums`.
+// It takes a block of neighbouring columns from the tensor's element `start` on, and adds their sums to `sums`.
 template <template <typename> class Args, typename T>
 inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t columns, const typename Args<T>::A *rstd,
                                typename Args<T>::A *sums, bool streaming)
@@ -105,8 +107,8 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
     typedef typename Simd<T>::Scalar A;
     typedef typename Simd<T>::Vector V;
     const A share = args.share;
-    alignas(64) A buffer[MAX_BLOCK_COLUMNS] = {};
-    A *dot = buffer;
+    ColumnSums<T> buffer;
+    ColumnSums<T> *dots = &buffer;
     for (int64_t c = 0; c < args.channels; ++c) {
         const T *x = args.data + start + c * args.inner, *grad_out = args.output_grad + start + c * args.inner;
         const A factor = load_scalar(args.scale + c);
@@ -114,11 +116,13 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
         V *channel = &sum;
         for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V product = load(x + j, mask) * load(grad_out + j, mask);
-            store(dot + j, load(dot + j) + product * factor);
+            dots->add(j, product * factor);
             *channel += product * load(rstd + j, mask);
         });
         sums[c] += reduce_sum(sum);
+        dots->end_line();
     }
+    A *dot = dots->total();
     for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
         const V factor = load(rstd + j, mask);
         store(dot + j, load(dot + j) * factor * factor * share);
@@ -139,11 +143,14 @@ inline void rms_columns_backward(const Args<T> &args, bool streaming)
 {
     const RowSizes sizes = row_sizes(args);
     const int64_t most_columns = block_columns<T>(sizes), of_sample = sizes.length * sizes.inner;
-    parallel_for_each(sizes.outer, 3 * of_sample * int64_t(sizeof(T)), [=](int64_t sample) {
-        for (int64_t column = 0; column < sizes.inner; column += most_columns) {
-            const int64_t rest = sizes.inner - column, columns = rest < most_columns ? rest : most_columns;
+    const int64_t blocks_of_sample = args.blocks / sizes.outer, of_block = of_sample / blocks_of_sample;
+    parallel_for_each(args.blocks, 3 * of_block * int64_t(sizeof(T)), [=](int64_t block) {
+        const int64_t sample = block / blocks_of_sample, first = block % blocks_of_sample * BLOCK_COLUMNS;
+        const int64_t end = first + BLOCK_COLUMNS < sizes.inner ? first + BLOCK_COLUMNS : sizes.inner;
+        for (int64_t column = first; column < end; column += most_columns) {
+            const int64_t rest = end - column, columns = rest < most_columns ? rest : most_columns;
             rms_block_backward(args, sample * of_sample + column, columns, args.rstd + sample * sizes.inner + column,
-                               args.partial + sample * sizes.length, streaming);
+                               args.partial + block * sizes.length, streaming);
         }
     });
 }
@@ -164,12 +171,13 @@ inline void rms_single_gradient(const Args<T> &args)
 template <template <typename> class Args, typename T>
 inline void rms_scale_gradient(const Args<T> &args)
 {
-    typedef typename Simd<T>::Scalar A;
     write_row(args.scale_grad, args.channels, false, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-        auto sum = broadcast(A(0));
-        for (int64_t block = 0; block < args.blocks; ++block)
-            sum += load(args.partial + block * args.channels + i, mask);
-        return sum;
+        typename Simd<T>::Vector sum[1];
+        sum_in_blocks(args.blocks, sum, [=](int64_t begin, int64_t end, auto &sum) GLUONOPS_LAMBDA {
+            for (int64_t block = begin; block < end; ++block)
+                sum[0] += load(args.partial + block * args.channels + i, mask);
+        });
+        return sum[0];
     });
 }
 

@@ -332,11 +332,13 @@ struct RowChunk {
             values[k] = number == k ? value : values[k];
     }
 
-    // The sum of `start` and the products with the elements of another chunk.
+    // The sum of `start` and the products with the elements of another chunk. Those of the chunk are added up first:
+    // one after the other, the terms of a long row would lose digits.
     __device__ A dot(const RowChunk &other, A start) const
     {
-        each([&](int k) { start += values[k] * other.values[k]; });
-        return start;
+        A sum = 0;
+        each([&](int k) { sum += values[k] * other.values[k]; });
+        return start + sum;
     }
 
     // `start` combined with each element, in their order.
@@ -347,14 +349,15 @@ struct RowChunk {
         return start;
     }
 
-    // apply, and then the sum of `start` and the results.
+    // apply, and then the sum of `start` and the results, which are added up first, as in dot.
     template <typename Formula>
     __device__ A apply_and_sum(const Formula &formula, A start)
     {
+        A sum = 0;
         each([&](int k) {
             values[k] = formula(values[k]);
-            start += values[k];
+            sum += values[k];
         });
-        return start;
+        return start + sum;
     }
 };

@@ -59,13 +59,13 @@ struct Boxes {
     }
 
     // Adds the derivatives of grad_out * IoU by the first box of each pair.
-    GLUONOPS_INLINE static void add_gradient(Box<V> &sum, const BoxPair<V> &pair, V grad_out)
+    GLUONOPS_INLINE static void add_gradient(V (&sums)[4], const BoxPair<V> &pair, V grad_out)
     {
         const Box<V> by = iou_loss_of(pair).gradient;
-        sum.x -= grad_out * by.x;
-        sum.y -= grad_out * by.y;
-        sum.w -= grad_out * by.w;
-        sum.h -= grad_out * by.h;
+        sums[0] -= grad_out * by.x;
+        sums[1] -= grad_out * by.y;
+        sums[2] -= grad_out * by.w;
+        sums[3] -= grad_out * by.h;
     }
 
     void lhs_gradient(int64_t row) const
@@ -73,13 +73,14 @@ struct Boxes {
         const int64_t count = args.rhs_boxes, set = row / args.lhs_boxes;
         const T *grads_out = args.output_grad + row * count;
         const Sides<V> box = lhs_box(row);
-        const V zero = broadcast(A(0));
-        Box<V> sum = {zero, zero, zero, zero};
-        for_each_vector<T>(count, [&](int64_t first, auto mask) GLUONOPS_LAMBDA {
-            const BoxPair<V> pair(box, rhs_boxes(set, first, mask), Lanes<V>::all(TINY_AREA));
-            add_gradient(sum, pair, load(grads_out + first, mask));
+        V sums[4];
+        sum_in_blocks<ROW_SUM_BLOCK>(count, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
+            for_each_vector<T>(end - begin, [&](int64_t i, auto mask) GLUONOPS_LAMBDA {
+                const BoxPair<V> pair(box, rhs_boxes(set, begin + i, mask), Lanes<V>::all(TINY_AREA));
+                add_gradient(sums, pair, load(grads_out + begin + i, mask));
+            });
         });
-        const Box<A> total = {reduce_sum(sum.x), reduce_sum(sum.y), reduce_sum(sum.w), reduce_sum(sum.h)};
+        const Box<A> total = {reduce_sum(sums[0]), reduce_sum(sums[1]), reduce_sum(sums[2]), reduce_sum(sums[3])};
         const BoxRow<A> gradient = row_gradient(total, CENTER);
         for (int n = 0; n < 4; ++n)
             store_scalar(args.lhs_grad + 4 * row + n, gradient.numbers[n]);
@@ -89,13 +90,15 @@ struct Boxes {
     GLUONOPS_INLINE void rhs_gradient(int64_t set, int64_t first, Mask mask) const
     {
         const Sides<V> boxes = rhs_boxes(set, first, mask);
-        const V zero = broadcast(A(0));
-        Box<V> sum = {zero, zero, zero, zero};
-        for (int64_t row = set * args.lhs_boxes; row < (set + 1) * args.lhs_boxes; ++row) {
-            const T *grads_out = args.output_grad + row * args.rhs_boxes;
-            const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
-            add_gradient(sum, pair.exchanged(), load(grads_out + first, mask));
-        }
+        V sums[4];
+        sum_in_blocks(args.lhs_boxes, sums, [&](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
+            for (int64_t row = set * args.lhs_boxes + begin; row < set * args.lhs_boxes + end; ++row) {
+                const T *grads_out = args.output_grad + row * args.rhs_boxes;
+                const BoxPair<V> pair(lhs_box(row), boxes, Lanes<V>::all(TINY_AREA));
+                add_gradient(sums, pair.exchanged(), load(grads_out + first, mask));
+            }
+        });
+        const Box<V> sum = {sums[0], sums[1], sums[2], sums[3]};
         T *grad = args.rhs_grad + (set * args.rhs_boxes + first) * 4;
         store_boxes(grad, row_gradient(sum, CENTER), mask);
     }

@@ -84,13 +84,13 @@ void centers_gradient(const CenterLossArgs<T> &args)
         }
         const int64_t *next = args.next;
         write_row(to, features, streaming, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
-            auto sum = broadcast(A(0));
+            GrowingSum<typename Simd<T>::Vector> sum;
             const auto center = load(center_row + i, mask);
             for (int64_t sample = first; sample != LAST_SAMPLE; sample = next[sample]) {
                 const auto x = load(data + sample * features + i, mask);
-                sum += load_scalar(grads_out + sample) * (center - x);
+                sum.add(load_scalar(grads_out + sample) * (center - x));
             }
-            return sum;
+            return sum.total();
         });
     });
 }

@@ -31,6 +31,8 @@ def backward(nd, attrs, shapes, output_grad, data, label, centers) -> dict:
 
     weighted = nd.broadcast_mul(difference, -output_grad.expand_dims(1))
     sample_grads = nd.where(valid, weighted, nd.zeros_like(difference))   # each sample's share of its centre's gradient
-    # The gradient of gather_nd sums the rows of a class. scatter_nd would keep only the last row.
-    centers_grad = nd._internal._backward_gather_nd(sample_grads, label.expand_dims(0), shape=shapes["centers"])
-    return {"data": data_grad, "centers": centers_grad}
+    # The gradient of gather_nd sums the rows of a class, one after the other: float32 would lose digits of a sum of
+    # many. scatter_nd would keep only the last row.
+    centers_grad = nd._internal._backward_gather_nd(sample_grads.astype("float64"), label.expand_dims(0),
+                                                    shape=shapes["centers"])
+    return {"data": data_grad, "centers": centers_grad.astype(data.dtype)}

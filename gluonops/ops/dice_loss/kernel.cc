@@ -117,10 +117,8 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t pixel, int
     const A smooth = A(args.smooth);
     const BlockClasses<T> labels(args, first, pixels);
     const BlockClasses<T> *ids = &labels;
-    alignas(64) A mean_buffer[MAX_BLOCK_COLUMNS];
-    A *mean = mean_buffer;
-    for (int64_t j = 0; j < MAX_BLOCK_COLUMNS; ++j)
-        mean[j] = j < pixels && labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : A(0);
+    ColumnSums<T> buffer;
+    ColumnSums<T> *means = &buffer;
 
     // A probability's gradient is by_power times the derivative of its power, and by_target at pixels of the class.
     const auto probability = [=](int64_t c, int64_t j, auto mask) GLUONOPS_LAMBDA {
@@ -135,13 +133,18 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t pixel, int
         const V slope = args.squared ? 2 * by_power * p : zero + by_power;
         return slope + (ids->at(j) == Index(c) ? zero + by_target : zero);
     };
-    for (int64_t c = 0; c < classes; ++c)
+    for (int64_t c = 0; c < classes; ++c) {
         for_each_vector<T>(pixels, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V p = probability(c, j, mask);
             if (scratch)
                 store(scratch + c * pixels + j, p, mask);
-            store(mean + j, load(mean + j) + p * gradient(c, j, p));
+            means->add(j, p * gradient(c, j, p));
         });
+        means->end_line();
+    }
+    A *mean = means->total();
+    for (int64_t j = 0; j < pixels; ++j)
+        mean[j] = labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : mean[j];
     for (int64_t c = 0; c < classes; ++c)
         write_row(args.data_grad + start + c * inner, pixels, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             const V p = scratch ? load(scratch + c * pixels + j, mask) : probability(c, j, mask);

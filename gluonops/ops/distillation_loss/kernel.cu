@@ -27,10 +27,13 @@ struct PairSums {
     __device__ void add_chunks(const Chunk &x, const Chunk &target)
     {
         raise_maxima(x.fold(student.max, Largest()), target.fold(teacher.max, Largest()));
+        PairSums chunk = *this;   // what it has is added up first, as in RowChunk::dot
+        chunk.student.exponentials = chunk.teacher.exponentials = chunk.differences = 0;
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
             if (k < x.count)
-                add_elements(x.values[k], target.values[k]);
+                chunk.add_elements(x.values[k], target.values[k]);
+        add_relative(chunk);
     }
 
     // Neither is above the maximum.
@@ -42,13 +45,19 @@ struct PairSums {
         differences += weight * ((target - teacher.max) * teacher.scale - (x - student.max) * student.scale);
     }
 
+    // The maxima are the same.
+    __device__ void add_relative(const PairSums &other)
+    {
+        student.exponentials += other.student.exponentials;
+        teacher.exponentials += other.teacher.exponentials;
+        differences += other.differences;
+    }
+
     __device__ void add(PairSums other)
     {
         raise_maxima(larger(other.student.max, student.max), larger(other.teacher.max, teacher.max));
         other.raise_maxima(student.max, teacher.max);
-        student.exponentials += other.student.exponentials;
-        teacher.exponentials += other.teacher.exponentials;
-        differences += other.differences;
+        add_relative(other);
     }
 
     __device__ void reduce(int lanes)

@@ -33,23 +33,25 @@ GLUONOPS_INLINE Moments<typename Simd<T>::Scalar> moments_of(const T *x, int64_t
     const A first = row_sum<T>(length, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
         return load(x + i, mask);
     }) / A(length);
-    V sum0 = broadcast(A(0)), sum1 = sum0, squares0 = sum0, squares1 = sum0;
-    int64_t i = 0;
-    for (; i + 2 * N <= length; i += 2 * N) {
-        const V a = load(x + i) - first, b = load(x + i + N) - first;
-        sum0 += a;
-        sum1 += b;
-        squares0 += a * a;
-        squares1 += b * b;
-    }
-    for (; i < length; i += N) {
-        const int64_t left = length - i;
-        const V a = load(x + i, PartialMask{left < N ? left : N}, first) - first;
-        sum0 += a;
-        squares0 += a * a;
-    }
-    const A shift = reduce_sum(sum0 + sum1) / A(length);
-    const A variance = reduce_sum(squares0 + squares1) / A(length) - shift * shift;
+    V sums[4];   // two of the differences, and two of their squares
+    sum_in_blocks<ROW_SUM_BLOCK>(length, sums, [=](int64_t begin, int64_t end, V (&sums)[4]) GLUONOPS_LAMBDA {
+        int64_t i = begin;
+        for (; i + 2 * N <= end; i += 2 * N) {
+            const V a = load(x + i) - first, b = load(x + i + N) - first;
+            sums[0] += a;
+            sums[1] += b;
+            sums[2] += a * a;
+            sums[3] += b * b;
+        }
+        for (; i < end; i += N) {
+            const int64_t left = end - i;
+            const V a = load(x + i, PartialMask{left < N ? left : N}, first) - first;
+            sums[0] += a;
+            sums[2] += a * a;
+        }
+    });
+    const A shift = reduce_sum(sums[0] + sums[1]) / A(length);
+    const A variance = reduce_sum(sums[2] + sums[3]) / A(length) - shift * shift;
     return {first + shift, variance > 0 || variance != variance ? variance : 0};
 }
 
@@ -124,7 +126,7 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
     const A mean = args.mean[group], rstd = args.rstd[group];
     double *grad_out_sums = args.grad_out_sums + group * args.group_channels;
     double *x_hat_sums = args.x_hat_sums + group * args.group_channels;
-    A grad_out_mean = 0, x_hat_mean = 0;
+    GrowingSum<A> of_grad_out, of_x_hat;
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_grad = grad_out + c * inner;
         const A grad_out_sum = row_sum<T>(inner, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
@@ -136,11 +138,10 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
         const A x_hat_sum = centered_sum * rstd;
         grad_out_sums[c] = grad_out_sum;
         x_hat_sums[c] = x_hat_sum;
-        grad_out_mean += load_scalar(gamma + c) * grad_out_sum;
-        x_hat_mean += load_scalar(gamma + c) * x_hat_sum;
+        of_grad_out.add(load_scalar(gamma + c) * grad_out_sum);
+        of_x_hat.add(load_scalar(gamma + c) * x_hat_sum);
     }
-    grad_out_mean /= A(args.length);
-    x_hat_mean /= A(args.length);
+    const A grad_out_mean = of_grad_out.total() / A(args.length), x_hat_mean = of_x_hat.total() / A(args.length);
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_grad = grad_out + c * inner;
         T *to = args.data_grad + group * args.length + c * inner;

@@ -38,12 +38,15 @@ __device__ Moments<typename Accumulator<T>::type> own_moments(const T *__restric
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k)
                 x.values[k] = k < x.count ? x.values[k] : first;
+        A of_chunk = 0, squares = 0;   // added up first, as in RowChunk::dot
 #pragma unroll
         for (int k = 0; k < x.SIZE; ++k) {
             const A difference = x.values[k] - first;
-            sum += difference;
-            moments.squares += difference * difference;
+            of_chunk += difference;
+            squares += difference * difference;
         }
+        sum += of_chunk;
+        moments.squares += squares;
     }
     if (has_elements) {
         moments.mean = (first - origin) + sum / moments.count;
@@ -157,11 +160,14 @@ __device__ void sum_channels(const GroupNormArgs<T> &args, const Rows<T> &rows)
         A sum = 0, centered = 0;
         for (int64_t i = 0; i < row.length; i += x.length()) {
             read_both(x, args.data, grad_out, args.output_grad, rows, row, i);
+            A of_chunk = 0, centered_of_chunk = 0;
 #pragma unroll
             for (int k = 0; k < x.SIZE; ++k) {
-                sum += grad_out.values[k];   // 0 behind the end
-                centered += grad_out.values[k] * (x.values[k] - center);
+                of_chunk += grad_out.values[k];   // 0 behind the end
+                centered_of_chunk += grad_out.values[k] * (x.values[k] - center);
             }
+            sum += of_chunk;
+            centered += centered_of_chunk;
         }
         sum = reduce_row(sum, Sum());
         centered = reduce_row(centered, Sum());

@@ -239,8 +239,8 @@ void write_derivative(const LovaszSoftmaxArgs<T> &args)
 {
     typedef typename Simd<T>::Scalar A;
     parallel_column_blocks<T>(class_rows(args), 3 * sizeof(A), [=](int64_t start, int64_t first, int64_t columns) {
-        alignas(64) A mean_buffer[MAX_BLOCK_COLUMNS];
-        A *mean = mean_buffer;
+        ColumnSums<T> buffer;
+        ColumnSums<T> *means = &buffer;
         const T *x = args.data + start;
         A *slope = args.derivative + start;
         const A *max = args.maxima + first, *inverse_sum = args.inverse_sums + first;
@@ -249,12 +249,13 @@ void write_derivative(const LovaszSoftmaxArgs<T> &args)
             const auto power = exponential(load(x + c * inner + j, mask) - load(max + j, mask));
             return power * load(inverse_sum + j, mask);
         };
-        std::fill(mean_buffer, mean_buffer + MAX_BLOCK_COLUMNS, A(0));
-        for (int64_t c = 0; c < args.classes; ++c)
+        for (int64_t c = 0; c < args.classes; ++c) {
             for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
-                const auto part = probability(c, j, mask) * load(slope + c * inner + j, mask);
-                store(mean + j, load(mean + j) + part);
+                means->add(j, probability(c, j, mask) * load(slope + c * inner + j, mask));
             });
+            means->end_line();
+        }
+        const A *mean = means->total();
         for (int64_t c = 0; c < args.classes; ++c) {
             A *line = slope + c * inner;
             write_row(line, columns, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {

@@ -7,6 +7,7 @@ import math
 from ...core.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, numbers_along, row_weights
 from .._order.reference import descending, take
+from .._softmax.reference import probabilities
 
 LARGEST = 2.0   # stands for NaN, which a sort must not meet
 IGNORED = -1.0   # is sorted behind all errors
@@ -21,7 +22,7 @@ def forward(F, attrs, data: Array, label: Array) -> tuple[Array, ...]:
     is_ignored = F.broadcast_like(F.expand_dims(ignored, axis=1), F.BlockGrad(data))
     data = F.where(is_ignored, F.zeros_like(data), data)   # a NaN there must not reach the sums
 
-    p = _by_class(F, F.softmax(data, axis=1), attrs)
+    p = _by_class(F, probabilities(F, data, 1), attrs)
     zero = F.zeros_like(F.BlockGrad(p))
     is_ignored = _by_class(F, is_ignored, attrs)
     is_class = _is_class(F, _by_pixel(F, labels, attrs), zero) * (1 - is_ignored)

@@ -16,11 +16,15 @@ struct ClassMaxAndSum {
     {
         typedef typename Simd<T>::Scalar A;
         max = broadcast(lowest<A>());
-        sum = broadcast(A(0));
         for (int64_t k = 0; k < classes; ++k)
             max = maximum(load(logits + k * stride, mask), max);
-        for (int64_t k = 0; k < classes; ++k)
-            sum += exponential(load(logits + k * stride, mask) - max);
+        const auto max_logit = max;
+        typename Simd<T>::Vector sums[1];
+        sum_in_blocks(classes, sums, [=](int64_t begin, int64_t end, auto &sums) GLUONOPS_LAMBDA {
+            for (int64_t k = begin; k < end; ++k)
+                sums[0] += exponential(load(logits + k * stride, mask) - max_logit);
+        });
+        sum = sums[0];
     }
 };
 

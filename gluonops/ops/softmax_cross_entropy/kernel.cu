@@ -86,12 +86,15 @@ struct TargetSums : SoftmaxSums<T> {
     __device__ void add_chunks(Chunk &x, const Chunk &targets)
     {
         raise_max(x.fold(this->max, Largest()));
+        A of_targets = 0, of_logits = 0;   // those of the chunk are added up first, as in RowChunk::dot
 #pragma unroll
         for (int k = 0; k < Chunk::SIZE; ++k)
             if (k < x.count) {
-                target += targets.values[k];
-                weighted_logits += targets.values[k] * (x.values[k] - this->max);
+                of_targets += targets.values[k];
+                of_logits += targets.values[k] * (x.values[k] - this->max);
             }
+        target += of_targets;
+        weighted_logits += of_logits;
         SoftmaxSums<T>::add_chunk(x);
     }
 

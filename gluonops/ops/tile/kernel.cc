@@ -175,15 +175,22 @@ struct Copies {
 
     GLUONOPS_INLINE int64_t last() const { return offsets[count - 1] + (repeats - 1) * span; }
 
-    // Calls visit(copy) for what is the first element of each copy, if that of the first copy is `from`.
-    template <typename T, typename Visit>
-    GLUONOPS_INLINE void each(const T *from, const Visit &visit) const
+    // Sums all copies: add(sums, copy) adds one, whose first element is `copy`. That of the first copy is `from`.
+    template <typename V, int VECTORS, typename T, typename Add>
+    GLUONOPS_INLINE void sum(V (&sums)[VECTORS], const T *from, const Add &add) const
     {
-        for (int64_t c = 0; c < count; ++c) {
-            const T *copy = from + offsets[c];
-            for (int64_t r = 0; r < repeats; ++r, copy += span)
-                visit(copy);
-        }
+        int64_t c = 0, r = 0;   // the next copy
+        sum_in_blocks(count * repeats, sums, [&](int64_t begin, int64_t end, V (&sums)[VECTORS]) GLUONOPS_LAMBDA {
+            for (int64_t left = end - begin; left > 0;) {
+                const int64_t stop = std::min(repeats, r + left);
+                const T *copy = from + offsets[c] + r * span;
+                left -= stop - r;
+                for (; r < stop; ++r, copy += span)
+                    add(sums, copy);
+                c += r == repeats;
+                r = r == repeats ? 0 : r;
+            }
+        });
     }
 };
 
@@ -192,8 +199,8 @@ template <int VECTORS, typename T, typename Mask>
 GLUONOPS_INLINE void sum_vectors(T *to, const T *from, const Copies &copies, Mask mask)
 {
     enum { LANES = Sums<T>::LANES };
-    typename Sums<T>::Vector sums[VECTORS] = {};
-    copies.each(from, [=, &sums](const T *copy) GLUONOPS_LAMBDA {
+    typename Sums<T>::Vector sums[VECTORS];
+    copies.sum(sums, from, [=](auto &sums, const T *copy) GLUONOPS_LAMBDA {
         for (int v = 0; v < VECTORS; ++v)
             sums[v] += Sums<T>::load(copy + v * LANES, mask);
     });
@@ -235,11 +242,11 @@ int64_t sum_short_spans(T *to, const T *to_end, const T *from, const T *from_end
         pattern[lane] = std::min(lane / size * step, 2 * LANES - size) + lane % size;
     int64_t row = 0;
     for (; row < rows && to_end - to >= LANES && from_end - from >= reach; row += at_once) {
-        V sum = {};
-        copies.each(from, [=, &sum](const T *copy) GLUONOPS_LAMBDA {
-            sum += __builtin_shuffle(load(copy), load(copy + LANES), pattern);
+        V sum[1];
+        copies.sum(sum, from, [=](V (&sum)[1], const T *copy) GLUONOPS_LAMBDA {
+            sum[0] += __builtin_shuffle(load(copy), load(copy + LANES), pattern);
         });
-        store(to, sum);
+        store(to, sum[0]);
         to += at_once * size;
         from += at_once * step;
     }
@@ -251,14 +258,14 @@ template <typename T>
 typename Simd<T>::Scalar sum_element(const T *from, const Copies &copies)
 {
     typedef typename Simd<T>::Scalar A;
-    A sum = 0;
+    GrowingSum<A> sum;
     for (int64_t c = 0; c < copies.count; ++c) {
         const T *row = from + copies.offsets[c];
-        sum += row_sum<T>(copies.repeats, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
+        sum.add(row_sum<T>(copies.repeats, [=](int64_t i, auto mask) GLUONOPS_LAMBDA {
             return load(row + i, mask);
-        });
+        }));
     }
-    return sum;
+    return sum.total();
 }
 
 const int64_t PIECE = 1024;   // elements of a long span that a thread sums at a time
