@@ -1,4 +1,4 @@
-"""Long sums in float32: see long_sums.py. Every day the C++ kernels sum 20,001 numbers of few bits, and the others fewer."""
+"""Long sums in float32: see long_sums.py. Daily the C++ kernels sum 20,001 numbers of few bits, the others 2,049."""
 import functools
 import itertools
 

@@ -6,8 +6,10 @@ import unittest.mock
 
 import fuzz_contract as contracts
 import gluonops as gops
+import long_sums
 import mxnet as mx
 import numpy as np
+from fuzz_cases import FEW_BITS, LONG
 from gluonops.core import errors, native
 from op_suite import TOLERANCE, Case
 
@@ -44,7 +46,9 @@ def _sprinkle(array, value, rng):
 def _make_special(array, kind, rng):
     """A few elements, or all, in place; integers have extremes only."""
     limits = np.iinfo(array.dtype) if array.dtype.kind in "iu" else np.finfo(array.dtype)
-    if kind == "equal":
+    if kind == FEW_BITS:
+        array[...] = long_sums.few_bits(array) if array.dtype.kind == "f" else array
+    elif kind == "equal":
         array[...] = array.reshape(-1)[:1].sum() if array.size else 0
     elif kind == "huge" and array.dtype.kind == "f":
         array *= array.dtype.type(1000)
@@ -144,10 +148,32 @@ def check(case):
             compared = _compare(case, name, run, expected, added, of_output, amplification)
             found += [(f"{name} {way}", *what) for what in compared
                       if defined or what[0].startswith("raises")]
+        if _has_long_sums(case):
+            found += _lost_digits(case, arrays, head, expected, max(amplification("native"), of_output("native")))
         if _holds_bad_labels(case, arrays, typed):
             os.environ[CHECK] = "1"
             found += _unchecked(case, arrays, head)
     return found
+
+
+def _has_long_sums(case):
+    """Whether there are such, and nothing else that float32 rounds; and no order, as in Lovász's loss."""
+    longest = max((max(shape, default=0) for shape in case.shapes), default=0)
+    return (case.op in long_sums.CASES and case.op not in dict(long_sums.ORDERED) and case.dtype == "float32"
+            and longest >= min(LONG) and not case.bad_labels and set(case.specials) <= {FEW_BITS})
+
+
+def _lost_digits(case, arrays, head, expected, amplification):
+    """The backends that are less exact than MXNet's own operators; small numbers count as much as large ones."""
+    def deviations(name):
+        output, gradients = in_suite(case, arrays, head, name, "imperative")
+        got, right = {"output": output, **gradients}, {"output": expected[0], **expected[1]}
+        return {key: long_sums.deviation(got[key], right[key]) for key in right if right[key].any()}
+
+    of_builtin = deviations("builtin")
+    for name in BACKENDS:
+        for key, pair in long_sums.lost(deviations(name), of_builtin, TOLERANCE["float32"] * amplification).items():
+            yield f"{name} imperative", f"{key} loses digits", "{:.1e}, builtin {:.1e}".format(*pair)
 
 
 def _widened(arrays):

@@ -199,6 +199,46 @@ def strange_graphs():
             assert "the node has the attribute __ext_extra_inputs__" in error, (name, number, error)
 
 
+class Theirs(mx.operator.CustomOpProp):
+    """Another person's CustomOp, with two arguments and a state."""
+
+    def list_arguments(self):
+        return ["a", "b"]
+
+    def list_auxiliary_states(self):
+        return ["state"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, in_shape[:1], in_shape[:1]
+
+
+def counts_of_inputs():
+    """MXNet reads as many inputs as the operator declares, whatever the node has: an error, not the end."""
+    mx.operator.register("theirs")(Theirs)
+    nodes = [("Custom", {"op_type": "theirs"}, 3)]
+    for name in SUITES:
+        op = registry.get(name).op
+        attrs = {attr: str(value) for attr, value in SUITES[name][0].items()}
+        nodes += [(op.graph_name, attrs, len(op.inputs)),
+                  ("Custom", {**attrs, "op_type": op.graph_name}, len(op.inputs))]
+    for operator, attrs, expected in nodes:
+        for count in {0, expected - 1, expected + 1, expected + 5}:
+            symbol = mx.sym.load_json(graph(operator, attrs, count))
+            refused_everywhere(symbol, f"the node has {count} inputs; expected {expected}", (operator, attrs))
+
+
+def refused_everywhere(symbol, text, where):
+    shapes = dict.fromkeys(symbol.list_inputs(), (2, 3))
+    types = dict.fromkeys(symbol.list_inputs(), "float32")
+    both = mx.sym.load_json((symbol + 1).tojson())
+    for ask in (symbol.infer_shape_partial, symbol.infer_type_partial, lambda: symbol.infer_shape(**shapes),
+                lambda: symbol.infer_type(**types), lambda: symbol.infer_shape_partial(**shapes),
+                lambda: symbol.simple_bind(mx.cpu(), **shapes), lambda: both.simple_bind(mx.cpu(), **shapes),
+                lambda: both.simple_bind(mx.cpu(), grad_req="null", **shapes)):
+        error = error_of(ask)
+        assert text in error, (where, ask, error)
+
+
 if __name__ == "__main__":
     gops.backend("native")
     warnings.simplefilter("ignore")   # infer_shape warns of every argument that does not follow

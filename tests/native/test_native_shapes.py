@@ -25,7 +25,8 @@ def python(*arguments):
 
 
 @pytest.mark.parametrize("questions", [("any_subset", "a_hundred_times", "from_an_output", "without_dimensions"),
-                                       ("of_a_custom_op", "mistyped_names", "absurd_sizes", "strange_graphs")],
+                                       ("of_a_custom_op", "mistyped_names", "absurd_sizes", "strange_graphs"),
+                                       ("counts_of_inputs",)],
                          ids=" ".join)
 def test_shapes(questions):
     script = pathlib.Path(__file__).with_name("shape_questions.py")

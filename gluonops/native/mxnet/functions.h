@@ -12,7 +12,7 @@ namespace gluonops {
 namespace {
 
 // The code that a std::function calls takes its arguments as they are in libstdc++ before GCC 5, and references to them
-// since then. The wheels differ: some are built by GCC 4.8. Everything else in the objects is the same.
+// since then. The wheels differ: some are built by GCC 4.8. Everything else in these objects is the same.
 bool old_functions = false;
 
 struct Parts {   // A std::function has them.

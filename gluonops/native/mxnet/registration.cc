@@ -258,10 +258,17 @@ bool infer_custom_type(const nnvm::NodeAttrs &attrs, std::vector<int> *inputs, s
     return call_mxnet(infer_type_in_python, attrs, inputs, outputs);
 }
 
+// A node's inputs. They lie behind a std::unordered_map, which is a word shorter before GCC 5.
+const std::vector<nnvm::NodeEntry> &inputs_of(const nnvm::Node &node)
+{
+    const char *const address = reinterpret_cast<const char *>(&node.inputs) - (old_functions ? sizeof(void *) : 0);
+    return *reinterpret_cast<const std::vector<nnvm::NodeEntry> *>(address);
+}
+
 std::vector<nnvm::NodeEntry> make_custom_gradient(const nnvm::ObjectPtr &node,
                                                   const std::vector<nnvm::NodeEntry> &grads_out)
 {
-    check_count(node->attrs, node->inputs.size());
+    check_count(node->attrs, inputs_of(*node).size());
     return call_mxnet(make_gradient, node, grads_out);
 }
 

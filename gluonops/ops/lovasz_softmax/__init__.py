@@ -36,6 +36,10 @@ The steps follow from whole numbers, so they are exact also where the difference
 authors' code takes, cancels out. Forward computes the gradient, because it needs the order too, and keeps it as a
 hidden output. The results for logits that are infinite or NaN are not defined.
 
+The order is that of the errors as they are rounded. Errors of float32 that differ by less than 1e-7 may change places,
+and so may pixels whose logits are the same numbers in another order. The loss stays the same, and the gradients of
+these pixels are those of the other order: both are subgradients.
+
 Where float16 is not computed in float32, there are 2,048 pixels at most.
 
 Work: on a CPU each class that counts is sorted, in three passes over its errors in float32 and six in float64, with two
