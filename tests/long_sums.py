@@ -113,9 +113,9 @@ class LongSums(OpSuite):
         compared = {} if self.is_ordered else gradients
         return {"output": output, **{f"gradient of {name}": gradient for name, gradient in compared.items()}}
 
-    def deviations(self, backend):
+    def deviations(self, backend, context="cpu"):
         """Those of the output and the gradients, by name."""
-        output, gradients = self.run(self.case, self.arrays, self.head_gradient, backend)
+        output, gradients = self.run(self.case, self.arrays, self.head_gradient, backend, context=context)
         got = {"output": output, **{f"gradient of {name}": gradient for name, gradient in gradients.items()}}
         return {name: deviation(got[name], right) for name, right in self.right.items()}
 
@@ -123,8 +123,8 @@ class LongSums(OpSuite):
     def of_builtin(self):
         return self.deviations("builtin")
 
-    def check(self, backend):
-        deviations = self.deviations(backend)
+    def check(self, backend, context="cpu"):
+        deviations = self.deviations(backend, context)
         if not max(deviations.values()) <= BOUND:
             too_large = lost(deviations, self.of_builtin)
             assert not too_large, f"name: (deviation, that of builtin): {too_large}"
