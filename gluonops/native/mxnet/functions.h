@@ -59,9 +59,9 @@ Result call_mxnet(const std::function<Result(Args...)> &function, typename Same<
 {
     if (!old_functions)
         return function(args...);
-    Parts parts;
-    memcpy(&parts, &function, sizeof parts);
-    return reinterpret_cast<Result (*)(void *const *, Args...)>(parts.invoker)(parts.data, args...);
+    Parts object;
+    memcpy(&object, &function, sizeof object);
+    return reinterpret_cast<Result (*)(void *const *, Args...)>(object.invoker)(object.data, args...);
 }
 
 }  // namespace

@@ -133,14 +133,14 @@ struct ColumnLines {
         for_each_column_tile<T>(lanes(), [=](int64_t j, auto mask, auto group) GLUONOPS_LAMBDA {
             enum { VECTORS = decltype(group)::VECTORS };
             typedef typename Simd<T>::Vector V;
-            V tile[VECTORS];
-            sum_in_blocks(lines, tile, [=](int64_t begin, int64_t end, V (&tile)[VECTORS]) GLUONOPS_LAMBDA {
+            V vectors[VECTORS];
+            sum_in_blocks(lines, vectors, [=](int64_t begin, int64_t end, V (&vectors)[VECTORS]) GLUONOPS_LAMBDA {
                 for (int64_t line = begin; line < end; ++line)
                     for (int v = 0; v < VECTORS; ++v)
-                        tile[v] += term(line, j + v * N, mask);
+                        vectors[v] += term(line, j + v * N, mask);
             });
             for (int v = 0; v < VECTORS; ++v)
-                store(sums + j + v * N, tile[v]);
+                store(sums + j + v * N, vectors[v]);
         });
         for_each_vector<T>(rest, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
             store(sums + j, load(sums + j) + term(lines, j, mask), mask);

@@ -142,7 +142,7 @@ class ColumnSums {
     }
 
     // Padded to whole vectors.
-    GLUONOPS_INLINE A *total()
+    GLUONOPS_INLINE A *result()
     {
         if (blocks) {
             end_block();

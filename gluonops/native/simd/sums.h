@@ -27,7 +27,7 @@ class PairwiseSums {
             sums[level][n] = block[n];
     }
 
-    GLUONOPS_INLINE void total(V (&to)[COUNT]) const
+    GLUONOPS_INLINE void add_up(V (&to)[COUNT]) const
     {
         for (V &sum : to)
             sum = V{};
@@ -57,7 +57,7 @@ GLUONOPS_INLINE void sum_in_blocks(int64_t count, V (&sums)[COUNT], const Add &a
             return;
         totals.add(sums);
     }
-    totals.total(sums);
+    totals.add_up(sums);
 }
 
 // A sum whose terms come one at a time.
@@ -73,12 +73,12 @@ class GrowingSum {
         block[0] = V{};
     }
 
-    GLUONOPS_INLINE V total() const
+    GLUONOPS_INLINE V result() const
     {
         if (terms < SUM_BLOCK)
             return block[0];
         V sum[1];
-        totals.total(sum);
+        totals.add_up(sum);
         return sum[0] + block[0];
     }
 

@@ -53,7 +53,7 @@ inline void rms_columns(const Args<T> &args, bool streaming)
             });
             squares->end_line();
         }
-        A *rstd = squares->total();
+        A *rstd = squares->result();
         for (int64_t j = 0; j < columns; ++j) {
             rstd[j] = rstd_of(args, rstd[j]);
             args.rstd[first_row + j] = rstd[j];
@@ -122,7 +122,7 @@ inline void rms_block_backward(const Args<T> &args, int64_t start, int64_t colum
         sums[c] += reduce_sum(sum);
         dots->end_line();
     }
-    A *dot = dots->total();
+    A *dot = dots->result();
     for_each_vector<T>(columns, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {
         const V factor = load(rstd + j, mask);
         store(dot + j, load(dot + j) * factor * factor * share);

@@ -90,7 +90,7 @@ void centers_gradient(const CenterLossArgs<T> &args)
                 const auto x = load(data + sample * features + i, mask);
                 sum.add(load_scalar(grads_out + sample) * (center - x));
             }
-            return sum.total();
+            return sum.result();
         });
     });
 }

@@ -142,7 +142,7 @@ void write_block(const DiceLossArgs<T> &args, int64_t sample, int64_t pixel, int
         });
         means->end_line();
     }
-    A *mean = means->total();
+    A *mean = means->result();
     for (int64_t j = 0; j < pixels; ++j)
         mean[j] = labels.ids[j] == Index(NO_CLASS) ? not_a_number<A>() : mean[j];
     for (int64_t c = 0; c < classes; ++c)

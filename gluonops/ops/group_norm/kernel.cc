@@ -141,7 +141,7 @@ GLUONOPS_INLINE void group_of_channels(const GroupNormArgs<T> &args, int64_t gro
         of_grad_out.add(load_scalar(gamma + c) * grad_out_sum);
         of_x_hat.add(load_scalar(gamma + c) * x_hat_sum);
     }
-    const A grad_out_mean = of_grad_out.total() / A(args.length), x_hat_mean = of_x_hat.total() / A(args.length);
+    const A grad_out_mean = of_grad_out.result() / A(args.length), x_hat_mean = of_x_hat.result() / A(args.length);
     for (int64_t c = 0; c < args.group_channels; ++c) {
         const T *channel = x + c * inner, *channel_grad = grad_out + c * inner;
         T *to = args.data_grad + group * args.length + c * inner;

@@ -255,7 +255,7 @@ void write_derivative(const LovaszSoftmaxArgs<T> &args)
             });
             means->end_line();
         }
-        const A *mean = means->total();
+        const A *mean = means->result();
         for (int64_t c = 0; c < args.classes; ++c) {
             A *line = slope + c * inner;
             write_row(line, columns, false, [=](int64_t j, auto mask) GLUONOPS_LAMBDA {

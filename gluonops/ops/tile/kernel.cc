@@ -265,7 +265,7 @@ typename Simd<T>::Scalar sum_element(const T *from, const Copies &copies)
             return load(row + i, mask);
         }));
     }
-    return sum.total();
+    return sum.result();
 }
 
 const int64_t PIECE = 1024;   // elements of a long span that a thread sums at a time
