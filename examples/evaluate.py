@@ -42,7 +42,7 @@ def measure_detector(net, args, device):
     if args.dataset == "digits":
         images = data.detection("digits", None, args.split, count=args.count, seed=args.seed, size=max(size))
     else:
-        images = data.detection(args.dataset, args.data, args.split, classes=net.classes)
+        images = data.detection(args.dataset, args.data, args.split, classes=net.classes, **train.data_arguments(args))
     loader = gluon.data.DataLoader(data.Letterboxed(images, size), args.batch_size, num_workers=args.threads,
                                    batchify_fn=data.validation_batch, thread_pool=True)
     metrics = train.evaluate_detector(net.detector, loader, size, device, net.classes)
@@ -55,14 +55,15 @@ def measure_detector(net, args, device):
             "The classes have these APs at IoU 0.5:",
             *(f"  {name:20s} {value:.4f}" for name, value in per_class.items()),
             f"detections.png, confusion.png and results.json are in {args.out}."]
-    return {"images": len(images), **summary, "mAP_per_class": per_class, "confusion": metrics.confusion}, said
+    return {"images": len(images), "repairs": images.repairs.summary(), "held_out": images.held_out, **summary,
+            "mAP_per_class": per_class, "confusion": metrics.confusion}, said
 
 
 def measure_classifier(net, args):
     """(numbers, sentences) of a classifier."""
     args.dataset = args.dataset or data.recognize(args.data, "classification").name
     of_classes = {"classes": net.classes} if args.dataset not in train.OF_DIGITS else {"seed": args.seed}
-    images = data.classification(args.dataset, args.data, args.split, **of_classes)
+    images = data.classification(args.dataset, args.data, args.split, **of_classes, **train.data_arguments(args))
     guessed = [[guess.class_id for guess in net.classify(image, TOP)] for image, _ in images]
     first = sum(guess[0] == label for guess, label in zip(guessed, images.labels)) / len(images)
     among = sum(label in guess for guess, label in zip(guessed, images.labels)) / len(images)
@@ -70,7 +71,8 @@ def measure_classifier(net, args):
     train.draw_confusion(confusion, net.classes, args.out / "confusion.png")
     said = [f"On {len(images)} images, the accuracy is {first:.4f}, and {among:.4f} within the first {TOP} guesses.",
             f"confusion.png and results.json are in {args.out}."]
-    return {"images": len(images), "accuracy": first, f"accuracy_top{TOP}": among, "confusion": confusion}, said
+    return {"images": len(images), "repairs": images.repairs.summary(), "held_out": images.held_out,
+            "accuracy": first, f"accuracy_top{TOP}": among, "confusion": confusion}, said
 
 
 def main(args):

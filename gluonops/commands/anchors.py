@@ -13,7 +13,7 @@ from ..core.optional import require
 from ..data import recognize
 from ..data.anchors import anchors_of
 from ..data.base import class_words
-from ..train.images import detection_split
+from ..train.parts import detection_split
 
 
 def run(args: argparse.Namespace) -> None:
@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> None:
         files.check_writable("anchors", args.output)
     classes = class_words(args.classes, "anchors") if args.classes else None
     name = args.dataset or recognize(args.data, "detection").name
-    dataset = detection_split(name, args.data, args.split, classes)
+    dataset = detection_split(name, args.data, args.split, classes, args.strict)
     anchors, iou, sizes = anchors_of(dataset, args.k, args.input, args.stride, args.seed)
     if args.json:
         print(json.dumps({"anchors": anchors.round(4).tolist(), "mean_iou": round(iou, 6), "boxes": len(sizes),

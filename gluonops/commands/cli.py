@@ -170,6 +170,7 @@ def _add_anchors(add: Callable) -> None:
     anchors.add_argument("--split", choices=("train", "val"), default="train",
                          help="part of the data set (default: train)")
     anchors.add_argument("--classes", nargs="+", metavar="NAME", help="the classes: names, or a file with one per line")
+    anchors.add_argument("--strict", action="store_true", help="refuse labels and pictures that would be repaired")
     anchors.add_argument("-k", type=int, default=5, help="number of anchors (default: 5)")
     anchors.add_argument("--input", type=int, default=416, help="width and height of the net's input (default: 416)")
     anchors.add_argument("--stride", type=int, default=32, help="pixels per grid cell (default: 32)")

@@ -78,6 +78,23 @@ def parts(where: str, path: str | os.PathLike, file: BinaryIO, offset: int,
     return found
 
 
+def scan(where: str, path: str | os.PathLike) -> list[tuple[int, int]]:
+    """The numbers and offsets of the records as an ``.idx`` file has them, found in the file itself, from number 0 on.
+
+    An OpError where the file is damaged, or if it has no records.
+    """
+    offsets = []
+    with opened(where, path, "Pass a file of records") as file:
+        size, offset = os.fstat(file.fileno()).st_size, 0
+        while offset < size:
+            offsets.append((len(offsets), offset))
+            start, length = parts(where, path, file, offset)[-1]
+            offset = start + length + -length % ALIGNMENT
+    if not offsets:
+        raise OpError(where, f"{path} has no records", "Create the file again")
+    return offsets
+
+
 def content(file: BinaryIO, spans: list[tuple[int, int]]) -> bytes:
     """A record of these parts; the mark was between them."""
     texts = []

@@ -7,8 +7,8 @@
 An argument out of range, or a package that is missing, is an OpError.
 """
 from .anchors import anchors_of, kmeans
+from .average_precision import coco_average_precision
 from .base import DetectionDataset
-from .datasets.coco import coco_average_precision
 from .datasets.darknet import DataFile, read_data_file
 from .datasets.digits import Split, digits
 from .datasets.image_folder import ImageFolder

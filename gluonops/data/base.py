@@ -1,5 +1,7 @@
 """The base classes of data sets: items, errors, and class names. They do not depend on a format."""
+import collections
 import contextlib
+import copy
 import hashlib
 import os
 from collections.abc import Sequence
@@ -11,13 +13,16 @@ from mxnet import gluon
 from ..core.errors import OpError, naming
 from ..core.files import read_lines
 from .images import image_size, read_image
+from .labels import COLUMNS
+from .repairs import Repairs
 
 Classes = Union[Sequence[str], str, os.PathLike, None]   # names, a file with one per line, or the data set's own
-COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
-MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 NAMED = 8   # classes in a line
 SPLITS = ("train", "val")
-ALIASES = {"train": ("train",), "val": ("val", "valid", "test")}   # of a list or folder
+# The names of a list or folder of each split; of several that exist the first counts.
+ALIASES = {"train": ("train", "training"), "val": ("val", "valid", "validation", "test", "testing")}
+SHARE = 5   # one of so many pictures is held out where a data set has no part for it
+HOLD_OUT_SEED = 0
 
 
 class Described:
@@ -30,13 +35,23 @@ class Described:
 class LabelledImages(Described, gluon.data.Dataset):
     """Images in files, and what data sets of both kinds share. A subclass has items, with labels.
 
-    The arguments are those of :class:`DetectionDataset`.
+    The arguments, and the attributes that are not described here, are those of :class:`DetectionDataset`.
+
+    Attributes
+    ----------
+    rest : LabelledImages or None
+        The other split of a data set that has one part only, of which a fifth is held out. Else None.
+    held_out : tuple of str or None
+        The names of the pictures that are held out then.
     """
 
+    rest, held_out = None, None
+    _columns = ("_paths", "_labels", "_sizes")   # attributes that have an entry for each image
+
     def __init__(self, where: str, classes: Sequence[str], paths: Sequence[str] = (), labels: Sequence = (),
-                 expected_sizes: Optional[Sequence[tuple]] = None):
+                 sizes: Optional[Sequence[tuple]] = None, repairs: Optional[Repairs] = None):
         self.where, self.classes, self._paths, self._labels = where, tuple(classes), paths, labels
-        self._expected_sizes = expected_sizes
+        self._sizes, self.repairs = sizes, repairs or Repairs(where)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -49,21 +64,50 @@ class LabelledImages(Described, gluon.data.Dataset):
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the image. Only the header of its file is decoded."""
-        size = image_size(self._paths[index], self.where)
-        self._check_size(index, size)
-        return size
+        return image_size(self._paths[index], self.where) if self._sizes is None else self._sizes[index]
 
     def name(self, index: int) -> str:
         """The name of the image in errors."""
         return self._paths[index] if self._paths else f"image {index}"
 
     def _check_size(self, index, size):
-        if self._expected_sizes is None:
+        if self._sizes is not None and tuple(size) != self._sizes[index]:
+            raise OpError(self.where, "{} is {} x {}; expected {} x {}, as when its label was read".format(
+                self.name(index), *size, *self._sizes[index]), "Start again: the file has changed")
+
+    def _keep(self, indices):
+        """Leave the other images out."""
+        for column in self._columns:
+            values = getattr(self, column)
+            if values is not None and len(values):
+                setattr(self, column, [values[i] for i in indices])
+
+    def _hold_out(self, split: str, root: str, hold_out: Union[bool, Sequence[str]]) -> None:
+        """Become a split of this data set, which has no part for validation; ``rest`` is the other split.
+
+        ``hold_out``: the names of the pictures to hold out, as ``held_out`` has them. True: a fifth of each class,
+        drawn with a fixed seed: the same for the same pictures. False: none, so that this is the split to train on.
+        """
+        if hold_out is False or hold_out is None:
+            if split == "val":
+                raise OpError(self.where, f"{root} has no part for validation: no {', '.join(ALIASES['val'])}",
+                              "Add one, or pass hold_out=True, which holds out a fifth")
             return
-        (width, height), label = self._expected_sizes[index]
-        if (width, height) != tuple(size):
-            raise OpError(self.where, f"{self._paths[index]} is {size[0]} x {size[1]}; expected {width:g} x "
-                          f"{height:g}, as {label} says", "Correct the label, or replace the image by the labelled one")
+        if len(self) < 2:
+            raise OpError(self.where, f"{root} has {len(self)} pictures and no part for validation; expected at least "
+                          "two, of which one is held out", "Add pictures")
+        own = [os.path.relpath(self.name(i), root) for i in range(len(self))]
+        chosen = fifth(self._groups(), own) if hold_out is True else _listed_ones(own, hold_out, self.where)
+        is_mine = chosen if split == "val" else ~chosen
+        other = copy.copy(self)
+        self.held_out = other.held_out = tuple(name for name, is_chosen in zip(own, chosen) if is_chosen)
+        self._keep(np.flatnonzero(is_mine))
+        other._keep(np.flatnonzero(~is_mine))
+        self.rest = other
+
+    def _groups(self):
+        """For each image what a fifth is taken of: its class."""
+        return self._labels
 
 
 class DetectionDataset(LabelledImages):
@@ -83,14 +127,16 @@ class DetectionDataset(LabelledImages):
         The image files.
     labels : sequence of numpy.ndarray
         The label of each image.
-    expected_sizes : sequence of tuple, optional
-        For each image ((width, height), name): the size that its label states, and the label's name for errors.
-        Reading an image of another size is an error, because its boxes do not fit.
+    sizes : sequence of tuple, optional
+        The (width, height) of each image, upright. By default its file is asked.
+    repairs : gluonops.data.repairs.Repairs, optional
+        What was changed or left out while the labels were read.
 
     Attributes
     ----------
     classes : tuple of str
         Names of the classes.
+    repairs : gluonops.data.repairs.Repairs
     """
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
@@ -111,31 +157,11 @@ class DetectionDataset(LabelledImages):
             digest.update(np.int64(len(numbers)).tobytes() + numbers.tobytes())
         return digest.hexdigest()[:16]
 
-
-class FractionDataset(DetectionDataset):
-    """A data set whose labels hold fractions of the image's width and height. Boxes are clipped to the image.
-
-    A label is (objects, 5 or more): class id, xmin, ymin, xmax, ymax.
-    """
-
-    def __getitem__(self, index):
-        image = self.image(index)
-        return image, self._in_pixels(index, image.shape[1::-1])
-
-    def label(self, index: int) -> np.ndarray:
-        """The boxes of an image, float32 (objects, 6). Only the header of the image is decoded, for its size."""
-        return self._in_pixels(index, self.size(index))
-
-    def _in_pixels(self, index, size):
-        label = self._labels[index]
-        out = np.zeros((len(label), COLUMNS), "float32")
-        out[:, :4] = np.clip(self._corners(label), 0, 1) * np.tile(size, 2)
-        out[:, 4] = label[:, 0]
-        return out
-
-    def _corners(self, label):
-        """xmin, ymin, xmax, ymax of the rows of a label."""
-        return label[:, 1:5]
+    def _groups(self):
+        """For each image its rarest class, or -1 if it has no object."""
+        classes = [[int(row[4]) for row in label] for label in self._labels]
+        counts = collections.Counter(number for each in classes for number in each)
+        return [min(each, key=lambda number: (counts[number], number), default=-1) for each in classes]
 
 
 class ClassificationDataset(LabelledImages):
@@ -148,6 +174,32 @@ class ClassificationDataset(LabelledImages):
     def labels(self) -> np.ndarray:
         """The class id of each image, int32 (N,)."""
         return np.asarray(self._labels, "int32")
+
+
+def fifth(groups: Sequence[int], names: Sequence[str]) -> np.ndarray:
+    """Which pictures are held out: a fifth of each group, but at least one of two or more; bool (pictures,).
+
+    The choice depends on the names and the groups alone.
+    """
+    chosen = np.zeros(len(names), bool)
+    rng = np.random.RandomState(HOLD_OUT_SEED)
+    for group in sorted(set(map(int, groups))):
+        members = sorted((name, i) for i, name in enumerate(names) if groups[i] == group)
+        count = max(1, round(len(members) / SHARE)) if len(members) > 1 else 0
+        for place in rng.permutation(len(members))[:count]:
+            chosen[members[place][1]] = True
+    if not chosen.any():   # a picture of each class
+        chosen[rng.randint(len(names))] = True
+    return chosen
+
+
+def _listed_ones(own, names, where):
+    """Which pictures a list holds out."""
+    unknown = sorted(set(names) - set(own))
+    if unknown:
+        raise OpError(where, f"there is no picture {unknown[0]}, which is to be held out; expected names such as "
+                      f"{own[0]}", "Correct the list, or leave it out to hold out a fifth")
+    return np.isin(own, list(names))
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:
@@ -182,7 +234,11 @@ def class_names(classes: Union[Sequence[str], str, os.PathLike], where: str) -> 
                            "the class names in")
         classes = [line.strip() for line in lines if line.strip()]
     names = tuple(classes)
-    if not names or len(set(names)) != len(names) or not all(isinstance(name, str) and name for name in names):
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OpError(where, f"classes{origin} are {names!r}, with {twice!r} twice; expected one name or more, all "
+                      "different", "Rename one of the two, or leave it out")
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise OpError(where, f"classes{origin} are {names!r}; expected one name or more, all different",
                       "Pass a sequence of names, or a text file with one per line")
     return names

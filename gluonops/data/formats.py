@@ -16,23 +16,34 @@ class Format(NamedTuple):
     reader: str
     rooted: bool = True    # whether the user passes a root. If not, the data is part of a package.
     classes: bool = True   # whether the option ``classes`` is allowed. If not, the classes are fixed.
-    marks: tuple = ()      # what of it tells that a folder has this layout: patterns of paths in the folder
-    ending: str = ""       # how the name of a file ends that may be in the place of the folder
+    # What of it tells that a folder has this layout: patterns of paths in the folder, in which case does not count. One
+    # that ends in a slash means folders that can be classes.
+    marks: tuple = ()
+    endings: tuple = ()    # how the name of a file ends that may be in the place of the folder
+    repairs: bool = True   # whether the options ``strict`` and ``hold_out`` are allowed: the files may be imperfect
 
 
-RECORDS = ("train.rec", "val.rec", "valid.rec", "test.rec")
+RECORDS = ("*.rec",)
+XML = ("Annotations", "annots", "annotation", "xmls", "xml", "labels")   # folders of VOC's labels
 FORMATS = (
-    Format("digits", "detection", "scenes:DigitScenes", rooted=False, classes=False),
-    Format("voc", "detection", "voc:VOC", marks=("ImageSets/Main", "VOC2007/ImageSets/Main", "VOC2012/ImageSets/Main")),
-    Format("coco", "detection", "coco:COCO", marks=("annotations/*.json",)),
-    Format("yolo", "detection", "darknet:Yolo", marks=("labels", "train/labels", "train.txt", "*.names"),
-           ending=".data"),
-    Format("rec", "detection", "records:DetectionRecords", marks=RECORDS, ending=".rec"),
-    Format("digits", "classification", "digits:DigitImages", rooted=False),
-    Format("mnist", "classification", "digits:DigitImages", marks=("train-images-idx3-ubyte*",)),
-    Format("folder", "classification", "image_folder:ImageFolder", marks=("train/*/", "val/*/", "valid/*/", "test/*/"),
-           ending=".data"),
-    Format("rec", "classification", "records:ClassificationRecords", marks=RECORDS, ending=".rec"),
+    Format("digits", "detection", "scenes:DigitScenes", rooted=False, classes=False, repairs=False),
+    Format("voc", "detection", "voc:VOC", marks=(
+        "ImageSets/Main", "VOC*/ImageSets/Main", "VOCdevkit/VOC*/ImageSets/Main", *(f"{name}/*.xml" for name in XML),
+        "annotations/xmls/*.xml", *(f"{name}/{split}*/*.xml" for name in XML for split in ("train", "val")),
+        *(f"{split}*/{name}/*.xml" for name in XML for split in ("train", "val")), "train*/*.xml", "val*/*.xml",
+        "VOC*/Annotations/*.xml", "VOCdevkit/VOC*/Annotations/*.xml")),
+    Format("coco", "detection", "coco:COCO", marks=(
+        "annotations/*.json", "*.coco.json", "train*/*.json", "val*/*.json", "test*/*.json", "*train*.json",
+        "*val*.json", "instances_*.json", "annotations.json", "labels.json", "coco.json", "result.json")),
+    Format("yolo", "detection", "yolo:Yolo", marks=(
+        "*.yaml", "*.yml", "labels", "train*/labels", "val*/labels", "test*/labels", "train.txt", "train*/*.txt",
+        "*.names", "classes.txt"), endings=(".data", ".yaml", ".yml")),
+    Format("rec", "detection", "records:DetectionRecords", marks=RECORDS, endings=(".rec",)),
+    Format("digits", "classification", "digits:DigitImages", rooted=False, repairs=False),
+    Format("mnist", "classification", "digits:DigitImages", marks=("train-images-idx3-ubyte*",), repairs=False),
+    Format("folder", "classification", "image_folder:ImageFolder",
+           marks=("train*/*/", "val*/*/", "test*/*/"), endings=(".data",)),
+    Format("rec", "classification", "records:ClassificationRecords", marks=RECORDS, endings=(".rec",)),
 )
 
 

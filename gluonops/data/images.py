@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -21,12 +22,18 @@ from ..core.optional import require
 from ..core.progress import over
 
 CHANNELS = 3
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp")
-FORMATS = ("JPEG", "PNG", "BMP")   # Pillow's names of them
+# Pillow's names of the formats that a data set's picture may have, and how the names of its files end. Others that
+# Pillow reads are no pictures (PDF, MPEG), or run a program to be read (EPS).
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM", "JPEG2000", "TGA", "PCX", "DDS", "ICO", "AVIF")
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".jpe", ".jfif", ".dib", ".gif", ".tif", ".tiff", ".webp", ".ppm",
+              ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".tga", ".pcx", ".dds", ".ico", ".avif")
+ENDINGS = f"{', '.join(EXTENSIONS[:4])}, ..."   # for errors
+DECODED_HERE = ("JPEG", "PNG", "BMP", "MPO")   # formats that _decoded reads; MPO: a JPEG with more images behind it
 ROWS = 128   # So many are converted at once.
 PROGRESS_FROM = 1000   # smallest number of files with a progress bar
 REMEDY = "Add it, or remove it from the list"   # an image that cannot be read
 ORIENTATION = 0x0112   # EXIF's tag: 1 to 8
+TAIL = 64   # bytes at the end of a file, in which a whole one has its mark
 # A PNG's file is a signature and chunks: length, kind, data, checksum.
 PNG_SIGNATURE = 8   # bytes
 CHUNK, CHECKSUM = struct.Struct(">I4s"), struct.Struct(">I")
@@ -76,7 +83,7 @@ def image_files(folder: str | os.PathLike) -> list[str]:
     paths = sorted(os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names
                    if name.lower().endswith(EXTENSIONS))
     if not paths:
-        raise OpError(where, f"{folder} has no images ({', '.join(EXTENSIONS)})", "Name a folder with images")
+        raise OpError(where, f"{folder} has no images ({ENDINGS})", "Name a folder with images")
     return paths
 
 
@@ -100,21 +107,78 @@ def decode_image(content: bytes, name: str, where: str, *, formats: Sequence[str
         return _upright(_rgb(_decoded(pillow, opened, content)), _orientation(pillow, opened))
 
 
+class Header(NamedTuple):
+    """What the header of an image's file says: (width, height) of the upright image, and EXIF's orientation, 1 to 8."""
+    size: tuple[int, int]
+    orientation: int
+
+
 def image_size(path: str, where: str) -> tuple[int, int]:
     """(width, height) of the image that :func:`read_image` returns, read from the header of the file."""
     with files.opened(where, path, REMEDY, "the image") as file:
-        return _size(file, path, where)
+        return _header(file, path, where).size
 
 
 def encoded_size(content: bytes, name: str, where: str) -> tuple[int, int]:
     """(width, height) of the image in the bytes of a file. ``name`` is its name in errors."""
-    return _size(io.BytesIO(content), name, where)
+    return _header(io.BytesIO(content), name, where).size
 
 
-def _size(file, name, where):
+def read_header(path: str, where: str) -> Header:
+    """The header of an image's file, of which the end is looked at as well. An OpError if it cannot be read.
+
+    A file whose end has not the mark that whole ones have is decoded, to see whether it can be.
+    """
+    with files.opened(where, path, REMEDY, "the image") as file:
+        return checked_header(file, path, where)
+
+
+def checked_header(file: BinaryIO, name: str, where: str) -> Header:
+    """The same of an opened file. ``name`` is its name in errors."""
+    header = _header(file, name, where)
+    if not _has_end(file):
+        file.seek(0)
+        decode_image(file.read(), name, where)
+    return header
+
+
+def _has_end(file):
+    """Whether a file ends as a whole one does. A file of a format without a mark at the end has one."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - TAIL))
+    tail = file.read(TAIL)
+    file.seek(0)
+    head = file.read(16)
+    if head.startswith(b"\xff\xd8"):
+        return b"\xff\xd9" in tail
+    if head.startswith(b"\x89PNG"):
+        return b"IEND" in tail
+    if head.startswith(b"GIF8"):
+        return b";" in tail
+    if head.startswith(b"RIFF"):
+        return int.from_bytes(head[4:8], "little") + 8 <= size
+    return False
+
+
+def _header(file, name, where):
     with _opened_by_pillow(file, name, where, FORMATS) as (pillow, opened):
         width, height = opened.size
-        return (height, width) if _is_on_its_side(_orientation(pillow, opened)) else (width, height)
+        orientation = _orientation(pillow, opened)
+        return Header((height, width) if is_on_its_side(orientation) else (width, height), orientation)
+
+
+def headers(paths: Sequence[str | OpError], where: str, what: str) -> list[Header | OpError]:
+    """What :func:`read_header` finds in each file, or its error. An OpError among the paths stays in its place.
+
+    ``what`` is the text in front of the progress bar.
+    """
+    found = []
+    for path in progress(paths, what):
+        try:
+            found.append(path if isinstance(path, OpError) else read_header(path, where))
+        except OpError as error:
+            found.append(error)
+    return found
 
 
 @contextlib.contextmanager
@@ -122,7 +186,7 @@ def _opened_by_pillow(file, name, where, formats):
     """(PIL.Image, the image, of which only the header is read). Errors inside the ``with`` block become OpErrors."""
     pillow = require("PIL.Image", where)
     try:
-        with pillow.open(file, formats=formats) as opened:
+        with pillow.open(file, formats=formats and _installed(pillow, formats)) as opened:
             width, height = opened.size
             if min(width, height) < 1:
                 raise _unreadable(name, where, f"a size of {width} x {height}", formats)
@@ -137,12 +201,19 @@ def _opened_by_pillow(file, name, where, formats):
         raise _unreadable(name, where, f"{file.seek(0, os.SEEK_END)} bytes that do not decode", formats) from error
 
 
+def _installed(pillow, formats):
+    """Those of Pillow's formats that are installed here."""
+    if not all(name in pillow.OPEN for name in formats):
+        pillow.init()
+    return [name for name in formats if name in pillow.OPEN]
+
+
 def _decoded(pillow, opened, content):
     """The bytes of an opened image, decoded.
 
     Its method ``load`` takes a truncated file as a whole one if LOAD_TRUNCATED_IMAGES is set, and gluoncv sets it.
     """
-    if opened.format not in (*FORMATS, "MPO"):   # MPO: a JPEG with more images behind it
+    if opened.format not in DECODED_HERE:
         return opened
     mode, (codec, _, offset, args) = opened.mode, opened.tile[0]
     if codec == "bmp_rle":   # needs the file, and is strict
@@ -192,9 +263,13 @@ def _rgb(image):
     """The pixels of Pillow's image, some rows at a time: Pillow would copy them all three times. Alpha is left out."""
     width, height = image.size
     pixels = np.empty((height, width, CHANNELS), "uint8")
+    has_16_bits = image.mode.startswith("I;16") or image.mode == "I" and image.format == "PPM"
     for top in range(0, height, ROWS):
         rows = image.crop((0, top, width, min(top + ROWS, height)))
-        pixels[top:top + ROWS] = rows if rows.mode == "RGB" else rows.convert("RGB")
+        if has_16_bits:   # of grey, which Pillow would clip to 255
+            pixels[top:top + ROWS] = (np.asarray(rows) >> 8)[..., None]
+        else:
+            pixels[top:top + ROWS] = rows if rows.mode == "RGB" else rows.convert("RGB")
     return pixels
 
 
@@ -208,13 +283,14 @@ def _orientation(pillow, opened):
         return 1
 
 
-def _is_on_its_side(orientation):
+def is_on_its_side(orientation: int) -> bool:
+    """Whether EXIF's orientation says that the stored image has to be turned by a quarter."""
     return orientation in (5, 6, 7, 8)
 
 
 def _upright(pixels, orientation):
     """Pixels turned and mirrored as EXIF's orientation says."""
-    if _is_on_its_side(orientation):
+    if is_on_its_side(orientation):
         pixels = pixels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):
         pixels = pixels[:, ::-1]
@@ -224,5 +300,5 @@ def _upright(pixels, orientation):
 
 
 def _unreadable(name, where, got, formats):
-    expected = "an image" if formats is None else f"an image in {', '.join(formats)}"
+    expected = "an image" if formats is None else f"an image in {', '.join(formats[:5])} or the like"
     return OpError(where, f"{name} has {got}; expected {expected}", "Replace it, or leave it out")

@@ -1,5 +1,4 @@
 """Data sets by name: ``detection("voc", root)``, ``classification("folder", root)``."""
-import glob
 import importlib
 import os
 from typing import Callable, Optional, Union
@@ -8,11 +7,12 @@ from mxnet import gluon
 
 from ..core.attributes import Attr, Choice
 from ..core.errors import OpError
-from . import formats
+from . import formats, layouts
 from .base import SPLITS, DetectionDataset
-from .datasets.records import Records
+from .datasets.data_yaml import is_data_yaml
+from .datasets.records import has_boxes
 from .formats import format_names
-from .images import EXTENSIONS
+from .repairs import warn_of
 
 Path = Union[str, os.PathLike]
 
@@ -20,8 +20,12 @@ Path = Union[str, os.PathLike]
 def detection(name: str, root: Optional[Path] = None, split: str = "train", **options) -> DetectionDataset:
     """A data set for detection. All labels are checked before the function returns.
 
-    An OpError if there is no such data set, a folder or file is missing, a label is malformed (the message gives its
-    file and line), or a package is not installed.
+    Labels that do not fit their pictures are repaired where the repair is certain: boxes are clipped, boxes without an
+    area and pictures that cannot be read are left out. A RepairWarning counts what was changed, and the data set's
+    ``repairs`` has it. docs/fine_tuning.md lists the repairs.
+
+    An OpError if there is no such data set, a folder or file is missing, something is no label at all (the message
+    gives its file and line), or a package is not installed.
 
     Parameters
     ----------
@@ -30,19 +34,25 @@ def detection(name: str, root: Optional[Path] = None, split: str = "train", **op
 
         - ``digits``: scenes composed of scikit-learn's digits, see :class:`gluonops.data.DigitScenes`.
         - ``voc``, ``coco``: folders in the layout of these data sets.
-        - ``yolo``: a folder in the layout of Darknet, with a text file per image.
+        - ``yolo``: a folder in the layout of Darknet or YOLO, with a text file per image.
         - ``rec``: MXNet's RecordIO.
 
-        The modules ``voc``, ``coco``, ``darknet`` and ``records`` of :mod:`gluonops.data.datasets` describe them.
+        The modules ``voc``, ``coco``, ``yolo`` and ``records`` of :mod:`gluonops.data.datasets` describe them.
     root : str or os.PathLike
-        Folder of the data set, or for ``rec`` the folder or the .rec file. Not for ``digits``.
+        Folder of the data set; for ``rec`` the folder or the .rec file, for ``yolo`` also a .data file or a data.yaml.
+        Not for ``digits``.
     split : {"train", "val"}, default "train"
         Images for training, or held-out images.
     **options
-        Options of the data set: ``classes`` (a sequence of names, or a file with one name per line) for all except
-        ``digits``; ``size``, ``count``, ``objects``, ``seed`` and ``hard`` for ``digits``; ``splits`` for ``voc``.
+        Options of the data set. For all except ``digits``: ``classes``, a sequence of names, or a file with one name
+        per line; ``strict=True``, which makes what would be repaired an OpError; ``hold_out=True``, which holds out a
+        fifth of the pictures, the same each time, where the data set has no part for validation. The attribute
+        ``held_out`` of the data set has their names, and ``hold_out`` takes names as well. For ``voc`` also ``splits``.
+        For ``digits``: ``size``, ``count``, ``objects``, ``seed`` and ``hard``.
     """
-    return _load("detection", name, root, split, options)
+    dataset = read("detection", name, root, split, **options)
+    warn_of([dataset.repairs])
+    return dataset
 
 
 def classification(name: str, root: Optional[Path] = None, split: str = "train", **options) -> gluon.data.Dataset:
@@ -63,7 +73,7 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
         As :func:`gluonops.data.detection` takes them.
     **options
         For ``digits`` and ``mnist``: ``size`` and ``seed`` of :func:`gluonops.data.digits`. For ``folder`` and
-        ``rec``: ``classes``, a sequence of names, or a file with one name per line.
+        ``rec``: ``classes``, ``strict`` and ``hold_out``, as :func:`gluonops.data.detection` takes them.
 
     Returns
     -------
@@ -76,7 +86,9 @@ def classification(name: str, root: Optional[Path] = None, split: str = "train",
     OpError
         There is no such data set, a folder or file is missing or malformed, or a package is not installed.
     """
-    return _load("classification", name, root, split, options)
+    dataset = read("classification", name, root, split, **options)
+    warn_of([dataset.repairs])
+    return dataset
 
 
 def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Format:
@@ -98,37 +110,63 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
     path = os.path.expanduser(os.fspath(path))
     if not os.path.exists(path):
         raise OpError(where, f"there is no folder {path}", "Pass the folder of a data set")
-    found = [entry for entry in formats.FORMATS if _has_layout(entry, path)]
+    found = [entry for entry in formats.FORMATS if _has_layout(entry, path)] or _of_classes(path)
     if not found:
-        if any(glob.glob(os.path.join(glob.escape(path), f"*/*{ending}")) for ending in EXTENSIONS):
-            raise OpError(where, f"{path} has folders of images; expected train and val in it, with a folder per "
-                          "class", f"Move a fifth of each class to {path}/val/CLASS, the rest to {path}/train/CLASS")
-        marks = dict.fromkeys(f"{entry.marks[0]} ({entry.name})" for entry in formats.FORMATS if entry.marks)
-        raise OpError(where, f"{path} has the layout of no data set; expected one of {', '.join(marks)} in it",
-                      "See docs/fine_tuning.md for the layouts")
-    fitting = [entry for entry in found if entry in entries]
+        if os.path.isfile(path):
+            endings = dict.fromkeys(ending for entry in formats.FORMATS for ending in entry.endings)
+            raise OpError(where, f"{path} is a file; expected a folder, or a file that ends in {', '.join(endings)}",
+                          "Pass the folder of the data set")
+        raise _unknown(where, path)
+    fitting = [entry for entry in found if entry in entries] or [
+        entry for entry in _of_classes(path) if entry in entries]
     if not fitting:
         raise OpError(where, f"{path} has the layout {found[0].name}, which is for {found[0].task}; expected one for "
                       f"{task}", f"Run: gluonops train {path}")
     if len(fitting) > 1 and fitting[0].name == fitting[-1].name:   # RecordIO has both kinds of labels
-        has_boxes = len(Records(path, "train", where).packed[0]) > 1
-        return fitting[0 if has_boxes else -1]
+        return fitting[0 if has_boxes(path) else -1]
     return fitting[0]
+
+
+def _unknown(where: str, path: str) -> OpError:
+    """The error for a folder that has no layout. A folder in it may have one."""
+    error = layouts.unknown(where, path, "one of the layouts in docs/fine_tuning.md")
+    for name in layouts.entries(path)[1]:
+        inner = os.path.join(path, name)
+        entry = next((entry for entry in formats.FORMATS if _has_layout(entry, inner)), None)
+        if entry is not None:
+            return OpError(where, error.what, f"Pass {inner}, which has the layout {entry.name}")
+    return error
 
 
 def _has_layout(entry: formats.Format, path: str) -> bool:
     if os.path.isfile(path):
-        return bool(entry.ending) and path.endswith(entry.ending)
-    return any(glob.glob(os.path.join(glob.escape(path), mark)) for mark in entry.marks)
+        return bool(entry.endings) and path.lower().endswith(entry.endings)
+    return any(_is_meant(found) for mark in entry.marks for found in layouts.matching(path, mark))
 
 
-def _load(task: str, name: str, root: Optional[Path], split: str, options: dict) -> gluon.data.Dataset:
+def _is_meant(path: str) -> bool:
+    """Whether a path that matches a mark is what is meant: not every YAML file names classes."""
+    return is_data_yaml(path) if path.lower().endswith((".yaml", ".yml")) else True
+
+
+def _of_classes(path: str) -> list[formats.Format]:
+    """The format of a folder that has two or more folders of pictures: one for each class."""
+    names = layouts.class_folders(path)
+    if sum(bool(layouts.pictures_in(os.path.join(path, name))) for name in names) < 2:
+        return []
+    return [entry for entry in formats.FORMATS if entry.name == "folder"]
+
+
+def read(task: str, name: str, root: Optional[Path], split: str, **options) -> gluon.data.Dataset:
+    """As :func:`detection` or :func:`classification`, but without the warning."""
     where = f"data.{task}"
     entry = next((entry for entry in formats.FORMATS if (entry.task, entry.name) == (task, name)), None)
     if entry is None:
         raise OpError(where, f"there is no data set {name!r}; there are {', '.join(format_names(task))}",
                       "Choose one of them")
     Attr("split", Choice(*SPLITS), None).parse(where, split)
+    if not entry.repairs:   # there is nothing to repair
+        options = {key: value for key, value in options.items() if key not in ("strict", "hold_out")}
     if not entry.rooted and root is not None:
         raise OpError(where, f"{name} got root {os.fspath(root)!r}; they are part of scikit-learn",
                       "Leave root out, or choose another data set")

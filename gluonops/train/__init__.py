@@ -8,7 +8,7 @@
 - :mod:`~gluonops.train.parameters`, :mod:`~gluonops.train.precision`: frozen layers, averages of parameters,
   accumulation and clipping of gradients, 16 bits
 - :mod:`~gluonops.train.checkpoint`, :mod:`~gluonops.train.pretraining`: files of a run, and what a net starts from
-- :mod:`~gluonops.train.images`: data sets in their parts
+- :mod:`~gluonops.train.parts`, :mod:`~gluonops.train.images`: data sets in their parts, and as they are trained on
 - :mod:`~gluonops.train.metrics`, :mod:`~gluonops.train.reports`, :mod:`~gluonops.train.pictures`: what a
   run has reached
 - :mod:`~gluonops.train.exporting`: nets on their way out, and back, and how a user runs them
@@ -32,6 +32,7 @@ from .metrics import *
 from .optimizers import *
 from .options import *
 from .parameters import *
+from .parts import *
 from .pictures import *
 from .precision import *
 from .pretraining import *

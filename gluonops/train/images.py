@@ -1,7 +1,6 @@
-"""Data sets as scripts train on them: in parts, of some classes, several times over; anchors, and how images change."""
+"""Data sets as scripts train on them: of some classes, several times over; anchors, and how images change."""
 from __future__ import annotations
 
-import collections
 import hashlib
 import os
 from collections.abc import Sequence
@@ -14,126 +13,17 @@ from .. import darknet, data
 from ..core.errors import OpError
 from ..data import DetectionDataset
 from ..data.anchors import box_sizes
-from ..data.base import Described, about_image, class_names, listed
-from ..data.datasets.darknet import is_data_file, names_files
-from ..data.images import progress
+from ..data.base import Described, listed
 from ..runtime.near import perhaps
 
-__all__ = ["Cached", "ClassSubset", "Classification", "DetectionSubset", "OF_DIGITS", "Repeated",
-           "classification_batch", "classification_parts", "default_augment", "describe_images", "detection_parts",
-           "find_anchors"]
+__all__ = ["Cached", "ClassSubset", "DetectionSubset", "OF_DIGITS", "Repeated", "classification_batch",
+           "default_augment", "describe_images", "find_anchors"]
+
 
 OF_DIGITS = ("digits", "mnist")   # formats whose colours and orientation mean something
 STRIDE = 32           # pixels of a cell of YOLOv2
 MAX_ANCHORS = 5       # YOLOv2 has so many
 WELL_FITTING = 0.65   # mean IoU of boxes and their anchors; VOC's boxes and its five published ones: 0.61
-
-
-class Classification(collections.namedtuple("Classification", "training validation held_out classes")):
-    """Images to train on, to choose the best epoch on, and held out until the end; and the names of the classes."""
-
-
-def classification_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
-                         size: int = 28, seed: int = 0) -> Classification:
-    """A data set for classification, in three parts.
-
-    A tenth of the training images chooses the epoch. What the data set holds out is for the end. The held-out files
-    are checked here, by their headers: now, not after an epoch.
-
-    Parameters
-    ----------
-    name, root
-        As :func:`gluonops.data.classification` takes them.
-    classes : sequence of str, optional
-        The classes to train on, in order; all of them if left out.
-    size : int, default 28
-        Height and width of the net's input.
-    seed : int, default 0
-        Seed of the choice of the tenth.
-
-    Returns
-    -------
-    Classification
-        Its data sets have items (uint8 (H, W, C), label).
-
-    Raises
-    ------
-    OpError
-        A class is unknown, a part has too few images, or a file does not fit.
-    """
-    where = "train.classification_parts"
-    check_root(root, where)
-    options = {"size": size, "seed": seed} if name in OF_DIGITS else {}
-    train = data.classification(name, root, "train", **options)
-    if not options:   # the same class ids as in training
-        options["classes"] = train.classes
-    val = data.classification(name, root, "val", **options)
-    names = list(class_names(classes or train.classes, where))
-    check_classes(names, train.classes, where)
-    training, held_out = ClassSubset(train, names), ClassSubset(val, names)
-    for part, minimum, kind in ((training, 2, "to train on"), (held_out, 1, "held out")):
-        if len(part) < minimum:   # one of two training images is for validation
-            raise OpError(where, f"there are {len(part)} images {kind} of {', '.join(names)}; expected at least "
-                          f"{minimum}", "Put more there, or choose other --classes")
-    for_choice = np.zeros(len(training), bool)
-    for_choice[np.random.RandomState(seed).permutation(len(training))[::10]] = True
-    parts = Classification(ClassSubset(train, names, ~for_choice), ClassSubset(train, names, for_choice), held_out,
-                           names)
-    if name not in OF_DIGITS:
-        _check_sizes(parts.validation, size)
-        _check_sizes(held_out, size)
-    return parts
-
-
-def detection_parts(name: str, root: str | os.PathLike | None = None, classes: Sequence[str] | None = None,
-                    size: int = 416, seed: int = 0, count: tuple[int, int] | None = None,
-                    hard: bool = False) -> tuple[data.DetectionDataset, data.DetectionDataset]:
-    """(training, validation): data sets for detection with the same classes. Their files are checked here.
-
-    An OpError if a file is missing or malformed, a label does not fit its image, or the classes do not fit the data
-    set.
-
-    Parameters
-    ----------
-    name, root
-        As :func:`gluonops.data.detection` takes them.
-    classes : sequence of str, optional
-        The classes to train on, in order; all of them if left out. A data set that names none has these. Not for scenes
-        of digits.
-    size : int, default 416
-        Height and width of the net's input.
-    seed, count, hard
-        Of scenes of digits: their seed, how many to train on and to validate on, and whether they are hard to read.
-    """
-    where = "train.detection_parts"
-    check_root(root, where)
-    if name == "digits":
-        if classes:
-            raise OpError(where, f"--classes is {' '.join(classes)}; scenes of digits always have all ten",
-                          "Leave it out, or name another --dataset")
-        training, validation = (
-            data.detection(name, root, split, count=number, seed=seed, size=size, hard=hard)
-            for split, number in zip(("train", "val"), count or (None, None)))
-        return Cached(training), validation   # painting a scene costs more than keeping it
-    training = detection_split(name, root, "train", classes)
-    # Numbers mean what they mean in training, whatever order the held-out labels name their classes in.
-    if isinstance(training, DetectionSubset):
-        every = training.dataset.classes
-        validation = DetectionSubset(data.detection(name, root, "val", classes=every), training.classes)
-    else:
-        validation = data.detection(name, root, "val", classes=training.classes)
-    box_sizes(validation, size)   # refuses what does not fit, by the headers of the files
-    return training, validation
-
-
-def detection_split(name: str, root: str | os.PathLike, split: str, classes: Sequence[str] | None = None,
-                    ) -> data.DetectionDataset | DetectionSubset:
-    """A part of a data set for detection, with ``classes`` as in :func:`detection_parts`."""
-    if not classes:
-        return data.detection(name, root, split)
-    if name in ("voc", "coco") or name == "yolo" and (is_data_file(root) or names_files(root)):   # it names them
-        return DetectionSubset(data.detection(name, root, split), classes)
-    return data.detection(name, root, split, classes=classes)
 
 
 def find_anchors(words: Sequence[str], dataset: data.DetectionDataset, size: int, seed: int = 0,
@@ -230,21 +120,6 @@ def describe_images(training: Repeated, held_out: gluon.data.Dataset,
     return facts
 
 
-def check_root(root: str | os.PathLike | None, where: str) -> None:
-    """Raise an OpError for a file in the place of a folder, but for a ``.data`` file: it has not both parts."""
-    if root is not None and os.path.isfile(root) and not is_data_file(root):
-        raise OpError(where, f"--data {root} is a file; expected the folder that has the images to train on and those "
-                      "held out", "Name its folder, for rec that of train.rec and val.rec")
-
-
-def _check_sizes(part, size):
-    """Raise an OpError for images that vanish in a letterbox."""
-    for index in progress(range(len(part)), "checking sizes"):
-        image_size = part.size(index)
-        with about_image(part, index):
-            data.letterbox_boxes(np.zeros((0, 4)), image_size, (size, size))
-
-
 class Derived(Described, gluon.data.Dataset):
     """A data set that is made of another one; here with the same images in the same order."""
 
@@ -257,6 +132,16 @@ class Derived(Described, gluon.data.Dataset):
     def _source_index(self, index: int) -> int:
         """Where an image is in the other data set."""
         return index
+
+    @property
+    def repairs(self):
+        """What was changed or left out while the labels were read."""
+        return self.dataset.repairs
+
+    @property
+    def held_out(self):
+        """The names of the pictures that are held out, where the data set has no part for validation."""
+        return self.dataset.held_out
 
     def fingerprint(self) -> str:
         """A hash that changes if the data does."""

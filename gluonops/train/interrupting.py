@@ -15,12 +15,14 @@ import shlex
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import mxnet as mx
 
 from ..core.errors import OpError
 from ..core.progress import say
+from ..data.repairs import RepairWarning
 from .workers import Workers
 
 __all__ = ["command_to_resume", "run_script"]
@@ -51,6 +53,7 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
     if "DMLC_ROLE" not in os.environ:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     _send_again_what_python_drops()
+    _show_repairs_plainly()
     try:
         args = arguments()
         paths = [pathlib.Path(args.out) / name for name in saves]
@@ -66,6 +69,19 @@ def run_script(main: Callable[[argparse.Namespace], object], arguments: Callable
         what = f"{saved[0]} is saved. {then or how_to_resume()}" if saved else "Nothing of this training is saved yet."
         print(f"\nThe script was interrupted. {what}", file=sys.stderr)
         sys.exit(130)
+
+
+def _show_repairs_plainly() -> None:
+    """The warning of what was repaired in a data set is for the user, without the line of the program."""
+    show = warnings.showwarning
+
+    def showwarning(message, category, *others, **options):
+        if issubclass(category, RepairWarning):
+            say(f"Warning: {message}")
+        else:
+            show(message, category, *others, **options)
+
+    warnings.showwarning = showwarning
 
 
 def _send_again_what_python_drops() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import OpError
-from ..core.optional import require
+from ..core.yaml_text import MOST_BYTES, parse
 from ..data import format_names, recognize
 from ..data.base import class_words
 from ..runtime.near import Parser, kind
@@ -25,10 +25,10 @@ __all__ = ["Options", "check_input_sizes", "fraction", "natural", "non_negative"
 
 WHERE = "train.Options"
 MOST_JSON = 1 << 26   # bytes of a config: results.json has the confusion of all classes
-MOST_YAML = 1 << 20   # its parser is in Python and slow; the one in C dies of deep nesting
 NOT_IN_CONFIG = ("config", "debug", "out", "resume")   # options that --config does not take over
 # Options that a resumed run may change: they do not change the numbers, unless another split of batches rounds so.
-WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "pretrained", "save_every", "tensorboard", "threads")
+# The data's fingerprint tells other pictures.
+WITHOUT_EFFECT = (*NOT_IN_CONFIG, "device", "held_out", "pretrained", "save_every", "strict", "tensorboard", "threads")
 
 
 def _number(parse: type, low: float, high: float, expected: str) -> Callable[[str], Any]:
@@ -100,20 +100,24 @@ class Options:
         self.add("run", "--debug", action="store_true", help="show the traceback of an error")
 
     def add_data(self, task: str | None = None, size: int | None = None) -> None:
-        """``--data`` and ``--dataset``; with a default ``size`` also ``--size``, ``--classes`` and ``--flip``.
+        """``--data``, ``--dataset``, ``--strict`` and ``--held-out``; with a ``size`` more.
 
         Parameters
         ----------
         task : {"detection", "classification"}, optional
             Then the layout of the data tells ``dataset``. Without a task it is None if the option is left out.
         size : int, optional
-            Default of ``--size``, for scripts that train.
+            Default of ``--size``, for scripts that train. They also get ``--classes`` and ``--flip``.
         """
         self._task = task
         formats = format_names(task) if task else sorted({*format_names("detection"), *format_names("classification")})
         self.add("data", "--data", "--root", metavar="FOLDER", help="the data set (default: digits)")
         self.add("data", "--dataset", choices=formats,
                  help="format of the data set (default: as its layout tells); see docs/fine_tuning.md")
+        self.add("data", "--strict", action="store_true", help="refuse labels and pictures that would be repaired or "
+                 "left out")
+        self.add("data", "--held-out", metavar="FILE", help="the list of the pictures to hold out, where the data set "
+                 "has no part for validation: another run's held_out.txt (default: a fifth)")
         if size is not None:
             self.add("data", "--classes", nargs="+", metavar="NAME",
                      help="the classes to train on: names, or a file with one per line")
@@ -304,30 +308,17 @@ def check_input_sizes(size: int, multi_scale: Sequence[int] | None, multiple: in
                       "smaller first", f"Choose such sizes: {cells}")
 
 
-def _parse_yaml(text):
-    """The values of a YAML text. Aliases are refused: a few lines of them are gigabytes of values."""
-    yaml = require("yaml", WHERE)
-
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent, index):
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError(f"it has the alias *{self.peek_event().anchor}; expected values only")
-            return super().compose_node(parent, index)
-
-    return yaml.load(text, Loader)
-
-
 def _read_config(path):
     if not os.path.isfile(path):
         raise OpError(WHERE, f"there is no config {path}", "Name a JSON or YAML file, such as a run's results.json")
     is_yaml = pathlib.Path(path).suffix in (".yaml", ".yml")
-    size, most = os.path.getsize(path), MOST_YAML if is_yaml else MOST_JSON
+    size, most = os.path.getsize(path), MOST_BYTES if is_yaml else MOST_JSON
     if size > most:
         raise OpError(WHERE, f"the config {path} has {size} bytes; expected at most {most}",
                       "Shorten it, or write it in JSON" if is_yaml else "Shorten it")
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8")
-        content = _parse_yaml(text) if is_yaml else json.loads(text)
+        content = parse(text, WHERE) if is_yaml else json.loads(text)
     except OpError:
         raise
     except Exception as error:   # yaml's errors have a base class of their own

@@ -10,7 +10,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from folders import encoded, photograph
-from gluonops.data.images import decode_image, encoded_size, image_size, read_image
+from gluonops.data.images import decode_image, encoded_size, image_size, read_header, read_image
 from PIL import Image, ImageFile, ImageOps
 
 KINDS = [("jpeg", {}), ("jpeg", {"progressive": True}), ("jpeg", {"thumbnail": True}), ("png", {}), ("bmp", {})]
@@ -142,14 +142,46 @@ def test_a_png_without_its_last_rows(rng, monkeypatch, lenient):
             refused(content[:8] + header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-@pytest.mark.parametrize("kind", ["gif", "tiff", "webp", "ppm", "dds", "tga", "jpeg2000"])
+@pytest.mark.parametrize("kind", ["gif", "tiff", "webp", "ppm", "dds", "tga", "jpeg2000", "pcx"])
 def test_other_formats(tmp_path, rng, kind):
-    """They are refused whatever the name says: their decoders have limits and errors of their own."""
+    """They are read, whatever the name says."""
     path = tmp_path / "image.jpg"
-    Image.fromarray(rng.randint(0, 255, (40, 60, 3)).astype("uint8")).save(path, kind)
+    pixels = np.full((40, 60, 3), (200, 100, 0), "uint8")
+    Image.fromarray(pixels).save(path, kind)
+    assert image_size(str(path), "test") == read_header(str(path), "test").size == (60, 40)
+    np.testing.assert_allclose(read_image(str(path), "test").astype(int), pixels, atol=4)
+
+
+@pytest.mark.parametrize("kind", ["tiff", "png", "ppm", "jpeg2000"])
+def test_grey_of_16_bits(rng, kind):
+    """The upper 8 of them stay."""
+    grey = (np.arange(40 * 60).reshape(40, 60) * 27 % 65536).astype("uint16")
+    np.testing.assert_array_equal(decode_image(encoded(grey, kind), "image", "test")[..., 1], grey >> 8)
+
+
+@pytest.mark.parametrize("kind", ["eps", "pdf", "psd", "mpeg"])
+def test_formats_that_are_no_pictures(tmp_path, kind):
+    """An EPS is a program, which another program would run."""
+    path = tmp_path / "image.jpg"
+    if kind in ("eps", "pdf"):
+        Image.new("RGB", (60, 40)).save(path, kind)
+    else:
+        path.write_bytes({"psd": b"8BPS", "mpeg": b"\0\0\1\xb3"}[kind] + bytes(100))
     for read in (read_image, image_size):
         with pytest.raises(gops.OpError, match="bytes that do not decode; expected an image in JPEG, PNG, BMP"):
             read(str(path), "test")
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "gif", "webp", "bmp", "tiff", "ppm"])
+def test_the_end_of_a_file_is_looked_at(tmp_path, rng, kind):
+    """A download that was interrupted is known before anything is trained."""
+    path = tmp_path / "image"
+    content = encoded(rng.randint(0, 255, (40, 60, 3)).astype("uint8"), kind)
+    path.write_bytes(content + bytes(5000 * (kind == "jpeg")))
+    assert read_header(str(path), "test") == ((60, 40), 1)
+    path.write_bytes(content[:len(content) // 2])
+    with pytest.raises(gops.OpError, match="image has [0-9]+ bytes that do not decode"):
+        read_header(str(path), "test")
 
 
 MODES = [("jpeg", "RGB", 0), ("jpeg", "L", 0), ("jpeg", "CMYK", 1), ("png", "RGB", 0), ("png", "RGBA", 0),

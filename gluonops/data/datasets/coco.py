@@ -1,255 +1,283 @@
-"""Folders in the layout of MS COCO.
+"""Folders in the layout of MS COCO: pictures, and a JSON file for each list of them.
 
-``root`` has ``annotations/<list>.json`` and the images. ``train`` is the list instances_train2017 (or
-instances_train, or train). ``val`` is instances_val2017 (or instances_val, or val). The path of an image in ``root`` is
-the end of its ``coco_url``, or its ``file_name`` in the folder of the list (train2017), in ``images``, or in ``root``.
-pycocotools computes COCO's average precision, for a data set in any format.
+``root`` has the JSON file of ``train`` and of ``val`` (or valid, test), and the images. The file of a list is one of
+
+- ``annotations/instances_train2017.json``, or another whose name has the word ``train``: in ``annotations``, or in
+  ``root``;
+- a JSON file in the folder ``train``, such as Roboflow's ``_annotations.coco.json``.
+
+Where there is but one JSON file, or none for ``val``, a fifth is held out. An image is found by the end of its
+``coco_url``, or by its ``file_name`` in the folder of the list (train2017), in ``images`` or ``images/train2017``,
+beside the JSON file, or in ``root``.
 """
 from __future__ import annotations
 
-import contextlib
-import io
+import itertools
 import json
 import os
-import warnings
+import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...core.errors import OpError
-from ...core.optional import require
-from ..base import SPLITS, Classes, DetectionDataset, class_names, listed
-from ..images import progress
+from ...core.files import opened
+from .. import layouts
+from ..base import ALIASES, SPLITS, Classes, DetectionDataset, class_names
+from ..images import headers, progress
+from ..labels import Labelled, fit
+from ..repairs import Repairs
 
 WHERE = "data.coco"
 PREFIX = "instances_"
 NUMBER = (int, float)
 MAX_NUMBER = 2**53   # largest magnitude of a number: float64 represents all integers up to it
 SHOWN = 60   # characters of a wrong value in an error
-SHOWN_IDS = 5   # A warning shows so many annotations.
-TOLERANCE = 1   # pixels by which a box may exceed its image because of rounding; the box is then clipped
-STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
-FIELDS = {"images": {"id": int, "file_name": str, "width": NUMBER, "height": NUMBER},
-          "categories": {"id": int, "name": str},
-          "annotations": {"id": int, "image_id": int, "category_id": int, "bbox": list, "area": NUMBER}}
+OTHERS = ("captions", "panoptic", "stuff", "image_info")   # files of COCO that have no boxes
+LAYOUT = ("annotations/instances_train.json, train.json beside the folder train, or _annotations.coco.json beside the "
+          "pictures")
+FIELDS = {"images": ("id", "file_name"), "categories": ("id", "name"), "annotations": ("image_id", "category_id")}
 
 
 class COCO(DetectionDataset):
     """A data set in the layout of COCO. The module describes the folder, and the base class the items.
 
-    Crowds are left out. Objects that are at most one pixel wide or high are left out with a warning: COCO's own files
-    have two without a height. Images without objects are left out of ``train``, and stay in ``val``.
+    Crowds are left out. Images without objects are left out of ``train``, and stay in ``val``. Areas and the ids of
+    annotations are not needed. The ids of images and categories may be numbers or text.
 
     ``split`` may also be the name of a list, without .json. ``classes`` are names in the order of their class ids, or a
     file with one per line, by default those of the annotation file. A name without a category is a class without
-    objects. A category without a name is an error.
+    objects. A category without a name is an error. A category that has no object, and that others name as their
+    supercategory, is no class. ``strict`` refuses what would be repaired. ``hold_out`` is for data sets without
+    a part for validation: True holds out a fifth, and names hold out these pictures.
 
     An OpError if a file is missing or malformed, or a class is unknown.
     """
 
-    def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        name, path = _find(root, split)
-        content = _read(path)
-        categories = class_names([item["name"] for item in content["categories"]], WHERE)
-        names = categories if classes is None else class_names(classes, WHERE)
-        unknown = [category for category in categories if category not in names]
+    def __init__(self, root: str, split: str = "train", classes: Classes = None, strict: bool = False,
+                 hold_out: bool | Sequence[str] = False):
+        path, has_split = _find(root, split)
+        content, repairs = _read(path), Repairs(WHERE, strict)
+        categories = _categories(path, content, repairs)
+        own = [*dict.fromkeys(categories.values())]
+        names = class_names(own if classes is None else classes, WHERE)
+        unknown = [category for category in own if category not in names]
         if unknown:
             raise OpError(WHERE, f"{path} has the category {unknown[0]!r}; expected one of {', '.join(names)}",
                           "Add it to classes, or remove it from the file")
-        class_ids = {item["id"]: names.index(item["name"]) for item in content["categories"]}
-        boxes = _labels(path, content, class_ids)
-        paths, labels, expected_sizes = [], [], []
-        for entry in sorted(content["images"], key=lambda entry: entry["id"]):
-            image = _image(root, name, entry, path)
-            if boxes[entry["id"]] or split != "train":
-                paths.append(image)
-                labels.append(boxes[entry["id"]])
-                expected_sizes.append(((entry["width"], entry["height"]), f"{path}, image {entry['id']},"))
-        if not paths:
+        numbers = {key: names.index(name) for key, name in categories.items()}
+        pictures = _pictures(root, path, content, numbers, repairs)
+        paths = [picture.picture for picture in pictures]
+        fitted = fit(pictures, headers(paths, WHERE, "checking pictures"), repairs)
+        super().__init__(WHERE, names, [paths[i] for i in fitted.kept], fitted.labels, fitted.sizes, repairs)
+        if not has_split and len(self):
+            self._hold_out(split, root, hold_out)
+        training = self.rest if self.rest is not None and split == "val" else self
+        if training is self.rest or split == "train":
+            training._keep([i for i, label in enumerate(training._labels) if len(label)])
+        if not len(self):
             condition = " with an object" if split == "train" else ""
             raise OpError(WHERE, f"{path} has no image{condition}",
                           "Pass the name of another list, or create the file again")
-        super().__init__(WHERE, names, paths, labels, expected_sizes)
 
 
-def _find(root, split):
-    names = [f"{PREFIX}{split}2017", f"{PREFIX}{split}", split] if split in SPLITS else [split]
-    for name in names:
-        path = os.path.join(root, "annotations", f"{name}.json")
-        if os.path.isfile(path):
-            return name, path
-    raise OpError(WHERE, f"{os.path.join(root, 'annotations')} has no {' or '.join(f'{name}.json' for name in names)}",
-                  "Pass the folder that has annotations, or the name of another list")
+def _find(root: str, split: str) -> tuple[str, bool]:
+    """(the JSON file of a split, whether there is one for each split)"""
+    files = _files(root)
+    if split not in SPLITS:
+        path = next((path for path in files if _stem(path) == split), None)
+        if path is None:
+            raise OpError(WHERE, f"{root} has no {split}.json", "Pass the name of another list")
+        return path, True
+    parts = {part: next(iter(_of_split(files, part)), None) for part in SPLITS}
+    if parts["val"] or parts["train"]:
+        part = split if parts["val"] else "train"
+        if parts[part] is None:
+            raise OpError(WHERE, f"{root} has no annotations/{PREFIX}{part}.json, and no other JSON file of {part}; "
+                          f"there is {os.path.relpath(parts['val'], root)}", "Add it, or ask for the split val alone")
+        return parts[part], bool(parts["val"])
+    likely = [path for path in files if path.endswith(".coco.json") or _stem(path).startswith(PREFIX)] or files
+    if len(likely) != 1:
+        named = f"{len(files)} JSON files, none of which is named train" if files else layouts.describe(root)
+        remedy = "Name the file to train on train.json" if files else layouts.nearest(root)
+        raise OpError(WHERE, f"{root} has {named}; expected {LAYOUT}", remedy)
+    return likely[0], False
 
 
-def _image(root, name, entry, path):
-    """The path of an image; an OpError if it does not exist, or is outside of the folder."""
-    folder, inside = name[len(PREFIX):] if name.startswith(PREFIX) else name, os.path.abspath(root)
-    file_name = entry["file_name"]
-    candidates = [os.path.join(root, folder, file_name), os.path.join(root, "images", file_name),
-                  os.path.join(root, file_name)]
+def _files(root: str) -> list[str]:
+    """The JSON files of a data set: in the folder, in ``annotations``, and in the folders of splits."""
+    folders = [layouts.child(root, "annotations", "annotation", "annots", "labels"), root,
+               *(layouts.split_folder(root, split) for split in SPLITS)]
+    found = [os.path.join(folder, name) for folder in folders if folder for name in layouts.entries(folder)[0]
+             if name.lower().endswith(".json") and not name.lower().startswith(OTHERS)]
+    return found
+
+
+def _stem(path):
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def _of_split(files: Sequence[str], split: str) -> list[str]:
+    """The files of a split, the likeliest first: by the folder that a file is in, or by a word in its name."""
+    found = []
+    for path in files:
+        words = re.split("[^a-z]+", _stem(path).lower())
+        words.append(re.sub(r"[-_ ]?\d*$", "", os.path.basename(os.path.dirname(path)).lower()))
+        ranks = [rank for rank, alias in enumerate(ALIASES[split]) if alias in words]
+        if ranks:
+            found.append((ranks[0], not _stem(path).startswith(PREFIX), path))
+    return [path for *_, path in sorted(found)]
+
+
+def _pictures(root, path, content, numbers, repairs) -> list[Labelled]:
+    """The pictures of a file in the order of their ids, with their labels."""
+    rows, lines, folders = {}, {}, _folders(root, path)
+    for item in content["images"]:
+        key = _key(item["id"])
+        if key in rows:
+            raise _bad(path, "images", f"two have the id {item['id']!r}", "another for each")
+        rows[key], lines[key] = [], []
+    for index, item in enumerate(progress(content["annotations"], f"checking {os.path.basename(path)}")):
+        name = f"annotation {item['id']}" if "id" in item else f"annotations[{index}]"
+        if _key(item["category_id"]) not in numbers:
+            raise _bad(path, name, f"category_id is {item['category_id']!r}", "the id of a category")
+        left, top, width, height = _box(path, name, item, repairs)
+        key = _key(item["image_id"])
+        if key not in rows:
+            repairs.note("no_picture", f"{path}, {name}", f"image_id is {item['image_id']!r}", "the id of an image")
+        elif not (_is_set(item.get("iscrowd")) or _is_set(item.get("ignore"))):
+            rows[key].append((left, top, left + width, top + height, numbers[_key(item["category_id"])], 0))
+            lines[key].append(name)
+    entries = sorted(content["images"], key=lambda entry: (isinstance(_key(entry["id"]), str), _key(entry["id"])))
+    return [Labelled(_image(root, folders, entry, path), path, rows[_key(entry["id"])], lines[_key(entry["id"])],
+                     (_side(entry, "width"), _side(entry, "height")), f"{path}, image {entry['id']}")
+            for entry in entries]
+
+
+def _folders(root: str, path: str) -> list[str]:
+    """The folders in which the pictures of a file may be."""
+    stem, own = _stem(path), os.path.dirname(path)
+    name = stem[len(PREFIX):] if stem.startswith(PREFIX) else stem
+    split = next((split for split in SPLITS if _of_split([path], split)), None)
+    pictures = layouts.child(root, *layouts.PICTURES)
+    of_split = split and layouts.split_folder(root, split)
+    found = [layouts.child(root, name), pictures and layouts.child(pictures, name),
+             pictures and split and layouts.split_folder(pictures, split), of_split,
+             of_split and layouts.child(of_split, *layouts.PICTURES), pictures, own,
+             layouts.child(own, *layouts.PICTURES), layouts.child(root, "data"), root]
+    return [*dict.fromkeys(filter(None, found))]
+
+
+def _image(root, folders, entry, path) -> str | OpError:
+    """The path of an image, or why there is none. An OpError is raised if it is outside of the folder."""
+    inside, file_name = os.path.abspath(root), entry["file_name"].replace("\\", "/")
+    candidates = [os.path.join(folder, file_name) for folder in folders]
     if entry.get("coco_url"):
         candidates.insert(0, os.path.join(root, *entry["coco_url"].split("/")[-2:]))
     for candidate in candidates:
-        if os.path.commonpath([inside, os.path.abspath(candidate)]) != inside:   # links are not followed
-            raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
-        if os.path.isfile(candidate):
+        is_inside = os.path.commonpath([inside, os.path.abspath(candidate)]) == inside   # links are not followed
+        if is_inside and os.path.isfile(candidate):
             return candidate
-    raise OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
-                  "Add the image, or remove it from the list")
+        if not is_inside:   # a path of another machine
+            beside = [os.path.join(folder, os.path.basename(file_name)) for folder in folders]
+            found = next(filter(os.path.isfile, beside), None)
+            if found is None or not os.path.basename(file_name):
+                raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
+            return found
+    return OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
+                   "Add the image, or remove it from the list")
 
 
 def _bad(path, name, got, expected):
     return OpError(WHERE, f"{path}, {name}: {got}; expected {expected}", "Correct the file, or create it again")
 
 
-def _read(path):
+def _read(path: str) -> dict:
     """The content of the file. Its three lists have items with the right fields."""
+    with opened(WHERE, path, "Create the file again") as file:
+        text = file.read()
     try:
-        with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, UnicodeDecodeError) as error:
+        content = json.loads(text)
+    except UnicodeDecodeError as error:
         raise OpError(WHERE, f"{path} cannot be read: {error}", "Create the file again") from error
     except json.JSONDecodeError as error:
         raise _bad(path, f"line {error.lineno}", error.msg, "JSON") from error
     except (RecursionError, ValueError) as error:   # lists in lists; a number of thousands of digits
         raise _bad(path, "top level", f"{type(error).__name__}: {error}", "JSON of usual depth and numbers") from error
-    for key, types in FIELDS.items():
+    for key, fields in FIELDS.items():
         if not isinstance(content, dict) or not isinstance(content.get(key), list):
             raise _bad(path, "top level", f"no list {key!r}", "one")
-        _check_items(path, key, content[key], types)
-    for item in content["images"]:
-        url = item.get("coco_url")
-        if min(item["width"], item["height"]) < 1 or not isinstance(url or "", str):
-            raise _bad(path, f"image {item['id']}", f"it is {item['width']} x {item['height']}, its coco_url {url!r}",
-                       "a size above 0, and text")
+        _check_items(path, key, content[key], fields)
     return content
 
 
-def _labels(path, content, class_ids):
-    """The label of each image, by its id."""
-    images = {item["id"]: item for item in content["images"]}
-    labels, tiny = {number: [] for number in images}, []
-    for item in progress(content["annotations"], f"checking {os.path.basename(path)}"):
-        _check_annotation(path, item, images, class_ids)
-        if item.get("iscrowd", 0) or item.get("ignore", 0) == 1:
-            continue
-        image = images[item["image_id"]]
-        left, top, width, height = item["bbox"]
-        left, right = _span(left, width, image["width"])
-        top, bottom = _span(top, height, image["height"])
-        if item["area"] == 0 or min(right - left, bottom - top) <= 0:
-            tiny.append(str(item["id"]))
-        else:
-            label = left, top, right + 1, bottom + 1, class_ids[item["category_id"]], 0
-            labels[item["image_id"]].append(label)
-    if tiny:
-        warnings.warn(f"{path}: {len(tiny)} objects without an area, or not larger than a pixel, are left out: "
-                      f"annotation {listed(tiny, SHOWN_IDS)}", stacklevel=4)
-    return labels
-
-
-def _span(start, length, room):
-    """The first and the last pixel of a box along an axis, within its image."""
-    first, last = start, start + max(length - 1, 0)
-    return min(max(first, 0), room - 1), min(max(last, 0), room - 1)
-
-
-def _check_items(path, key, items, types):
-    """Check that each item of a list has the fields in ``types``, with the right types, and an id of its own."""
+def _check_items(path, key, items, fields):
+    """Check that each item of a list has the fields, ids that are numbers or text, and names that are text."""
     for index, item in enumerate(items):
-        name = f"{key}[{index}]"
-        missing = [field for field in types if not isinstance(item, dict) or field not in item]
+        missing = [field for field in fields if not isinstance(item, dict) or field not in item]
         if missing:
-            raise _bad(path, name, f"no {', no '.join(missing)}", f"{', '.join(types)}")
-        for field, type_ in types.items():
-            if not _is(item[field], type_):
-                expected = {str: "text", list: "a list"}.get(type_, "a number")
-                raise _bad(path, name, f"{field} is {repr(item[field])[:SHOWN]}", expected)
-    if len({item["id"] for item in items}) < len(items):
-        raise _bad(path, key, "two have the same id", "another for each")
+            raise _bad(path, f"{key}[{index}]", f"no {', no '.join(missing)}", ", ".join(fields))
+        for field in (*fields, "coco_url"):
+            value = item.get(field)
+            is_text = field in ("file_name", "name", "coco_url")
+            is_right = isinstance(value, str) if is_text else isinstance(value, str) or _is_number(value)
+            if not is_right and not (field == "coco_url" and value is None):
+                raise _bad(path, f"{key}[{index}]", f"{field} is {repr(value)[:SHOWN]}",
+                           "text" if is_text else "a number")
 
 
-def _is(value, type_):
-    """Whether a value has a type. A number is no bool, and not NaN or larger than float64 represents exactly."""
-    if isinstance(value, NUMBER) and (isinstance(value, bool) or not abs(value) <= MAX_NUMBER):
-        return False
-    return isinstance(value, type_)
+def _is_number(value):
+    """Whether a value is a number: no bool, and not NaN or larger than float64 represents exactly."""
+    return isinstance(value, NUMBER) and not isinstance(value, bool) and abs(value) <= MAX_NUMBER
 
 
-def _check_annotation(path, item, images, categories):
-    name = f"annotation {item['id']}"
-    if item["image_id"] not in images:
-        raise _bad(path, name, f"image_id is {item['image_id']!r}", "the id of an image")
-    if item["category_id"] not in categories:
-        raise _bad(path, name, f"category_id is {item['category_id']!r}", "the id of a category")
-
-    box = item["bbox"]
-    if len(box) != 4 or not all(_is(value, NUMBER) for value in box) or min(box[2:]) < 0:
-        raise _bad(path, name, f"bbox is {box!r}", "x, y, width, height")
-    image = images[item["image_id"]]
-    width, height = image["width"], image["height"]
-    left, top, *sides = box
-    if min(left, top) < -TOLERANCE or left + sides[0] > width + TOLERANCE or top + sides[1] > height + TOLERANCE:
-        raise _bad(path, name, f"bbox is {box!r} in an image of {width} x {height}", "a box inside of it")
-
-    crowd = item.get("iscrowd", 0)
-    if item["area"] < 0 or crowd not in (0, 1):
-        raise _bad(path, name, f"area is {item['area']!r}, iscrowd {crowd!r}", "a number from 0, and 0 or 1")
+def _key(value: str | float) -> str | int | float:
+    """An id, so that the text "7" and the number 7 are one."""
+    if isinstance(value, str):
+        text = value.strip()
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else text
+    return value
 
 
-def coco_average_precision(detections: Sequence[np.ndarray], labels: Sequence[np.ndarray],
-                           classes: Sequence[str]) -> dict[str, float]:
-    """Average precision as COCO's server computes it: a mean over 101 recalls, the classes, and IoUs from 0.5 to 0.95.
-
-    Parameters
-    ----------
-    detections : sequence of numpy.ndarray
-        One array (detections, 6) per image: class id, score, xmin, ymin, xmax, ymax in pixels of the image.
-    labels : sequence of numpy.ndarray
-        One array (objects, 6) per image, as :meth:`gluonops.data.DetectionDataset.label` returns it. A difficult
-        object is ignored like a crowd in COCO: it is neither a hit nor a miss.
-    classes : sequence of str
-
-    Returns
-    -------
-    dict of str to float
-        ``AP``, and ``AP50`` and ``AP75`` for a single IoU. Values are from 0 to 1, or NaN if every object is ignored.
-
-    Raises
-    ------
-    OpError
-        The numbers of detections and labels differ, or pycocotools is not installed.
-    """
-    where = "data.coco_average_precision"
-    if len(detections) != len(labels):
-        raise OpError(where, f"there are detections of {len(detections)} images and labels of {len(labels)}",
-                      "Pass an array for every image, empty if nothing is detected")
-    coco = require("pycocotools.coco", where).COCO()
-    evaluation = require("pycocotools.cocoeval", where).COCOeval
-    annotations = [_entry(image, row[4], row[:4], iscrowd=int(row[5]))
-                   for image, label in enumerate(labels) for row in np.asarray(label)]
-    results = [_entry(image, row[0], row[2:6], score=float(row[1]))
-               for image, rows in enumerate(detections) for row in np.asarray(rows)]
-    if all(annotation["iscrowd"] for annotation in annotations):
-        return dict.fromkeys(STATISTICS, float("nan"))
-    if not results:
-        return dict.fromkeys(STATISTICS, 0.0)
-
-    for number, annotation in enumerate(annotations, 1):   # pycocotools uses id 0 for no match
-        annotation["id"] = number
-    coco.dataset = {"images": [{"id": image} for image in range(len(labels))], "annotations": annotations,
-                    "categories": [{"id": number, "name": name} for number, name in enumerate(classes)]}
-    with contextlib.redirect_stdout(io.StringIO()):   # pycocotools prints its progress
-        coco.createIndex()
-        evaluator = evaluation(coco, coco.loadRes(results), "bbox")
-        evaluator.evaluate()
-        evaluator.accumulate()
-        evaluator.summarize()
-    return {name: float(value) for name, value in zip(STATISTICS, evaluator.stats)}
+def _is_set(value: object) -> bool:
+    """Whether a flag, such as iscrowd, is set: 1, true, or text of these."""
+    return value in (1, "1", "true", "True")
 
 
-def _entry(image: int, class_id: float, box: np.ndarray, **others: float) -> dict:
-    left, top, right, bottom = map(float, box)
-    return {"image_id": image, "category_id": int(class_id), "bbox": [left, top, right - left, bottom - top],
-            "area": (right - left) * (bottom - top), **others}
+def _side(entry, field):
+    """A side of an image as it is stated; 0 if it is not."""
+    value = entry.get(field, 0)
+    return value if _is_number(value) else 0
+
+
+def _categories(path, content, repairs) -> dict[str | int | float, str]:
+    """The name of each category by its id."""
+    used = {_key(item["category_id"]) for item in content["annotations"]}
+    parents = {item.get("supercategory") for item in content["categories"]}
+    names, seen = {}, set()
+    for item in content["categories"]:
+        key, name = _key(item["id"]), item["name"]
+        if key in names:
+            raise _bad(path, "categories", f"two have the id {item['id']!r}", "another for each")
+        if name in parents and item.get("supercategory") in (None, "", "none") and key not in used:
+            continue
+        if name in seen:
+            repairs.note("same_name", f"{path}, category {item['id']} {name!r}", "another category has this name",
+                         "another name for each")
+        seen.add(name)
+        names[key] = name
+    return names
+
+
+def _box(path, name, item, repairs) -> Sequence[float]:
+    """x, y, width, height; of an annotation that has a polygon alone, its bounding box."""
+    box, polygons = item.get("bbox"), item.get("segmentation")
+    if not box and isinstance(polygons, list) and polygons:
+        points = [*itertools.chain(*polygons)] if all(isinstance(each, list) for each in polygons) else polygons
+        if len(points) >= 6 and len(points) % 2 == 0 and all(map(_is_number, points)):
+            repairs.note("polygon", f"{path}, {name}", "a polygon without a bbox", "a bbox")
+            left, top = min(points[::2]), min(points[1::2])
+            return left, top, max(points[::2]) - left, max(points[1::2]) - top
+    if box is None:
+        raise _bad(path, name, "no bbox", "x, y, width, height")
+    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
+        raise _bad(path, name, f"bbox is {repr(box)[:SHOWN]}", "x, y, width, height")
+    return box

@@ -6,13 +6,18 @@ for a file that cannot be decoded does not name the file.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from ...core.errors import OpError
-from ..base import ALIASES, Classes, ClassificationDataset, class_names
-from ..images import EXTENSIONS
+from .. import layouts
+from ..base import Classes, ClassificationDataset, class_names
+from ..images import ENDINGS, headers
+from ..labels import readable
+from ..repairs import Repairs
 from .darknet import is_data_file, read_data_file
 
 WHERE = "data.folder"
+LAYOUT = "a folder of pictures for each class, perhaps in folders train and val"
 
 
 class ImageFolder(ClassificationDataset):
@@ -23,66 +28,86 @@ class ImageFolder(ClassificationDataset):
     Parameters
     ----------
     root : str
-        Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class. Or one
-        of Darknet's ``.data`` files: an image's class is the one whose name is in the image's path.
+        Folder with the folders ``train`` and ``val`` (or valid, or test). Each of them has one folder per class.
+        Without ``val``, or if the classes' folders are in ``root`` itself, a fifth of each class is held out. Or one of
+        Darknet's ``.data`` files: an image's class is the one whose name is in the image's path.
     split : {"train", "val"}
     classes : sequence of str or str, optional
         Names of the classes' folders in the order of their class ids, or a file with one name per line. The default is
         the folders in ``train``, in alphabetical order.
+    strict : bool, default False
+        Whether an image that cannot be read is an error. By default it is left out and counted.
+    hold_out : bool or sequence of str, default False
+        Where there is no part for validation: True holds out a fifth of each class, and names hold out these pictures.
     """
 
-    def __init__(self, root: str, split: str = "train", classes: Classes = None):
+    def __init__(self, root: str, split: str = "train", classes: Classes = None, strict: bool = False,
+                 hold_out: bool | Sequence[str] = False):
         read = _listed if is_data_file(root) else _in_folders
-        names, paths, class_ids = read(root, split, classes)
-        super().__init__(WHERE, names, paths, class_ids)
+        names, paths, class_ids, has_split = read(root, split, classes)
+        repairs, found = Repairs(WHERE, strict), headers(paths, WHERE, f"checking {split}")
+        kept = readable(found, repairs)
+        super().__init__(WHERE, names, [paths[i] for i in kept], [class_ids[i] for i in kept],
+                         [found[i].size for i in kept], repairs)
+        if not has_split:
+            self._hold_out(split, os.path.dirname(root) if os.path.isfile(root) else root, hold_out)
 
 
 def _in_folders(root, split, classes):
-    """(names of the classes, paths of the images, their class ids) of a folder per class."""
-    folder = _folder(root, split)
+    """(names of the classes, paths of the images, their class ids, whether there is a part for each split)"""
+    training, held_out = layouts.split_folder(root, "train"), layouts.split_folder(root, "val")
+    if training is None and held_out is None:
+        training = _root_of_classes(root)
+    folder = held_out if held_out and split == "val" else training
+    if folder is None:
+        raise OpError(WHERE, f"{root} has no folder train; expected {LAYOUT}", "Pass the folder that has train and val")
     if classes is None:
-        classes = _folders(_folder(root, "train"))
+        classes = _folders(training or folder)
     names = class_names(classes, WHERE)
     present = _folders(folder)
     unknown = sorted(set(present) - set(names))
     if unknown:
         raise OpError(WHERE, f"{folder} has the folder {unknown[0]!r}; expected classes only: {', '.join(names)}",
                       "Rename it, or pass classes")
-    found = [(os.path.join(folder, name, file), class_id) for class_id, name in enumerate(names) if name in present
-             for file in sorted(os.listdir(os.path.join(folder, name))) if file.lower().endswith(EXTENSIONS)]
+    found = [(path, class_id) for class_id, name in enumerate(names) if name in present
+             for path in layouts.pictures_in(os.path.join(folder, name))]
     if not found:
-        raise OpError(WHERE, f"{folder} has no images ({', '.join(EXTENSIONS)}) in its classes' folders",
+        raise OpError(WHERE, f"{folder} has no images ({ENDINGS}) in its classes' folders",
                       "Add some, or pass another root")
-    return names, *zip(*found)
+    return names, *zip(*found), held_out is not None
+
+
+def _root_of_classes(root):
+    """``root``, if it has a folder of pictures for each class."""
+    if not any(layouts.pictures_in(os.path.join(root, name)) for name in layouts.class_folders(root)):
+        if not os.path.isdir(root):
+            raise OpError(WHERE, f"there is no folder {root}", "Pass the folder that has train and val")
+        raise layouts.unknown(WHERE, root, LAYOUT)
+    return root
 
 
 def _listed(path, split, classes):
     """The same of a ``.data`` file. Its names are compared with the paths as they are, as in Darknet."""
     listed = read_data_file(path)
     names = class_names(listed.classes if classes is None else classes, WHERE)
-    paths, class_ids = listed.images(split), []
+    has_split = listed.valid is not None
+    paths, class_ids = listed.found_images(split if has_split else "train"), []
     for image in paths:
+        if isinstance(image, OpError):   # it is left out
+            class_ids.append(0)
+            continue
         found = [class_id for class_id, name in enumerate(names) if name in image]
         if len(found) != 1:
             got = " and ".join(names[class_id] for class_id in found) or "no class"
             raise OpError(WHERE, f"{image} has {got} in its path; expected the name of one class",
                           "Move the image, or correct the names")
         class_ids += found
-    return names, paths, class_ids
-
-
-def _folder(root, split):
-    """The first existing folder of a split."""
-    candidates = [os.path.join(root, name) for name in ALIASES[split]]
-    for candidate in candidates:
-        if os.path.isdir(candidate):
-            return candidate
-    raise OpError(WHERE, f"there is no folder {' and no '.join(candidates)}", "Pass the folder that has train and val")
+    return names, paths, class_ids, has_split
 
 
 def _folders(root):
     """The names of the folders in ``root``, sorted."""
-    folders = sorted(name for name in os.listdir(root) if os.path.isdir(os.path.join(root, name)))
+    _, folders = layouts.entries(root)
     if not folders:
         raise OpError(WHERE, f"{root} has no folders; expected one per class", "Pass another root")
     return folders

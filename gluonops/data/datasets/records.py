@@ -2,36 +2,60 @@
 
 Files made by ``im2rec --pack-label`` or ``mx.recordio``. For detection a label is what ``mx.image.ImageDetIter`` reads:
 the length of its header A, the length of an object B (at least 5), the rest of the header, then per object class, xmin,
-ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. ``root`` is the file or a folder
-with train.rec and val.rec (or valid.rec, test.rec).
+ymin, xmax, ymax as shares of the image's width and height, and B - 5 further numbers. Rows of -1 are padding.
+
+``root`` is the file, or a folder with train.rec and val.rec (or valid.rec, test.rec); without the latter a fifth can
+be held out. Without the .idx file the offsets are found in the .rec file. Records without an image, such as
+insightface's headers, are left out.
 """
 from __future__ import annotations
 
+import io
+import math
 import os
+import re
+from collections.abc import Sequence
+from typing import BinaryIO
 
 import numpy as np
 
 from ...core.errors import OpError
 from ...core.files import opened
-from ...core.recordio import HEADER, LABEL, content, index, parts, unpack
-from ..base import ALIASES, MIN_BOX_SIZE, Classes, ClassificationDataset, FractionDataset, class_names
-from ..images import decode_image, encoded_size, progress
+from ...core.recordio import HEADER, LABEL, content, index, parts, scan, unpack
+from .. import layouts
+from ..base import ALIASES, Classes, ClassificationDataset, DetectionDataset, class_names
+from ..images import Header, checked_header, decode_image, progress
+from ..labels import NOISE_OF_FLOAT32, Labelled, fit, readable
+from ..repairs import Repairs
 
 WHERE = "data.rec"
 MAX_UNNAMED = 100_000   # classes whose names are their class ids
-SLACK = 1e-3   # rounding lets a box exceed the image by so much
+PADDING = -1
+LEAST_WIDTH = 5         # numbers of an object
+WINDOW = 1 << 12        # So many bytes of an image are read at a time for its header.
 
 
 class Records:
-    """A .rec file that several threads and processes may read. ``packed``: the label of each record, float32.
+    """The records of a .rec file that have an image; several threads and processes may read them.
 
-    A data set that derives from it as well takes its images from the file.
+    ``packed``: the label of each record, float32. ``has_headers``: whether there are records without an image. A data
+    set that derives from it as well takes its images from the file.
     """
 
-    def __init__(self, root: str, split: str, where: str):
-        self.where, self.path = where, _find(root, split, where)
-        self._offsets = index(where, f"{os.path.splitext(self.path)[0]}.idx")
-        self.packed = self._headers()
+    def __init__(self, root: str, split: str, repairs: Repairs):
+        self.where, self.repairs = repairs.where, repairs
+        self.path, self.has_split = _find(root, split, repairs.where)
+        offsets = _offsets(self.path, repairs)
+        self._offsets, self.packed = [], []
+        for number, offset, label, has_image in _headers(self.where, self.path, offsets):
+            if has_image:
+                self._offsets.append((number, offset))
+                self.packed.append(label)
+            else:
+                repairs.note("header", f"{self.path}, record {number}", "it has no image", "one")
+        self.has_headers = len(self.packed) < len(offsets)
+        if not self.packed:
+            raise OpError(self.where, f"{self.path} has no record with an image", "Create the file again")
 
     def name(self, i: int) -> str:
         """The name of a record in errors."""
@@ -40,45 +64,123 @@ class Records:
     def encoded(self, i: int) -> bytes:
         """The bytes of a record's image."""
         with opened(self.where, self.path, "Pass another root") as file:
-            record = content(file, self._parts(file, *self._offsets[i]))
-        return unpack(self.where, record).content
+            return self._image_in(file, i)
 
     def image(self, i: int) -> np.ndarray:
         """A record's image, uint8 (height, width, 3)."""
-        return decode_image(self.encoded(i), self.name(i), self.where)
+        image = decode_image(self.encoded(i), self.name(i), self.where)
+        self._check_size(i, image.shape[1::-1])
+        return image
 
-    def size(self, i: int) -> tuple[int, int]:
-        """(width, height) of a record's image, from its header."""
-        return encoded_size(self.encoded(i), self.name(i), self.where)
-
-    def _parts(self, file, key, offset):
-        return parts(self.where, self.path, file, offset, key)
-
-    def _headers(self):
-        labels = []
+    def image_headers(self) -> list[Header | OpError]:
+        """The header of each record's image, or why it cannot be read."""
+        found = []
         with opened(self.where, self.path, "Pass another root") as file:
-            for key, offset in progress(self._offsets, f"checking {os.path.basename(self.path)}"):
-                (start, length), *_ = self._parts(file, key, offset)
-                file.seek(start)
-                count, label, _, _ = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
-                if count * LABEL > length - HEADER.size:
-                    raise OpError(self.where, f"{self.path}, record {key}: a label of {count} numbers does not fit in "
-                                  "the record", "Create the file again")
-                labels.append(np.frombuffer(file.read(count * LABEL), "<f4") if count else np.float32([label]))
-        return labels
+            for i in progress(range(len(self._offsets)), "checking images"):
+                try:
+                    found.append(checked_header(self._opened_image(file, i), self.name(i), self.where))
+                except OpError as error:
+                    found.append(error)
+        return found
+
+    def _opened_image(self, file: BinaryIO, i: int) -> BinaryIO:
+        """A record's image as a file, of which no more is read than is asked for."""
+        number, offset = self._offsets[i]
+        (start, length), *others = parts(self.where, self.path, file, offset, number)
+        if others:
+            return io.BytesIO(self._image_in(file, i))
+        skipped = HEADER.size + LABEL * (len(self.packed[i]) if _has_array(file, start) else 0)
+        return io.BufferedReader(_Window(file, start + skipped, length - skipped), WINDOW)
+
+    def _image_in(self, file: BinaryIO, i: int) -> bytes:
+        number, offset = self._offsets[i]
+        record = content(file, parts(self.where, self.path, file, offset, number))
+        return unpack(self.where, record).content
 
 
-class DetectionRecords(Records, FractionDataset):
+class _Window(io.RawIOBase):
+    """A part of a file as a file."""
+
+    def __init__(self, file: BinaryIO, start: int, length: int):
+        self._file, self._start, self._length, self._at = file, start, length, 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def readinto(self, buffer) -> int:
+        """Read as much as there is room and content for."""
+        self._file.seek(self._start + self._at)
+        text = self._file.read(min(len(buffer), max(0, self._length - self._at)))
+        buffer[:len(text)] = text
+        self._at += len(text)
+        return len(text)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a byte of the part."""
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._length}[whence]
+        return self._at
+
+
+def _has_array(file, start):
+    """Whether the label of a record is an array behind its header, instead of a number in it."""
+    file.seek(start)
+    count, *_ = HEADER.unpack(file.read(HEADER.size))
+    return count > 0
+
+
+def _headers(where, path, offsets):
+    """(number, offset, label, whether there is an image) of each record."""
+    with opened(where, path, "Pass another root") as file:
+        for number, offset in progress(offsets, f"checking {os.path.basename(path)}"):
+            (start, length), *others = parts(where, path, file, offset, number)
+            file.seek(start)
+            count, label, _, _ = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
+            if count * LABEL > length - HEADER.size:
+                raise OpError(where, f"{path}, record {number}: a label of {count} numbers does not fit in the record",
+                              "Create the file again")
+            labels = np.frombuffer(file.read(count * LABEL), "<f4") if count else np.float32([label])
+            has_image = bool(others) or length > HEADER.size + count * LABEL
+            yield number, offset, labels, has_image
+
+
+def _offsets(path, repairs):
+    """The numbers and offsets of the records: of the .idx file, or without one of the file itself."""
+    index_path = f"{os.path.splitext(path)[0]}.idx"
+    if os.path.lexists(index_path):
+        return index(repairs.where, index_path)
+    repairs.note("no_index", path, f"there is no {index_path}", "one, which is made along with the .rec file")
+    return scan(repairs.where, path)
+
+
+class DetectionRecords(Records, DetectionDataset):
     """Boxes from RecordIO; see this module, and :class:`gluonops.data.DetectionDataset` for its items.
 
-    ``classes`` are names, or a file with one per line; by default the class ids are the names.
+    ``classes`` are names, or a file with one per line; by default the class ids are the names. ``strict`` refuses what
+    would be repaired. ``hold_out`` is for data sets without a part for validation: True holds out a
+    fifth, and names hold out these pictures.
     """
 
-    def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        Records.__init__(self, root, split, WHERE)
-        labels = [_objects(self.name(i), label) for i, label in enumerate(self.packed)]
-        largest = [label[:, 0].max(initial=-1) for label in labels]
-        FractionDataset.__init__(self, WHERE, _names(classes, largest, self), labels=labels)
+    _columns = ("_labels", "_sizes", "_offsets", "packed")
+
+    def __init__(self, root: str, split: str = "train", classes: Classes = None, strict: bool = False,
+                 hold_out: bool | Sequence[str] = False):
+        repairs = Repairs(WHERE, strict)
+        Records.__init__(self, root, split, repairs)
+        objects = [_objects(self.name(i), label, repairs) for i, label in enumerate(self.packed)]
+        largest = [max((row[4] for row in rows), default=-1) for rows in objects]
+        names = _names(classes, largest, self)
+        pictures = [Labelled(self.name(i), self.name(i), rows, [f"object {place}" for place in range(len(rows))])
+                    for i, rows in enumerate(objects)]
+        fitted = fit(pictures, self.image_headers(), repairs, shares=True, noise=NOISE_OF_FLOAT32)
+        self._offsets, self.packed = ([column[i] for i in fitted.kept] for column in (self._offsets, self.packed))
+        DetectionDataset.__init__(self, WHERE, names, (), fitted.labels, fitted.sizes, repairs)
+        if not self.has_split:
+            self._hold_out(split, root, hold_out)
 
 
 class ClassificationRecords(Records, ClassificationDataset):
@@ -87,42 +189,90 @@ class ClassificationRecords(Records, ClassificationDataset):
     The arguments are those of :class:`DetectionRecords`.
     """
 
-    def __init__(self, root: str, split: str = "train", classes: Classes = None):
-        Records.__init__(self, root, split, WHERE)
+    _columns = ("_labels", "_sizes", "_offsets", "packed")
+
+    def __init__(self, root: str, split: str = "train", classes: Classes = None, strict: bool = False,
+                 hold_out: bool | Sequence[str] = False):
+        repairs = Repairs(WHERE, strict)
+        Records.__init__(self, root, split, repairs)
         for i, label in enumerate(self.packed):
-            if len(label) != 1 or not np.isfinite(label[0]) or label[0] < 0 or label[0] != int(label[0]):
+            # insightface's labels may go on behind the class
+            is_alone = len(label) == 1 or self.has_headers and len(label) > 1
+            if not is_alone or not np.isfinite(label[0]) or label[0] < 0 or label[0] != int(label[0]):
                 raise OpError(WHERE, f"{self.name(i)}: the label is {label.tolist()}; expected the number of a "
                               "class", "Create the file again, or read it as one for detection")
         labels = [int(label[0]) for label in self.packed]
-        ClassificationDataset.__init__(self, WHERE, _names(classes, labels, self), labels=labels)
+        names = _names(classes, labels, self)
+        found = self.image_headers()
+        kept = readable(found, repairs)
+        self._offsets, self.packed = ([column[i] for i in kept] for column in (self._offsets, self.packed))
+        ClassificationDataset.__init__(self, WHERE, names, (), [labels[i] for i in kept], [found[i].size for i in kept],
+                                       repairs)
+        if not self.has_split:
+            self._hold_out(split, root, hold_out)
+
+
+def has_boxes(root: str) -> bool:
+    """Whether the first record with an image has boxes. An OpError if there is no file, or it cannot be read."""
+    path, _ = _find(root, "train", WHERE)
+    offsets = _offsets(path, Repairs(WHERE))
+    label = next((label for *_, label, has_image in _headers(WHERE, path, offsets) if has_image), ())
+    return len(label) > 1 and label[0] >= 2 and label[0] <= len(label) and label[1] >= LEAST_WIDTH
 
 
 def _find(root, split, where):
-    paths = [root] if os.path.splitext(root)[1] == ".rec" else [
-        os.path.join(root, f"{name}.rec") for name in ALIASES[split]]
-    for path in paths:
-        if os.path.isfile(path):
-            return path
-    raise OpError(where, f"there is no {' and no '.join(paths)}", "Pass another root")
+    """(the path of the file, whether there is one for each split)"""
+    if os.path.splitext(root)[1].lower() == ".rec":
+        if not os.path.isfile(root):
+            raise OpError(where, f"there is no {root}", "Pass another root")
+        return root, True
+    found = {part: _file(root, part) for part in ALIASES}
+    part = split if found["val"] else "train"
+    path = found[part]
+    if path is None:
+        paths = [os.path.join(root, f"{name}.rec") for name in ALIASES[part]]
+        raise OpError(where, f"there is no {' and no '.join(paths)}; {root} has {layouts.describe(root)}",
+                      "Pass another root")
+    return path, bool(found["val"])
 
 
-def _objects(name, label):
-    """A packed label as rows of class, xmin, ymin, xmax, ymax."""
+def _file(root, split):
+    """The .rec file of a split: its name is an alias of it, or has one as a word; None: there is none."""
+    files = [name for name in layouts.entries(root)[0] if name.lower().endswith(".rec")]
+    for alias in ALIASES[split]:
+        for name in sorted(files, key=lambda name: (os.path.splitext(name)[0].lower() != alias, name)):
+            if alias in re.split("[^a-z]+", os.path.splitext(name)[0].lower()):
+                return os.path.join(root, name)
+    return os.path.join(root, files[0]) if split == "train" and len(files) == 1 and not _is_named(files[0]) else None
+
+
+def _is_named(name):
+    return any(alias in re.split("[^a-z]+", name.lower()) for alias in ALIASES["val"])
+
+
+def _objects(name, label, repairs):
+    """A packed label as rows of xmin, ymin, xmax, ymax, class, 0."""
     header, width = (int(value) if np.isfinite(value) else 0 for value in np.append(label[:2], [0, 0])[:2])
-    if header < 2 or width < 5 or len(label) < header or (len(label) - header) % width:
+    if header >= 2 and width >= LEAST_WIDTH and len(label) >= header:
+        end = header + (len(label) - header) // width * width
+        if (label[end:] == PADDING).all():   # a label is padded to a length that is no multiple of the objects'
+            label = label[:end]
+    if header < 2 or width < LEAST_WIDTH or len(label) < header or (len(label) - header) % width:
         raise OpError(WHERE, f"{name}: a label of {len(label)} numbers that starts with {label[:2].tolist()}; expected "
                       "the length of its header, the length of an object (at least 5), and objects of that length",
                       "Pack it as im2rec --pack-label does")
-    rows = label[header:].reshape(-1, width)[:, :5]
-    for row in rows:
-        if not (row[0] >= 0 and row[0] == np.floor(row[0]) and np.isfinite(row[0])):
-            raise OpError(WHERE, f"{name}: the class is {row[0]:g}; expected a whole number from 0",
+    rows = []
+    for number, *edges in label[header:].reshape(-1, width)[:, :LEAST_WIDTH].tolist():
+        if number == PADDING and edges == [PADDING] * 4:
+            repairs.note("padding", name, "a row of -1", "an object")
+            continue
+        if not (number >= 0 and math.isfinite(number) and number == math.floor(number)):
+            raise OpError(WHERE, f"{name}: the class is {number:g}; expected a whole number from 0",
                           "Create the file again")
-        left, top, right, bottom = row[1:]
-        if not all(-SLACK <= low and high <= 1 + SLACK and min(high, 1) - max(low, 0) >= MIN_BOX_SIZE
-                   for low, high in ((left, right), (top, bottom))):
-            raise OpError(WHERE, f"{name}: the box is {left:g} {top:g} {right:g} {bottom:g}; expected shares of the "
-                          "image's size, 0 <= xmin < xmax <= 1, and so for y", "Create the file again")
+        if not all(map(math.isfinite, edges)):
+            raise OpError(WHERE, f"{name}: the box is {' '.join(f'{edge:g}' for edge in edges)}; expected shares of "
+                          "the image's size", "Create the file again")
+        rows.append((*edges, int(number), 0))
     return rows
 
 

@@ -1,0 +1,25 @@
+"""YAML, read with PyYAML, which is optional."""
+from __future__ import annotations
+
+from typing import Any
+
+from .optional import require
+
+MOST_BYTES = 1 << 20   # PyYAML's parser in Python is slow; the one in C dies of deep nesting
+
+
+def parse(text: str, where: str, plain: bool = False) -> Any:
+    """The values of a YAML text. Aliases are refused: a few lines of them are gigabytes of values.
+
+    ``plain``: every value stays as it is written, so that the name ``no`` is no False, and 0 is the text "0". Errors of
+    PyYAML and RecursionError pass.
+    """
+    yaml = require("yaml", where)
+
+    class Loader(yaml.BaseLoader if plain else yaml.SafeLoader):
+        def compose_node(self, parent, index):
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError(f"it has the alias *{self.peek_event().anchor}; expected values only")
+            return super().compose_node(parent, index)
+
+    return yaml.load(text, Loader)

@@ -1,0 +1,109 @@
+"""The account of what was changed or left out of a data set, so that it can be used.
+
+A reader that meets something imperfect whose repair is certain notes it in :class:`Repairs`, by its reason, with the
+place. A strict account raises an error instead. A reader's user sees one warning, and ``summary`` is for JSON.
+"""
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable
+from typing import Callable, NamedTuple, Union
+
+from ..core.errors import OpError
+
+PLACES = 3         # A warning names so many places for each reason.
+ACCEPTED = ("rounded",)   # reasons that are no fault: a strict reader takes them, too
+# The reasons: what stands in the warning behind the number, for one and for several.
+REASONS = {
+    "clipped": ("box reached beyond its picture and is clipped", "boxes reached beyond their picture and are clipped"),
+    "rounded": ("box reached beyond its picture by less than a pixel and is clipped",
+                "boxes reached beyond their picture by less than a pixel and are clipped"),
+    "no_area": ("box without an area is left out", "boxes without an area are left out"),
+    "outside": ("box outside of its picture is left out", "boxes outside of their picture are left out"),
+    "size": ("label stated no size, or not its picture's; the picture's own size counts",
+             "labels stated no size, or not their picture's; the picture's own size counts"),
+    "turned": ("label was of the picture before it is turned upright, and is turned with it",
+               "labels were of the picture before it is turned upright, and are turned with it"),
+    "difficult": ("object had no <difficult>, or neither 0 nor 1 in it", "objects had no <difficult>, or neither 0 nor "
+                  "1 in it"),
+    "polygon": ("polygon is replaced by its bounding box", "polygons are replaced by their bounding boxes"),
+    "confidence": ("row had a sixth number, a confidence, which is left out",
+                   "rows had a sixth number, a confidence, which is left out"),
+    "no_label": ("picture has no label file and counts as one without objects",
+                 "pictures have no label file and count as ones without objects"),
+    "no_picture": ("label without a picture is left out", "labels without a picture are left out"),
+    "unreadable": ("picture cannot be read and is left out", "pictures cannot be read and are left out"),
+    "same_name": ("category had the name of another and is one class with it",
+                  "categories had the name of another and are one class with it"),
+    "no_index": (".rec file has no .idx, so its records are counted anew",
+                 ".rec files have no .idx, so their records are counted anew"),
+    "padding": ("row of -1 is padding and is left out", "rows of -1 are padding and are left out"),
+    "header": ("record has no picture and is left out", "records have no picture and are left out"),
+}
+Place = Union[str, Callable[[], str]]   # where something stands; a function if it takes time to find out
+
+
+class RepairWarning(UserWarning):
+    """What was changed or left out of a data set, so that it can be used."""
+
+
+class Found(NamedTuple):
+    """How often there was a reason for a repair, and the first places."""
+    count: int
+    first: tuple[str, ...]
+
+
+class Repairs:
+    """What was changed or left out while a data set was read.
+
+    Parameters
+    ----------
+    where : str
+        Name of the reader, for errors.
+    strict : bool, default False
+        Whether the first repair is an OpError instead.
+    """
+
+    def __init__(self, where: str, strict: bool = False):
+        self.where, self.strict, self.found = where, strict, {}
+
+    def note(self, reason: str, place: Place, got: str, expected: str) -> None:
+        """Count a repair. A strict reader raises the error that ``got`` was found there, and ``expected`` was not."""
+        if self.strict and reason not in ACCEPTED:
+            raise OpError(self.where, f"{_text(place)}: {got}; expected {expected}",
+                          "Correct it, or allow the repair: without strict it is made and counted")
+        count, first = self.found.get(reason, Found(0, ()))
+        if count < PLACES:
+            first = (*first, _text(place))
+        self.found[reason] = Found(count + 1, first)
+
+    def summary(self) -> dict[str, dict]:
+        """By reason the ``count`` and the ``first`` places, for JSON."""
+        return {reason: {"count": count, "first": list(first)} for reason, (count, first) in self.found.items()}
+
+    def __str__(self) -> str:
+        return "\n".join(f"  {count} {REASONS[reason][count > 1]}: {'; '.join(first)}{'; ...' * (count > len(first))}"
+                         for reason, (count, first) in self.found.items())
+
+
+def _text(place: Place) -> str:
+    return place if isinstance(place, str) else place()
+
+
+def merged(several: Iterable[Repairs]) -> Repairs:
+    """The repairs of several parts of a data set as those of one. Parts that were read together count once."""
+    parts = list({id(repairs): repairs for repairs in several}.values())
+    total = Repairs(parts[0].where) if parts else Repairs("data")
+    for reason, found in itertools.chain.from_iterable(part.found.items() for part in parts):
+        count, first = total.found.get(reason, Found(0, ()))
+        total.found[reason] = Found(count + found.count, (*first, *found.first)[:PLACES])
+    return total
+
+
+def warn_of(several: Iterable[Repairs], stacklevel: int = 3) -> None:
+    """One warning of all repairs, if there are any."""
+    total = merged(several)
+    if total.found:
+        warnings.warn(f"the data set is used with these repairs; with strict they are errors:\n{total}", RepairWarning,
+                      stacklevel=stacklevel)
