@@ -1,6 +1,7 @@
 """Reads regular files only, and writes files completely or not at all."""
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import glob
@@ -81,9 +82,14 @@ def opened(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> 
 
 
 def read_lines(where: str, path: str | os.PathLike, remedy: str, what: str = "") -> list[str]:
-    """The lines of a text file in UTF-8, without their ends and a byte order mark. Otherwise as :func:`opened`."""
+    """The lines of a text file, without their ends and a byte order mark. Otherwise as :func:`opened`.
+
+    The text is UTF-8, or with a byte order mark UTF-16, as some programs of Windows write it.
+    """
     with opened(where, path, remedy, what) as file:
-        return file.read().decode("utf-8-sig").splitlines()
+        content = file.read()
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        return content.decode("utf-16" if is_utf16 else "utf-8-sig").splitlines()
 
 
 def make_folder(where: str, path: str) -> None:

@@ -92,7 +92,7 @@ def test_a_bad_image_is_named(tmp_path, rng):
         box_sizes(data, 128)
     with pytest.raises(gops.OpError, match=narrow):
         gops.data.Letterboxed(data, 128)[1]
-    data._labels[0] = np.array([[0, 0.7, 0.5, 1e-10, 0.5]])
+    data._labels[0] = np.array([[44.8, 12, 44.8, 36, 0, 0]])
     with pytest.raises(gops.OpError, match="images/0.png: box 0 is 44.8 12 44.8 36 in 64 x 48 pixels; expected"):
         anchors_of(data, 1, 128)
 

@@ -25,6 +25,7 @@ from ..base import ALIASES, SPLITS, Classes, DetectionDataset, class_names
 from ..images import headers, progress
 from ..labels import Labelled, fit
 from ..repairs import Repairs
+from .darknet import suffixes
 
 WHERE = "data.coco"
 PREFIX = "instances_"
@@ -168,20 +169,16 @@ def _folders(root: str, path: str) -> list[str]:
 
 def _image(root, folders, entry, path) -> str | OpError:
     """The path of an image, or why there is none. An OpError is raised if it is outside of the folder."""
-    inside, file_name = os.path.abspath(root), entry["file_name"].replace("\\", "/")
-    candidates = [os.path.join(folder, file_name) for folder in folders]
+    inside, file_name = os.path.join(os.path.abspath(root), ""), entry["file_name"].replace("\\", "/")
+    ends = [*suffixes(file_name)]   # of a path of another machine
+    candidates = [os.path.join(folder, name) for name in ends or [file_name] for folder in folders]
     if entry.get("coco_url"):
         candidates.insert(0, os.path.join(root, *entry["coco_url"].split("/")[-2:]))
     for candidate in candidates:
-        is_inside = os.path.commonpath([inside, os.path.abspath(candidate)]) == inside   # links are not followed
-        if is_inside and os.path.isfile(candidate):
+        if not os.path.abspath(candidate).startswith(inside):   # links are not followed
+            raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
+        if os.path.isfile(candidate):
             return candidate
-        if not is_inside:   # a path of another machine
-            beside = [os.path.join(folder, os.path.basename(file_name)) for folder in folders]
-            found = next(filter(os.path.isfile, beside), None)
-            if found is None or not os.path.basename(file_name):
-                raise _bad(path, f"image {entry['id']}", f"its file is {candidate}", f"a file in {root}")
-            return found
     return OpError(WHERE, f"{path}, image {entry['id']}: there is no {candidates[0]}",
                    "Add the image, or remove it from the list")
 

@@ -4,7 +4,7 @@
 
 - a VOCdevkit: folders VOC2007, VOC2012 or of any other year (or the folder above it). Each has
   ``ImageSets/Main/<list>.txt`` with a picture's name per line, ``JPEGImages`` and ``Annotations/<name>.xml``. If a year
-  has the list test, with labels, ``val`` is that list and ``train`` the lists trainval. Otherwise ``train`` and ``val``
+  has the list test, with labels, ``val`` is the first such list and ``train`` the lists trainval. Otherwise ``train`` and ``val``
   are the lists of these names.
 - such a folder of a year itself. ``train`` is its list train (or trainval), and ``val`` is its list val (or test).
 - ``JPEGImages`` or ``images`` beside ``Annotations`` or ``annots``, without lists. In both there may be the folders
@@ -146,7 +146,7 @@ def _plan(root: str, folders: Sequence[_Folder]) -> dict[str, list[tuple[_Folder
     """(folder, list) of each list of each split."""
     if len(folders) == 1 and folders[0].root == root:
         return {split: _first(folders[0], LISTS[split]) for split in SPLITS}
-    tests = [(folder, "test") for folder in folders if "test" in folder.lists and _has_labels(folder, "test")]
+    tests = [(folder, "test") for folder in folders if "test" in folder.lists and _has_labels(folder, "test")][:1]
     plan = {"train": [], "val": tests}
     for folder in folders:
         if tests:

@@ -59,13 +59,13 @@ class TestFolder:
 
     def test_refuses(self, folder):
         (folder / "val" / "b" / "0.png").write_bytes(b"none")
-        with pytest.raises(gops.OpError, match="val/b/0.png has 4 bytes that do not decode; expected an image"):
-            classification("folder", folder, "val")[0]
+        refused("1 of 2 pictures cannot be read; expected at most 1 in 10. The first: ", "folder", folder, "val")
+        refused("val/b/0.png has 4 bytes that do not decode; expected an image", "folder", folder, "val", strict=True)
         refused("has the folder 'a'; expected classes only: b", "folder", folder, classes=["b"])
         for path in (folder / "val" / "b").glob("*.png"):
             path.unlink()
-        refused("has no images (.jpg, .jpeg, .png, .bmp)", "folder", folder, "val")
-        refused("there is no folder", "folder", folder / "train")
+        refused("has no images (.jpg, .jpeg, .png, .bmp, ...)", "folder", folder, "val")
+        refused("there is no folder", "folder", folder / "none")
 
     def test_no_folders(self, tmp_path):
         (tmp_path / "train").mkdir()

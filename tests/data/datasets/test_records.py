@@ -11,6 +11,7 @@ from folders import NAMES, SCENES, check, encoded, make_records, photograph, pic
 from gluonops.core.optional import require
 from gluonops.core.recordio import MAGIC
 from gluonops.data import classification, detection
+from gluonops.data.repairs import RepairWarning
 from PIL import Image
 
 
@@ -84,9 +85,10 @@ class TestRecords:
         ([7], "a label of 1 numbers that starts with [7.0]"),
         ([2, 5, -1, 0, 0, 0.5, 0.5], "record 6: the class is -1; expected a whole number from 0"),
         ([2, 5, 2, 0, 0, 0.5, 0.5], "record 6: the class is 2; expected a whole number from 0 to 1"),
-        ([2, 5, 1, 0, 0, 16, 24], "record 6: the box is 0 0 16 24; expected shares of the image's size"),
-        ([2, 5, 1, 0.5, 0, 0.5, 1], "record 6: the box is 0.5 0 0.5 1; expected"),
-        ([2, 5, 1, 0, -1e-3, 1, -1e-4], "record 6: the box is 0 -0.001 1 -0.0001; expected"),
+        ([2, 5, 1, 0, 0, 16, 24], "1 of 1 boxes lie outside of their pictures, first "),
+        ([2, 5, 1, 0, 0, 16, 24], "record 6, object 0: the box is 0 0 16 24 in an image of 32 x 64; expected shares of "
+         "the picture's size from 0 to 1"),
+        ([2, 5, 1, 0, -1e-3, 1, -1e-4], "record 6, object 0: the box is 0 -0.001 1 -0.0001 in an image"),
         ([2, 5, 1, 0, 0, 1, np.nan], "record 6: the box is 0 0 1 nan; expected"),
     ])
     def test_malformed(self, tmp_path, rng, label, text):
@@ -149,6 +151,45 @@ class TestRecords:
 
     def test_missing(self, tmp_path, rng):
         make_records(tmp_path, rng)
-        refused("there is no ", "rec", tmp_path, "val")
+        refused("has no part for validation: no val, valid, validation, test, testing. Add one, or pass hold_out=True",
+                "rec", tmp_path, "val")
+        (tmp_path / "train.rec").unlink()
+        refused("there is no ", "rec", tmp_path)
+        refused("has no pictures and no labels", "rec", tmp_path)
+        refused("there is no ", "rec", tmp_path / "train.rec")
+
+    def test_without_an_index(self, tmp_path, rng):
+        """It is made in memory: no file is written."""
+        make_records(tmp_path, rng)
         (tmp_path / "train.idx").unlink()
-        refused("train.idx cannot be read", "rec", tmp_path)
+        with pytest.warns(RepairWarning, match="1 .rec file has no .idx, so its records are counted anew: .*train.rec"):
+            data = detection("rec", tmp_path, classes=NAMES)
+        check(data)
+        assert not (tmp_path / "train.idx").exists() and data.name(2).endswith("train.rec, record 2")
+        refused("train.rec: there is no ", "rec", tmp_path, strict=True)
+
+    @pytest.mark.parametrize("end", [[], [-1], [-1] * 7])
+    def test_padding(self, tmp_path, rng, end):
+        """Rows of -1, and a length that is no multiple of theirs: im2rec pads labels to one length."""
+        labels = [np.float32([2, 5, *sum(([number, left / w, top / h, right / w, bottom / h]
+                                          for left, top, right, bottom, number in boxes), []), *[-1] * 10, *end])
+                  for (w, h), boxes in SCENES]
+        make_records(tmp_path, rng, labels)
+        with pytest.warns(RepairWarning, match="rows of -1 are padding and are left out"):
+            check(detection("rec", tmp_path, classes=NAMES))
+
+    def test_records_without_an_image(self, tmp_path, rng):
+        """insightface's file begins with one, and has one for each person at its end."""
+        make_records(tmp_path, rng, [np.float32([3, 5]), np.float32([1, 0]), np.float32([0, 0])],
+                     [b"", *(encoded(picture(*scene, rng)) for scene in SCENES[1:])])
+        assert gops.data.recognize(tmp_path).task == "classification"
+        with pytest.warns(RepairWarning, match="1 record has no picture and is left out: .*train.rec, record 5"):
+            data = classification("rec", tmp_path)
+        assert data.labels.tolist() == [1, 0] and data[0][0].shape == (64, 32, 3)
+
+    @pytest.mark.parametrize("label, reason", [([2, 5, 1, 0.5, 0, 0.5, 1], "no_area"), ([2, 5, 1, 0, 0, 1.5, 1], "clipped"),
+                                               ([2, 5, 1, 0, 0, 1.001, 1], "rounded")])
+    def test_repairs(self, tmp_path, rng, label, reason):
+        make_records(tmp_path, rng, [np.float32([2, 5]), np.float32(label), np.float32([2, 5])])
+        with pytest.warns(RepairWarning, match="train.rec, record 6, object 0"):
+            assert detection("rec", tmp_path, classes=NAMES).repairs.found[reason].count == 1
