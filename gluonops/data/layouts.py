@@ -146,7 +146,8 @@ def _counts(folder: str, name: str, depth: int) -> Iterator[tuple[str, collectio
 
 
 def _in_words(count: collections.Counter) -> str:
-    parts = [f"{number} {kind[number > 1]}" for kind, number in count.items()]
+    kinds = sorted(count.items(), key=lambda item: item[0] != PICTURE)   # pictures first
+    parts = [f"{number} {kind[number > 1]}" for kind, number in kinds]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 

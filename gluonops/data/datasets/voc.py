@@ -113,9 +113,15 @@ class _Folder(NamedTuple):
         folder = sets and layouts.child(sets, "Main") or sets or os.path.join(root, "ImageSets", "Main")
         lists = {os.path.splitext(name)[0].lower(): os.path.join(folder, name) for name in layouts.entries(folder)[0]
                  if name.lower().endswith(".txt")}
-        pictures, labels = layouts.child(root, *layouts.PICTURES), layouts.child(root, *layouts.XML, "annotations")
+        pictures, labels = layouts.child(root, *layouts.PICTURES), _label_folder(root)
         return cls(root, pictures or os.path.join(root, "JPEGImages"), labels or os.path.join(root, "Annotations"),
                    lists)
+
+
+def _label_folder(root: str) -> str | None:
+    """The path of the folder of the XML files; None: there is none."""
+    folder = layouts.child(root, *layouts.XML)
+    return folder and (layouts.child(folder, "xmls", "xml") or folder)
 
 
 def _pairs(root: str, split: str, repairs: Repairs) -> tuple[bool, Iterator[tuple[str | OpError, str]]]:
@@ -221,10 +227,10 @@ def _pairs_of_folders(root: str, split: str, years: Sequence[_Folder], repairs: 
 def _split_folders(root: str, split: str) -> _Folder | None:
     """The folders of the pictures and labels of a split."""
     own = layouts.split_folder(root, split)
-    pictures, labels = layouts.child(root, *layouts.PICTURES), layouts.child(root, *layouts.XML, "annotations")
+    pictures, labels = layouts.child(root, *layouts.PICTURES), _label_folder(root)
     candidates = [(pictures and layouts.split_folder(pictures, split), labels and layouts.split_folder(labels, split))]
     if own:
-        candidates += [(layouts.child(own, *layouts.PICTURES), layouts.child(own, *layouts.XML, "annotations")),
+        candidates += [(layouts.child(own, *layouts.PICTURES), _label_folder(own)),
                        (own, own)]
     for pair in candidates:
         folder = _Folder(root, *pair, {}) if all(pair) else None

@@ -32,7 +32,7 @@ from ..images import headers, progress
 from ..labels import Labelled, fit, note_missing
 from ..repairs import Repairs
 from .darknet import is_data_file, listed_images, read_data_file
-from .data_yaml import find_data_yaml, is_data_yaml, read_data_yaml
+from .data_yaml import ENDINGS, find_data_yaml, is_data_yaml, read_data_yaml
 
 WHERE = "data.yolo"
 FIELDS = 5
@@ -96,7 +96,7 @@ def find(root: str, split: str) -> Source:
         listed = read_data_file(root)
         has_split = listed.valid is not None or split == "train" and listed.train is None
         return Source(listed.found_images(split if has_split else "train"), dict(enumerate(listed.classes)), has_split)
-    path = root if is_data_yaml(root) else find_data_yaml(root)
+    path = root if root.lower().endswith(ENDINGS) and os.path.isfile(root) else find_data_yaml(root)
     if path is not None:
         content = read_data_yaml(path)
         part, has_split = _part(content.parts, split)
