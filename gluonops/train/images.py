@@ -14,6 +14,7 @@ from ..core.errors import OpError
 from ..data import DetectionDataset
 from ..data.anchors import box_sizes
 from ..data.base import Described, listed
+from ..data.repairs import Repairs
 from ..runtime.near import perhaps
 
 __all__ = ["Cached", "ClassSubset", "DetectionSubset", "OF_DIGITS", "Repeated", "classification_batch",
@@ -134,12 +135,12 @@ class Derived(Described, gluon.data.Dataset):
         return index
 
     @property
-    def repairs(self):
+    def repairs(self) -> Repairs:
         """What was changed or left out while the labels were read."""
         return self.dataset.repairs
 
     @property
-    def held_out(self):
+    def held_out(self) -> tuple[str, ...] | None:
         """The names of the pictures that are held out, where the data set has no part for validation."""
         return self.dataset.held_out
 

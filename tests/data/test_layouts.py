@@ -70,10 +70,11 @@ def yaml(root, text, **how):
 
 
 def coco(numbers, **more):
-    return json.dumps({"images": [{"id": i, "file_name": f"{i}.jpg", "width": 100, "height": 80, **more} for i in numbers],
-                       "categories": [{"id": 1, "name": "bolt", "supercategory": "none"}],
-                       "annotations": [{"id": i, "image_id": i, "category_id": 1, "bbox": [20, 10, 40, 40], "area": 1600,
-                                        "iscrowd": 0} for i in numbers]})
+    images = [{"id": i, "file_name": f"{i}.jpg", "width": 100, "height": 80, **more} for i in numbers]
+    annotations = [{"id": i, "image_id": i, "category_id": 1, "bbox": [20, 10, 40, 40], "area": 1600, "iscrowd": 0}
+                   for i in numbers]
+    categories = [{"id": 1, "name": "bolt", "supercategory": "none"}]
+    return json.dumps({"images": images, "categories": categories, "annotations": annotations})
 
 
 def coco_set(root, image, file, rename=None):
@@ -141,7 +142,8 @@ DETECTION = {
         root, "train: ../train/images\nval: ../valid/images\ntest: ../test/images\n\nnc: 1\nnames: ['bolt']\n",
         image="{part}/images", label="{part}/labels", rename=VALID)),
     "Ultralytics": ("yolo", True, lambda root: yaml(
-        root, "path: ../datasets/coco8  # root\ntrain: images/train2017\nval: images/val2017\ntest:\n\nnames:\n  0: bolt\n",
+        root,
+        "path: ../datasets/coco8  # root\ntrain: images/train2017\nval: images/val2017\ntest:\n\nnames:\n  0: bolt\n",
         image="images/{part}2017", label="labels/{part}2017")),
     "Ultralytics without val": ("yolo", False, lambda root: yaml(
         root, "train: images\nnc: 1\nnames: [bolt]\n", image="images", label="labels")),
@@ -189,7 +191,8 @@ def test_detection(tmp_path, layout):
     if has_validation:
         assert sorted(names[8:])[0][-1:] in "8b"   # "photo 8 a.b"
         return
-    assert sorted(training.held_out) == sorted(str(pathlib.Path(validation.name(i)).relative_to(tmp_path)) for i in range(2))
+    own = [str(pathlib.Path(validation.name(i)).relative_to(tmp_path)) for i in range(2)]
+    assert sorted(training.held_out) == sorted(own)
     again = train.detection_parts(name, tmp_path, size=64)
     assert again[0].fingerprint() == training.fingerprint() and again[1].fingerprint() == validation.fingerprint()
     chosen = [str(pathlib.Path(training.name(i)).relative_to(tmp_path)) for i in (0, 5, 6)]
@@ -198,9 +201,9 @@ def test_detection(tmp_path, layout):
     refused("has no part for validation", name, tmp_path, "val")
 
 
-@pytest.mark.parametrize("splits, index", [({"train": TRAIN, "val": REST}, True), ({"train": TRAIN, "val": REST}, False),
-                                           ({"train": ALL}, True), ({"mine_train": TRAIN, "mine_val": REST}, True),
-                                           ({"mine": ALL}, False)])
+@pytest.mark.parametrize("splits, index", [
+    ({"train": TRAIN, "val": REST}, True), ({"train": TRAIN, "val": REST}, False), ({"train": ALL}, True),
+    ({"mine_train": TRAIN, "mine_val": REST}, True), ({"mine": ALL}, False)])
 def test_records(tmp_path, rng, splits, index):
     records(tmp_path, rng, splits, index)
     assert gops.data.recognize(tmp_path)[:2] == ("rec", "detection")
@@ -247,7 +250,7 @@ def test_the_held_out_fifth_has_each_class(tmp_path):
 
 def test_a_list_of_what_is_held_out_is_checked(tmp_path):
     voc_beside(tmp_path, "images", "annots")
-    with pytest.raises(gops.OpError, match="there is no picture images/10.jpg, which is to be held out; expected names such"):
+    with pytest.raises(gops.OpError, match="there is no picture images/10.jpg, which is to be held out; expected"):
         train.detection_parts("voc", tmp_path, size=64, hold_out=["images/3.jpg", "images/10.jpg"])
     paint(tmp_path / "one" / "images" / "a.jpg")
     xml(tmp_path / "one" / "annots" / "a.xml")
@@ -265,34 +268,32 @@ def flat(root, *endings, count=8):
 
 
 @pytest.mark.parametrize("make, seen, remedy", [
-    (lambda root: flat(root, ".jpg", ".xml"), "has 8 pictures and 8 XML files in one folder", "JPEGImages and the XML files "
-     "to Annotations"),
-    (lambda root: flat(root, ".jpg", ".txt"), "has 8 pictures and 8 text files in one folder", "images and the text files "
-     "to labels"),
-    (lambda root: flat(root, ".jpg", ".json"), "has 8 pictures and 8 JSON files in one folder", "Convert the JSON files"),
+    (lambda root: flat(root, ".jpg", ".xml"), "has 8 pictures and 8 XML files in one folder",
+     "JPEGImages and the XML files to Annotations"),
+    (lambda root: flat(root, ".jpg", ".txt"), "has 8 pictures and 8 text files in one folder",
+     "images and the text files to labels"),
+    (lambda root: flat(root, ".jpg", ".json"), "has 8 pictures and 8 JSON files in one folder", "Convert the JSON"),
     (lambda root: flat(root, ".jpg"), "has 8 pictures in one folder", "Put the pictures of each class in a folder"),
     (lambda root: flat(root / "all", ".jpg", ".csv"), "8 pictures and 8 CSV files in the folder all", "of each class"),
     (lambda root: write(root / "set.zip", ""), "has 1 archive in one folder", "Unpack the archive"),
     (lambda root: write(root / "notes.md", ""), "has no pictures and no labels", "Pass the folder of a data set"),
-    (lambda root: (flat(root / "a", ".jpg", count=1), flat(root / "b", ".txt", count=2), flat(root / "b", ".jpg", count=1)),
-     "1 picture in a, 1 picture and 2 text files in b", ""),
-    (lambda root: voc_beside(root / "mine", "images", "annots"), "10 pictures in mine/images", "Pass .*mine, which has the "
-     "layout voc"),
+    (lambda root: (flat(root / "a", ".jpg", count=1), flat(root / "b", ".txt", count=2)),
+     "1 picture in a, 2 text files in b", ""),
+    (lambda root: voc_beside(root / "mine", "images", "annots"), "10 pictures in mine/images",
+     "Pass .*mine, which has the layout voc"),
 ])
 def test_no_layout(tmp_path, make, seen, remedy):
     """The message says what is there, and what the nearest layout is."""
     make(tmp_path)
-    if "1 picture in a" in seen:
-        (tmp_path / "b" / "0.jpg").unlink()
-        seen = "1 picture in a, 2 text files in b"
     assert seen in f"has {layouts.describe(tmp_path)}"
-    with pytest.raises(gops.OpError, match=f"; expected one of the layouts in docs/fine_tuning.md. .*{remedy}") as caught:
+    with pytest.raises(gops.OpError, match=f"expected one of the layouts in docs/fine_tuning.md. .*{remedy}") as caught:
         gops.data.recognize(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name, mine, other", [
-    ("voc", "ImageSets/Main", "data.yaml"), ("yolo", "labels/train", "ImageSets"), ("coco", "instances_train.json", "labels/")])
+    ("voc", "ImageSets/Main", "data.yaml"), ("yolo", "labels/train", "ImageSets"),
+    ("coco", "instances_train.json", "labels/")])
 def test_the_advice_of_a_reader_is_about_its_files(tmp_path, name, mine, other):
     flat(tmp_path, ".jpg", count=2)
     with pytest.raises(gops.OpError, match=re.escape(mine)) as caught:
@@ -301,12 +302,15 @@ def test_the_advice_of_a_reader_is_about_its_files(tmp_path, name, mine, other):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("train: images\nval: images\n", "names is None; expected a list of names"), ("names: bolt\ntrain: images\n", "names is 'bolt'"),
-    ("names: [bolt]\n", "it has no train and no val"), ("names: [bolt]\ntrain: pictures\n", "train: there is no pictures"),
+    ("train: images\nval: images\n", "names is None; expected a list of names"),
+    ("names: bolt\ntrain: images\n", "names is 'bolt'"),
+    ("names: [bolt]\n", "it has no train and no val"),
+    ("names: [bolt]\ntrain: pictures\n", "train: there is no pictures"),
     ("names: [bolt]\ntrain: {a: b}\n", "train is {'a': 'b'}; expected a folder or a list"),
     ("names: [a, a]\ntrain: images\n", "with 'a' twice"), ("names: {x: a}\ntrain: images\n", "names has the class ids"),
     ("names: [a]\nnc: 2\ntrain: images\n", "nc is 2, and there are 1 names"),
-    ("names: [a\ntrain: images\n", "data.yaml, line [23]: .*expected YAML"), ("names: &x [*x]\ntrain: images\n", "alias"),
+    ("names: [a\ntrain: images\n", "data.yaml, line [23]: .*expected YAML"),
+    ("names: &x [*x]\ntrain: images\n", "alias"),
     ("names: {1: bolt}\ntrain: images\n", "0.txt, line 1: the class is 0; expected one of 1")])
 def test_a_bad_data_yaml(tmp_path, text, message):
     yolo(tmp_path, "images", "labels", None)
@@ -318,7 +322,8 @@ def test_a_bad_data_yaml(tmp_path, text, message):
 
 @pytest.mark.parametrize("names, classes", [
     ("names: [no, 'on', \"3\", 0x1]", ("no", "on", "3", "0x1")), ("names:\n- a\n- b c\n", ("a", "b c")),
-    ("nc: 3", ("0", "1", "2")), ("names: {2: c, 0: a}", ("a", "c")), ("names:\n  0: a  # first\n  1: 'b: c'\n", ("a", "b: c"))])
+    ("nc: 3", ("0", "1", "2")), ("names: {2: c, 0: a}", ("a", "c")),
+    ("names:\n  0: a  # first\n  1: 'b: c'\n", ("a", "b: c"))])
 def test_names_of_a_data_yaml(tmp_path, names, classes):
     """They are text, whatever YAML makes of it."""
     yaml(tmp_path, f"train: images\n{names}\n", image="images", label="labels")

@@ -79,8 +79,8 @@ def test_parts_of_classes(tmp_path, rng):
     refused("there are 0 images held out of blue; expected at least 1", load, "folder", tmp_path, ["blue"])
     refused("there are 1 images to train on of red; expected at least 2", load, "folder", tmp_path, ["red"])
     refused("there is no class 'green'; there are blue, red", load, "folder", tmp_path, ["green"])
-    refused("classes are ('red', 'red'), with 'red' twice; expected one name or more, all different", load, "folder", tmp_path,
-            ["red", "red"])
+    refused("classes are ('red', 'red'), with 'red' twice; expected one name or more, all different", load, "folder",
+            tmp_path, ["red", "red"])
     parts = load("folder", tmp_path, ["red", "blue"])
     assert [len(part) for part in parts[:3]] == [2, 1, 1] and parts.classes == ["red", "blue"]
     assert parts.held_out[0][1] == 0 and parts.held_out.name(0).endswith("red/0.png")

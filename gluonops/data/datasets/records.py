@@ -112,7 +112,7 @@ class _Window(io.RawIOBase):
         """True."""
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: memoryview) -> int:
         """Read as much as there is room and content for."""
         self._file.seek(self._start + self._at)
         text = self._file.read(min(len(buffer), max(0, self._length - self._at)))

@@ -4,8 +4,8 @@
 
 - a VOCdevkit: folders VOC2007, VOC2012 or of any other year (or the folder above it). Each has
   ``ImageSets/Main/<list>.txt`` with a picture's name per line, ``JPEGImages`` and ``Annotations/<name>.xml``. If a year
-  has the list test, with labels, ``val`` is the first such list and ``train`` the lists trainval. Otherwise ``train`` and ``val``
-  are the lists of these names.
+  has the list test, with labels, ``val`` is the first such list and ``train`` the lists trainval. Otherwise ``train``
+  and ``val`` are the lists of these names.
 - such a folder of a year itself. ``train`` is its list train (or trainval), and ``val`` is its list val (or test).
 - ``JPEGImages`` or ``images`` beside ``Annotations`` or ``annots``, without lists. In both there may be the folders
   ``train`` and ``val``, or both may be in folders of these names.

@@ -187,8 +187,9 @@ class TestRecords:
             data = classification("rec", tmp_path)
         assert data.labels.tolist() == [1, 0] and data[0][0].shape == (64, 32, 3)
 
-    @pytest.mark.parametrize("label, reason", [([2, 5, 1, 0.5, 0, 0.5, 1], "no_area"), ([2, 5, 1, 0, 0, 1.5, 1], "clipped"),
-                                               ([2, 5, 1, 0, 0, 1.001, 1], "rounded")])
+    @pytest.mark.parametrize("label, reason", [
+        ([2, 5, 1, 0.5, 0, 0.5, 1], "no_area"), ([2, 5, 1, 0, 0, 1.5, 1], "clipped"),
+        ([2, 5, 1, 0, 0, 1.001, 1], "rounded")])
     def test_repairs(self, tmp_path, rng, label, reason):
         make_records(tmp_path, rng, [np.float32([2, 5]), np.float32(label), np.float32([2, 5])])
         with pytest.warns(RepairWarning, match="train.rec, record 6, object 0"):
