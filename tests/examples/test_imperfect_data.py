@@ -90,7 +90,8 @@ def test_classes(tmp_path):
 
 @pytest.mark.parametrize("words, text", [
     (["flat"], "gluonops.data.recognize: flat has 8 pictures and 8 XML files in one folder; expected one of the "
-     "layouts in docs/fine_tuning.md. Move the pictures to JPEGImages and the XML files to Annotations, as in Pascal VOC.\n"),
+     "layouts in docs/fine_tuning.md. Move the pictures to JPEGImages and the XML files to Annotations, as in Pascal "
+     "VOC.\n"),
     (["classes", "--task", "detect"], "gluonops.data.recognize: classes has the layout folder, which is for "
      "classification; expected one for detection. Run: gluonops train classes.\n"),
     (["classes", "--held-out", "none.txt", *CLASSIFY], "gluonops.train.data_arguments: none.txt cannot be read: No "

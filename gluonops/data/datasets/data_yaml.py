@@ -5,7 +5,7 @@ folder, a list of pictures or several of them; ``names``, a list or a mapping fr
 classes; ``kpt_shape`` of files with key points. Roboflow's paths begin with ``../`` and mean the file's own folder.
 
 PyYAML reads the file, because these files use every notation of YAML: lists and mappings in one line or in many, with
-and without quotes. It is already needed for ``--config`` in YAML.
+and without quotes. The extra ``detection`` installs it, and ``--config`` needs it as well.
 """
 from __future__ import annotations
 
