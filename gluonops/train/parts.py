@@ -131,6 +131,9 @@ def detection_parts(name: str, root: str | os.PathLike | None = None, classes: S
     warn_of([whole.repairs, validation.repairs])
     if whole is not training:
         validation = DetectionSubset(validation, training.classes)
+    if not any(len(training.label(i)) for i in range(len(training))):
+        raise OpError(where, f"{root} has no object to train on; expected one or more in the labels",
+                      "Label the pictures, or choose other --classes")
     box_sizes(validation, size)   # refuses what does not fit
     return training, validation
 

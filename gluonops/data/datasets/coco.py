@@ -170,8 +170,9 @@ def _folders(root: str, path: str) -> list[str]:
 def _image(root, folders, entry, path) -> str | OpError:
     """The path of an image, or why there is none. An OpError is raised if it is outside of the folder."""
     inside, file_name = os.path.join(os.path.abspath(root), ""), entry["file_name"].replace("\\", "/")
-    ends = [*suffixes(file_name)]   # of a path of another machine
-    candidates = [os.path.join(folder, name) for name in ends or [file_name] for folder in folders]
+    is_absolute = file_name.startswith("/")
+    names = [*([] if is_absolute else [file_name]), *suffixes(file_name)]   # the end of a path of another machine
+    candidates = [os.path.join(folder, name) for name in names for folder in folders]
     if entry.get("coco_url"):
         candidates.insert(0, os.path.join(root, *entry["coco_url"].split("/")[-2:]))
     for candidate in candidates:

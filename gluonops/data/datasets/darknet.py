@@ -5,8 +5,8 @@ count from the current folder, as in Darknet, or else from the file's own folder
 begin a comment at the beginning of a line. Source: ``read_data_cfg`` in ``src/option_list.c`` of pjreddie/darknet,
 commit f6afaabc.
 
-A list has the path of an image in each line. Windows' separators are taken as others. Of an absolute path, which was
-right on another machine, the end counts.
+A list has the path of an image in each line. Windows' separators are taken as others. If there is no such file, the end
+of the path counts, because the lists of another machine name folders that are not here.
 """
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ def _candidate(written: str, folders: Sequence[str]) -> str | None:
 
 
 def suffixes(written: str) -> Iterator[str]:
-    """The ends of an absolute path, of Windows or another machine, the longest first; none of a relative one."""
-    written = written.replace("\\", "/")
-    if re.match("/|[A-Za-z]:", written):
-        parts = [part for part in written.split("/")[1:] if part not in ("", ".", "..")]
-        yield from ("/".join(parts[start:]) for start in range(len(parts)))
+    """The ends of a path of another machine, the longest first. Those of a relative path have a folder."""
+    parts = [part for part in written.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    is_absolute = re.match(r"[/\\]|[A-Za-z]:", written)
+    first, last = (":" in parts[0], len(parts)) if is_absolute and parts else (1, len(parts) - 1)
+    yield from ("/".join(parts[start:]) for start in range(int(first), last))
 
 
 def listed_images(path: str, folders: Sequence[str], where: str, remedy: str) -> list[str | OpError]:

@@ -135,7 +135,12 @@ def _pairs(root: str, split: str, repairs: Repairs) -> tuple[bool, Iterator[tupl
             folder = next(os.path.dirname(path) for folder in folders for path in folder.lists.values())
             raise OpError(WHERE, f"{folder} has no {' or '.join(f'{name}.txt' for name in LISTS[split])}",
                           "Pass the folder that has VOC2007 or ImageSets, or splits")
-        return has_split, itertools.chain.from_iterable(_listed(*each) for each in wanted)
+        pairs = itertools.chain.from_iterable(_listed(*each) for each in wanted)
+        held_out = [each for each in plan["val"] if each[1] == "val" and (each[0], "trainval") in wanted]
+        if split == "train" and held_out:   # trainval has them, too
+            labels = {label for each in held_out for _, label in _listed(*each)}
+            return True, (pair for pair in pairs if pair[1] not in labels)
+        return has_split, pairs
     return _pairs_of_folders(root, split, folders, repairs)
 
 
@@ -262,12 +267,23 @@ def _parse(path: str) -> ElementTree.Element:
     parser.StartElementHandler = start
     parser.CharacterDataHandler = tree.data
     parser.EndElementHandler = tree.end
+    with opened(WHERE, path, REMEDY, "the label") as file:
+        content = file.read()
     try:
-        with opened(WHERE, path, REMEDY, "the label") as file:
-            parser.ParseFile(file)
+        parser.Parse(_in_utf8(content), True)
     except expat.ExpatError as error:
         raise _bad(path, error.lineno, expat.ErrorString(error.code), "XML") from error
+    except (LookupError, UnicodeDecodeError) as error:
+        raise _bad(path, 1, str(error), "text in the encoding that the first line names") from error
     return tree.close()
+
+
+def _in_utf8(content: bytes) -> bytes:
+    """The content of an XML file in an encoding that expat reads. It knows none with several bytes, such as GBK."""
+    declared = re.match(rb"<\?xml[^>]*?encoding=[\"']([\w.-]+)[\"'][^>]*?\?>", content)
+    if declared is None or declared[1].lower() in (b"utf-8", b"utf8", b"utf-16", b"us-ascii"):
+        return content
+    return content[declared.end():].decode(declared[1].decode()).encode()
 
 
 def _bad(path, line, got, expected):
@@ -294,7 +310,7 @@ def read_label(picture: str | OpError, path: str, known: dict[str, str] | None, 
         if b"<!" in content or b"\0" in content:   # a document type, perhaps in UTF-16
             raise _Imperfect
         rows, size = _read(path, ElementTree.fromstring(content), known, _refuse)
-    except (ElementTree.ParseError, OpError, _Imperfect):
+    except (ElementTree.ParseError, OpError, _Imperfect, ValueError, LookupError):   # the last two: the encoding
         rows, size = _read(path, _parse(path), known, repairs.note)
     return Labelled(picture, path, rows, functools.partial(_lines, path), size, path)
 

@@ -127,6 +127,39 @@ class TestVOC:
             found = detection("voc", tmp_path, classes=NAMES)
         check(found, difficult=True)
 
+    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gbk", "shift_jis", "latin-1", "windows-1252"])
+    def test_encodings(self, tmp_path, rng, encoding):
+        """Programs write the encoding of their system. Lines are counted as in all others."""
+        make_voc(tmp_path, rng)
+        name = {"gbk": "\u87ba\u6813", "shift_jis": "\u30dc\u30eb\u30c8"}.get(encoding, "\xe9crou")
+        path = tmp_path / "Annotations" / "000001.xml"
+        text = annotation(*SCENES[1]).replace("cat", name)
+        head = "" if encoding == "utf-8-sig" else f'<?xml version="1.0" encoding="{encoding}"?>'
+        path.write_bytes(f"{head}{text}".encode(encoding))
+        found = detection("voc", tmp_path, classes=[*NAMES, name])
+        assert found.label(1)[0, 4] == 2
+        path.write_bytes(f"{head}{text.replace('<xmin>1<', '<xmin>one<')}".encode(encoding))
+        refused(f"{path}, line 7: <xmin> is 'one'", "voc", tmp_path, classes=[*NAMES, name])
+
+    def test_an_unknown_encoding(self, tmp_path, rng):
+        make_voc(tmp_path, rng)
+        (tmp_path / "Annotations" / "000001.xml").write_text('<?xml version="1.0" encoding="klingon"?><annotation/>')
+        refused("000001.xml, line 1: unknown encoding: klingon; expected text in the encoding", "voc", tmp_path)
+
+    def test_trainval_beside_val(self, tmp_path, rng):
+        """What is held out is not trained on."""
+        make_voc(tmp_path, rng, lists=["trainval", "val"])
+        (tmp_path / "ImageSets" / "Main" / "val.txt").write_text("000000\n")
+        training, validation = (detection("voc", tmp_path, split, classes=NAMES) for split in ("train", "val"))
+        assert [len(training), len(validation)] == [2, 1] and training.name(0).endswith("000001.jpg")
+
+    @pytest.mark.parametrize("line", ["{}.jpg", "JPEGImages\\{}.jpg\r", "  {}  ", "./JPEGImages/{}.jpg", "{}  1"])
+    def test_lines_of_a_list(self, tmp_path, rng, line):
+        make_voc(tmp_path, rng)
+        path = tmp_path / "ImageSets" / "Main" / "train.txt"
+        path.write_text("".join(f"{line.format(name)}\n" for name in path.read_text().split()), encoding="utf-16")
+        check(detection("voc", tmp_path, classes=NAMES, strict=True), difficult=True)
+
     def test_missing(self, tmp_path, rng):
         refused("has no pictures and no labels; expected ImageSets/Main, or JPEGImages beside", "voc", tmp_path, "val")
         make_voc(tmp_path, rng, lists=["test"])

@@ -75,6 +75,7 @@ class TestYolo:
         lambda path: path.write_bytes(path.read_text().replace("/", "\\").replace("\n", "\r\n").encode()),
         lambda path: path.write_text(path.read_text(), encoding="utf-16"),
         lambda path: path.write_text("".join(f"C:\\me\\{line}\r\n" for line in path.read_text().split())),
+        lambda path: path.write_text("".join(f"build\\x64\\data\\{line}\r\n" for line in path.read_text().split())),
         lambda path: path.write_text("".join(f"/content/darknet/data/{line}\n" for line in path.read_text().split()))])
     def test_lists_of_other_systems(self, tmp_path, rng, write):
         """Windows' separators, ends of lines and encoding, and paths of another machine."""
