@@ -121,7 +121,7 @@ def test_classes_keep_their_rows(train, tmp_path):
     (("--ctx", "tpu"), "the device 'tpu' is unknown"), (("--gpus", "0"), "there is no gpu(0): MXNet sees 0 GPUs"),
     (("--dtype", "float16"), "float16 needs GPUs"), (("--model", "lenot"), "there is no classifier 'lenot'"),
     (("--kvstore", "dist_sync"), "without a parameter server"), (("--classes", "12"), "there is no class '12'"),
-    (("--dataset", "folder", "--root", "no"), "there is no folder no/train"),
+    (("--dataset", "folder", "--root", "no"), "there is no folder no. Pass"),
     (("--pretrained", "no.params"), "no.params cannot be read"),
     (("--resume", "no.checkpoint"), "no.checkpoint cannot be read"),
     (("--batch-size", "1", "--ctx", "cpu:0,cpu:1"), "1 images in a batch for 2 devices")])
