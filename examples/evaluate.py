@@ -54,7 +54,7 @@ def measure_detector(net, args, device):
             f"{summary['AP50']:.4f} at 0.5, and {summary['AP75']:.4f} at 0.75.",
             "The classes have these APs at IoU 0.5:",
             *(f"  {name:20s} {value:.4f}" for name, value in per_class.items()),
-            f"detections.png, confusion.png and results.json are in {args.out}."]
+            *held_out(images), f"detections.png, confusion.png and results.json are in {args.out}."]
     return {"images": len(images), "repairs": images.repairs.summary(), "held_out": images.held_out, **summary,
             "mAP_per_class": per_class, "confusion": metrics.confusion}, said
 
@@ -70,9 +70,16 @@ def measure_classifier(net, args):
     confusion = train.confusion_matrix(images.labels, [guess[0] for guess in guessed], len(net.classes))
     train.draw_confusion(confusion, net.classes, args.out / "confusion.png")
     said = [f"On {len(images)} images, the accuracy is {first:.4f}, and {among:.4f} within the first {TOP} guesses.",
-            f"confusion.png and results.json are in {args.out}."]
+            *held_out(images), f"confusion.png and results.json are in {args.out}."]
     return {"images": len(images), "repairs": images.repairs.summary(), "held_out": images.held_out,
             "accuracy": first, f"accuracy_top{TOP}": among, "confusion": confusion}, said
+
+
+def held_out(images):
+    """A sentence about images that a data set does not hold out itself; none about others."""
+    if images.held_out is None:
+        return []
+    return ["The data set has no part for validation, so a fifth of it is held out, as in training."]
 
 
 def main(args):

@@ -37,7 +37,7 @@ FORMATS = (
         "*val*.json", "instances_*.json", "annotations.json", "labels.json", "coco.json", "result.json")),
     Format("yolo", "detection", "yolo:Yolo", marks=(
         "*.yaml", "*.yml", "labels", "train*/labels", "val*/labels", "test*/labels", "train.txt", "train*/*.txt",
-        "*.names", "classes.txt"), endings=(".data", ".yaml", ".yml")),
+        "*.data", "*.names", "classes.txt"), endings=(".data", ".yaml", ".yml")),
     Format("rec", "detection", "records:DetectionRecords", marks=RECORDS, endings=(".rec",)),
     Format("digits", "classification", "digits:DigitImages", rooted=False, repairs=False),
     Format("mnist", "classification", "digits:DigitImages", marks=("train-images-idx3-ubyte*",), repairs=False),

@@ -99,7 +99,8 @@ def recognize(path: Optional[Path], task: Optional[str] = None) -> formats.Forma
     Parameters
     ----------
     path : str or os.PathLike, optional
-        The folder; or a .rec file, one of Darknet's .data files, or a data.yaml. None: the digits, which are part of scikit-learn.
+        The folder; or a .rec file, one of Darknet's .data files, or a data.yaml. None: the digits, which are part of
+        scikit-learn.
     task : {"detection", "classification"}, optional
         What the data set shall be for. By default what its labels are for.
     """

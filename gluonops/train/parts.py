@@ -201,7 +201,7 @@ def check_root(root: str | os.PathLike | None, where: str) -> None:
     """Raise an OpError for a file in the place of a folder, unless it names both parts, as ``.data`` and YAML do."""
     if root is not None and os.path.isfile(root) and not is_data_file(root) and not is_data_yaml(os.fspath(root)):
         raise OpError(where, f"--data {root} is a file; expected the folder that has the images to train on and those "
-                      "held out", "Name its folder, for rec that of train.rec and val.rec")
+                      "held out", "Name its folder")
 
 
 def _check_sizes(part, size):

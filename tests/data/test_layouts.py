@@ -157,6 +157,10 @@ DETECTION = {
     "train/images, train/labels": ("yolo", True, lambda root: yolo(root, "{part}/images", "{part}/labels", "a.names")),
     "train, valid": ("yolo", True, lambda root: yolo(root, "{part}", "{part}", rename=VALID)),
     "images, labels": ("yolo", False, lambda root: yolo(root, "images", "labels", "labels/classes.txt")),
+    "a data file": ("yolo", False, lambda root: (
+        yolo(root, "obj", "obj", "my/obj.names"),
+        write(root / "my" / "all.txt", "".join(f"obj/{i}.png\n" for i in ALL)),
+        write(root / "obj.data", "classes = 1\ntrain = my\\all.txt\nnames = my\\obj.names\n"))),
     "both kinds and classes.txt": ("yolo", False, lambda root: yolo(root, "", "")),
     "annotations/instances": ("coco", True, lambda root: coco_set(
         root, "images/{part}", "annotations/instances_{part}.json")),

@@ -112,6 +112,7 @@ class TestLayouts:
         assert gops.data.recognize(None, "classification").name == "digits"
         with pytest.raises(gops.OpError, match="there is no folder nowhere"):
             gops.data.recognize("nowhere")
+        (tmp_path / "obj.data").unlink()
         with pytest.raises(gops.OpError, match="has 1 .rec file in .*; expected one of the layouts in docs"):
             gops.data.recognize(tmp_path)
 

@@ -7,8 +7,9 @@ or more points are a polygon, whose bounding box counts.
 ``root`` is one of these; case does not count in the names of folders:
 
 - a folder with ``data.yaml`` of Ultralytics or Roboflow, or this file; see :mod:`.data_yaml`.
-- one of Darknet's ``.data`` files, see :mod:`.darknet`; or a folder with ``train.txt`` and ``val.txt`` (or valid.txt,
-  or test.txt) with an image path per line, relative to ``root`` or to its parent folder.
+- one of Darknet's ``.data`` files, see :mod:`.darknet`, or its folder.
+- a folder with ``train.txt`` and ``val.txt`` (or valid.txt, or test.txt) with an image path per line, relative to
+  ``root`` or to its parent folder.
 - ``images/train`` and ``images/val`` beside ``labels/train`` and ``labels/val``; or ``train/images`` beside
   ``train/labels``, and so for ``val``; or ``train`` and ``val`` with both kinds of files.
 - ``images`` beside ``labels``, or a folder with both kinds of files.
@@ -103,6 +104,8 @@ def find(root: str, split: str) -> Source:
         return Source(content.images(part), content.names, has_split, False, content.keypoints)
     if not os.path.isdir(root):
         raise OpError(WHERE, f"there is no folder {root}", "Pass another root")
+    if not _has_lists(root) and _data_file_in(root):
+        return find(_data_file_in(root), split)
     return _lists(root, split) or _split_folders(root, split) or _one_folder(root)
 
 
@@ -111,6 +114,17 @@ def _part(parts: Mapping[str, object], split: str) -> tuple[str, bool]:
     if parts["val"] or not parts["train"]:
         return split, True
     return "train", False
+
+
+def _data_file_in(root: str) -> str | None:
+    """The ``.data`` file in a folder; None: there is none, or there are several."""
+    found = [name for name in layouts.entries(root)[0] if is_data_file(name)]
+    return os.path.join(root, found[0]) if len(found) == 1 else None
+
+
+def _has_lists(root):
+    names = {name.lower() for name in layouts.entries(root)[0]}
+    return any(f"{alias}.txt" in names for alias in ALIASES["train"])
 
 
 def _lists(root, split):
@@ -167,7 +181,9 @@ def names_files(root: str) -> list[str]:
 
 def has_names(root: str) -> bool:
     """Whether a data set names its classes."""
-    return is_data_file(root) or is_data_yaml(root) or find_data_yaml(root) is not None or bool(names_files(root))
+    if is_data_file(root) or is_data_yaml(root) or find_data_yaml(root) or names_files(root):
+        return True
+    return not _has_lists(root) and _data_file_in(root) is not None
 
 
 def _names_of(root):
