@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from folders import make_voc
 from gluonops import train
+from gluonops.commands import cli
 from gluonops.data.images import Header
 from gluonops.data.labels import Labelled, fit
 from gluonops.data.repairs import REASONS, Repairs, RepairWarning, merged
@@ -86,6 +87,16 @@ def test_one_warning_for_both_parts(tmp_path):
     assert json.loads(json.dumps(notes)) == notes
     with pytest.raises(gops.OpError, match="0.xml: it states the size 0 x 0; expected 100 x 80"):
         train.detection_parts("voc", tmp_path, size=64, strict=True)
+
+
+def test_the_command_for_anchors(tmp_path, capsys):
+    voc_beside(tmp_path, "images", "annots")
+    label = tmp_path / "annots" / "3.xml"
+    label.write_text(label.read_text().replace("<difficult>0</difficult>", ""))
+    with pytest.warns(RepairWarning):
+        assert cli.main(["anchors", str(tmp_path), "-k", "1"]) == 0
+    assert cli.main(["anchors", str(tmp_path), "-k", "1", "--strict"]) == 1
+    assert "3.xml, line 1: <object> has no <difficult>; expected one" in capsys.readouterr().err
 
 
 def damage(path, kind):

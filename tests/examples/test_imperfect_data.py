@@ -39,17 +39,14 @@ def test_voc(tmp_path):
     for i in range(10, 20):
         paint(tmp_path / "set" / "images" / f"{i}.jpg", i)
         write(tmp_path / "set" / "annots" / f"{i}.xml", (tmp_path / "set" / "annots" / "0.xml").read_text())
-    gluonops(tmp_path, "train", "set", *DETECT, "--out", "out/again", "--held-out", str(listed))
-    assert results(tmp_path, "again")["held_out"] == found["held_out"]
-    printed, _ = gluonops(tmp_path, "val", "out/again/detector", "set", "--held-out", str(listed), "--json")
+    net = "out/finetune_detector/detector"
+    printed, _ = gluonops(tmp_path, "val", net, "set", "--held-out", str(listed), "--json")
     measured = json.loads(printed)
     assert measured["images"] == 2 and measured["held_out"] == found["held_out"] and "clipped" in measured["repairs"]
 
     said = gluonops(tmp_path, "train", "set", *DETECT, "--strict", "--out", "out/strict", code=1)[1]
     assert said.startswith("gluonops.data.voc: set/annots/3.xml, line 1: <object> has no <difficult>; expected one.")
     assert said.count("\n") == 1 and not (tmp_path / "out" / "strict").exists()
-    said = gluonops(tmp_path, "anchors", "set", "-k", "1", "--strict", code=1)[1]
-    assert "<object> has no <difficult>" in said
 
 
 def test_yolo(tmp_path):
