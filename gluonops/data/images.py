@@ -138,8 +138,20 @@ def checked_header(file: BinaryIO, name: str, where: str) -> Header:
     header = _header(file, name, where)
     if not _has_end(file):
         file.seek(0)
-        decode_image(file.read(), name, where)
+        with _without_truncated_images(where):
+            decode_image(file.read(), name, where)
     return header
+
+
+@contextlib.contextmanager
+def _without_truncated_images(where):
+    """Pillow takes no truncated file for a whole one, although gluoncv has asked it to for all."""
+    module = require("PIL.ImageFile", where)
+    before, module.LOAD_TRUNCATED_IMAGES = module.LOAD_TRUNCATED_IMAGES, False
+    try:
+        yield
+    finally:
+        module.LOAD_TRUNCATED_IMAGES = before
 
 
 def _has_end(file):
