@@ -75,7 +75,7 @@ def write(folder, split, name, image, boxes):
     large = Image.fromarray(image).resize((SCALE * width, SCALE * height), Image.Resampling.BICUBIC)
     centres, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
     rows = np.concatenate([centres, sizes], 1) / [width, height, width, height]
-    lines = "".join("0 {:.6f} {:.6f} {:.6f} {:.6f}\n".format(*row) for row in rows)
+    lines = "".join("0 {:.9f} {:.9f} {:.9f} {:.9f}\n".format(*row) for row in rows)
     images, labels = (train.make_folder(folder / kind / split) for kind in ("images", "labels"))
     train.write(images / f"{name}.png", lambda path: large.save(path, format="png"))
     train.write(labels / f"{name}.txt", lambda path: pathlib.Path(path).write_text(lines))

@@ -33,7 +33,7 @@ def write_detection(scenes, split, folder):
         lines = []
         for left, top, right, bottom, class_id, _ in boxes:
             x, y = (left + right) / 2 / width, (top + bottom) / 2 / height
-            lines.append(f"{class_id:.0f} {x:.6f} {y:.6f} {(right - left) / width:.6f} {(bottom - top) / height:.6f}\n")
+            lines.append(f"{class_id:.0f} {x:.9f} {y:.9f} {(right - left) / width:.9f} {(bottom - top) / height:.9f}\n")
         write_image(images / f"{i}.png", image)
         write_lines(labels / f"{i}.txt", lines)
     write_lines(folder / "shapes.names", [f"{name}\n" for name in scenes.classes])

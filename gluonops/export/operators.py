@@ -183,6 +183,8 @@ def _refused(node: Node, op: str | None = None) -> tuple[str, str]:
 
 def _without_class(node: Node) -> tuple[str, str] | None:
     """Why a Custom node of others cannot be made here: mostly for want of its class, as without MXNet in any case."""
+    if "op_type" not in node.attrs:
+        return None
     if importing.is_imported():
         try:
             _signature(node)

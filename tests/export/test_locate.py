@@ -121,7 +121,7 @@ def test_what_the_files_beside_a_net_say(files, shape, net, tmp_path):
     ("signature.json", b"[" * 100_000, "signature.json cannot be read: "),
     ("hyperparams.json", b'{"image_shape": "3,99999999999999999999,4"}', "the input 'data' .* has the shape"),
     ("hyperparams.json", b"\xff\xfe", "hyperparams.json cannot be read: "),
-    ("synset.txt", b"\xff\xfe", "synset.txt cannot be read: it is not a text file")])
+    ("synset.txt", b"\xff\xff", "synset.txt cannot be read: it is not a text file")])
 def test_damaged_files_beside_a_net(name, content, text, net, tmp_path):
     pack("model.tar.gz", members(tmp_path, (name, content)))
     with pytest.raises(gops.OpError, match=f"model.tar.gz: {text}" if name != "model-shapes.json" else text):

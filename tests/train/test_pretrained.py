@@ -41,7 +41,7 @@ def test_classes_keep_their_rows(start, tmp_path):
 
 @pytest.mark.parametrize("content, text", [
     (b"1\n2\n3\n", "names has 3 names; expected 4, one for each output of "),
-    (b"1\n2\n3\n3\n", "expected one name or more, all different"), (b"\xff\xfe1\n", "names cannot be read"),
+    (b"1\n2\n3\n3\n", "expected one name or more, all different"), (b"\xff\xff1\n", "names cannot be read"),
     (None, "names cannot be read")])
 def test_names_that_are_refused(start, tmp_path, content, text):
     if content is not None:

@@ -91,7 +91,7 @@ def test_refused(detector, means, export, picture, tmp_path, capsys, monkeypatch
             (["detect", "net", "a.png", "-o", "new"], "cannot write new: no extension is not an image format"),
             (["detect", "net", "a.png", "-o", "a.png"], "a.png is one of the images, and would be replaced"),
             (["detect", "net", "a.png", "b.png", "-o", "."], "a.png is one of the images, and would be replaced"),
-            (["detect", "net", "empty"], "empty has no images (.jpg, .jpeg, .png, .bmp)")):
+            (["detect", "net", "empty"], "empty has no images (.jpg, .jpeg, .png, .bmp, ...)")):
         assert cli.main(words) == 1, words
         printed = capsys.readouterr()
         assert printed.out == "" and len(printed.err.splitlines()) == 1 and text in printed.err
