@@ -80,7 +80,8 @@ def test_refuses_sizes(shape, shared_tiny):
 
 @pytest.mark.parametrize("kwargs, text", [
     ({"classes": 0}, "gluonops.models.TinyYOLOv2: classes is 0; expected an integer of at least 1"),
-    ({"classes": ["a", "b", "a"]}, "classes are ('a', 'b', 'a'), with 'a' twice; expected one name or more, all different"), ({"classes": []}, "classes are ()"),
+    ({"classes": ["a", "b", "a"]}, "classes are ('a', 'b', 'a'), with 'a' twice; expected one name or more"),
+    ({"classes": []}, "classes are ()"),
     ({"anchors": "imagenet"}, "anchors are 'imagenet'; expected 'voc', 'coco', or pairs"),
     ({"anchors": [1, 2]}, "anchors are [1, 2]"), ({"anchors": [(1, 0)]}, "anchors are [(1, 0)]"),
     ({"anchors": [(1, 2), 3]}, "anchors are [(1, 2), 3]"), ({"head_channels": 0}, "head_channels is 0"),
