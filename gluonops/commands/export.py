@@ -17,6 +17,7 @@ from .. import export
 from ..core.errors import OpError
 from ..core.files import check_writable, made_folder, replace
 from ..export.files import shapes_of_inputs
+from ..export.torch.write import port
 from .net_arguments import QUANTIZE_OPTIONS
 
 MOST_IMAGES = 128   # Calibration takes so many, evenly spaced over the folder: more hardly change the ranges.
@@ -65,15 +66,16 @@ def _write(args):
             export.onnx(args.source, beside, args.data_shape, False if args.fixed_batch else None,
                         fold_batch_norm=args.fold_batch_norm, epoch=args.epoch, opset=args.opset, outputs=args.outputs)
             differences += _compared(args, beside)
-        ported = [] if args.torch is None else export.torch(args.source, args.torch, args.data_shape, args.epoch,
-                                                            args.training, args.outputs)
+        ported, found = ([], []) if args.torch is None else port(args.source, args.torch, args.data_shape, args.epoch,
+                                                                 args.training, args.force, args.outputs)
+        differences += [(os.path.join(args.torch, "net.py"), one) for one in found]
         replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
     return [*made, *ported], differences
 
 
 def _compared(args, path):
-    found = export.compare(args.source, path, args.data_shape, args.epoch, args.outputs)
-    return [(os.path.basename(path), one) for one in found]
+    return [(os.path.basename(path), one)
+            for one in export.compare(args.source, path, args.data_shape, args.epoch, args.force, args.outputs)]
 
 
 def _beside(stack, path):

@@ -34,6 +34,8 @@ def add_export(add: Callable) -> None:
     export.add_argument("--onnx", metavar="FILE", help="write an ONNX file")
     export.add_argument("--torch", metavar="DIR", help="write PyTorch source, weights and a test")
     export.add_argument("--training", action="store_true", help="for --torch: keep losses and labels")
+    export.add_argument("--force", action="store_true", help="write the files although the comparison with MXNet shows "
+                        "a difference, which is then a note")
     export.add_argument("--data-shape", type=kinds.named_sizes, action="append", metavar="[NAME=]1,3,416,416",
                         help="shape of the input, if the file does not store it, or another one to export for; "
                         "name it if there are several inputs")

@@ -233,6 +233,27 @@ class ExportedModel:
         """The names of the inputs that are labels: everything that is computed from them ends in losses."""
         return labels(self.graph, self.parameters)
 
+    def types(self) -> set[str]:
+        """The types of floats that inputs and parameters have."""
+        types = [np.dtype(self.metadata.get("dtype", "float32")),
+                 *(np.dtype(value.dtype) for value in self.parameters.values())]
+        return {each.name for each in types if each.kind == "f"}
+
+    def in_type(self, dtype: str) -> ExportedModel:
+        """The model with another type of floats for those that inputs and parameters have. Casts to others stay."""
+        own = self.types() - {dtype}
+        if not own:
+            return self
+        model = self.copy()
+        for node in model.graph.nodes():
+            node.attrs = {name: dtype if name == "dtype" and value in own else value
+                          for name, value in node.attrs.items() if not (node.is_variable and name == "__dtype__")}
+        model.parameters = {name: value.astype(dtype) if np.dtype(value.dtype).name in own else value
+                            for name, value in model.parameters.items()}
+        if model.metadata.get("dtype", "float32") in own:
+            model.metadata["dtype"] = dtype
+        return model
+
     def has_label(self) -> bool:
         """Whether an input is a label. Then the graph is for training."""
         return bool(self.labels())

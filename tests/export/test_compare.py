@@ -50,7 +50,7 @@ def test_files_that_agree(net):
     for source in (net, "net"):
         for path in ("net", "net.onnx"):
             found, = gops.export.compare(source, path, SHAPE)
-            assert found.output == "net_dense0_fwd_output" and found.relative < 1e-6
+            assert found.output == "net_dense0_fwd_output" and found.relative < 1e-5
             assert str(found) == (f"{found.output}: differs by at most {found.absolute:.2g}, {found.relative:.2g} of "
                                   "the largest number")
 
@@ -71,17 +71,22 @@ def scale(operator, position):
     return change
 
 
-@pytest.mark.parametrize("change", [change_epsilon, scale("BatchNormalization", 1), scale("BatchNormalization", 4),
-                                    scale("PRelu", 1), scale("Gemm", 2)],
-                         ids=["epsilon", "gamma", "variance", "slope", "bias"])
-def test_a_silent_error_is_found(change, net):
+@pytest.mark.parametrize("change, node", [
+    (change_epsilon, "net_batchnorm0_fwd"), (scale("BatchNormalization", 1), "net_batchnorm0_fwd"),
+    (scale("BatchNormalization", 4), "net_batchnorm0_fwd"), (scale("PRelu", 1), "net_prelu0_fwd"),
+    (scale("Gemm", 2), "net_dense0_fwd")], ids=["epsilon", "gamma", "variance", "slope", "bias"])
+def test_a_silent_error_is_found(change, node, net):
     gops.export.onnx(net, "net.onnx", SHAPE)
     model = onnx.load("net.onnx")
     change(model)
     onnx.save(model, "wrong.onnx")
-    with pytest.raises(gops.OpError, match=r"wrong.onnx does not compute what MXNet does for inputs of \(1, 3, 8, 8\): "
-                       "net_dense0_fwd_output: differs by at most .* of the largest number; expected at most 0.0001"):
+    what = (r"wrong.onnx does not compute what MXNet does for inputs of \(1, 3, 8, 8\): net_dense0_fwd_output at "
+            rf"\[0, \d\] is .*; MXNet's is .*; expected at most .*. The two begin to differ at the node '{node}'")
+    with pytest.raises(gops.OpError, match=what):
         gops.export.compare(net, "wrong.onnx", SHAPE)
+    with pytest.warns(gops.export.ExportWarning, match=what):
+        found, = gops.export.compare(net, "wrong.onnx", SHAPE, force=True)
+    assert found.relative > 1e-5
 
 
 @pytest.mark.parametrize("right, wrong, shape", [
@@ -104,7 +109,7 @@ def test_nan_and_infinity_have_to_agree():
     saved("right", mx.sym.Group([mx.sym.log(data), 1 / (data * 0)]))
     saved("wrong", mx.sym.Group([mx.sym.log(mx.sym.abs(data)), 1 / (data * 0)]))
     assert [one.absolute for one in gops.export.compare("right", "right", (1, 4))] == [0, 0]
-    with pytest.raises(gops.OpError, match="differs by at most inf"):
+    with pytest.raises(gops.OpError, match="The difference is inf"):
         gops.export.compare("right", "wrong", (1, 4))
 
 
@@ -119,9 +124,9 @@ def test_heads_and_losses():
         gops.export.rewrite("net", "out", inference=True)
     for path in ("net.onnx", "out", "net"):
         found, = gops.export.compare("net", path, (1, 4))
-        assert found.output == "softmax_output" and found.relative < 1e-6
+        assert found.output == "softmax_output" and found.relative < 1e-5
     saved("wrong", mx.sym.softmax(scores, axis=0, name="softmax"), fc_weight=np.eye(3, 4), fc_bias=[1, 2, 3])
-    with pytest.raises(gops.OpError, match="softmax_output: differs"):
+    with pytest.raises(gops.OpError, match="softmax_output at .* the node 'softmax'"):
         gops.export.compare("net", "wrong", (1, 4))
 
 
@@ -137,13 +142,11 @@ def test_a_difference_at_jumps_is_found(right, wrong):
 
 
 def test_outputs_that_jump_everywhere():
-    """The sign of what is 0 but for rounding does, of the inputs or of the parameters."""
-    products = [mx.sym.broadcast_mul(data, mx.sym.var(name)) for name in ("first", "second")]
-    rest = data - mx.sym.round(data * 64) / 64 + products[0] - products[1]
-    values = {name: np.full((1, 4), 0.3) for name in ("first", "second")}
-    saved("right", mx.sym.sign(rest), **values), saved("other", mx.sym.sign(rest + 1e-30), **values)
+    """The sign of what is 0 but for rounding does."""
+    rest = mx.sym.square(mx.sym.sin(data)) + mx.sym.square(mx.sym.cos(data)) - 1
+    saved("right", mx.sym.sign(rest)), saved("other", mx.sym.sign(-rest))
     with pytest.warns(gops.export.ExportWarning, match="other is not compared with MXNet: its outputs jump where"):
-        assert gops.export.compare("right", "other", (1, 4)) == []
+        assert gops.export.compare("right", "other", (1, 40)) == []
 
 
 def test_layers_in_front_of_what_jumps(rng):

@@ -57,7 +57,7 @@ CONVERTERS.update({
     **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
         ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
     **dict.fromkeys(("Cast", "amp_cast"), lambda call: "{0}" if call.dtype == call.dtypes[0] or
-                    call.dtype.kind == call.dtypes[0].kind == "f" else f"{{0}}.to({_chosen_type(call)})"),
+                    {call.dtype.name, call.dtypes[0].name} <= set(call.own) else f"{{0}}.to({_chosen_type(call)})"),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
     "hard_sigmoid": lambda call: "F.hardtanh({} * {{0}} + {}, 0.0, 1.0)".format(   # At the ends it has no gradient.
@@ -170,9 +170,11 @@ def arg_extreme(call: Call) -> str:
 
 
 def _chosen_type(call: Call) -> str:
-    """The type that an attribute chooses. One of floats is the net's own, which the user chooses: its last input's."""
+    """The type that an attribute chooses. One of the net's own is what ``load`` was asked for: its last input's."""
     kind = call.text("dtype", "float32")
-    return f"{{{len(call.node.inputs) - 1}}}.dtype" if kind.startswith("float") else f"torch.{kind}"
+    if kind in call.own and (call.dtypes[0].name in call.own or len(call.node.inputs) > 1):
+        return f"{{{len(call.node.inputs) - 1}}}.dtype"
+    return f"torch.{kind}"
 
 
 @converts("topk", "argsort", "sort")

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,10 +59,11 @@ def prepared(model: ExportedModel, training: bool) -> ExportedModel:
     return model
 
 
-def join(graph: Graph, sizes: Sizes, parameters: dict) -> None:
+def join(graph: Graph, sizes: Sizes, parameters: dict, own: set[str]) -> None:
     """Make one node of those that torch computes as one, in place. An OpError if a node has no converter.
 
     - ``parameters``: by name; states are among them.
+    - ``own``: the types of the net's inputs and parameters.
     """
     graph.replace({(node, 0): node.inputs[0] for node in graph.nodes()
                    if node.op == "_copy" and not node.source().is_variable})
@@ -71,7 +74,7 @@ def join(graph: Graph, sizes: Sizes, parameters: dict) -> None:
     join_counters(graph)
     join_recurrent(graph)
     follow_batch(graph, sizes.shape, parameters)
-    follow_type(graph, sizes.dtype)
+    follow_type(graph, sizes.dtype, own)
     check_converters(graph)
 
 
@@ -119,25 +122,47 @@ def flatten_explicitly(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> Non
             node.inputs[0] = flat, 0
 
 
-def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) -> None:
-    """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
-    unpacked = {}
-    for node in model.graph.nodes():
-        if node.op != "RNN" or node.source(1).name not in model.parameters:
+class Packed(NamedTuple):
+    """A part of the vector that has all parameters of a recurrent layer.
+
+    ``vector``: its name. ``begin``: where the part begins. ``shape``: of the matrix or bias.
+    """
+    vector: str
+    begin: int
+    shape: tuple[int, ...]
+
+
+def packed_parts(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: Collection[str]) -> dict[str, Packed]:
+    """The names of the parameters that :func:`unpack_recurrent` makes -> what they are parts of."""
+    parts = {}
+    for node in graph.nodes():
+        if node.op != "RNN" or node.source(1).name not in parameters:
             continue
         if NodeValues(node, []).value("projection_size") is not None:   # it has further matrices, and no converter
             continue
-        packed = node.source(1)
-        vector, parts = params.as_numpy(model.parameters.pop(packed.name)), []
-        marks = {name: value for name, value in packed.attrs.items() if name in ("__lr_mult__", "__wd_mult__")}
+        vector, begin = node.source(1).name, 0
         for name, sizes in NodeValues(node, []).recurrent_parameters(shape[node.inputs[0]][2]).items():
-            variable = Node(VARIABLE, f"{packed.name}_{name}", dict(marks))
-            count = math.prod(sizes)
-            model.parameters[variable.name], vector = vector[:count].reshape(sizes), vector[count:]
-            parts.append((Node("Reshape", f"{variable.name}_flat", {"shape": "(-1,)"}, [(variable, 0)]), 0))
-        attrs = {"dim": "0", "num_args": str(len(parts))}
-        unpacked[packed, 0] = Node("_rnn_param_concat", f"{packed.name}_packed", attrs, parts), 0
-    model.graph.replace(unpacked)
+            parts[f"{vector}_{name}"] = Packed(vector, begin, sizes)
+            begin += math.prod(sizes)
+    return parts
+
+
+def unpack_recurrent(model: ExportedModel, shape: dict[Entry, tuple[int, ...]]) -> None:
+    """Give each recurrent layer a parameter for each matrix and bias, in place: files of Module's have one vector."""
+    variables = {node.name: node for node in model.graph.nodes() if node.is_variable}
+    of_vector = {}
+    for name, (vector, begin, sizes) in packed_parts(model.graph, shape, model.parameters).items():
+        packed = variables[vector]
+        marks = {mark: value for mark, value in packed.attrs.items() if mark in ("__lr_mult__", "__wd_mult__")}
+        variable = Node(VARIABLE, name, dict(marks))
+        values = params.as_numpy(model.parameters[vector])
+        model.parameters[name] = values[begin:begin + math.prod(sizes)].reshape(sizes)
+        flat = Node("Reshape", f"{name}_flat", {"shape": "(-1,)"}, [(variable, 0)])
+        of_vector.setdefault(packed, []).append((flat, 0))
+    for packed in of_vector:
+        del model.parameters[packed.name]
+    model.graph.replace({(packed, 0): (Node("_rnn_param_concat", f"{packed.name}_packed", {
+        "dim": "0", "num_args": str(len(parts))}, parts), 0) for packed, parts in of_vector.items()})
 
 
 def copy_outputs(graph: Graph) -> None:
@@ -149,10 +174,11 @@ def copy_outputs(graph: Graph) -> None:
 def with_constants(model: ExportedModel) -> ExportedModel:
     """The model with a parameter in place of each part of the graph that depends on nothing, such as an arange.
 
-    The parameters are floats; what reads several whole numbers gets them as such.
+    The parameters are floats of the net's own type; what reads several whole numbers, or floats of another type, gets
+    them as such.
     """
     model = model.copy()
-    graph = model.graph
+    graph, own = model.graph, model.types()
     varying = set()   # what drops or draws, or has the batch of a recurrent cell
     for node in graph.nodes():
         is_varying = node.op == "Dropout" or is_random(node) or has_open_size(node)
@@ -168,9 +194,10 @@ def with_constants(model: ExportedModel) -> ExportedModel:
     made = {}
     for entry, array in zip(entries, arrays):
         constant = Node(VARIABLE, f"{entry[0].name}_constant")
-        model.parameters[constant.name] = array
+        is_other = dtype[entry].kind == "f" and dtype[entry].name not in own
+        model.parameters[constant.name] = array.astype(dtype[entry] if dtype[entry].name in own else np.float32)
         cast = Node("Cast", f"{entry[0].name}_whole", {"dtype": dtype[entry].name}, [(constant, 0)])
-        made[entry] = (cast if entry in whole else constant), 0
+        made[entry] = (cast if entry in whole or is_other else constant), 0
     graph.replace(made)
     copy_outputs(graph)
     return model
@@ -210,14 +237,34 @@ def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
             node.inputs = [entry]
 
 
-def follow_type(graph: Graph, dtype: dict[Entry, np.dtype]) -> None:
-    """Let what makes floats of whole numbers read the floats that they come from, in place: those of the net's type."""
+def follow_type(graph: Graph, dtype: dict[Entry, np.dtype], own: set[str]) -> None:
+    """Let what makes the net's own type of another one read something that has it, in place.
+
+    ``own``: the types of the net's inputs and parameters.
+    """
     for node in graph.nodes():
-        if node.op in TYPED and dtype[node.inputs[0]].kind in "iub" and dtype[node, 0].kind == "f":
-            entry = node.inputs[0]
-            while entry[0].inputs and dtype[entry].kind in "iub":
-                entry = entry[0].inputs[0]
-            node.inputs.append(entry)
+        if node.op in TYPED and dtype[node, 0].name in own and dtype[node.inputs[0]].name not in own:
+            entry = _of_type(node.inputs[0], dtype, own)
+            node.inputs += [] if entry is None else [entry]
+
+
+def _of_type(entry: Entry, dtype: dict[Entry, np.dtype], own: set[str]) -> Entry | None:
+    """The nearest entry of the net's own type that another one is computed from; a variable of whole numbers if none.
+
+    The written net takes whole numbers as floats of its type.
+    """
+    waiting, seen, variable = [entry], set(), None
+    while waiting:
+        found = waiting.pop(0)
+        if found in seen:
+            continue
+        seen.add(found)
+        if dtype[found].name in own:
+            return found
+        if found[0].is_variable and dtype[found].kind in "iub":
+            variable = variable or found
+        waiting += found[0].inputs
+    return variable
 
 
 def _met(node: Node, graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> Entry:

@@ -1,17 +1,22 @@
-"""A model in MXNet, in float64: what the written net is compared with."""
+"""The net of a user in MXNet, in float32: what the outputs and gradients of the written net are compared with."""
 from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
 
 import mxnet as mx
 import numpy as np
 
-from ...core.progress import over
 from .. import passes
+from ..draws import Values
+from ..graph import Entry, Graph, Node
 from ..model import ExportedModel
-from .double import FORMULAS, compute_in_double
-from .prepare import TYPED
+from ..sides import nudged, without_ties
+from .prepare import copy_outputs
 
-FLOATS = (*TYPED, "_zeros", "_ones")   # Operators that return float32 unless an attribute says otherwise.
-MOMENTUM = float(np.float32(0.9))   # MXNet's SGD holds it so.
+F = mx.sym
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 def head_gradient(shape: tuple[int, ...]) -> np.ndarray:
@@ -20,81 +25,143 @@ def head_gradient(shape: tuple[int, ...]) -> np.ndarray:
 
 
 class Reference:
-    """A model in MXNet, in float64 and without dropout."""
+    """A model in MXNet, without dropout. It returns outputs, gradients of parameters, and the states after a step.
 
-    def __init__(self, model: ExportedModel):
-        self._labels = model.labels()
-        model = model.copy()
-        compute_in_double(model.graph, {"erf"})   # That in our gelu has the right gradient.
-        graph = passes.lower(model, "builtin").graph
-        for node in graph.nodes():
-            if node.is_variable:
-                node.attrs = {}
-            elif node.op in ("Dropout", "RNN"):
+    Operators whose gradient MXNet computes wrongly are replaced by formulas. The outputs are compared without these.
+
+    - ``trained``: the names of the parameters and inputs that get a gradient. ``states``: those of the states.
+    - ``is_training``: whether batch norms use the batch, or their statistics.
+    """
+
+    def __init__(self, model: ExportedModel, trained: list[str], states: list[str], is_training: bool,
+                 entries: list[Entry] | None = None):
+        self.model, self.trained, self.states, self._is_training = model, trained, states, is_training
+        model, self._asked = model.copy(), entries
+        if entries is not None:
+            nodes = {node.name: node for node in model.graph.nodes() if not node.is_variable}
+            model.graph.outputs = [(nodes[node.name], index) for node, index in entries]
+        self.entries = self.model.graph.outputs if entries is None else entries
+        for node in model.graph.nodes():
+            if node.op in ("Dropout", "RNN"):
                 node.attrs["p"] = "0"
-            elif node.attrs.get("dtype", "float32" if node.op in FLOATS else "None").startswith("float"):
-                node.attrs["dtype"] = "float64"
-            elif node.op == "sort":   # MXNet's gradient does not know the default
+            if node.op == "Embedding":
+                node.attrs["sparse_grad"] = "False"
+            if node.op == "sort":   # MXNet's gradient does not know the default
                 node.attrs.setdefault("axis", "-1")
-            elif node.op in ("_contrib_SyncBatchNorm", "BatchNorm_v1"):   # They are batch norms in float32 only.
-                node.op = "BatchNorm"
-                node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
-        compute_in_double(graph, FORMULAS.keys() - {"erf"})
-        symbol = graph.symbol()
-        self._names = symbol.list_inputs()
-        self._call = mx.nd.CachedOp(symbol)
-        self.values = {name: mx.nd.array(value, dtype="float64") for name, value in model.parameters.items()}
-        self._states = {name: self.values[name].asnumpy() for name in symbol.list_auxiliary_states()}
-        self._trained = set(symbol.list_arguments()).intersection(self.values)
+            if "BatchNorm" in node.op and not is_training:   # MXNet's max pooling has no gradient in evaluation mode
+                node.attrs["use_global_stats"] = "True"
+        _mend_gradients(model.graph, model.metadata["dtype"])
+        copy_outputs(model.graph)   # MXNet has no gradient of outputs that are inputs or parameters
+        self._uses = _split_uses(model.graph, trained)
+        symbol = passes.lower(model, "auto").graph.symbol()
+        self.names = self.model.graph.symbol().list_outputs() if entries is None else []
+        self._inputs = symbol.list_inputs()
+        used = {use: name for name, uses in self._uses.items() for use in uses}
+        self._values = {name: model.parameters[used.get(name, name)] for name in self._inputs
+                        if used.get(name, name) in model.parameters}
+        self._run = mx.nd.CachedOp(symbol)
 
-    def outputs(self, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """The outputs in evaluation mode."""
-        return [value.asnumpy() for value in self._outputs(_arrays(inputs))]
+    def inside(self, entries: list[Entry]) -> Reference:
+        """The same net, which returns other entries and no gradients."""
+        return Reference(self.model, [], [], self._is_training, entries)
 
-    def run(self, inputs: dict[str, np.ndarray],
-            is_training: bool) -> tuple[list[np.ndarray], dict[str, mx.nd.NDArray]]:
-        """The outputs, and the gradient of every parameter and input until the next run."""
-        arrays = _arrays(inputs)
-        # MXNet's losses have no gradient of labels.
-        data = {name: array for name, array in arrays.items() if name not in self._labels}
-        sources = {**data, **{name: self.values[name] for name in self._trained}}
-        for array in sources.values():
-            if array.grad is None:
-                array.attach_grad()
-        with mx.autograd.record(train_mode=is_training):
-            outputs = self._outputs(arrays)
-        # Whole numbers have no gradient, but MXNet gives a cast to them one.
-        gradients = [mx.nd.array(head_gradient(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
-                     for value in outputs]
-        mx.autograd.backward(outputs, gradients, train_mode=is_training)
+    def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[list[np.ndarray]]:
+        """The same with other rounding errors: of nudged inputs and parameters, and then in float64."""
+        yield self(values, drawing)
+        if untied := without_ties(self.model, {name: value.shape for name, value in values.items()}, drawing):
+            yield Reference(untied, self.trained, self.states, self._is_training, self._asked)(values)
+        with contextlib.suppress(mx.MXNetError):   # some operators have no float64
+            exact = Reference(self.model.in_type("float64"), self.trained, self.states, self._is_training, self._asked)
+            yield exact(values)
+
+    def __call__(self, values: Values, drawing: np.random.RandomState | None = None) -> list[np.ndarray]:
+        """The outputs, the gradients and the states. ``drawing``: nudges the inputs and the parameters."""
+        dtype = self.model.metadata["dtype"]
+        if drawing is not None:
+            values = {name: nudged(value, drawing) for name, value in values.items()}
+        known = {use: mx.nd.array(value, dtype=dtype) for name, value in values.items()
+                 for use in self._uses.get(name, [name])}
+        for name, value in self._values.items():   # copies: a step changes the states
+            array = value.asnumpy()
+            known[name] = mx.nd.array(array if drawing is None else nudged(array, drawing), dtype=value.dtype)
+        for name in itertools.chain(*self._uses.values()):
+            known[name].attach_grad()
+        with mx.autograd.record(train_mode=True):
+            results = self._run(*[known[name] for name in self._inputs])
+            results = results if isinstance(results, list) else [results]
+        if self.trained:
+            # Whole numbers have no gradient, but MXNet gives a cast to them one.
+            heads = [mx.nd.array(head_gradient(value.shape) * (np.dtype(value.dtype).kind == "f"), dtype=value.dtype)
+                     for value in results]
+            mx.autograd.backward(results, heads, train_mode=True)
         mx.nd.waitall()   # else MXNet and torch hold their memory at the same time
-        return [value.asnumpy() for value in outputs], {name: array.grad for name, array in sources.items()}
-
-    def train(self, inputs: dict[str, np.ndarray], steps: int, rate: float, decay: float,
-              multipliers: dict[str, tuple[float, float]]) -> None:
-        """Steps of MXNet's SGD. ``multipliers``: of the rate and the decay of each parameter that is trained."""
-        optimizer = mx.optimizer.SGD(learning_rate=rate, momentum=MOMENTUM, wd=decay)
-        optimizer.set_lr_mult({name: pair[0] for name, pair in multipliers.items()})
-        optimizer.set_wd_mult({name: pair[1] for name, pair in multipliers.items()})
-        update = mx.optimizer.get_updater(optimizer)
-        for _ in over(range(steps), "training with MXNet", "step", leave=False):
-            _, gradients = self.run(inputs, True)
-            for name in multipliers:
-                update(name, gradients[name], self.values[name])
-
-    def forget_gradients(self) -> None:
-        """Free their memory, as much as the parameters have."""
-        self.values = {name: value.detach() for name, value in self.values.items()}
-
-    def reset(self) -> None:
-        """Give the states their first values again."""
-        for name, array in self._states.items():
-            self.values[name][:] = array
-
-    def _outputs(self, arrays: dict[str, mx.nd.NDArray]) -> list[mx.nd.NDArray]:
-        results = self._call(*[arrays[name] if name in arrays else self.values[name] for name in self._names])
-        return results if isinstance(results, list) else [results]
+        return [*(value.asnumpy() for value in results), *(self._gradient(name, known) for name in self.trained),
+                *(known[name].asnumpy() for name in self.states)]
 
 
-def _arrays(inputs: dict[str, np.ndarray]) -> dict[str, mx.nd.NDArray]:
-    return {name: mx.nd.array(array, dtype="float64") for name, array in inputs.items()}
+    def _gradient(self, name: str, known: dict[str, mx.nd.NDArray]) -> np.ndarray:
+        """The sum over all uses of a parameter; zeros if nothing uses it."""
+        parts = [known[use].grad.asnumpy() for use in self._uses[name]]
+        return sum(parts[1:], parts[0]) if parts else np.zeros(self.model.shapes()[name], np.float32)
+
+
+def _split_uses(graph: Graph, names: list[str]) -> dict[str, list[str]]:
+    """Give each use of these variables a variable of its own, in place. Returns the names of all of a variable.
+
+    oneDNN cannot add up the gradients of all weights that a convolution and a deconvolution share, and after that fails
+    in the whole process.
+    """
+    uses = {name: [] for name in names}
+    for node in graph.nodes():
+        for position, (source, _) in enumerate(node.inputs):
+            if source.is_variable and source.name in uses:
+                found = uses[source.name]
+                found.append(f"{source.name}__use{len(found)}" if found else source.name)
+                if len(found) > 1:
+                    node.inputs[position] = Node(source.op, found[-1], source.attrs), 0
+    return uses
+
+
+def _mend_gradients(graph: Graph, dtype: str) -> None:
+    """Replace, in place, what MXNet 1.9.1 gives a wrong gradient, or whose gradient writes outside of its array."""
+    for node in graph.nodes():
+        formula = FORMULAS.get(node.op) if node.op != "Pooling" or dtype == "float32" else None   # it is oneDNN's
+        found = formula and formula(node, *(F.var(f"input{number}") for number in range(len(node.inputs))))
+        if found is not None:
+            made = graph.splice(found, {f"input{number}": entry for number, entry in enumerate(node.inputs)})
+            graph.replace({(node, number): entry for number, entry in enumerate(made)})
+
+
+def _activation(node: Node, x, slope=None):
+    """MXNet's gradient of the slopes of a PReLU in a CachedOp reads what that of the data has overwritten."""
+    kind = node.attrs.get("act_type", "leaky")
+    if kind == "selu":
+        return SELU_SCALE * F.where(x > 0, x, SELU_ALPHA * F.expm1(x))
+    if kind == "prelu":
+        return F.where(x > 0, x, F.swapaxes(F.broadcast_mul(F.swapaxes(x, dim1=1, dim2=-1), slope), dim1=1, dim2=-1))
+    return None
+
+
+def _last(node: Node, x, lengths=None):
+    """The last element of each sequence."""
+    if lengths is not None:
+        return None
+    return F.squeeze(F.slice_axis(x, axis=(axis := int(node.attrs.get("axis", 0))), begin=-1, end=None), axis=axis)
+
+
+def _pooled(node: Node, x):
+    """oneDNN's gradient of a mean divides by whole windows at the border, where ``full`` makes smaller ones."""
+    if (node.attrs.get("pool_type"), node.attrs.get("pooling_convention")) != ("avg", "full"):
+        return None
+    return F.cast(F.Pooling(F.cast(x, dtype="float64"), **node.options()), dtype="float32")
+
+
+# Operator -> what computes the same with a right gradient, from the node and symbols of its inputs; None for a node
+# whose gradient is right.
+FORMULAS = {
+    "LeakyReLU": _activation,
+    "Pooling": _pooled,
+    "SequenceLast": _last,
+    "batch_take": lambda node, x, indices: F.pick(x, indices),   # it has no gradient in MXNet, not even one of 0
+    "SoftmaxActivation": lambda node, x: F.softmax(x, axis=1 if node.attrs.get("mode") == "channel" else -1),
+}

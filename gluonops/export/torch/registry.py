@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import pathlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -64,10 +64,12 @@ class Call(SizedNode):
 
     - ``free``: for each input the axes whose size differs between images or batches.
     - ``free_output``: those of the first output.
+    - ``own``: the types of floats that the net's inputs and parameters have.
     """
 
-    def __init__(self, node: Node, sizes: Any, free: dict):
+    def __init__(self, node: Node, sizes: Any, free: dict, own: Collection[str] = ("float32",)):
         super().__init__(node, sizes)
+        self.own = own
         self.free = [free[entry] for entry in node.inputs]
         self.free_output = free.get((node, 0), set())
 
@@ -146,7 +148,7 @@ class Call(SizedNode):
 class Single(float):
     """A number that MXNet holds in float32, whatever the data are.
 
-    net.py has it as it was meant. What is compared with MXNet in float64 has the rounded one: see :func:`exact`.
+    net.py has it as it was meant: see :func:`plain`.
     """
 
     def __repr__(self) -> str:   # no class of objects has this name
@@ -162,11 +164,6 @@ def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
     without = re.sub(r"(,\s+)?\w+=__usual__\([^()]+\)", "", text)
     return re.sub(r"__single__\(([^()]+)\)", r"\1", without)
-
-
-def exact(text: str) -> str:
-    """A source with such numbers as MXNet computes with them."""
-    return re.sub(r"__(?:single|usual)__\(([^()]+)\)", lambda match: repr(float(np.float32(match[1]))), text)
 
 
 def number(value: object) -> str:

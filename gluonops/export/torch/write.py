@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib.util
 import json
@@ -11,7 +12,7 @@ import pathlib
 import re
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +25,7 @@ from ...version import __version__
 from ..graph import Graph, Node
 from ..labels import example_shape
 from ..model import ExportedModel
-from ..sizes import DataShape, Shapes, Sizes, known_shapes, last_line
+from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
 from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
 from .blocks import IMPORTED
@@ -33,13 +34,15 @@ from .classes import classes_of
 from .images import images_source
 from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
-from .registry import WHERE, Call, Form, exact, plain, refusal, snippets
+from .registry import WHERE, Call, Form, plain, refusal, snippets
 from .repeats import group_repeats
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
+if TYPE_CHECKING:
+    from ..compare import Difference
 
 __all__ = ["torch"]
 
@@ -53,7 +56,7 @@ IMAGES = (12, 20, 40, 56, 80, 96, 112, 128, 144, 192)   # Nets that join scales 
 
 def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
           data_shape: DataShape | None = None, epoch: int | None = None, training: bool = False,
-          outputs: Iterable[str] = ()) -> list[str]:
+          force: bool = False, outputs: Iterable[str] = ()) -> list[str]:
     """Write a net as PyTorch: source that can be read, weights, and a test.
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
@@ -61,10 +64,14 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     gradients of MXNet's. If the net has the attributes ``classes`` and ``preprocessing``, or the file has them,
     ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
-    Where torch is installed, the net is compared with MXNet in float64 before a file is written: outputs, gradients of
-    all parameters, in training and evaluation mode, and the parameters after 20 steps of SGD. Where gradients need more
-    memory than there is, a warning says that only the outputs in evaluation mode were compared. Where MXNet is not
-    installed, files are written without it, and the test runs the net only.
+    Where torch is installed, the net is compared with MXNet in float32 before a file is written: outputs in evaluation
+    and training mode, and in training mode the gradient of each parameter and the states after a step. Numbers may
+    differ as in :func:`gluonops.export.compare`. Where gradients need more memory than there is, or MXNet fails to run
+    the net, a warning says what was not compared. Where MXNet is not installed, files are written without it, and the
+    test runs the net only.
+
+    ``load(dtype)`` of the written net gives all its inputs and parameters one type. A cast to the type that they have
+    in MXNet is one to that type; a cast to another one, such as float16 in a net of float32, stays what it is.
 
     Parameters
     ----------
@@ -79,6 +86,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
     training : bool, default False
         Keep losses and labels: the written net takes the labels as well, and returns the losses. If False, they are
         removed, as by :func:`gluonops.export.onnx`. ``net`` may be a block that has nothing but a loss.
+    force : bool, default False
+        Write the files although the comparison shows a difference, with an ExportWarning.
     outputs : iterable of str, optional
         As in :func:`gluonops.export.onnx`.
 
@@ -93,81 +102,120 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         An operator has no converter, every output is a loss and ``training`` is False, the package safetensors is not
         installed, or the comparison shows a difference; the message names it.
     """
+    paths, _ = port(net, folder, data_shape, epoch, training, force, outputs)
+    return paths
+
+
+def port(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike, data_shape: DataShape | None,
+         epoch: int | None, training: bool, force: bool,
+         outputs: Iterable[str] = ()) -> tuple[list[str], list[Difference]]:
+    """What :func:`torch` does. Returns the paths, and what the comparison shows."""
     if not _is_installed("safetensors"):
         raise OpError(WHERE, "the package safetensors is not installed", "Run: pip install 'gluonops[torch]'")
     check_name(WHERE, folder)
     folder = os.path.abspath(folder)
     with made_folder(WHERE, os.path.join(folder, "net.py")):
-        return _export(net, folder, data_shape, epoch, training, outputs)
+        converted = Converted(net, data_shape, epoch, training, outputs)
+        try:
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".torch-") as temporary:
+                written, differences = _write(pathlib.Path(temporary), converted, force)
+                made = {os.path.join(folder, path.name): functools.partial(os.replace, path) for path in written}
+                check_writable(WHERE, *made)
+                replace(WHERE, made)
+        except OSError as error:
+            raise OpError(WHERE, f"cannot write in the folder {folder}: {error.strerror}",
+                          "Choose another one") from error
+    return list(made), differences
 
 
-def _export(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str, data_shape: DataShape | None,
-            epoch: int | None, training: bool, outputs: Iterable[str]) -> list[str]:
-    """Convert a net, and write it to a folder. Returns the paths."""
-    model, recorder = _read(net, data_shape, epoch, outputs)
-    if training:
-        model.inputs.update(_label_shapes(model))
-    model = with_constants(prepared(model, training))
-    drawn = model.copy()
-    forms, compared = _forms(drawn)
-    parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
-    tree = tree_of(drawn.graph, recorder, set(parameters), forms)
-    group_repeats(tree, drawn.graph, set(parameters))
-    frozen, multipliers = _training(net, drawn.graph, parameters)
-    of_layers = {node.source(index).name for node, form in forms.items() for index in form.state.values()}
-    block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(model.inputs)).net(tree)
-    classes = classes_of(block)
-    keys = dict(block.variables())   # name in torch -> name in MXNet
-    groups = groups_source({key: multipliers.get(name) for key, name in keys.items()
-                            if name in multipliers or name in frozen & of_layers})
-    inputs = _arguments(model.inputs) if len(model.inputs) > 1 else ["x"]
-    functions = [groups, "" if training else images_source(model)]
-    source = net_source(block, classes, inputs, _docstring(net, model), functions)
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".torch-") as temporary:
-            written = _write(pathlib.Path(temporary), model, source, keys, compared, multipliers)
-            made = {os.path.join(folder, path.name): functools.partial(os.replace, path) for path in written}
-            check_writable(WHERE, *made)
-            replace(WHERE, made)
-    except OSError as error:
-        raise OpError(WHERE, f"cannot write in the folder {folder}: {error.strerror}", "Choose another one") from error
-    return list(made)
+class Converted:
+    """A net as PyTorch.
+
+    - ``user``: the model as it was read, with all labels if it is for training; ``model``: with operators that have a
+      converter only.
+    - ``source``: of net.py; see :func:`.registry.plain`. ``keys``: name in torch -> name in MXNet.
+    - ``inputs``: the shapes of its arguments with which it is compared.
+    - ``computed``: the names of the nodes that it computes.
+    - ``multipliers``: of the rate and the decay of each parameter that is trained.
+    """
+
+    def __init__(self, net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
+                 training: bool, outputs: Iterable[str] = ()):
+        self.net, self.training = net, training
+        self.user, self.recorder = _read(net, data_shape, epoch, outputs)
+        if training:
+            self.user.inputs.update(_label_shapes(self.user))
+        self.own = self.user.types()
+        self.model = with_constants(prepared(self.user, training))
+        self._convert(self.model.copy())
+
+    def _convert(self, drawn: ExportedModel) -> None:
+        """Write the source of a model, in which nodes are joined."""
+        forms, self.inputs = _forms(drawn, self.own)
+        parameters = {name: tuple(value.shape) for name, value in drawn.parameters.items()}
+        self.computed = {node.name for node in forms}
+        tree = tree_of(drawn.graph, self.recorder, set(parameters), forms)
+        group_repeats(tree, drawn.graph, set(parameters))
+        frozen, self.multipliers = _training(self.net, drawn.graph, parameters)
+        of_layers = {node.source(index).name for node, form in forms.items() for index in form.state.values()}
+        block = Builder(drawn.graph, forms, parameters, frozen - of_layers, list(self.model.inputs)).net(tree)
+        classes = classes_of(block)
+        self.keys = dict(block.variables())
+        groups = groups_source({key: self.multipliers.get(name) for key, name in self.keys.items()
+                                if name in self.multipliers or name in frozen & of_layers})
+        inputs = _arguments(self.model.inputs) if len(self.model.inputs) > 1 else ["x"]
+        functions = [groups, "" if self.training else images_source(self.model)]
+        self.source = net_source(block, classes, inputs, _docstring(self.net, self.model), functions)
+
+    def save(self, folder: pathlib.Path) -> list[pathlib.Path]:
+        """Write the source and the weights to a folder. Returns the paths."""
+        from safetensors.numpy import save
+        (folder / "net.py").write_text(plain(self.source), encoding="utf-8")
+        (folder / "net.safetensors").write_bytes(save(_values(self.model, self.keys)))
+        (folder / "names.json").write_text(json.dumps(self.keys, indent=2) + "\n", encoding="utf-8")
+        return [folder / name for name in ("net.py", "net.safetensors", "names.json")]
+
+    def save_inside(self, folder: pathlib.Path, names: list[str]) -> None:
+        """Write a net like this one, which returns the first outputs of some nodes, to a folder."""
+        other = copy.copy(self)
+        other.recorder = None   # It knows the nodes of one graph.
+        other.model = self.model.copy()
+        nodes = {node.name: node for node in other.model.graph.nodes() if not node.is_variable}
+        other.model.graph.outputs = [(nodes[name], 0) for name in names]
+        used = set(other.model.graph.variables())
+        other.model.parameters = {name: value for name, value in self.model.parameters.items() if name in used}
+        other._convert(other.model.copy())
+        other.save(folder)
 
 
-def _write(folder: pathlib.Path, model: ExportedModel, source: str, keys: dict[str, str], compared: Shapes,
-           multipliers: dict[str, tuple[float, float]]) -> list[pathlib.Path]:
-    """Write the files, and compare them with MXNet where torch is installed. Returns their paths."""
+def _write(folder: pathlib.Path, converted: Converted, force: bool) -> tuple[list[pathlib.Path], list[Difference]]:
+    """Write the files, and compare them with MXNet where torch is installed. Returns their paths, and what differs."""
     from safetensors.numpy import save
-    (folder / "net.safetensors").write_bytes(save(_values(model, keys)))
-    (folder / "names.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
-    paths = [folder / name for name in ("net.py", "net.safetensors", "names.json")]
-    (folder / "net.py").write_text(exact(source), encoding="utf-8")
+    paths, differences, recorded = converted.save(folder), [], {}
     missing = [name for name, is_there in (("MXNet", importing.is_imported()), ("torch", _is_installed("torch")))
                if not is_there]
     if missing:
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
                       stacklevel=4)
-        shape = Sizes(model.graph, compared, model.parameters, model.metadata["dtype"], False, WHERE).shape
-        outputs = [shape[output] for output in model.graph.outputs]
-        if "torch" not in missing:
-            from .verify import check_shapes
-            check_shapes(folder, compared, outputs)
-        test = _test_alone(model, compared, outputs)
     else:
-        from .verify import compare
-        try:
-            recorded = compare(model, folder, keys, compared, multipliers)
-        except mx.MXNetError as error:
-            raise OpError(WHERE, f"MXNet fails to compute the net in float64: {last_line(error)}",
-                          "Report it with the net; nothing was written") from error
+        from .verify import Port, compare
+        recorded, differences = compare(Port(
+            converted.user, converted.training, list(converted.model.inputs), converted.keys,
+            converted.multipliers.keys(), converted.inputs, converted.computed, converted.save_inside), folder, force)
+    if recorded:
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
         test = RECORDED.read_text(encoding="utf-8")
-        if exact(source) != plain(source):   # The record is of numbers that MXNet has rounded to float32.
-            test = test.replace("TOLERANCE = 1e-9", "TOLERANCE = 1e-5")
+    else:
+        model = converted.model
+        shape = Sizes(model.graph, converted.inputs, model.parameters, model.metadata["dtype"], False, WHERE).shape
+        outputs = [shape[output] for output in model.graph.outputs]
+        if missing == ["MXNet"]:
+            from .verify import check_shapes
+            check_shapes(folder, converted.inputs, outputs)
+        test = _test_alone(model, converted.inputs, outputs)
     (folder / "test_net.py").write_text(test, encoding="utf-8")
-    (folder / "net.py").write_text(plain(source), encoding="utf-8")
-    return [*paths, folder / "test_net.py"]
+    return [*paths, folder / "test_net.py"], differences
 
 
 def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, ...]]) -> str:
@@ -230,19 +278,20 @@ def _label_shapes(model: ExportedModel) -> Shapes:
     return {name: shapes[name] for name in names}
 
 
-def _forms(model: ExportedModel) -> tuple[dict[Node, Form], Shapes]:
+def _forms(model: ExportedModel, own: Collection[str]) -> tuple[dict[Node, Form], Shapes]:
     """What each node is in torch, and the shapes of the inputs with which it is compared.
 
-    Nodes that torch computes as one are joined in place.
+    Nodes that torch computes as one are joined in place. ``own``: the types of the net's inputs
+    and parameters.
     """
     graph, values = model.graph, model.parameters
     sizes = Sizes(graph, model.inputs, values, model.metadata["dtype"], False, WHERE)
     free, compared = _free_axes(model, sizes)
-    join(graph, sizes, values)
+    join(graph, sizes, values, own)
     forms = {}
     for node in graph.nodes():
         if not node.is_variable:
-            form = Call(node, sizes, free).form()
+            form = Call(node, sizes, free, own).form()
             is_stored = all(node.source(position).name in values for position in form.state.values())
             if not is_stored and form.text is None:
                 raise refusal(node, "computes a parameter; expected one that is stored")

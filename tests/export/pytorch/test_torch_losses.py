@@ -14,6 +14,7 @@ sys.path.append(str(pathlib.Path(__file__).parent))
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 import scripted  # noqa: E402
+import steps  # noqa: E402
 
 ops = gops.ops
 
@@ -142,7 +143,9 @@ CASES = {
 def export(net, folder, data, label):
     mx.random.seed(3)
     net.initialize(mx.init.Normal(0.5))
-    gops.export.torch(net, folder, {"data": data, "label": label}, training=True)
+    shapes = {"data": data, "label": label}
+    gops.export.torch(net, folder, shapes, training=True)
+    steps.check(net, shapes, training=True)
     return (pathlib.Path(folder) / "net.py").read_text()
 
 

@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 sys.path.append(str(pathlib.Path(__file__).parent))
 import scripted  # noqa: E402
+import steps  # noqa: E402
 
 # Converters of layers, which test_torch.py tests, of what test_torch_detection.py tests, of operators that a pass
 # makes, and of old names of others.
@@ -239,6 +240,7 @@ def test_operator(name, tmp_path):
     net = Function(CASES[name])
     net.initialize()
     gops.export.torch(net, tmp_path, SHAPE)
+    steps.check(net, SHAPE)
     scripted.check(tmp_path, torch.rand(SHAPE))
     assert max(map(len, (tmp_path / "net.py").read_text().splitlines())) <= 100
 

@@ -6,18 +6,17 @@ from collections.abc import Collection
 
 import mxnet as mx
 import numpy as np
-
-from ...ops._order.reference import descending
-from ...ops.gelu import reference as gelu
-from ..graph import Graph
-from ..values import NodeValues
-from .prepare import has_open_size
+from gluonops.export.graph import Graph
+from gluonops.export.torch.prepare import has_open_size
+from gluonops.export.torch.reference import SELU_ALPHA, SELU_SCALE
+from gluonops.export.values import NodeValues
+from gluonops.ops._order.reference import descending
+from gluonops.ops.gelu import reference as gelu
 
 __all__ = ["FORMULAS", "compute_in_double"]
 
 F = mx.sym
 REGRESSIONS = ("LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput")
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 def compute_in_double(graph: Graph, operators: Collection[str]) -> None:

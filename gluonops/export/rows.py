@@ -1,0 +1,72 @@
+"""Rows of detections, which are compared as sets: rows with nearly equal scores change places."""
+from __future__ import annotations
+
+import numpy as np
+
+from .draws import PASSES_ON
+from .graph import Entry
+
+# What returns rows in the order of their scores.
+RANKS = ("_contrib_MultiBoxDetection", "_contrib_MultiProposal", "_contrib_Proposal", "_contrib_box_nms")
+# What computes a column of a row from others: corners in pixels, say.
+COLUMNS = ("MakeLoss", "_mul_scalar", "_div_scalar", "_plus_scalar", "_minus_scalar", "_rminus_scalar", "broadcast_mul",
+           "broadcast_add", "broadcast_sub", "broadcast_div", "clip", "elemwise_add", "elemwise_sub", "where")
+NEAR = 1e-5   # of the largest number of a column: rows that are so near stay in their places
+Arrays = list[np.ndarray]
+
+
+def groups_of_rows(entries: list[Entry]) -> list[list[int]]:
+    """The positions of outputs that have the columns of the same rows, such as the ids, scores and boxes of a detector.
+
+    Outputs that have no rows of detections are in no group.
+    """
+    groups: dict[frozenset, list[int]] = {}
+    for position, (node, _) in enumerate(entries):
+        reached, seen, waiting = set(), set(), [node]
+        while waiting:
+            source = waiting.pop()
+            if source in seen:
+                continue
+            seen.add(source)
+            if source.op in RANKS:
+                reached.add(source)
+            elif source.op in (*PASSES_ON, *COLUMNS):
+                waiting += [each for each, _ in source.inputs]
+        if reached:
+            groups.setdefault(frozenset(reached), []).append(position)
+    return list(groups.values())
+
+
+def in_the_order_of(expected: Arrays, found: Arrays, groups: list[list[int]]) -> Arrays:
+    """What was found, with the rows of each group in the order of the expected rows that they are nearest to."""
+    found = list(found)
+    for group in groups:
+        ranks = {expected[position].shape[:-1] for position in group}
+        if len(ranks) != 1 or len(*ranks) not in (1, 2):
+            continue
+        theirs, ours = (_joined([arrays[position] for position in group]) for arrays in (expected, found))
+        for image, order in enumerate(map(_order, theirs, ours)):
+            for position in group:
+                array = found[position] = found[position].copy()
+                part = array if array.ndim == 2 else array[image]
+                part[...] = part[order]
+    return found
+
+
+def _joined(arrays: Arrays) -> np.ndarray:
+    """(images, rows, columns) of all arrays, divided by the largest number of each array."""
+    parts = [np.nan_to_num(array.astype(np.float64), posinf=0, neginf=0) for array in arrays]
+    parts = [part / (np.abs(part).max(initial=0) or 1) for part in parts]
+    joined = np.concatenate(parts, axis=-1)
+    return joined if joined.ndim == 3 else joined[None]
+
+
+def _order(theirs: np.ndarray, ours: np.ndarray) -> np.ndarray:
+    """Which row of ours stands for each row of theirs; each of ours is taken once."""
+    order = np.arange(len(theirs))
+    moved = np.flatnonzero(np.abs(theirs - ours).max(axis=1, initial=0) > NEAR)
+    left = list(moved)
+    for row in moved:
+        nearest = int(np.abs(ours[left] - theirs[row]).max(axis=1).argmin())
+        order[row] = left.pop(nearest)
+    return order
