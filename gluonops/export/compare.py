@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import mxnet as mx
@@ -37,6 +37,7 @@ LEAST = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-9}
 MULTIPLE = 16
 # An output that rounding changes by so much of its largest number jumps from one value to another.
 JUMP = 1e-2
+NUDGES = 4       # Parameters are changed so often at whole numbers and halves, where nothing else is rounded.
 DRAWS = 2        # Inputs are drawn so often: a ReLU or a maximum near its corner may go the other way in one of them.
 # A gradient is compared with this share of the largest gradient at least: it may be a difference of sums whose rounding
 # no change of the inputs shows, as behind a batch norm whose head gradients are equal (7.9e-5 of its largest number).
@@ -113,11 +114,11 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     The inputs are random numbers: one image, three, and larger ones, as far as both sides take them. Numbers of 0 to
     255 are drawn where the net subtracts a mean of pixels, and whole numbers in range where it reads indices, lengths
     or boxes. A net with operators that jump, such as a remainder or an argmax, is also compared at whole numbers and
-    halves, where many numbers are equal. Losses are not compared. An ExportWarning says why nothing is compared: onnxruntime is not installed, the
-    shape of an input is not known, MXNet itself does not run the net, or the net draws random numbers. Rows of
-    detections are compared as sets. Outputs that jump, such as those of non-maximum suppression, are compared where
-    MXNet's own do not jump if the inputs change by a rounding error. In front of them the outputs of the last layers
-    are compared as well.
+    halves, where many numbers are equal. Losses are not compared. An ExportWarning says why nothing is compared:
+    onnxruntime is not installed, the shape of an input is not known, MXNet itself does not run the net, or the net
+    draws random numbers. Rows of detections are compared as sets. Outputs that jump, such as those of non-maximum
+    suppression, are compared where MXNet's own do not jump if the inputs change by a rounding error. In front of them
+    the outputs of the last layers are compared as well.
 
     Parameters
     ----------
@@ -222,7 +223,8 @@ def _of_all_shapes(path, theirs, ours, begin):
         def draw(drawing, shapes=shapes, at_jumps=at_jumps):
             return in_range(model, shapes, drawing, at_jumps=at_jumps)
         try:
-            result = differences(file, draw, theirs, ours, ours.names, theirs.entries)
+            side = _AtJumps(theirs) if at_jumps else theirs
+            result = differences(file, draw, side, ours, ours.names, theirs.entries)
         except mx.MXNetError as error:
             obstacle = f"MXNet does not run the net: {last_line(error)}"
             continue
@@ -236,6 +238,20 @@ def _of_all_shapes(path, theirs, ours, begin):
     if not largest:
         raise Obstacle(obstacle)
     return list(largest.values())
+
+
+class _AtJumps:
+    """MXNet at whole numbers and halves, which have no rounding errors: only those of the parameters may be others."""
+
+    def __init__(self, theirs: InMXNet):
+        self._theirs = theirs
+
+    def __call__(self, values: Values) -> Arrays:
+        return self._theirs(values)
+
+    def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[Arrays]:
+        for _ in range(NUDGES):
+            yield self._theirs(values, drawing)
 
 
 def in_range(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState, **options: Any) -> Values:

@@ -15,8 +15,8 @@ import numpy as np
 from ..core import params, registry
 from .constants import SHAPE_READERS
 from .graph import Entry, Graph, Node, is_ours, our_name
-from .model import ExportedModel
 from .jumps import halves
+from .model import ExportedModel
 from .parameters import LAYERS
 from .rules import MOVES
 from .sizes import Shapes, known_shapes
@@ -84,7 +84,7 @@ def drawn(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState, 
     for name, size in shapes.items():
         if name in targets:   # Its classes may be indices as well; the numbers of boxes beside them are not.
             array = _labels(size, min([classes, *(need.end for need in by_name.get(name, ()))]), drawing)
-        elif name in by_name:
+        elif name in by_name and not (at_jumps and all(need.node.op in ANY for need in by_name[name])):
             array = _in_range(by_name[name], size, drawing)
         elif dtype.kind != "f":
             array = drawing.randint(0, 128, size)

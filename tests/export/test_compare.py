@@ -142,9 +142,11 @@ def test_a_difference_at_jumps_is_found(right, wrong):
 
 
 def test_outputs_that_jump_everywhere():
-    """The sign of what is 0 but for rounding does."""
-    rest = mx.sym.square(mx.sym.sin(data)) + mx.sym.square(mx.sym.cos(data)) - 1
-    saved("right", mx.sym.sign(rest)), saved("other", mx.sym.sign(-rest))
+    """The sign of what is 0 but for rounding does, of the inputs or of the parameters."""
+    products = [mx.sym.broadcast_mul(data, mx.sym.var(name)) for name in ("first", "second")]
+    rest = mx.sym.square(mx.sym.sin(data)) + mx.sym.square(mx.sym.cos(data)) - 1 + products[0] - products[1]
+    values = {name: np.full((1, 40), 0.3) for name in ("first", "second")}
+    saved("right", mx.sym.sign(rest), **values), saved("other", mx.sym.sign(-rest), **values)
     with pytest.warns(gops.export.ExportWarning, match="other is not compared with MXNet: its outputs jump where"):
         assert gops.export.compare("right", "other", (1, 40)) == []
 

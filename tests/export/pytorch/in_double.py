@@ -6,7 +6,6 @@ import numpy as np
 from double import FORMULAS, compute_in_double
 from gluonops.export import passes
 from gluonops.export.model import ExportedModel
-from gluonops.export.parameters import labels
 from gluonops.export.torch.prepare import TYPED
 from gluonops.export.torch.reference import head_gradient
 
@@ -18,7 +17,7 @@ class Reference:
     """A model in MXNet, in float64 and without dropout."""
 
     def __init__(self, model: ExportedModel):
-        self._labels, own = labels(model.graph), model.types()
+        self._labels, own = model.labels(), model.types()
         model = model.copy()
         compute_in_double(model.graph, {"erf"})   # That in our gelu has the right gradient.
         graph = passes.lower(model, "builtin").graph
@@ -31,7 +30,7 @@ class Reference:
                 node.attrs["dtype"] = "float64"
             elif node.op == "sort":   # MXNet's gradient does not know the default
                 node.attrs.setdefault("axis", "-1")
-            elif node.op == "_contrib_SyncBatchNorm":   # it is a batch norm on one device, and in float32 only
+            elif node.op in ("_contrib_SyncBatchNorm", "BatchNorm_v1"):   # They are batch norms in float32 only.
                 node.op = "BatchNorm"
                 node.attrs = {key: value for key, value in node.attrs.items() if key not in ("key", "ndev")}
         compute_in_double(graph, FORMULAS.keys() - {"erf"})
