@@ -21,7 +21,7 @@ QUICK = ("gotest", "det1", "save000800", "squeezenet11", "mnet25")   # These fil
 
 def check(net, shape):
     model = gops.export.ExportedModel.from_net(net, shape, where="export.torch")
-    forms, _ = write._forms(prepare.with_constants(prepare.prepared(model, training=False)))
+    forms, _ = write._forms(prepare.with_constants(prepare.prepared(model, training=False)), model.types())
     assert forms
 
 
