@@ -31,7 +31,7 @@ def write_detection(scenes, split, folder):
     for i, (image, boxes) in enumerate(scenes):
         height, width, _ = image.shape
         lines = []
-        for left, top, right, bottom, class_id, _ in boxes:
+        for left, top, right, bottom, class_id, _ in boxes.astype("float64"):
             x, y = (left + right) / 2 / width, (top + bottom) / 2 / height
             lines.append(f"{class_id:.0f} {x:.9f} {y:.9f} {(right - left) / width:.9f} {(bottom - top) / height:.9f}\n")
         write_image(images / f"{i}.png", image)
