@@ -10,10 +10,10 @@ import re
 import sys
 
 from gluonops import loss, nn, ops
+from gluonops.backends.block import entries, sections
 from gluonops.commands import table
-from gluonops.core import registry
-from gluonops.core.block import entries, sections
-from gluonops.core.contract import Indices, Op
+from gluonops.contract import registry
+from gluonops.contract.op import Indices, Op
 
 PAGE = """\
 .. docs/operator_pages.py generates this page from gluonops/ops/{name}/__init__.py and contract.py.

@@ -18,7 +18,7 @@ from .runtime import importing as _importing  # noqa: E402  (Ctrl-C during the i
 
 _importing.import_mxnet()
 
-from .core.errors import OpError  # noqa: E402  (mxnet has to be imported first)
+from .contract.errors import OpError  # noqa: E402  (mxnet has to be imported first)
 from .runtime.doctor import doctor  # noqa: E402
 from .version import __version__  # noqa: E402
 
@@ -30,10 +30,12 @@ _LAZY = ("convert", "darknet", "data", "export", "files", "models", "train")
 
 _refuse = _importing.refuser(__name__, () if _importing.is_imported() else __all__)
 if _importing.is_imported():
-    from .core import errors, native, registration, tuning
-    from .core.backend import backend, current_backend, retrace_on_change
+    from .backends import examination, native, registration, tuning
+    from .backends.backend import backend, current_backend, retrace_on_change
+    from .contract import errors
 
     errors.install()
+    examination.install()
     registration.install()
     retrace_on_change()
     native.loaded()   # the first question loads the library
@@ -44,8 +46,8 @@ if _importing.is_imported():
                           "Run in the clone: pip install -e .")
 
     from . import legacy, loss, nn, ops, optimizer
-    from .core.native import library_path as native_library_path
-    from .core.tuning import tune_memory, tune_threads
+    from .backends.native import library_path as native_library_path
+    from .backends.tuning import tune_memory, tune_threads
 else:
     __all__, _LAZY = ["OpError", "__version__", "doctor", "export", "files"], ("export", "files")
 if typing.TYPE_CHECKING:

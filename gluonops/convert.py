@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 import mxnet as mx
 import numpy as np
 
-from .core.errors import OpError
+from .contract.errors import OpError
 
 __all__ = ["from_torch"]
 

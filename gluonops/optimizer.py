@@ -12,7 +12,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from .core import native
+from .backends import native
 
 __all__ = ["FusedSGD"]
 

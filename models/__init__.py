@@ -4,7 +4,7 @@
 page of a network.
 ``classifier`` and ``region_detector`` make nets to train from other models: of a model zoo, or of a Darknet cfg.
 """
-from gluonops.core.errors import OpError
+from gluonops.contract.errors import OpError
 from mxnet.gluon import HybridBlock
 
 from .classifier import Classifier, classifier

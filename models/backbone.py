@@ -2,8 +2,8 @@
 import json
 
 import mxnet as mx
-from gluonops.core.errors import OpError
-from gluonops.core.optional import require
+from gluonops.contract.errors import OpError
+from gluonops.io.optional import require
 from mxnet.gluon import SymbolBlock
 
 WHERE = "models.yolov2"

@@ -13,9 +13,9 @@ import os
 from collections.abc import Sequence
 
 import mxnet as mx
-from gluonops.core.errors import OpError
-from gluonops.core.optional import require
+from gluonops.contract.errors import OpError
 from gluonops.darknet.net import preprocessing_for
+from gluonops.io.optional import require
 from gluonops.runtime.near import perhaps
 from mxnet import gluon
 from mxnet.gluon import nn

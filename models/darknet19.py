@@ -21,8 +21,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import mxnet as mx
-from gluonops.core.attributes import Attr, Int
-from gluonops.core.emitter import Array
+from gluonops.backends.emitter import Array
+from gluonops.contract.attributes import Attr, Int
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.detector import check_sides
 from gluonops.darknet.net import preprocessing_for

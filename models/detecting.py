@@ -9,11 +9,11 @@ from typing import NamedTuple
 import mxnet as mx
 import numpy as np
 import numpy.typing as npt
-from gluonops.core.attributes import Attr, Float
-from gluonops.core.block import page, sections
-from gluonops.core.concat import concat
-from gluonops.core.emitter import Array
-from gluonops.core.errors import OpError
+from gluonops.backends.block import page, sections
+from gluonops.backends.concat import concat
+from gluonops.backends.emitter import Array
+from gluonops.contract.attributes import Attr, Float
+from gluonops.contract.errors import OpError
 from gluonops.darknet import Boxes, Convolution
 from gluonops.darknet.detector import DetectingNet
 from gluonops.darknet.heads import yolo_block

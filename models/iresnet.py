@@ -20,8 +20,8 @@ deepinsight/insightface, ``recognition/arcface_torch/backbones/iresnet.py``.
 """
 from collections.abc import Sequence
 
-from gluonops.core.attributes import Int, parsed
-from gluonops.core.errors import OpError
+from gluonops.contract.attributes import Int, parsed
+from gluonops.contract.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 
 from .weights import network

@@ -18,9 +18,9 @@ Sources: the tutorial on run-time kernels, whose reorg kernel has the CRD order 
 and Haffner, "Gradient-based learning applied to document recognition" (1998).
 """
 import gluonops.nn
-from gluonops.core.attributes import Int, parsed
-from gluonops.core.emitter import Array
-from gluonops.core.errors import OpError
+from gluonops.backends.emitter import Array
+from gluonops.contract.attributes import Int, parsed
+from gluonops.contract.errors import OpError
 from mxnet.gluon import HybridBlock, nn
 from mxnet.ndarray import NDArray
 

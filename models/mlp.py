@@ -7,7 +7,7 @@ A fully connected layer with ``classes`` units and a softmax follow. Source: the
 from __future__ import annotations
 
 import gluonops.nn
-from gluonops.core.attributes import Int, IntOrTuple, parsed
+from gluonops.contract.attributes import Int, IntOrTuple, parsed
 from mxnet.gluon import HybridBlock, nn
 
 from .weights import network

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 from gluonops import darknet
-from gluonops.core.errors import OpError
+from gluonops.contract.errors import OpError
 from gluonops.darknet.net import run_layers
 from mxnet.gluon import HybridBlock
 

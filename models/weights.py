@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable
 
 import mxnet as mx
-from gluonops.core.errors import OpError
+from gluonops.contract.errors import OpError
 from mxnet import gluon
 
 BACKBONE = pathlib.Path(__file__).parent / "pretrained" / "tiny_yolov2_backbone.params"

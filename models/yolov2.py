@@ -23,8 +23,8 @@ from functools import partial
 
 import gluonops.nn
 import numpy.typing as npt
-from gluonops.core.attributes import Attr, Float, IntOrTuple
-from gluonops.core.errors import OpError
+from gluonops.contract.attributes import Attr, Float, IntOrTuple
+from gluonops.contract.errors import OpError
 from gluonops.darknet import Boxes, Convolution, MaxPool, Region
 from gluonops.ops._region.contract import VOC_ANCHORS
 

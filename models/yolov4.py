@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gluonops.core.concat import concat
+from gluonops.backends.concat import concat
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.net import preprocessing_for
 from gluonops.darknet.pooling import Upsample

@@ -15,7 +15,8 @@ import hypothesis  # noqa: E402
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from gluonops.core import errors, native  # noqa: E402
+from gluonops.backends import native  # noqa: E402
+from gluonops.contract import errors  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).parent / "cuda"))
 import cuda_emulator  # noqa: E402

@@ -16,7 +16,8 @@ import mxnet as mx
 import numpy as np
 import oracles
 import pytest
-from gluonops.core import registry, rtc
+from gluonops.contract import registry
+from gluonops.cuda import rtc
 from mxnet import autograd
 from mxnet.gluon import HybridBlock, SymbolBlock
 

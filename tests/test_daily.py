@@ -5,7 +5,7 @@ import daily
 import numpy as np
 import op_suite
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 
 SUITES = {name: op_suite.suite_of(name) for name in registry.entries()}
 AXES = ("dtype", "request_", "backend", "mode")

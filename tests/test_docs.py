@@ -14,7 +14,7 @@ import fresh
 import gluonops as gops
 import pytest
 from docutils import nodes
-from gluonops.core.block import OpBlock, entries, sections
+from gluonops.backends.block import OpBlock, entries, sections
 from gluonops.ops._boxes.contract import FORMAT
 from gluonops.ops._labels.contract import IGNORE
 

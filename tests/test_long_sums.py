@@ -5,7 +5,7 @@ import itertools
 import gluonops as gops
 import op_suite
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from long_sums import CASES, DRAWS, LENGTHS, WITHOUT_LONG_SUMS, LongSums
 
 SHORT, USUAL, LONG = LENGTHS

@@ -6,7 +6,7 @@ import runpy
 import matrix_recorder
 import op_suite
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 
 ROOT = pathlib.Path(__file__).parents[1]
 TEST = ["abs", "native", "static", "int8", "write", "prime"]

@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from mxnet import autograd, gluon, nd
 
 NAMES = ("sgd", "fusedsgd")

@@ -117,7 +117,7 @@ def test_wheel_holds_the_package_and_nothing_else(built):
              if ".dist-info/" not in entry.filename and not entry.is_dir()}
     assert names == packaged(".py", ".cu", ".cuh", ".cc", ".h", ".inl", ".txt") | {
         f"gluonops-{gops.__version__}.data/scripts/gluonops", "gluonops/native/libgluonops.so"}
-    assert {"gluonops/models/__init__.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
+    assert {"gluonops/models/__init__.py", "gluonops/cuda/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_source_distribution_holds_what_it_takes_to_test_it(built):
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     assert {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", ".ci/run", "models/__init__.py",
             "tests/op_suite.py", "tests/golden/reorg.npz", "tools/new_op.py", "tools/gluonops",
-            "examples/train_digits.py", "gluonops/core/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
+            "examples/train_digits.py", "gluonops/cuda/prelude.cuh", "gluonops/ops/abs/kernel.cu"} <= names
     assert not any("__pycache__" in name or name.startswith("gluonops/models") for name in names)
 
 

@@ -208,7 +208,7 @@ template <typename T>
 """
 GAIN = {   # file -> what another attribute changes in it: the declaration, and its use in the kernels
     "contract.py": [("three straight lines\")", "three straight lines\", (Attr(\"gain\", Float(above=0), 1.0),))"),
-                    ("from .._activation", "from ...core.contract import Attr, Float\nfrom .._activation")],
+                    ("from .._activation", "from ...contract.op import Attr, Float\nfrom .._activation")],
     "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:")],
     "reference.py": [("return data * gate", "return attrs.gain * data * gate"),
                      ("output_grad * (gate", "attrs.gain * output_grad * (gate")],
@@ -248,7 +248,7 @@ sys.path.append("tests/cuda")
 import gluonops as gops   # first: it makes mxnet importable
 import cuda_emulator, mxnet as mx, pytest
 from mxnet import autograd
-from gluonops.core import native
+from gluonops.backends import native
 assert native.loaded(), native.reason()
 cuda_emulator.cache = pathlib.Path("cuda_cache")
 cuda_emulator.cache.mkdir()
@@ -286,7 +286,7 @@ def test_red_then_green(copy):
     assert all("not written yet" in reason for reason in reasons), output
     for part in ("the oracle's forward", "kernel.cc", "launch", "forward"):
         assert any(f"{NAME}: {part} is not written yet" in reason for reason in reasons), part
-    _, failed, output = run_tests(copy, "tests/core/test_nvrtc.py", "-k", f"compile and {NAME}")
+    _, failed, output = run_tests(copy, "tests/cuda/test_nvrtc.py", "-k", f"compile and {NAME}")
     assert failed == 0, output
     assert run_tests(copy, "tests/ops/hard_swish", "-k", "table or twice")[1] == 0
 
@@ -296,7 +296,7 @@ def test_red_then_green(copy):
     environment = build(copy)
     passed, failed, output = run_tests(copy, own, environment=environment)
     assert failed == 0 and passed > 100, output
-    passed, failed, output = run_tests(copy, "tests/test_tree.py", "tests/core/test_rtc.py", "-k", NAME)
+    passed, failed, output = run_tests(copy, "tests/test_tree.py", "tests/cuda/test_rtc.py", "-k", NAME)
     assert failed == 0 and passed > 10, output
 
 

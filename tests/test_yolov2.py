@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core.optional import require
+from gluonops.io.optional import require
 from mxnet import autograd, gluon
 
 plot_bbox = require("gluoncv.utils.viz", "tests").plot_bbox

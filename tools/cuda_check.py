@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
-from gluonops.core import nvrtc, rtc
+from gluonops.cuda import nvrtc, rtc
 
 DEFAULT = "as mx.rtc"
 NEWER = ("sm_100", "sm_120")   # NVRTC 11.8 is older. Each generation has one.

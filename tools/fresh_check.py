@@ -58,7 +58,7 @@ def main() -> int:
                         help="12, 13, or the name of a suite, such as forky (default: 12, 13)")
     parser.add_argument("--python", metavar="3.X", help="with this Python of that suite as well")
     parser.add_argument("--target", action="append", metavar="TARGET",
-                        help="what make gets, such as demo, or 'test PYTEST=tests/core' (default: demo, test)")
+                        help="what make gets, such as demo, or 'test PYTEST=tests/contract' (default: demo, test)")
     parser.add_argument("--home", type=pathlib.Path, default=ROOT / ".venv-fresh", help="where the systems are kept")
     args = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):   # the systems' processes end with this one

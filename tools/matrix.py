@@ -11,8 +11,8 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from gluonops.core import registry
-from gluonops.core.contract import Op
+from gluonops.contract import registry
+from gluonops.contract.op import Op
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "matrix.json"

@@ -41,8 +41,8 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
 CONTRACT = '''"""The contract of ``{name}``."""
 from __future__ import annotations
 
-from ...core.contract import FLOATS, INTEGERS, Arg, Cuda, Launch, Op, Out, Shapes
-from ...core.errors import OpError
+from ...contract.op import FLOATS, INTEGERS, Arg, Cuda, Launch, Op, Out, Shapes
+from ...contract.errors import OpError
 
 
 def launch(args) -> Launch:
@@ -53,7 +53,7 @@ def launch(args) -> Launch:
 OP = Op(
     name="{name}",
     summary="<fill in: one line, for the support table>",
-    family="activations",   # <fill in: one of core.contract.FAMILIES>
+    family="activations",   # <fill in: one of contract.op.FAMILIES>
     inputs=(Arg("data", "T"),),
     outputs=(Out("output", "T", "shape of data"),),
     attrs=(),
@@ -92,8 +92,8 @@ class Test{block}(OpSuite):
 REFERENCE = '''"""``{name}`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.emitter import Array
-from ...core.errors import OpError
+from ...backends.emitter import Array
+from ...contract.errors import OpError
 
 
 def forward(F, attrs, data: Array) -> Array:

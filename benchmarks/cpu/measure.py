@@ -10,7 +10,7 @@ import mxnet as mx
 import numpy as np
 from gluonops.bench import peers as mxnet_peers
 from gluonops.bench.timing import MXNet, differs, give_back, head_gradient, interleaved, now, summary
-from gluonops.core import registry
+from gluonops.contract import registry
 from mxnet import gluon
 
 from ..harness import inputs

@@ -111,7 +111,7 @@ def load(args: argparse.Namespace) -> dict:
         plan = results.load(args.plan)
         plan["cases"] = [case for case in plan["cases"] if not args.op or case["op"] in args.op]
         return plan
-    from gluonops.core import rtc
+    from gluonops.cuda import rtc
 
     from . import plan as plans
 

@@ -1,7 +1,7 @@
 """What is launched: a plan that needs neither MXNet nor a compiler to be run.
 
 A plan is plain data (it goes into JSON): the PTX that ``mx.rtc`` would hand to the driver, and for every case and pass
-the kernel, its arguments in order, grid and block, and the bytes that it has to move, all as ``gluonops/core/rtc.py``
+the kernel, its arguments in order, grid and block, and the bytes that it has to move, all as ``gluonops/cuda/rtc.py``
 has them.
 """
 import math
@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 import gluonops as gops
 import numpy as np
-from gluonops.core import cuda_source, nvrtc, record, registry, rtc
-from gluonops.core.declarations import accumulator
+from gluonops.contract import registry
+from gluonops.contract.declarations import accumulator
+from gluonops.cuda import cuda_source, nvrtc, record, rtc
 
 from ..harness.cases import Case
 

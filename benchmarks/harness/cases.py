@@ -95,7 +95,7 @@ def with_rows(op: str) -> Declaration:
 
 def row(op: str, shapes: Iterable[tuple], attrs: dict) -> Row:
     """A row with the shapes of all inputs."""
-    from gluonops.core import registry
+    from gluonops.contract import registry
 
     first, *others = registry.get(op).op.inputs
     shape, *more = map(tuple, shapes)
@@ -124,7 +124,7 @@ def of_commits(ops: Iterable[str]) -> Iterator[Case]:
 
 def on_gpu(ops: Iterable[str], quick: bool = False) -> Iterator[Case]:
     """The cases that are timed on a GPU; small ones for every path of every kernel if ``quick``."""
-    from gluonops.core import registry
+    from gluonops.contract import registry
 
     for op in ops:
         if quick:

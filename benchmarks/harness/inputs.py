@@ -41,7 +41,7 @@ def draw(op: str, attrs: dict, arrays: dict, classes: dict, names: Iterable[str]
 
 def of_case(case) -> dict[str, np.ndarray]:
     """The inputs of a case in the contract's order, class indices in int64; needs gluonops."""
-    from gluonops.core import registry
+    from gluonops.contract import registry
 
     op = registry.get(case.op).op
     attrs = op.parse(case.attrs)

@@ -22,7 +22,7 @@ def describe() -> dict[str, object]:
     import gluonops
     import mxnet
     import numpy
-    from gluonops.core import native
+    from gluonops.backends import native
 
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     libc = " ".join(platform.libc_ver()).strip()

@@ -6,7 +6,7 @@ from unittest import mock
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-from gluonops.core.optional import require
+from gluonops.io.optional import require
 from mxnet import gluon
 from mxnet.gluon import nn
 

@@ -31,7 +31,7 @@ class Operators(Benchmark):
 
     def records(self, args: argparse.Namespace) -> Iterator[dict]:
         import gluonops as gops
-        from gluonops.core import registry
+        from gluonops.contract import registry
 
         from ..cpu import measure
         from ..harness import cases

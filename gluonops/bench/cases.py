@@ -11,9 +11,9 @@ import inspect
 import numpy as np
 
 from .. import ops
-from ..core import registry
-from ..core.dims import Fixed
-from ..core.shapes import Group
+from ..contract import registry
+from ..contract.dims import Fixed
+from ..contract.shapes import Group
 
 # Feature maps, and rows of a classifier. A dimension without a name is that of an image at the same place.
 SIZES = {"batch": 16, "channels": 256, "height": 26, "width": 26, "classes": 1000, "features": 256, "truths": 30,

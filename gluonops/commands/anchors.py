@@ -7,12 +7,12 @@ import os
 
 import numpy as np
 
-from ..core import files
-from ..core.errors import OpError
-from ..core.optional import require
+from ..contract.errors import OpError
 from ..data import recognize
 from ..data.anchors import anchors_of
 from ..data.base import class_words
+from ..io import files
+from ..io.optional import require
 from ..train.parts import detection_split
 
 

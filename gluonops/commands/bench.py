@@ -10,13 +10,14 @@ import mxnet as mx
 import numpy as np
 
 from .. import ops
+from ..backends.backend import backend, current_backend, resolve
 from ..bench import timing
 from ..bench.cases import Case, draw, typical
 from ..bench.peers import peers
-from ..core import files, registry
-from ..core.backend import backend, current_backend, resolve
-from ..core.errors import OpError
-from ..core.progress import over
+from ..contract import registry
+from ..contract.errors import OpError
+from ..io import files
+from ..io.progress import over
 
 OURS = "gluonops"
 PASSES = {"forward": "forward", "both": "forward and backward"}

@@ -7,10 +7,10 @@ import json
 from mxnet.gluon import HybridBlock
 
 from .. import darknet, export
-from ..core.errors import OpError
-from ..core.files import make_folder
-from ..core.progress import layers
+from ..contract.errors import OpError
 from ..data.base import class_names
+from ..io.files import make_folder
+from ..io.progress import layers
 from .net_arguments import DETECTION
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from .. import export
-from ..core.errors import OpError
-from ..core.files import check_writable, made_folder, replace
+from ..contract.errors import OpError
 from ..export.files import shapes_of_inputs
 from ..export.torch.write import port
+from ..io.files import check_writable, made_folder, replace
 from .net_arguments import QUANTIZE_OPTIONS
 
 MOST_IMAGES = 128   # Calibration takes so many, evenly spaced over the folder: more hardly change the ranges.

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from .. import files
-from ..core.files import make_folder
 from ..export.parameters import listed
 from ..files.read import NET, kind_of
+from ..io.files import make_folder
 
 # What files.describe says of a net for its export, in words.
 NOTES = {"labels": "these inputs are labels:", "shapes_needed": "an export needs --data-shape for",

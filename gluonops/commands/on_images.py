@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import export
-from ..core.errors import OpError
-from ..core.files import check_writable, make_folder, replace
-from ..core.optional import require
-from ..core.progress import layers, over
+from ..contract.errors import OpError
 from ..data import image_files
-from ..export.running.load import is_exported
+from ..deploy.load import is_exported
+from ..io.files import check_writable, make_folder, replace
+from ..io.optional import require
+from ..io.progress import layers, over
 
 
 class Task(NamedTuple):

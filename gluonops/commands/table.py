@@ -11,10 +11,10 @@ import shutil
 import textwrap
 
 from .. import loss, nn
-from ..core import registry
-from ..core.contract import FAMILIES, Arg, Op
-from ..core.errors import OpError
-from ..core.expressions import expression
+from ..contract import registry
+from ..contract.errors import OpError
+from ..contract.expressions import expression
+from ..contract.op import FAMILIES, Arg, Op
 from ..export.formats import formats_of
 
 # What a terminal shows of an operator in lines of their own -> the first word of the line.

@@ -13,8 +13,8 @@ from functools import partial
 from mxnet.gluon import HybridBlock, nn
 
 from .. import ops
-from ..core.attributes import Float
-from ..core.emitter import Array
+from ..backends.emitter import Array
+from ..contract.attributes import Float
 from ..nn import Mish
 from .blocks import layer
 from .build import Builder, Layer, Shape, kind

@@ -4,9 +4,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from ..core.attributes import Attr, Float, Int
-from ..core.errors import OpError
-from ..core.files import read_lines, replace
+from ..contract.attributes import Attr, Float, Int
+from ..contract.errors import OpError
+from ..io.files import read_lines, replace
 from .cfg import Section, read_cfg
 from .heads import NUMBERS
 from .options import DETECTING

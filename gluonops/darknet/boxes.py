@@ -12,7 +12,7 @@ from types import ModuleType
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.emitter import Array
+from ..backends.emitter import Array
 from .blocks import Float32Block, add_constants
 from .tree import Ancestors, Tree
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import mxnet as mx
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Attr, Choice
+from ..contract.attributes import Attr, Choice
 from .cfg import Section, read_cfg
 from .losses import HeadLoss
 from .net import DarknetNet, Head, preprocessing_for

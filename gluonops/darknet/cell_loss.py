@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.emitter import Array
+from ..backends.emitter import Array
 from ..ops._region.boxes import iou
 from ..ops._region.counting import CountingLoss
 from ..ops._region.yolo_reference import truths_of

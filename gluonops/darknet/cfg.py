@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from ..core.attributes import Float, Int, Kind
-from ..core.errors import OpError
-from ..core.files import read_lines
+from ..contract.attributes import Float, Int, Kind
+from ..contract.errors import OpError
+from ..io.files import read_lines
 
 WHERE = "darknet.load"
 FINITE = Float()

@@ -13,7 +13,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.emitter import Array
+from ..backends.emitter import Array
 from ..ops import region_loss, softmax_cross_entropy
 from ..ops._region import yolo_reference as yolo
 from ..ops._region.counting import CountingLoss

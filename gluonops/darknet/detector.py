@@ -7,9 +7,9 @@ from types import ModuleType
 import mxnet as mx
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Float, Int, parsed
-from ..core.emitter import Array
-from ..core.errors import OpError
+from ..backends.emitter import Array
+from ..contract.attributes import Float, Int, parsed
+from ..contract.errors import OpError
 from .blocks import layer
 
 # Rounds of DistanceSuppression. A box is decided after as many as there are boxes in a row of which each one overlaps

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.emitter import Array
+from ..backends.emitter import Array
 from ..ops import region_decode
 from ..ops.gaussian_yolo_loss.contract import SHIFTS
 from .activations import Identity

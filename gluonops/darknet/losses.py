@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from mxnet.gluon import Block, HybridBlock
 
-from ..core.emitter import Array
-from ..core.errors import OpError
+from ..backends.emitter import Array
+from ..contract.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
 from .blocks import add_constants, layer

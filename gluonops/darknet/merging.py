@@ -4,8 +4,8 @@ from collections.abc import Sequence
 import mxnet as mx
 from mxnet.gluon import HybridBlock
 
-from ..core.concat import concat
-from ..core.emitter import Array
+from ..backends.concat import concat
+from ..backends.emitter import Array
 from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted, layer
 from .build import Builder, Layer, Shape, kind

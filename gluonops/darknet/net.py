@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.emitter import Array
-from ..core.errors import OpError
+from ..backends.emitter import Array
+from ..contract.errors import OpError
 from .detector import DetectingNet, contexts_and_dtype
 from .losses import NetLoss
 

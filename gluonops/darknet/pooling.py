@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from mxnet.gluon import HybridBlock, nn
 
-from ..core.emitter import Array
-from ..core.errors import OpError
+from ..backends.emitter import Array
+from ..contract.errors import OpError
 from ..nn import Reorg
 from .blocks import add_constants, layer
 from .build import Builder, Layer, Shape, kind

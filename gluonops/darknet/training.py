@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import os
 
-from ..core.attributes import Float
+from ..contract.attributes import Float
 from .cfg import Section, read_cfg
 from .options import DETECTING, dialect_of
 

@@ -12,10 +12,10 @@ import os
 
 import numpy as np
 
-from ..core.attributes import Int
-from ..core.emitter import Array
-from ..core.errors import OpError, quoted
-from ..core.files import read_lines
+from ..backends.emitter import Array
+from ..contract.attributes import Int
+from ..contract.errors import OpError, quoted
+from ..io.files import read_lines
 from .blocks import Float32Block, add_constants
 
 WHERE = "darknet.read_tree"

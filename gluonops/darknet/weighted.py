@@ -6,7 +6,7 @@ import math
 import mxnet as mx
 from mxnet.gluon import nn
 
-from ..core.emitter import Array
+from ..backends.emitter import Array
 from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted
 from .build import Builder, Layer, Shape, kind

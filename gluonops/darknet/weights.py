@@ -28,8 +28,8 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon.parameter import Constant
 
-from ..core.errors import OpError
-from ..core.files import check_downloaded, opened, replace
+from ..contract.errors import OpError
+from ..io.files import check_downloaded, opened, replace
 from .blocks import Weighted
 
 FLOAT = np.dtype("<f4")

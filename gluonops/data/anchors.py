@@ -4,8 +4,8 @@ Source: Redmon and Farhadi, "YOLO9000: Better, Faster, Stronger" (2016), section
 """
 import numpy as np
 
-from ..core.attributes import Attr, Int, parsed
-from ..core.errors import OpError
+from ..contract.attributes import Attr, Int, parsed
+from ..contract.errors import OpError
 from .base import DetectionDataset, about_image
 from .images import progress
 from .transforms.letterbox import letterbox_boxes

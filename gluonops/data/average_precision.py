@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.errors import OpError
-from ..core.optional import require
+from ..contract.errors import OpError
+from ..io.optional import require
 
 STATISTICS = ("AP", "AP50", "AP75")   # the first of pycocotools' twelve
 

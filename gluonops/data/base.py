@@ -10,8 +10,8 @@ from typing import Optional, Union
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError, naming
-from ..core.files import read_lines
+from ..contract.errors import OpError, naming
+from ..io.files import read_lines
 from .images import image_size, read_image
 from .labels import COLUMNS
 from .repairs import Repairs

@@ -15,11 +15,11 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from ..core import files
-from ..core.attributes import Attr, Int
-from ..core.errors import OpError
-from ..core.optional import require
-from ..core.progress import over
+from ..contract.attributes import Attr, Int
+from ..contract.errors import OpError
+from ..io import files
+from ..io.optional import require
+from ..io.progress import over
 
 CHANNELS = 3
 # Pillow's names of the formats that a data set's picture may have, and how the names of its files end. Others that

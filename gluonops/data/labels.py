@@ -11,7 +11,7 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from .images import Header, is_on_its_side
 from .repairs import Repairs
 

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from .base import ALIASES
 from .formats import XML
 from .images import EXTENSIONS

@@ -5,8 +5,8 @@ from typing import Callable, Optional, Union
 
 from mxnet import gluon
 
-from ..core.attributes import Attr, Choice
-from ..core.errors import OpError
+from ..contract.attributes import Attr, Choice
+from ..contract.errors import OpError
 from . import formats, layouts
 from .base import SPLITS, DetectionDataset
 from .datasets.data_yaml import is_data_yaml

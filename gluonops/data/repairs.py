@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Callable, NamedTuple, Union
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 
 PLACES = 3         # A warning names so many places for each reason.
 ACCEPTED = ("rounded",)   # reasons that are no fault: a strict reader takes them, too

@@ -16,14 +16,14 @@ from .torch import torch
 from .warning import ExportWarning
 
 if importing.is_imported():   # gluonops.files reads graphs without MXNet
+    from ..deploy.load import load
+    from ..deploy.nets import Detection, LoadedClassifier, LoadedDetector, Prediction
     from .compare import Difference, compare
     from .model import ExportedModel
     from .onnx import onnx
     from .picture import picture
     from .preprocessing import Preprocessing
     from .quantize import Quantized, QuantizedLayer, quantize
-    from .running.load import load
-    from .running.nets import Detection, LoadedClassifier, LoadedDetector, Prediction
     from .symbol import rewrite, symbol
 
 __all__ = ["Detection", "Difference", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector",

@@ -1,9 +1,9 @@
 """Makes each operator of gluonops one node, whatever backend it was emitted for."""
 from __future__ import annotations
 
-from ..core import registry
-from ..core.contract import Op
-from ..core.errors import OpError
+from ..contract import registry
+from ..contract.errors import OpError
+from ..contract.op import Op
 from .cut import INPUT_MARKS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .metadata import origin, remedy

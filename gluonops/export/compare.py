@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from . import passes
 from .begin import where_onnx_begins, where_symbols_begin
 from .constants import is_random

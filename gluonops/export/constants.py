@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from ..runtime import importing
 from .graph import VARIABLE, Entry, Graph, Node
 from .rules import MOVES, Call, arange_values

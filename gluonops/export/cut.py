@@ -5,7 +5,7 @@ import collections
 import re
 from collections.abc import Collection, Iterable
 
-from ..core.errors import OpError, quoted
+from ..contract.errors import OpError, quoted
 from ..runtime.near import perhaps
 from .graph import Entry, Graph, Node
 from .parameters import listed

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import mxnet as mx
 import numpy as np
 
-from ..core import params, registry
+from ..contract import registry
+from ..io import params
 from .constants import SHAPE_READERS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves

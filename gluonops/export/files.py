@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..core import params
-from ..core.errors import OpError, naming
-from ..core.files import replace
+from ..contract.errors import OpError, naming
+from ..io import params
+from ..io.files import replace
 from ..runtime import importing
 from .canonical import canonicalize_graph
 from .cut import cut

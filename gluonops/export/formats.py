@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import mxnet as mx
 
-from ..core import emitter
-from ..core.backend import backend
-from ..core.contract import Op
+from ..backends import emitter
+from ..backends.backend import backend
+from ..contract.op import Op
 from .constants import parameter_only
 from .graph import Graph
 from .labels import loss_names

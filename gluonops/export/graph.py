@@ -10,9 +10,9 @@ import pathlib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from ..core.contract import PREFIX
-from ..core.errors import OpError, quoted, shortened
-from ..core.files import check_downloaded
+from ..contract.errors import OpError, quoted, shortened
+from ..contract.op import PREFIX
+from ..io.files import check_downloaded
 from ..runtime import importing
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ def _described(op_type: str | None) -> tuple[str, str | None]:
     """The attribute that says what a Custom node of this type computes, and the package that has it."""
     if not importing.is_imported():
         return "op_type", None
-    from ..core import registration  # here: it needs MXNet
+    from ..backends import registration  # here: it needs MXNet
 
     return registration.described.get(op_type, ("op_type", None))
 

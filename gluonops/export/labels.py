@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..core import registry
+from ..contract import registry
 from .graph import VARIABLE, Graph, Node, is_ours, our_name
 from .parameters import LAYERS, of_layers
 

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from ..core.errors import OpError, quoted
-from ..core.files import check_name, check_regular, read_lines
+from ..contract.errors import OpError, quoted
+from ..io.files import check_name, check_regular, read_lines
 
 SYMBOL = "-symbol.json"
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip", ".mar", ".model")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import OpError, quoted
+from ..contract.errors import OpError, quoted
 from ..version import __version__
 from .graph import Graph, is_ours, our_name
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core import params
-from ..core.errors import OpError
+from ..contract.errors import OpError
+from ..io import params
 from ..runtime import importing
 from .cut import OF_WHOLE_NET, HeadError, cut, remaining
 from .files import load, misfit, shapes_of_inputs, write

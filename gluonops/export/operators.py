@@ -13,9 +13,9 @@ import pathlib
 import re
 from typing import NamedTuple
 
-from ..core import registry
-from ..core.attributes import Attr, Int, IntOrTuple, Kind
-from ..core.errors import OpError, naming, quoted, shortened
+from ..contract import registry
+from ..contract.attributes import Attr, Int, IntOrTuple, Kind
+from ..contract.errors import OpError, naming, quoted, shortened
 from ..runtime import importing
 from . import rules
 from .cut import HeadError, remaining
@@ -41,7 +41,7 @@ if importing.is_imported():
     from mxnet._ctypes.symbol import _symbol_creator
     from mxnet.base import MXNetError
 
-    from ..core import native
+    from ..backends import native
 
 # The names of a layer's inputs. Old files spell a parameter's lr_mult by its name.
 INPUTS = {**dict.fromkeys(("Convolution", "Deconvolution", "FullyConnected"), ("data", "weight", "bias")),

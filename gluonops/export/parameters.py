@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from .graph import Graph
 
 # MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.

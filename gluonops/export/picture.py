@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError, shortened
-from ..core.files import check_writable, replace
+from ..contract.errors import OpError, shortened
+from ..io.files import check_writable, replace
 from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
 from .labels import OPERATOR

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from ..runtime import importing
 
 if importing.is_imported():

@@ -10,8 +10,8 @@ from typing import Any, Union
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError
-from ..core.files import check_writable
+from ..contract.errors import OpError
+from ..io.files import check_writable
 from . import passes
 from .graph import is_of_8_bits
 from .locate import paths_of
@@ -19,6 +19,7 @@ from .metadata import metadata_of_int8
 from .model import ExportedModel
 from .onnx.model import opset_of
 from .onnx.quantize import Quantization
+from .onnx.session import session
 from .onnx.write import check_onnx, save, serialized
 from .quantization.batches import as_arrays, named, split
 from .quantization.calibration import METHODS, Statistics, check_method
@@ -33,7 +34,6 @@ from .quantization.layers import (
 )
 from .quantization.running import Batch, Runner, errors_of_layers, explained, relative_error, run, simulated
 from .quantization.verdict import check_outputs, check_result
-from .running.onnx_net import session
 from .warning import warn_of_losses
 
 WHERE = "export.quantize"

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import mxnet as mx
 import numpy as np
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from . import passes
 from .cut import HeadError
 from .draws import Values
 from .graph import VARIABLE, Entry, Graph, Node
 from .model import ExportedModel
-from .running.onnx_net import session
+from .onnx.session import session
 from .sizes import Shapes, fits, known_shapes, last_line
 
 NO_PACKAGE = ("ImportError", "ModuleNotFoundError", "NotImplemented")   # onnxruntime raises the last one

@@ -13,7 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from ..runtime import importing
 from . import rules
 from .graph import Entry, Graph, Node

@@ -7,9 +7,9 @@ from typing import Any
 
 import mxnet as mx
 
-from ..core.backend import available
-from ..core.errors import OpError
-from ..core.files import check_writable
+from ..backends.backend import available
+from ..contract.errors import OpError
+from ..io.files import check_writable
 from . import passes
 from .locate import check_epoch, paths_of, split
 from .metadata import plain_metadata

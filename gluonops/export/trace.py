@@ -13,9 +13,10 @@ from typing import Any
 import mxnet as mx
 
 from .. import ops
-from ..core import native, registry
-from ..core.backend import backend as _backend
-from ..core.errors import OpError
+from ..backends import native
+from ..backends.backend import backend as _backend
+from ..contract import registry
+from ..contract.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of

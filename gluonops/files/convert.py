@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..core import params, recordio
-from ..core.errors import OpError
-from ..core.files import check_writable, replace
+from ..contract.errors import OpError
 from ..export.graph import Graph
 from ..export.parameters import without_tags
+from ..io import params, recordio
+from ..io.files import check_writable, replace
 from .describe import format_of
 from .read import ARRAYS, RECORDS, kind_of, net_of, write
 

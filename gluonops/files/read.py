@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core import params, recordio
-from ..core.errors import OpError
-from ..core.files import check_writable, replace
+from ..contract.errors import OpError
 from ..export.graph import VARIABLE, Graph, Node
 from ..export.locate import SYMBOL, located, newest_epoch, paths_of
+from ..io import params, recordio
+from ..io.files import check_writable, replace
 
 ARRAYS, RECORDS, NET = "arrays", "records", "net"
 ENDINGS = {".params": ARRAYS, ".rec": RECORDS}

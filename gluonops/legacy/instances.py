@@ -11,7 +11,7 @@ import contextlib
 import uuid
 import weakref
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 
 _alive = weakref.WeakValueDictionary()     # token -> instance
 _classes = weakref.WeakValueDictionary()   # full name -> class, the newest if it is defined twice

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import mxnet as mx
 import numpy as np
 
-from ..core import nodes, registration
-from ..core.errors import OpError
+from ..backends import nodes, registration
+from ..contract.errors import OpError
 from . import instances
 
 if TYPE_CHECKING:
-    from ..core.emitter import Array
+    from ..backends.emitter import Array
 
 OP_TYPE = "legacy_gluonops"   # operators with the prefix gluonops_ have a contract, and exports convert them
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 
-from ..core import emitter
-from ..core.emitter import Array
-from ..core.errors import OpError
+from ..backends import emitter
+from ..backends.emitter import Array
+from ..contract.errors import OpError
 from . import instances, node
 from .notice import once
 

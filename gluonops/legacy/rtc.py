@@ -6,8 +6,8 @@ import re
 
 import mxnet as mx
 
-from ..core import cuda_source, rtc
-from ..core.errors import OpError
+from ..contract.errors import OpError
+from ..cuda import cuda_source, rtc
 from .notice import once
 
 MAX_THREADS = 1024   # a block has no more on any GPU

@@ -5,11 +5,11 @@ from mxnet.gluon.loss import Loss, _apply_weighting
 from mxnet.ndarray import NDArray
 
 from .. import ops
-from ..core.attributes import Bool, Float, Int, Optional, parsed
-from ..core.emitter import Array
-from ..core.errors import OpError
-from ..core.shapes import normalized_axis
-from ..core.text import Printed
+from ..backends.emitter import Array
+from ..backends.printed import Printed
+from ..contract.attributes import Bool, Float, Int, Optional, parsed
+from ..contract.errors import OpError
+from ..contract.shapes import normalized_axis
 from ..ops.sigmoid_focal_loss.contract import OP
 
 __all__ = ["FocalLoss"]

@@ -163,7 +163,7 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
         _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING])
-        runpy.run_path(str(PACKAGE / "core" / "stamp.py"))["append_stamp"](partial)
+        runpy.run_path(str(PACKAGE / "backends" / "stamp.py"))["append_stamp"](partial)
         os.replace(partial, library)
     finally:
         partial.unlink(missing_ok=True)
@@ -199,7 +199,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     # The baseline comes first: if several units define a function, the linker keeps the first one, which runs anywhere.
     yield unit(mxnet / "src" / "lib_api.cc", [*common, *include, *SMALL, "-w"])
     yield unit(MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
-    yield unit(MXNET / "place.cc", exact)
+    yield unit(HERE / "place.cc", exact)
     for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", HERE / "other_processes.cc",
                    PATCHES / "blocks.cc"):
         yield unit(source, hidden)

@@ -106,7 +106,7 @@ def read(package: pathlib.Path = PACKAGE) -> tuple[list[Any], types.ModuleType]:
 @contextlib.contextmanager
 def _bare_packages(package: pathlib.Path) -> Iterator[None]:
     """Make the package importable as ``ROOT`` inside the ``with`` block, without running any ``__init__.py``."""
-    folders = {"": package, ".core": package / "core", ".ops": package / "ops", ".native": HERE}
+    folders = {"": package, ".contract": package / "contract", ".ops": package / "ops", ".native": HERE}
     folders.update((f".ops.{path.name}", path) for path in (package / "ops").iterdir() if path.is_dir())
     try:
         for name, folder in folders.items():

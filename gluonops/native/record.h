@@ -8,7 +8,7 @@
 
 namespace gluonops {
 
-#include "../core/record.inl"
+#include "../cuda/record.inl"
 
 template <> struct Accumulator<Half> { typedef float type; };
 

@@ -6,11 +6,11 @@ import numpy as np
 from mxnet.gluon import HybridBlock
 from mxnet.ndarray import NDArray
 
-from ..core import labels as _labels
-from ..core.attributes import Bool, Float, Int, parsed
-from ..core.emitter import Array
-from ..core.errors import OpError
-from ..core.text import Printed
+from ..backends import label_checks as _labels
+from ..backends.emitter import Array
+from ..backends.printed import Printed
+from ..contract.attributes import Bool, Float, Int, parsed
+from ..contract.errors import OpError
 from ..ops import margin_softmax_cross_entropy as _margin_softmax_cross_entropy
 from ..ops._labels.reference import exact, ignored_mask
 from ..ops.margin_softmax_cross_entropy.contract import OP

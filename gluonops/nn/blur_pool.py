@@ -5,8 +5,8 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Int, parsed
-from ..core.text import Printed
+from ..backends.printed import Printed
+from ..contract.attributes import Int, parsed
 
 OPTIONS = {"channels": Int(1), "filter_size": Int(2), "stride": Int(1)}
 

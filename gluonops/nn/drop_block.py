@@ -1,8 +1,8 @@
 """The layer ``gluonops.nn.DropBlock``."""
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Float, Int, parsed
-from ..core.text import Printed
+from ..backends.printed import Printed
+from ..contract.attributes import Float, Int, parsed
 
 OPTIONS = {"drop_prob": Float(low=0, below=1), "block_size": Int(1)}
 TINY = 1e-6   # the smallest share that is kept, where every element is dropped

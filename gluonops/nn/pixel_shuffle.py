@@ -1,8 +1,8 @@
 """The layers ``gluonops.nn.PixelShuffle`` and ``gluonops.nn.PixelUnshuffle``."""
 from mxnet.gluon import HybridBlock
 
-from ..core.attributes import Int, parsed
-from ..core.text import Printed
+from ..backends.printed import Printed
+from ..contract.attributes import Int, parsed
 from ..ops import reorg as _reorg
 
 OPTIONS = {"factor": Int(1)}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from mxnet.gluon import Block, HybridBlock
 
-from ..core.errors import OpError
+from ..contract.errors import OpError
 
 __all__ = ["replace"]
 

@@ -3,9 +3,9 @@ from collections.abc import Sequence
 
 from mxnet.gluon import HybridBlock
 
-from ..core.concat import concat
-from ..core.errors import OpError
-from ..core.text import Printed
+from ..backends.concat import concat
+from ..backends.printed import Printed
+from ..contract.errors import OpError
 
 
 class SPP(Printed, HybridBlock):

@@ -1,8 +1,8 @@
 """The layer ``gluonops.nn.SqueezeExcite``."""
 from mxnet.gluon import HybridBlock, nn
 
-from ..core.attributes import Int, parsed
-from ..core.text import Printed
+from ..backends.printed import Printed
+from ..contract.attributes import Int, parsed
 
 OPTIONS = {"channels": Int(1), "reduction": Int(1)}
 

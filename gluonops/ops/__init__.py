@@ -6,15 +6,15 @@ import builtins as _builtins
 import importlib as _importlib
 import pathlib as _pathlib
 
-from ..core import registry as _registry
+from ..contract import registry as _registry
 from ..runtime import importing as _importing
 
 __all__ = ["list"]
 
 _folders = _registry.folders(_pathlib.Path(__file__).parent)
 if _importing.is_imported():
-    from ..core import block as _block
-    from ..core import custom as _custom
+    from ..backends import block as _block
+    from ..backends import custom as _custom
 else:   # gluonops.export reads graphs with these operators
     for _folder in _folders:
         _registry.register_contract(_folder)

@@ -11,12 +11,13 @@ import platform
 import re
 import shutil
 import sys
-import types
+from collections.abc import Callable
 
 from ..version import __version__
 from . import cuda_libraries, driver, mxnet_wheel, processor, support
 
 PACKAGE = pathlib.Path(__file__).parents[1]
+TRIED = "gluonops"   # imported as a user does it, to see whether that works
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
 # What an old script computes otherwise with NumPy 2, and what not; docs/old_scripts.md explains it.
 OLD_ARITHMETIC = ("2.0**24 + loss.asscalar() keeps the 1, as with NumPy 1; 2.0**24 + loss.asnumpy()[0] loses it. "
@@ -24,6 +25,10 @@ OLD_ARITHMETIC = ("2.0**24 + loss.asscalar() keeps the 1, as with NumPy 1; 2.0**
 NO_AVX = ("This processor has no AVX, which the OpenBLAS in MXNet's wheel needs: mx.nd.dot, batch_dot and linalg, and "
           "layers in float64, end the process with an illegal instruction. gluonops' operators, and layers in float32, "
           "work")
+
+
+# Functions that add what they know to the report. The rooms above this one register theirs when they are imported.
+examiners: list[Callable[[Report], None]] = []
 
 
 class Report(dict):
@@ -54,16 +59,15 @@ def examine() -> Report:
                     gpus=[], packages=_example_packages())
     _examine_support(report)
     try:
-        gluonops = importlib.import_module("gluonops")
+        gluonops = importlib.import_module(TRIED)
     except Exception as error:   # the doctor reports every error
         report["problems"].append(explain(error))
     else:
         if "nn" in gluonops.__all__:
             _examine_mxnet(report)
-            _examine_backends(report, gluonops.core.backend)
-            report.update(gluonops.core.tuning.examine())
-            report["processor"]["used"]["gluonops"] = gluonops.core.native.instruction_set()
-            report["hints"] += report["threads"].pop("problems")   # what could not be set in this process
+            # The command `gluonops` loads this module under another name, because importing the package may fail.
+            for add_findings in sys.modules[f"{TRIED}.runtime.doctor"].examiners:
+                add_findings(report)
         else:
             report["problems"].append(support.NO_MXNET)
     _examine_gpus(report)
@@ -142,19 +146,6 @@ def _examine_mxnet(report: dict) -> None:
         report["hints"].append(
             f"{' and '.join(wheels)} are both installed and overwrite each other. Uninstall all of them, then install "
             "one")
-
-
-def _examine_backends(report: dict, core: types.ModuleType) -> None:
-    for name in core.BACKENDS:
-        try:
-            with core.backend(name):
-                report["backends"][name] = core.resolve(name) if name == "auto" else "available"
-        except ValueError as error:
-            report["backends"][name] = f"not available: {getattr(error, 'what', error)}"
-    try:
-        report["backend"] = core.current_backend()
-    except ValueError as error:
-        report["problems"].append(str(error))
 
 
 def _examine_gpus(report: dict) -> None:

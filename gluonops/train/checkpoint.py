@@ -17,8 +17,8 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError
-from ..core.params import load_arrays
+from ..contract.errors import OpError
+from ..io.params import load_arrays
 from .files import save_tensors
 from .interrupting import CHECKPOINTS
 from .parameters import ParameterAverage

@@ -19,11 +19,11 @@ import mxnet as mx
 import numpy as np
 
 from .. import export
-from ..core.errors import OpError
-from ..core.optional import require
-from ..core.params import as_numpy
+from ..contract.errors import OpError
 from ..darknet import read_training
 from ..export.files import load as load_files
+from ..io.optional import require
+from ..io.params import as_numpy
 from ..runtime import numpy_view
 from .files import write
 

@@ -11,9 +11,9 @@ import stat
 import tempfile
 from typing import Callable
 
-from ..core.errors import OpError
-from ..core.files import check_name, is_alive, replace
-from ..core.params import check_written
+from ..contract.errors import OpError
+from ..io.files import check_name, is_alive, replace
+from ..io.params import check_written
 
 __all__ = ["lock_folder", "make_folder", "save_tensors", "write"]
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 from mxnet import autograd, gluon
 
-from ..core.progress import Bar
 from ..data import Split
+from ..io.progress import Bar
 from ..loss import SoftmaxCELoss
 
 __all__ = ["fit_classifier", "predict_logits", "split_batches"]

@@ -10,7 +10,7 @@ import numpy as np
 from mxnet import gluon
 
 from .. import darknet, data
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from ..data import DetectionDataset
 from ..data.anchors import box_sizes
 from ..data.base import Described, listed

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import mxnet as mx
 
-from ..core.errors import OpError
-from ..core.progress import say
+from ..contract.errors import OpError
 from ..data.repairs import RepairWarning
+from ..io.progress import say
 from .workers import Workers
 
 __all__ = ["command_to_resume", "run_script"]

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import mxnet as mx
 import numpy as np
 
-from ..core.optional import require
 from ..data import coco_average_precision
 from ..export import Preprocessing
+from ..io.optional import require
 
 __all__ = ["DetectionMetrics", "Verification", "accuracy", "class_spread", "confusion_matrix", "detections",
            "evaluate_detector", "total", "verification"]

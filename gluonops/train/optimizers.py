@@ -17,8 +17,8 @@ import numpy as np
 from mxnet import gluon
 
 from .. import optimizer as optimizers
-from ..core.attributes import Attr, Choice, Float, parsed
-from ..core.errors import OpError
+from ..contract.attributes import Attr, Choice, Float, parsed
+from ..contract.errors import OpError
 from ..darknet.cfg import read_cfg
 from .workers import Workers
 

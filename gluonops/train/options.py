@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.errors import OpError
-from ..core.yaml_text import MOST_BYTES, parse
+from ..contract.errors import OpError
 from ..data import format_names, recognize
 from ..data.base import class_words
+from ..io.yaml_text import MOST_BYTES, parse
 from ..runtime.near import Parser, kind
 from .interrupting import take_option
 from .optimizers import OPTIMIZERS, SCHEDULES, Schedule, schedule

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mxnet import gluon
 
-from ..core.attributes import Attr, Float
+from ..contract.attributes import Attr, Float
 
 __all__ = ["ParameterAverage", "accumulate_gradients", "clear_graphs", "clip_gradients", "freeze", "zero_gradients"]
 

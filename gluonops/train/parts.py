@@ -11,9 +11,7 @@ import numpy as np
 from mxnet import gluon
 
 from .. import data
-from ..core.errors import OpError
-from ..core.files import read_lines
-from ..core.progress import say
+from ..contract.errors import OpError
 from ..data.anchors import box_sizes
 from ..data.base import about_image, class_names
 from ..data.datasets.darknet import is_data_file
@@ -22,6 +20,8 @@ from ..data.datasets.yolo import has_names
 from ..data.images import progress
 from ..data.load import read
 from ..data.repairs import merged, warn_of
+from ..io.files import read_lines
+from ..io.progress import say
 from .files import make_folder, write
 from .images import OF_DIGITS, Cached, ClassSubset, DetectionSubset, check_classes
 

@@ -10,9 +10,9 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.optional import require
-from ..core.params import as_numpy
 from ..export import LoadedDetector
+from ..io.optional import require
+from ..io.params import as_numpy
 from .files import write
 
 if TYPE_CHECKING:   # matplotlib is optional

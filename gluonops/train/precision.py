@@ -22,9 +22,9 @@ from mxnet.contrib import amp
 from mxnet.contrib.amp.amp import bfloat16
 from mxnet.contrib.amp.loss_scaler import LossScaler
 
-from ..core.attributes import Attr, Choice
-from ..core.backend import backend
-from ..core.errors import OpError
+from ..backends.backend import backend
+from ..contract.attributes import Attr, Choice
+from ..contract.errors import OpError
 from ..runtime import processor
 
 __all__ = ["DTYPES", "MixedPrecision", "check_dtype"]

@@ -14,12 +14,12 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
-from ..core.errors import OpError
-from ..core.params import as_numpy
+from ..contract.errors import OpError
 from ..darknet import load_weights
 from ..data import DetectionDataset, SampleKey
 from ..data.base import class_names
 from ..data.transforms.augment import place
+from ..io.params import as_numpy
 from ..loss import SoftmaxCELoss
 from .checkpoint import net_tensors, read_checkpoint, read_parameters, restore_net
 from .images import classification_batch

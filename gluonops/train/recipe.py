@@ -27,7 +27,7 @@ import numpy as np
 from mxnet import gluon
 
 from .. import data
-from ..core.errors import OpError
+from ..contract.errors import OpError
 from ..darknet import DarknetNet, TrainingOptions, adapt_cfg, load, load_weights, read_training, shorter_policy
 from ..darknet.cfg import read_cfg
 from .images import classification_batch

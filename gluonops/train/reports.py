@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import mxnet as mx
 import numpy as np
 
-from ..core.optional import require
-from ..core.progress import COLUMNS
+from ..io.optional import require
+from ..io.progress import COLUMNS
 from ..version import __version__
 from .files import write
 

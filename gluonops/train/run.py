@@ -16,9 +16,9 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.errors import OpError
-from ..core.progress import Bar, say
+from ..contract.errors import OpError
 from ..data import Batches
+from ..io.progress import Bar, say
 from . import checkpoint as checkpoints
 from . import parameters
 from .files import lock_folder, make_folder, save_tensors

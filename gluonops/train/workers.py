@@ -11,8 +11,8 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ..core.attributes import Attr, Choice
-from ..core.errors import OpError
+from ..contract.attributes import Attr, Choice
+from ..contract.errors import OpError
 
 __all__ = ["KVSTORES", "Workers", "devices", "join_workers", "plan", "set_seeds", "updates_per_epoch"]
 

@@ -4,7 +4,9 @@ import mxnet as mx
 import numpy as np
 from benchmarks.gpu.runners import Runner
 from benchmarks.harness.cases import declared
-from gluonops.core import custom, registry, rtc
+from gluonops.backends import custom
+from gluonops.contract import registry
+from gluonops.cuda import rtc
 
 
 class MXNet(Runner):

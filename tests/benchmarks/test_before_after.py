@@ -11,7 +11,7 @@ import pytest
 from benchmarks.before_after import __main__ as before_after
 from benchmarks.before_after import measure
 from benchmarks.harness import cases, suites
-from gluonops.core import registry
+from gluonops.contract import registry
 
 
 def test_every_operator_has_a_call_and_a_larger_case():

@@ -21,8 +21,10 @@ from benchmarks.gpu import plan as plans
 from benchmarks.harness import cases as declared
 from benchmarks.harness import results as files
 from benchmarks.harness.declaration import Declaration
+from gluonops.backends import nodes
 from gluonops.bench.cases import typical
-from gluonops.core import nodes, record, registry, rtc
+from gluonops.contract import registry
+from gluonops.cuda import record, rtc
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -126,7 +128,7 @@ def test_a_plan_is_written_anywhere(gpu):
     assert done.returncode == 0 and done.stdout == "10 cases, 7 programs compiled, no warnings\n"
 
 
-@pytest.mark.parametrize("missing, words", [("cupy", ["--plan", "plan.json"]), ("gluonops.core", [])])
+@pytest.mark.parametrize("missing, words", [("cupy", ["--plan", "plan.json"]), ("gluonops.cuda", [])])
 def test_a_missing_package_is_no_missing_gpu(gpu, missing, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, missing, None)

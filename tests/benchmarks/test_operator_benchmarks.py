@@ -8,7 +8,7 @@ from benchmarks.harness import cases, inputs
 from benchmarks.harness.declaration import Declaration
 from benchmarks.harness.report import of
 from benchmarks.operators.__main__ import Operators
-from gluonops.core import registry
+from gluonops.contract import registry
 
 DECLARED = [op for op in gops.ops.list() if type(cases.declared(op)) is not Declaration]
 WITHOUT_TORCH = {"center_loss", "gaussian_yolo_loss", "region_decode", "region_loss", "softmax_output", "yolo_loss"}

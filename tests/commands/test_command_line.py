@@ -6,7 +6,7 @@ import gluonops as gops
 import pytest
 from gluonops.bench import cases
 from gluonops.commands import bench, cli
-from gluonops.core import registry
+from gluonops.contract import registry
 
 COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "viz",
             "bench", "train", "val", "completion"]

@@ -10,7 +10,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.commands import cli
-from gluonops.export.running.annotate import colour
+from gluonops.deploy.annotate import colour
 from PIL import Image
 
 photographs = pytest.importorskip("skimage.data")   # it has no wheel for Python 3.15 yet

@@ -18,7 +18,8 @@ import subprocess
 
 import mxnet as mx
 import pytest
-from gluonops.core import registry, rtc
+from gluonops.contract import registry
+from gluonops.cuda import rtc
 from gluonops.native import build
 from gluonops.runtime import driver
 

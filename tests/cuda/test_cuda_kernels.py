@@ -12,7 +12,9 @@ import cuda_emulator
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import custom, record, registry, rtc
+from gluonops.backends import custom
+from gluonops.contract import registry
+from gluonops.cuda import record, rtc
 from gluonops.ops._softmax import contract as softmax_contract
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "native"))

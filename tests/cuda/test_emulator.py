@@ -13,7 +13,8 @@ import numpy as np
 import oracles
 import pytest
 from cuda_emulator import CudaModule, EmulatorError
-from gluonops.core import cuda_source, record, registry, rtc
+from gluonops.contract import registry
+from gluonops.cuda import cuda_source, record, rtc
 
 HERE = pathlib.Path(__file__).parent
 PRELUDE = cuda_source.joined(cuda_source.prelude())
@@ -434,7 +435,7 @@ def test_the_suites_run_the_kernels(monkeypatch):
 OUTSIDE = """
 import os, sys; sys.path.insert(0, {folder!r})
 import gluonops, pathlib, mxnet as mx, cuda_emulator
-from gluonops.core import cuda_source
+from gluonops.cuda import cuda_source
 cuda_emulator.cache = pathlib.Path({cache!r})
 body = "template <typename T> __global__ void f(float *out, int64_t i) {{ out[0] += out[i] > 0; }}"
 source = cuda_source.joined(cuda_source.prelude()) + {mark!r} + body

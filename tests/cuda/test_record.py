@@ -5,8 +5,8 @@ import cuda_emulator
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry, rtc
-from gluonops.core.contract import (
+from gluonops.contract import registry
+from gluonops.contract.op import (
     FLOATS,
     LABELS,
     Arg,
@@ -27,6 +27,7 @@ from gluonops.core.contract import (
     Shapes,
     each_element,
 )
+from gluonops.cuda import rtc
 
 FORWARD = "store(args.output, i, load(args.data, i), args.output_request);"
 KERNEL = """

@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core.optional import require
+from gluonops.io.optional import require
 from mxnet import gluon
 from recorded import cfg, recording
 

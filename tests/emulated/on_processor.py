@@ -14,7 +14,8 @@ import time
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-from gluonops.core import native, registry
+from gluonops.backends import native
+from gluonops.contract import registry
 from mxnet import autograd, gluon
 
 sys.path.append(str(pathlib.Path(__file__).parents[1]))

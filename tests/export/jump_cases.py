@@ -12,7 +12,7 @@ from unittest import mock
 import gluonops as gops
 import mxnet as mx
 import numpy as np
-from gluonops.export.running.onnx_net import session
+from gluonops.export.onnx.session import session
 
 FLOATS, SIGNED = ("float32", "float64"), ("int32", "int64")
 INTEGERS = (*SIGNED, "uint8", "int8")

@@ -7,7 +7,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.export.jumps import halves, has_jumps, numbers_at_jumps
-from gluonops.export.running.onnx_net import session
+from gluonops.export.onnx.session import session
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 import jump_cases  # noqa: E402

@@ -147,7 +147,7 @@ def test_a_trained_ssd_is_loaded(folder, capsys):
 @pytest.mark.parametrize("kind", ["y", "margin", "weighted"])
 def test_numbers_of_what_is_predicted(kind, folder):
     """ONNX of the training files computes what MXNet does where nobody has a label."""
-    from gluonops.export.running.onnx_net import session
+    from gluonops.export.onnx.session import session
     shapes = drawn(folder, kind)
     with pytest.warns(gops.export.ExportWarning, match="exported for inference"):
         gops.export.onnx(kind, "net.onnx", shapes)

@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from gluonops.export.files import read_graph
 
 

@@ -7,7 +7,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 import test_legacy_files as legacy
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.export import passes, rules, sizes
 from gluonops.export.graph import CURRENT, VARIABLE, Graph, Node
 

@@ -9,7 +9,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native, params
+from gluonops.backends import native
+from gluonops.io import params
 from mxnet import gluon
 from mxnet.gluon import nn
 

@@ -10,8 +10,8 @@ if str(TESTS) not in sys.path:
     sys.path.append(str(TESTS))
 
 import op_suite  # noqa: E402  (from tests/, which is on the path by now)
-from gluonops.core import registry  # noqa: E402
-from gluonops.core.errors import OpError  # noqa: E402
+from gluonops.contract import registry  # noqa: E402
+from gluonops.contract.errors import OpError  # noqa: E402
 
 UNKNOWN = -1
 MAX_NDIM = 8

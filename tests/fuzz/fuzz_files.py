@@ -30,7 +30,7 @@ import mxnet as mx
 import numpy as np
 from fuzz_cases import HARMLESS
 from gluonops import train
-from gluonops.core import stamp
+from gluonops.backends import stamp
 from gluonops.data import images
 from gluonops.data.datasets import records
 from mxnet import gluon

@@ -11,7 +11,7 @@ import fuzz_contract as contracts
 import fuzz_files
 import gluonops as gops
 import mxnet as mx
-from gluonops.core.contract import PREFIX
+from gluonops.contract.op import PREFIX
 from gluonops.export.graph import Graph
 
 RUN = 1 << 16   # elements of the largest tensor of a graph that is also run

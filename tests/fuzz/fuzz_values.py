@@ -10,7 +10,8 @@ import long_sums
 import mxnet as mx
 import numpy as np
 from fuzz_cases import FEW_BITS, LONG
-from gluonops.core import errors, native
+from gluonops.backends import native
+from gluonops.contract import errors
 from op_suite import TOLERANCE, Case
 
 BACKENDS = ("custom", "reference", "native", "builtin")   # the suites name them so

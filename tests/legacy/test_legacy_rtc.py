@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import nvrtc
+from gluonops.cuda import nvrtc
 from gluonops.legacy import NDArrayOp, Rtc, rtc
 from mxnet import autograd, gluon
 from old_tutorials import RtcReorg

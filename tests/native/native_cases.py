@@ -1,6 +1,7 @@
 """What the tests of the C++ library share: the operators' suites, and the library, loaded."""
 import pytest
-from gluonops.core import native, registry
+from gluonops.backends import native
+from gluonops.contract import registry
 from gluonops.native import build
 from op_suite import suite_of
 

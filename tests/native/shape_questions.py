@@ -11,7 +11,7 @@ import warnings
 
 import gluonops as gops
 import mxnet as mx
-from gluonops.core import registry
+from gluonops.contract import registry
 
 SUITES = {}   # operator -> (attributes, shapes)
 

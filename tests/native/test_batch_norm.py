@@ -8,7 +8,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from mxnet.gluon import nn
 from native_cases import require_library
 

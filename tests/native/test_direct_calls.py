@@ -9,7 +9,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native, registry
+from gluonops.backends import native
+from gluonops.contract import registry
 from native_cases import require_library
 
 LARGE = (1200, 1000)   # 4.8 MB, more than a direct call takes

@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(build.__file__).parents[1]
 GENERATE = PACKAGE / "native" / "generate.py"
 
 CONTRACT = '''
-from ...core.contract import (
+from ...contract.op import (
     FLOATS, Arg, Array, Attr, Bool, Choice, Float, Indices, Int, Number, Numbers, Op, Optional, Out, Refused, Shapes)
 
 OP = Op(
@@ -57,10 +57,10 @@ def load():
 
 @pytest.fixture
 def package(tmp_path):
-    """A package of one operator, which core's modules declare."""
+    """A package of one operator, which the modules of the contract's room declare."""
     root = tmp_path / "package"
     (root / "ops" / "scratch").mkdir(parents=True)
-    shutil.copytree(PACKAGE / "core", root / "core", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE / "contract", root / "contract", ignore=shutil.ignore_patterns("__pycache__"))
     return root
 
 

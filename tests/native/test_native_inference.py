@@ -5,8 +5,8 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
-from gluonops.core.attributes import Int, IntOrTuple
+from gluonops.contract import registry
+from gluonops.contract.attributes import Int, IntOrTuple
 from native_cases import CASES, ERRORS, SUITES, require_library
 
 

@@ -9,7 +9,8 @@ import gluonops  # noqa: F401  (first: it makes mxnet importable)
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native, registry
+from gluonops.backends import native
+from gluonops.contract import registry
 from mxnet import autograd
 from native_cases import CASES, SUITES, require_library
 from op_suite import Case

@@ -6,7 +6,7 @@ import sys
 
 import fresh
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.native import build
 from native_cases import require_library
 
@@ -22,7 +22,7 @@ def python(code, **env):
 
 def test_loads_once_and_silently():
     require_library()
-    code = ("import gluonops\nfrom gluonops.core import native\nassert native.loaded()\n"
+    code = ("import gluonops\nfrom gluonops.backends import native\nassert native.loaded()\n"
             "assert native.loaded() and native.reason() is None")
     assert python(code) == ("", "")
 
@@ -48,7 +48,7 @@ for package in packages:
 def test_says_its_instruction_set():
     require_library()
     assert native.instruction_set() in native.TARGETS
-    code = "from gluonops.core import native; native.loaded(); print(native.instruction_set())"
+    code = "from gluonops.backends import native; native.loaded(); print(native.instruction_set())"
     out, _ = python(code, GLUONOPS_NATIVE_TARGET="base")
     assert out.strip() == "base"
 
@@ -103,7 +103,7 @@ def test_refuses_a_library_for_other_versions(monkeypatch):
 
 
 def test_can_be_switched_off():
-    code = ("import gluonops\nfrom gluonops.core import native\nassert not native.loaded()\nprint(native.reason())")
+    code = ("import gluonops\nfrom gluonops.backends import native\nassert not native.loaded()\nprint(native.reason())")
     assert python(code, GLUONOPS_NATIVE="0")[0].strip() == "GLUONOPS_NATIVE=0 switches it off"
 
 

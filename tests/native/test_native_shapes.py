@@ -7,7 +7,7 @@ import re
 
 import fresh
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from native_cases import SUITES, require_library
 
 FIRST_CASES = {name: (suite.cases[0].attrs, suite.cases[0].shapes) for name, suite in SUITES.items()}

@@ -10,7 +10,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.native import build
 from mxnet.gluon import nn
 

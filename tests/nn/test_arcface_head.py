@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import oracles
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from mxnet import autograd, gluon
 
 CLASSES, FEATURES = 12, 5

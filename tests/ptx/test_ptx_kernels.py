@@ -11,7 +11,7 @@ import pytest
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import compare, plan
 from benchmarks.harness.cases import on_gpu
-from gluonops.core import rtc
+from gluonops.cuda import rtc
 
 from ptx.parse import PtxError
 from ptx.runner import Interpreter

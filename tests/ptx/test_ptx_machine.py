@@ -3,7 +3,7 @@ import functools
 
 import numpy as np
 import pytest
-from gluonops.core import nvrtc
+from gluonops.cuda import nvrtc
 
 from ptx.machine import Launch
 from ptx.memory import Memory

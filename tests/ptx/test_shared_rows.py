@@ -3,7 +3,8 @@ import re
 
 import numpy as np
 import pytest
-from gluonops.core import cuda_source, nvrtc, registry
+from gluonops.contract import registry
+from gluonops.cuda import cuda_source, nvrtc
 
 from ptx.machine import Launch
 from ptx.memory import Memory

@@ -121,7 +121,7 @@ class TestDoctor:
             "version": "550.54", "cuda": "12.4", "gpus": [self.gpu], "problem": None, **found})
         monkeypatch.setattr(mx.runtime.Features, "is_enabled", lambda self, name: has_cuda)
         monkeypatch.setattr(mx.context, "num_gpus", lambda: 1)
-        monkeypatch.setattr("gluonops.core.backend.has_gpu", lambda: True)   # it remembers its answer
+        monkeypatch.setattr("gluonops.backends.backend.has_gpu", lambda: True)   # it remembers its answer
         monkeypatch.setattr(mx.context, "gpu_memory_info", lambda i: (2**33, 2**34))
         return doctor.examine()
 

@@ -11,9 +11,10 @@ import sys
 import fresh
 import gluonops as gops
 import pytest
+from gluonops.backends import native, tuning
 from gluonops.commands import cli, table
-from gluonops.core import native, registry, tuning
-from gluonops.core.contract import FAMILIES
+from gluonops.contract import registry
+from gluonops.contract.op import FAMILIES
 from gluonops.export.onnx.model import CONVERTERS
 from gluonops.runtime import threads
 
@@ -52,7 +53,7 @@ def test_it_changes_no_backend():
 
 
 def test_a_bad_default_backend_is_a_problem(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("gluonops.core.backend"), "_default", "cuda")
+    monkeypatch.setattr(importlib.import_module("gluonops.backends.backend"), "_default", "cuda")
     found = doctor.examine()
     assert not found["ok"] and "GLUONOPS_BACKEND" in found["problems"][0]
 

@@ -32,14 +32,14 @@ def interrupted(module, *words):
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("module", ["gluonops.runtime.threads", "gluonops.core.contract", "gluonops.nn",
+@pytest.mark.parametrize("module", ["gluonops.runtime.threads", "gluonops.contract.op", "gluonops.nn",
                                     "gluonops.train.run"])
 def test_an_example(module):
     assert interrupted(module, "examples/train_digits.py") == (
         -signal.SIGINT, "\nThe script was interrupted while it imported its modules.\n")
 
 
-@pytest.mark.parametrize("module", ["gluonops.core.contract", "gluonops.commands.table"])
+@pytest.mark.parametrize("module", ["gluonops.contract.op", "gluonops.commands.table"])
 def test_the_command(module):
     assert interrupted(module, "tools/gluonops", "ops") == (130, "\ngluonops was interrupted.\n")
 

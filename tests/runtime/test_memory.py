@@ -12,7 +12,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native, tuning
+from gluonops.backends import native, tuning
 from gluonops.runtime import memory
 
 MIB = 2**20

@@ -10,7 +10,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.runtime import threads
 
 PROCESSORS = range(8)
@@ -19,7 +19,7 @@ REPORT = """
 import ctypes, json, os
 {first}
 import gluonops as gops
-from gluonops.core import tuning
+from gluonops.backends import tuning
 libgomp = ctypes.CDLL("libgomp.so.1")
 print(json.dumps({{**tuning.examine()["threads"], "libgomp": libgomp.omp_get_max_threads(),
                   "environment": [name for name in {names} if name in os.environ]}}))

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from gluonops.core import progress
+from gluonops.io import progress
 
 VALUES = {"epoch": 12, "coordinates": "5.968", "objectness": "0.335", "no_objectness": "0.760", "classes": "6.491"}
 
@@ -60,7 +60,7 @@ def test_a_silent_worker(monkeypatch):
 def test_in_a_terminal_of_no_columns_and_rows():
     """Some containers and editors have it. It gets bars of 80 columns, of a run and of a command."""
     code = """
-from gluonops.core import progress
+from gluonops.io import progress
 list(progress.over(range(3), "reading", "layer"))
 with progress.Bar(3, 0, "training", "image", True) as bar:
     bar.advance(3, {"epoch": 1})

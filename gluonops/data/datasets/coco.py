@@ -18,8 +18,8 @@ import os
 import re
 from collections.abc import Sequence
 
-from ...core.errors import OpError
-from ...core.files import opened
+from ...contract.errors import OpError
+from ...io.files import opened
 from .. import layouts
 from ..base import ALIASES, SPLITS, Classes, DetectionDataset, class_names
 from ..images import headers, progress

@@ -15,9 +15,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ...core.attributes import Attr, Int
-from ...core.errors import OpError, naming
-from ...core.files import read_lines
+from ...contract.attributes import Attr, Int
+from ...contract.errors import OpError, naming
+from ...io.files import read_lines
 from ..base import class_names
 from ..images import ENDINGS, EXTENSIONS
 

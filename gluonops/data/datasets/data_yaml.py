@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...core.errors import OpError, quoted
-from ...core.files import read_lines
-from ...core.yaml_text import MOST_BYTES, parse
+from ...contract.errors import OpError, quoted
+from ...io.files import read_lines
+from ...io.yaml_text import MOST_BYTES, parse
 from .. import layouts
 from ..base import ALIASES, class_names
 from .darknet import listed_images, suffixes

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from ...core.attributes import Float, Int, parsed
-from ...core.errors import OpError
-from ...core.optional import require
+from ...contract.attributes import Float, Int, parsed
+from ...contract.errors import OpError
+from ...io.optional import require
 from ..base import SPLITS, ClassificationDataset
 from ..images import check_size, max_bytes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from .. import layouts
 from ..base import Classes, ClassificationDataset, class_names
 from ..images import ENDINGS, headers

@@ -19,9 +19,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ...core.errors import OpError
-from ...core.files import opened
-from ...core.recordio import HEADER, LABEL, content, index, parts, scan, unpack
+from ...contract.errors import OpError
+from ...io.files import opened
+from ...io.recordio import HEADER, LABEL, content, index, parts, scan, unpack
 from .. import layouts
 from ..base import ALIASES, Classes, ClassificationDataset, DetectionDataset, class_names
 from ..images import Header, checked_header, decode_image, progress

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.attributes import Attr, Bool, Choice, Int, parsed
-from ...core.errors import OpError
+from ...contract.attributes import Attr, Bool, Choice, Int, parsed
+from ...contract.errors import OpError
 from ..base import COLUMNS, SPLITS, DetectionDataset
 from .digits import digits
 

@@ -25,8 +25,8 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from ...core.errors import OpError
-from ...core.files import opened, read_lines
+from ...contract.errors import OpError
+from ...io.files import opened, read_lines
 from .. import layouts
 from ..base import ALIASES, SPLITS, Classes, DetectionDataset, class_names
 from ..images import headers, progress

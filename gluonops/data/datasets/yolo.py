@@ -25,8 +25,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...core.errors import OpError
-from ...core.files import read_lines
+from ...contract.errors import OpError
+from ...io.files import read_lines
 from .. import layouts
 from ..base import ALIASES, SPLITS, Classes, DetectionDataset, class_names
 from ..images import headers, progress

@@ -24,9 +24,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core import native
-from ...core.attributes import Attr, Bool, Float, parsed
-from ...core.errors import OpError
+from ...backends import native
+from ...contract.attributes import Attr, Bool, Float, parsed
+from ...contract.errors import OpError
 
 Size = tuple[int, int]   # width and height, or left and top
 GREY = 0.5   # the canvas around the image is as grey as Darknet's letterbox

@@ -14,9 +14,9 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 
-from ...core.attributes import Attr, Int
-from ...core.errors import OpError
-from ...core.params import as_numpy
+from ...contract.attributes import Attr, Int
+from ...contract.errors import OpError
+from ...io.params import as_numpy
 
 Image = Union[np.ndarray, mx.nd.NDArray]
 GREY = np.float32(0.5)

@@ -23,9 +23,9 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from ...core.attributes import Attr, Int, parsed
-from ...core.errors import OpError
-from ...core.params import as_numpy
+from ...contract.attributes import Attr, Int, parsed
+from ...contract.errors import OpError
+from ...io.params import as_numpy
 from ..base import COLUMNS, about_image
 from .augment import Augment, place_boxes
 from .letterbox import letterbox, letterbox_boxes, resize

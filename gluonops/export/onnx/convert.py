@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..constants import SHAPE_READERS, constants
 from ..graph import Entry, Graph, Node, kind
 from ..model import ExportedModel

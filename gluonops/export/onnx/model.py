@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.contract import PREFIX
-from ...core.errors import OpError
+from ...contract.errors import OpError
+from ...contract.op import PREFIX
 from ..graph import Graph, Node, is_ours, our_name
 from ..sizes import Batch, Size, SizedNode, Sizes
 

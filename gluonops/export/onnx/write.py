@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
-from ...core.files import check_writable, replace
+from ...contract.errors import OpError
+from ...io.files import check_writable, replace
 from .. import passes
 from ..metadata import plain_metadata
 from ..model import ExportedModel

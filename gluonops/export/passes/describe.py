@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..graph import ends_in_softmax
 from ..model import ExportedModel
 from ..preprocessing import Preprocessing

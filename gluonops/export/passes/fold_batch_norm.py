@@ -6,7 +6,7 @@ import re
 import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core import registry
-from ...core.contract import Op
+from ...contract import registry
+from ...contract.op import Op
 from ..cut import HeadError, remaining
 from ..graph import Entry, Graph, Node, is_ours, our_name
 from ..labels import LOSS_HEADS, is_builtin_head, labels, training_only

@@ -6,10 +6,11 @@ from collections.abc import Collection
 
 import mxnet as mx
 
-from ...core import emitter, registry
-from ...core.backend import backend as _backend
-from ...core.dims import plural
-from ...core.errors import OpError
+from ...backends import emitter
+from ...backends.backend import backend as _backend
+from ...contract import registry
+from ...contract.dims import plural
+from ...contract.errors import OpError
 from ..canonical import canonicalize_graph
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name, package_of
 from ..model import ExportedModel

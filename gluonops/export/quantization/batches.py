@@ -7,7 +7,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..model import ExportedModel
 from .running import Batch
 

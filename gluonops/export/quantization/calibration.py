@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..constants import parameter_only
 from ..model import ExportedModel
 from .running import Batch, Ranges, Runner

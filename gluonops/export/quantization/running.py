@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import mxnet as mx
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..graph import Node
 from ..model import ExportedModel
 from ..sizes import last_line

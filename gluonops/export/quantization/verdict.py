@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..warning import ExportWarning
 from .layers import QuantizedLayer
 from .running import Ranges

@@ -8,8 +8,8 @@ from typing import Union
 
 import numpy as np
 
-from ...core import registry
-from ...core.errors import OpError
+from ...contract import registry
+from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..values import NodeValues
 

@@ -1,7 +1,7 @@
 """Converters of losses, whose torch code is in ``losses.txt``. A net has them if it is written for training."""
 from __future__ import annotations
 
-from ...core import registry
+from ...contract import registry
 from ..graph import Node, our_name
 from ..rules import attributes_of
 from .registry import CONVERTERS, Call, arguments_of, converts, number, snippets

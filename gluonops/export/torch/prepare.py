@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core import params
-from ...core.errors import OpError
+from ...contract.errors import OpError
+from ...io import params
 from ...runtime import importing
 from .. import passes
 from ..constants import computed, is_random, parameter_only

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ..graph import Node, is_ours, our_name
 from ..sizes import SizedNode
 

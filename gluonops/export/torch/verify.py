@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ...core.errors import OpError
+from ...contract.errors import OpError
 from ...runtime import importing
 from ...runtime.memory import available_memory
 from ..graph import Entry, Graph, kind

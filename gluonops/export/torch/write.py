@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core import params
-from ...core.errors import OpError
-from ...core.files import check_name, check_writable, made_folder, replace
+from ...contract.errors import OpError
+from ...io import params
+from ...io.files import check_name, check_writable, made_folder, replace
 from ...runtime import importing
 from ...version import __version__
 from ..graph import Graph, Node

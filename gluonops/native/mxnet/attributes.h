@@ -1,4 +1,4 @@
-// Typed attributes from the strings of a graph, with the grammar and the messages of gluonops/core/attributes.py. Which
+// Typed attributes from the strings of a graph, with the grammar and the messages of contract/attributes.py. Which
 // attributes an operator has is generated from its contract.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace gluonops {
 
-// A string as `quoted` of gluonops/core/errors.py writes it; beyond ASCII it is taken to be printable.
+// A string as `quoted` of gluonops/contract/errors.py writes it; beyond ASCII it is taken to be printable.
 inline std::string quoted(const std::string &text)
 {
     const char quote = text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';

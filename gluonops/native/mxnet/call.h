@@ -1,5 +1,5 @@
 // What the arguments of a kernel are filled from: tensors, typed attributes, and memory to work in. The struct that
-// holds the arguments is generated from the operator's contract; core/record.inl has the types it is made of.
+// holds the arguments is generated from the operator's contract; cuda/record.inl has the types it is made of.
 #pragma once
 
 #include <math.h>

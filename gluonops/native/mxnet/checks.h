@@ -1,4 +1,4 @@
-// Checks of an input's values, as gluonops/core/labels.py makes them: only where GLUONOPS_CHECK_LABELS asks for them.
+// Checks of an input's values, as backends/label_checks.py makes them: only where GLUONOPS_CHECK_LABELS asks for them.
 // Which inputs are checked, and for what, is generated from the contracts.
 #pragma once
 

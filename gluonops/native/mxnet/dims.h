@@ -1,4 +1,4 @@
-// Shape inference in both directions from one declaration, as gluonops/core/dims.py does it: a tensor's shape is a
+// Shape inference in both directions from one declaration, as gluonops/contract/dims.py does it: a tensor's shape is a
 // pattern of dimensions, named ones, which attributes may multiply or divide, and fixed ones. The patterns of an
 // operator are generated from its contract.
 #pragma once
@@ -199,7 +199,7 @@ inline std::string pattern_text(const Pattern &dims)
     return tuple_text(dims, [](const Dim &dim) { return dim.text; });
 }
 
-// Works out the shapes of one operator's tensors. The work of gluonops/core/dims.py, with its messages.
+// Works out the shapes of one operator's tensors. The work of gluonops/contract/dims.py, with its messages.
 class Solver {
  public:
     Solver(const char *where, const Shapes &declared, const std::vector<Known> &tensors)

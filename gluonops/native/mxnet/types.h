@@ -33,7 +33,7 @@ inline const char *type_name(int type)
 }
 
 // Every tensor's type from those of the inputs, -1 where it does not follow; a label without one takes the data's. The
-// work of Op.infer_type in gluonops/core/contract.py.
+// work of Op.infer_type in gluonops/contract/op.py.
 inline std::vector<int> inferred_types(const char *where, const TypeVariables &variables, const Tensors &tensors,
                                        const std::vector<int> &inputs)
 {

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.arguments import camel, enumeration_of
-from ...core.attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs
+from ...contract.arguments import camel, enumeration_of
+from ...contract.attributes import Attr, Bool, Choice, Float, Int, IntOrTuple, Numbers, Optional, Pairs
 from .text import listed, quoted
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...core.arguments import Arguments, camel, enumeration_of, known_types
-from ...core.attributes import IntOrTuple, Optional, Pairs
-from ...core.contract import Op
-from ...core.declarations import Number
-from ...core.expressions import PLACEHOLDER, Expression, dtype_of, expression
+from ...contract.arguments import Arguments, camel, enumeration_of, known_types
+from ...contract.attributes import IntOrTuple, Optional, Pairs
+from ...contract.declarations import Number
+from ...contract.expressions import PLACEHOLDER, Expression, dtype_of, expression
+from ...contract.op import Op
 from .text import INDENT, indented, listed, quoted
 
 OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=",

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ...core.arguments import Arguments, attribute_type, camel, constants, enumerations
-from ...core.attributes import Attr, IntOrTuple
-from ...core.contract import Op
+from ...contract.arguments import Arguments, attribute_type, camel, constants, enumerations
+from ...contract.attributes import Attr, IntOrTuple
+from ...contract.op import Op
 from .attributes import declaration
 from .expressions import NumberTranslator, Translator
 from .shapes import size_of

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import ast
 
-from ...core.arguments import camel
-from ...core.contract import Op
-from ...core.declarations import Arg, Rows
-from ...core.expressions import expression
+from ...contract.arguments import camel
+from ...contract.declarations import Arg, Rows
+from ...contract.expressions import expression
+from ...contract.op import Op
 from .attributes import parsing
 from .expressions import Translator, input_of
 from .shapes import Patterns, size_of

@@ -1,9 +1,9 @@
 """The function that says what the shapes of an operator are, in the classes of ``native/mxnet/dims.h``."""
 from __future__ import annotations
 
-from ...core.contract import Op
-from ...core.expressions import Expression
-from ...core.shapes import Group, Named, Shapes, Sized, Term, bare_name
+from ...contract.expressions import Expression
+from ...contract.op import Op
+from ...contract.shapes import Group, Named, Shapes, Sized, Term, bare_name
 from .expressions import SizeTranslator, Translator
 from .text import function, indented, itemized, listed, quoted
 

@@ -1,5 +1,5 @@
 """The contract of an activation: a function of every element, whose gradient reads the input."""
-from ...core.contract import FLOATS, Arg, Attr, Cuda, Op, Out, Shapes, each_element
+from ...contract.op import FLOATS, Arg, Attr, Cuda, Op, Out, Shapes, each_element
 
 
 def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tuple[str, ...] = FLOATS,
@@ -13,7 +13,7 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tup
     types : tuple of str
         The dtypes of the data.
     **others
-        As of :class:`gluonops.core.contract.Op`.
+        As of :class:`gluonops.contract.op.Op`.
     """
     return Op(
         name=name,

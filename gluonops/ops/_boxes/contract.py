@@ -1,5 +1,5 @@
 """Attributes of the operators on boxes."""
-from ...core.contract import Attr, Choice
+from ...contract.op import Attr, Choice
 
 FORMATS = ("corner", "center")
 KINDS = ("iou", "giou", "diou", "ciou")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 LOSS_EPS = 1e-7     # torchvision's
 TINY_AREA = 1e-18   # added to a union, so that boxes without an area have the IoU 0; its square is a float32

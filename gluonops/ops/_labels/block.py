@@ -1,13 +1,13 @@
 """The base class of losses that check their labels."""
 from mxnet.ndarray import NDArray
 
-from ...core import labels
-from ...core.block import OpLoss
-from ...core.emitter import Array
+from ...backends import label_checks
+from ...backends.block import OpLoss
+from ...backends.emitter import Array
 
 
 class LabelledLoss(OpLoss):
-    """A loss that checks shapes before MXNet does, and label values as :mod:`gluonops.core.labels` says.
+    """A loss that checks shapes before MXNet does, and label values as :mod:`gluonops.backends.label_checks` says.
 
     The checks need NDArrays, and also run if the loss is hybridized.
     """
@@ -27,4 +27,4 @@ class LabelledLoss(OpLoss):
                                  f"the shape of pred, {pred.shape}", "Pass class indices with sparse_label=True")
         if self._sparse and not self._from_logits:
             self._op.validate(self._attrs, (pred, label))
-            labels.check_call(self, self._op, self._attrs, {"data": pred, "label": label})
+            label_checks.check_call(self, self._op, self._attrs, {"data": pred, "label": label})

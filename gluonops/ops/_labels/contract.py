@@ -1,5 +1,5 @@
 """Attributes of the operators on class labels."""
-from ...core.contract import Arg, Attr, Indices, Int, Numbers, Optional
+from ...contract.op import Arg, Attr, Indices, Int, Numbers, Optional
 
 IGNORE = Attr("ignore_label", Optional(Int()), None,
               "Rows, pixels or elements with this label have no loss and no gradient.")

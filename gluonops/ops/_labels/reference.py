@@ -8,9 +8,9 @@ import math
 
 import mxnet as mx
 
-from ...core.concat import constants
-from ...core.emitter import Array
-from ...core.pins import same_shape
+from ...backends.concat import constants
+from ...backends.emitter import Array
+from ...backends.pins import same_shape
 
 
 def exact(F, label: Array, rows: Array | None = None) -> Array:

@@ -1,5 +1,5 @@
 """Orders of numbers, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def descending(F, keys: Array) -> tuple[Array, Array, Array]:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import mxnet as mx
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def with_rows(truth: Array) -> Array:

@@ -1,5 +1,5 @@
 """Attributes and shapes of the operators on YOLOv2's map."""
-from ...core.contract import Attr, Bool, Int, Pairs
+from ...contract.op import Attr, Bool, Int, Pairs
 
 # Source: pjreddie/darknet, cfg/yolov2-voc.cfg.
 VOC_ANCHORS = (1.3221, 1.73145, 3.19275, 4.00944, 5.05587, 8.09892, 9.47112, 4.84053, 11.2364, 10.0071)

@@ -5,10 +5,10 @@ from mxnet import autograd, nd
 from mxnet._ctypes.symbol import _symbol_creator
 from mxnet.gluon.loss import Loss
 
-from ...core import labels
-from ...core.block import OperatorPage
-from ...core.emitter import Array, full_name
-from ...core.native import operator_handle
+from ...backends import label_checks
+from ...backends.block import OperatorPage
+from ...backends.emitter import Array, full_name
+from ...backends.native import operator_handle
 from ..region_loss.contract import OP
 from .loss import PARTS
 
@@ -84,7 +84,7 @@ class CountingLoss(LossWithParts):
     def forward(self, pred: Array, truth: Array) -> Array:
         if self._devices != self._count_devices():   # the graph contains the number of devices
             self._clear_cached_op()
-        labels.check_call(self, OP, self._rows, {"truth": truth})
+        label_checks.check_call(self, OP, self._rows, {"truth": truth})
         loss, parts, seen = super().forward(pred, truth)
         self._keep(parts)
         if isinstance(seen, nd.NDArray):

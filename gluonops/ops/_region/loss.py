@@ -1,7 +1,7 @@
 """What the contracts of the losses of YOLO's maps share: the ground truth, the outputs and the launches."""
 import math
 
-from ...core.contract import THREADS, Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element
+from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")

@@ -1,6 +1,6 @@
 """YOLOv2's output map, computed with MXNet's own operators. All of them can be exported to ONNX."""
-from ...core.concat import constants
-from ...core.emitter import Array
+from ...backends.concat import constants
+from ...backends.emitter import Array
 from .contract import count
 
 X, Y, WIDTH, HEIGHT, OBJECT, CLASSES = range(6)   # channels of an anchor; CLASSES is the first of its classes

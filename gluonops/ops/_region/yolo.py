@@ -1,5 +1,5 @@
 """What the contracts of the losses of YOLOv3's to YOLOv7's heads share: attributes."""
-from ...core.contract import Attr, Bool, Choice, Float, Int, Optional, Pairs
+from ...contract.op import Attr, Bool, Choice, Float, Int, Optional, Pairs
 from .._boxes.contract import KINDS
 
 # Source: pjreddie/darknet, cfg/yolov3.cfg: the head with a stride of 32.

@@ -5,7 +5,7 @@ The shapes are those of yolo_reference.py.
 import math
 from collections.abc import Sequence
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, Side, extent, side_of_center, sides
 from .reference import HEIGHT, WIDTH, X, Y
 from .yolo_reference import Head, Matches, Truths, by_anchor, entropy

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.concat import constants
-from ...core.emitter import Array
+from ...backends.concat import constants
+from ...backends.emitter import Array
 from .._softmax.reference import probabilities
 from .boxes import iou, valid_mask
 from .reference import CLASSES, HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split

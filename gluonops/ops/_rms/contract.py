@@ -1,5 +1,5 @@
 """The contract of an operator that divides rows by the root of their squares, and scales each channel."""
-from ...core.contract import THREADS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
+from ...contract.op import THREADS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
 from .._softmax.contract import HELD, ROWS_AND_AXIS, WARP, power_of_two, threads_per_row
 
 GPU_BLOCKS = 512    # Backward has at most so many. Each has sums of its own for the gradient of the scale.

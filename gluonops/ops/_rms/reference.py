@@ -2,7 +2,7 @@
 import math
 from collections.abc import Callable
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def along_axis(F, data: Array, scale: Array, axis: int) -> Array:

@@ -1,7 +1,7 @@
 """The losses of a sigmoid, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def softplus(F, x: Array) -> Array:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.contract import THREADS, WARP, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
+from ...contract.op import THREADS, WARP, Arg, Array, Attr, Int, Launch, Out, Refused, Shapes
 
 MANY_ROWS = 16384      # number of rows that occupies a GPU with one thread per row
 MANY_THREADS = 131072   # number of threads that occupies a GPU

@@ -4,7 +4,7 @@ MXNet's softmax accumulates in the data's dtype. In float16 the sum of 4,096 equ
 operator accumulates in float32. Dividing by this sum corrects the values. By the quotient rule it also corrects the
 gradient.
 """
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 STEP = 2.0 ** 14   # float16 holds this factor and its inverse
 

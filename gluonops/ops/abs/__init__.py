@@ -20,7 +20,7 @@ Work, in bytes of the tensor: forward moves 2 (read, write) and backward 3. ``gr
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.Abs``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import abs as _abs
 
 

@@ -1,5 +1,5 @@
 """The contract of ``abs``."""
-from ...core.contract import FLOATS, INTEGERS
+from ...contract.op import FLOATS, INTEGERS
 from .._activation.contract import activation
 
 OP = activation("abs", "absolute value", types=FLOATS + INTEGERS, accumulate_fp32=False,

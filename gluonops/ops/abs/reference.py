@@ -1,6 +1,6 @@
 """``abs`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
-from ...core.nodes import known_dtype
+from ...backends.emitter import Array
+from ...backends.nodes import known_dtype
 
 
 def forward(F, attrs, data: Array) -> Array:

@@ -25,7 +25,7 @@ Work: forward reads the boxes and writes the output. Backward reads the head gra
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

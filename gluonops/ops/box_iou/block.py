@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.BoxIoU``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import box_iou as _box_iou
 
 

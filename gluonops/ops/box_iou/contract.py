@@ -1,7 +1,7 @@
 """The contract of ``box_iou``."""
 import math
 
-from ...core.contract import THREADS, Arg, Array, Cuda, Launch, Op, Out, Shapes
+from ...contract.op import THREADS, Arg, Array, Cuda, Launch, Op, Out, Shapes
 from .._boxes.contract import FORMAT
 
 BLOCKS = 792    # So many occupy a large GPU.

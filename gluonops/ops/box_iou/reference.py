@@ -1,7 +1,7 @@
 """``box_iou`` and its gradient, computed with MXNet's own operators."""
 import mxnet as mx
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._boxes.reference import TINY_AREA, BoxPair, IouLoss, columns_of, row_gradient, sides
 
 

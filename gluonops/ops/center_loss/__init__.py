@@ -41,7 +41,7 @@ a GPU, the blocks of a class look for its samples among all labels.
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from mxnet import autograd
 from mxnet.gluon.loss import _apply_weighting
 
-from ...core import labels
-from ...core.attributes import Float, Int, parsed
-from ...core.block import OpLoss
-from ...core.emitter import Array
-from ...core.errors import OpError
+from ...backends import label_checks
+from ...backends.block import OpLoss
+from ...backends.emitter import Array
+from ...contract.attributes import Float, Int, parsed
+from ...contract.errors import OpError
 from .. import center_loss as _center_loss
 from .contract import OP
 
@@ -69,7 +69,7 @@ class CenterLoss(OpLoss, function=_center_loss):
         super().cast(self._dtype)
 
     def forward(self, data: Array, label: Array, *args: Array) -> Array:
-        labels.check_call(self, OP, OP.parse({}), {"label": label, "centers": self.centers})
+        label_checks.check_call(self, OP, OP.parse({}), {"label": label, "centers": self.centers})
         return super().forward(data, label, *args)
 
     def hybrid_forward(self, F, data, label, sample_weight=None, centers=None, counts=None):

@@ -1,7 +1,7 @@
 """The contract of ``center_loss``."""
 import math
 
-from ...core.contract import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
+from ...contract.op import Arg, Array, Cuda, Indices, Launch, Op, Out, Shapes, rows
 
 BLOCKS = 1056         # So many occupy a large GPU.
 SPLIT = 512           # A block has at least so many samples of a class that several share.

@@ -1,6 +1,6 @@
 """``center_loss`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
-from ...core.pins import same_shape
+from ...backends.emitter import Array
+from ...backends.pins import same_shape
 from .._labels.reference import exact, row_weights, valid_mask
 
 

@@ -38,7 +38,7 @@ Work, in bytes of the data: forward reads 1, and backward reads 1 and writes 1. 
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import mxnet as mx
 from mxnet.gluon.loss import _apply_weighting
 
-from ...core.contract import Attr, Choice
+from ...contract.op import Attr, Choice
 from .. import dice_loss as _dice_loss
 from .._labels.block import LabelledLoss
 from .contract import OP

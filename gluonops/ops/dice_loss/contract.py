@@ -1,7 +1,7 @@
 """The contract of ``dice_loss``."""
 import math
 
-from ...core.contract import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes, elements
+from ...contract.op import Arg, Array, Attr, Bool, Cuda, Float, Launch, Op, Out, Shapes, elements
 from .._labels.contract import IGNORE, LABEL
 
 MAPS = "batch, classes"

@@ -1,7 +1,7 @@
 """``dice_loss`` and its gradient, computed with MXNet's own operators."""
 from __future__ import annotations
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 

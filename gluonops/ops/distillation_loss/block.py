@@ -1,7 +1,7 @@
 """The loss ``gluonops.loss.DistillationLoss``."""
 from __future__ import annotations
 
-from ...core.block import OpLoss
+from ...backends.block import OpLoss
 from .. import distillation_loss as _distillation_loss
 
 

@@ -1,5 +1,5 @@
 """The contract of ``distillation_loss``."""
-from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
+from ...contract.op import Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS, gathered, streamed_rows, summed_rows
 
 BOUNDS = "THREADS, sizeof(T) == 8 ? 2 : 4"

@@ -1,5 +1,5 @@
 """``distillation_loss`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def statistics(F, attrs, logits: Array) -> tuple[Array, Array, Array]:

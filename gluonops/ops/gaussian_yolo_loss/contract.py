@@ -1,5 +1,5 @@
 """The contract of ``gaussian_yolo_loss``."""
-from ...core.contract import Attr, Choice, Float, Op, Shapes
+from ...contract.op import Attr, Choice, Float, Op, Shapes
 from .._region import yolo
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 

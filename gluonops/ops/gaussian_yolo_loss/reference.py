@@ -4,7 +4,7 @@
 """
 import math
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.contract import count

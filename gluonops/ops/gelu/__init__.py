@@ -26,7 +26,7 @@ at an infinity is not defined.
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.GELU``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import gelu as _gelu
 
 

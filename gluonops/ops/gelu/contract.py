@@ -1,5 +1,5 @@
 """The contract of ``gelu``."""
-from ...core.contract import Attr, Choice
+from ...contract.op import Attr, Choice
 from .._activation.contract import activation
 
 OP = activation("gelu", "x times the normal distribution function of x", attrs=(

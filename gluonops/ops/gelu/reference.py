@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 SLOPE, CUBIC = math.sqrt(2 / math.pi), 0.044715
 ERF_SLOPE = float(np.float32(math.sqrt(math.pi))) / math.sqrt(math.pi)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from mxnet.initializer import Initializer
 
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import group_norm as _group_norm
 
 

@@ -1,5 +1,5 @@
 """The contract of ``group_norm``."""
-from ...core.contract import Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, rows
+from ...contract.op import Arg, Array, Attr, Cuda, Float, Int, Op, Out, Shapes, rows
 
 GROUPS = "batch, num_groups"
 LONGEST_ROW = 4096   # a longer row gets as many threads

@@ -5,7 +5,7 @@ axis to eight, and no size may follow from that of the batch, which may be empty
 """
 import math
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 PIXELS = {"axis": (0, 1), "exclude": True}    # all axes but the batch's and the channels'
 SAMPLES = {"axis": 1, "exclude": True}        # all axes but the channels'

@@ -16,7 +16,7 @@ The output of minus infinity is NaN.
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

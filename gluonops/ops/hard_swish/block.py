@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.HardSwish``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import hard_swish as _hard_swish
 
 

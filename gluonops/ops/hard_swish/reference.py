@@ -1,5 +1,5 @@
 """``hard_swish`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def gate(F, data: Array) -> Array:

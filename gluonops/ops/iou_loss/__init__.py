@@ -37,7 +37,7 @@ Work: forward reads both boxes and writes a number per box. Backward reads both 
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,5 +1,5 @@
 """The loss ``gluonops.loss.IoULoss``."""
-from ...core.block import OpLoss
+from ...backends.block import OpLoss
 from .. import iou_loss as _iou_loss
 
 

@@ -1,5 +1,5 @@
 """The contract of ``iou_loss``."""
-from ...core.contract import Arg, Attr, Choice, Cuda, Op, Out, Shapes, elements
+from ...contract.op import Arg, Attr, Choice, Cuda, Op, Out, Shapes, elements
 from .._boxes.contract import FORMAT, KINDS
 
 OP = Op(

@@ -1,5 +1,5 @@
 """``iou_loss`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._boxes.reference import LOSS_EPS, LOSSES, BoxPair, IouLoss, columns_of, row_gradient, sides
 
 

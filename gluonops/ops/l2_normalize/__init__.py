@@ -25,7 +25,7 @@ The notes of :func:`gluonops.ops.rms_norm` hold here as well: there is a mean wh
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

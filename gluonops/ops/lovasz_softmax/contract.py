@@ -1,5 +1,5 @@
 """The contract of ``lovasz_softmax``."""
-from ...core.contract import Arg, Array, Attr, Bool, Number, Op, Out, Shapes
+from ...contract.op import Arg, Array, Attr, Bool, Number, Op, Out, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE, LABEL
 
 OP = Op(

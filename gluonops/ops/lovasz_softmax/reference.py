@@ -4,7 +4,7 @@ A selection is a sample, or the whole batch. Tensors have the shape (selections,
 """
 import math
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, numbers_along, row_weights
 from .._order.reference import descending, take
 from .._softmax.reference import probabilities

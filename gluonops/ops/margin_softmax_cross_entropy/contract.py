@@ -1,7 +1,7 @@
 """The contract of ``margin_softmax_cross_entropy``."""
 import math
 
-from ...core.contract import Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
+from ...contract.op import Arg, Attr, Bool, Cuda, Float, Launch, Number, Op, Out, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE, LABEL
 from .._softmax.contract import MAX_BLOCKS, ONE_WAVE, gathered, launched, streamed_splits, streamed_threads
 

@@ -1,7 +1,7 @@
 """``margin_softmax_cross_entropy`` and its gradient, computed with MXNet's own operators."""
 import math
 
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, number_of_label, row_weights, without_ignored
 
 LIMIT = 1 - 2.0 ** -20   # beyond it the derivative by the angle is not finite

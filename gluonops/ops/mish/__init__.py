@@ -16,7 +16,7 @@ PyTorch. The gradient at an infinity is not defined. MXNet's ``x * tanh(softrelu
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.Mish``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import mish as _mish
 
 

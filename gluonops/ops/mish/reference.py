@@ -1,5 +1,5 @@
 """``mish`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def tanh_of_softplus(F, data: Array) -> Array:

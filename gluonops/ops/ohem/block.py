@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...core.block import OpBlock
-from ...core.emitter import Array
-from ...core.text import call_text
+from ...backends.block import OpBlock
+from ...backends.emitter import Array
+from ...backends.printed import call_text
 from .. import ohem as _ohem
 
 

@@ -1,7 +1,7 @@
 """The contract of ``ohem``."""
 import math
 
-from ...core.contract import (
+from ...contract.op import (
     Arg,
     Array,
     Attr,

@@ -1,5 +1,5 @@
 """``ohem`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._order.reference import descending
 
 LOWEST = -1.7976931348623157e308

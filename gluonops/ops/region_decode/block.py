@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.RegionDecode``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import region_decode as _region_decode
 
 

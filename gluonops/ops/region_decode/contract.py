@@ -1,7 +1,7 @@
 """The contract of ``region_decode``."""
 import math
 
-from ...core.contract import THREADS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
+from ...contract.op import THREADS, Arg, Attr, Choice, Cuda, Launch, Op, Out, Shapes
 from .._region.contract import ANCHOR_COUNT, ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 
 

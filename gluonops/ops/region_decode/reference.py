@@ -2,7 +2,7 @@
 
 All operators in ``forward`` can be exported to ONNX.
 """
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._region.reference import HEIGHT, OBJECT, WIDTH, X, Y, channel, class_channels, grid, split
 from .._softmax.reference import probabilities
 

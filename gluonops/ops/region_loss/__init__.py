@@ -73,7 +73,7 @@ from collections.abc import Sequence
 
 import mxnet as mx
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .._region.boxes import with_rows
 from .contract import OP
 

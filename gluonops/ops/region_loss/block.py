@@ -1,7 +1,7 @@
 """The loss ``gluonops.loss.RegionLoss``."""
 from collections.abc import Sequence
 
-from ...core.text import call_text
+from ...backends.printed import call_text
 from .._region.counting import CountingLoss
 from . import region_loss as _region_loss
 from .contract import OP

@@ -1,5 +1,5 @@
 """The contract of ``region_loss``."""
-from ...core.contract import Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
+from ...contract.op import Arg, Attr, Bool, Choice, Float, Int, Op, Shapes
 from .._region.contract import ANCHORS, CHANNELS, CLASSES, MAP, SOFTMAX
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
 

@@ -2,7 +2,7 @@
 
 ``yolo_reference.py`` has what it shares with ``yolo_loss``, and the sizes in shapes.
 """
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._boxes.reference import BoxPair, GiouLoss, sides
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo

@@ -34,7 +34,7 @@ This is 2 or 3 times the tensor's bytes.
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

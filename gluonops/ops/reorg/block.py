@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.Reorg``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import reorg as _reorg
 
 

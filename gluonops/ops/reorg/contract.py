@@ -1,5 +1,5 @@
 """The contract of ``reorg``."""
-from ...core.contract import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes, each_element
+from ...contract.op import FLOATS, INTEGERS, Arg, Attr, Bool, Choice, Cuda, Int, Op, Out, Shapes, each_element
 
 OTHER_MODES = "Change the number of channels, choose another stride, or the mode 'DCR' or 'CRD', which take any number"
 MODES = ("darknet", "DCR", "CRD")

@@ -3,7 +3,7 @@
 Only ``backward`` reads a shape. In MXNet's reshape, 0 keeps a size, -3 joins two sizes, and -4 splits a size into the
 next two.
 """
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def forward(F, attrs, data: Array) -> Array:

@@ -35,7 +35,7 @@ number for each row stay in memory for backward. The gradient of the scale has t
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

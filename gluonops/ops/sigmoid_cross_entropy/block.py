@@ -1,5 +1,5 @@
 """The loss ``gluonops.loss.SigmoidCELoss``."""
-from ...core.block import OpLoss
+from ...backends.block import OpLoss
 from .. import sigmoid_cross_entropy as _sigmoid_cross_entropy
 
 

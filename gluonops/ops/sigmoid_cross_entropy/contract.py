@@ -1,5 +1,5 @@
 """The contract of ``sigmoid_cross_entropy``."""
-from ...core.contract import Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes, each_element
+from ...contract.op import Arg, Attr, Cuda, Numbers, Op, Optional, Out, Shapes, each_element
 from .._labels.contract import IGNORE
 from .._softmax.contract import AXIS, LOGITS
 

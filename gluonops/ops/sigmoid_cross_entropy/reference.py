@@ -1,5 +1,5 @@
 """``sigmoid_cross_entropy`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._labels.reference import numbers_along
 from .._sigmoid.reference import softplus, without_ignored
 

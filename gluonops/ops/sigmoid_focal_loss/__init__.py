@@ -29,7 +29,7 @@ gradient. No probabilities are stored.
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,5 +1,5 @@
 """The loss ``gluonops.loss.SigmoidFocalLoss``."""
-from ...core.block import OpLoss
+from ...backends.block import OpLoss
 from .. import sigmoid_focal_loss as _sigmoid_focal_loss
 
 

@@ -1,5 +1,5 @@
 """The contract of ``sigmoid_focal_loss``."""
-from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes, each_element
+from ...contract.op import Arg, Attr, Cuda, Float, Op, Out, Refused, Shapes, each_element
 from .._labels.contract import IGNORE
 
 OP = Op(

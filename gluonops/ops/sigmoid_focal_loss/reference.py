@@ -1,5 +1,5 @@
 """``sigmoid_focal_loss`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._sigmoid.reference import softplus, without_ignored
 
 LEAST = 1e-7   # what has a power below 1 is no smaller; float16 holds it

@@ -28,7 +28,7 @@ blocks share a row of more than 8,192 classes if there are fewer than 256 rows; 
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

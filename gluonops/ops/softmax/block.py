@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.Softmax``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import softmax as _softmax
 
 

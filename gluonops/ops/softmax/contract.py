@@ -1,5 +1,5 @@
 """The contract of ``softmax``."""
-from ...core.contract import Arg, Attr, Cuda, Float, Op, Out, Shapes
+from ...contract.op import Arg, Attr, Cuda, Float, Op, Out, Shapes
 from .._softmax.contract import AXIS, LOGITS, STEPS, gathered, held_rows
 
 WIDE_BLOCK = 512   # threads

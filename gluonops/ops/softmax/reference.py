@@ -1,5 +1,5 @@
 """``softmax`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._softmax.reference import divide_by_temperature, probabilities
 
 

@@ -1,5 +1,5 @@
 """The contract of ``softmax_cross_entropy``."""
-from ...core.contract import Arg, Attr, Bool, Cuda, Float, Indices, Launch, Op, Refused, Shapes
+from ...contract.op import Arg, Attr, Bool, Cuda, Float, Indices, Launch, Op, Refused, Shapes
 from .._labels.contract import CLASS_WEIGHT, IGNORE
 from .._softmax import contract as family
 from .._softmax.contract import CLASS_INDICES, LOGITS, ROW_LOSS, ROWS

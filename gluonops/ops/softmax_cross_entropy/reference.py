@@ -1,5 +1,5 @@
 """``softmax_cross_entropy`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, numbers_along, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 

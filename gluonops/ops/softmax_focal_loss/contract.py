@@ -1,5 +1,5 @@
 """The contract of ``softmax_focal_loss``."""
-from ...core.contract import Arg, Attr, Cuda, Float, Indices, Numbers, Op, Optional
+from ...contract.op import Arg, Attr, Cuda, Float, Indices, Numbers, Op, Optional
 from .._labels.contract import IGNORE
 from .._softmax import contract as family
 

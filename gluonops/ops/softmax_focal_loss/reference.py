@@ -1,5 +1,5 @@
 """``softmax_focal_loss`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._labels.reference import exact, first_class, label_masks, number_of_label, onehot, row_weights, without_ignored
 from .._softmax.reference import statistics
 

@@ -31,7 +31,7 @@ the labels. With ``valid`` and an ``ignore_label``, the labels are counted first
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,7 +1,7 @@
 """The layer ``gluonops.nn.SoftmaxOutput``."""
-from ...core import labels
-from ...core.block import OpBlock
-from ...core.emitter import Array
+from ...backends import label_checks
+from ...backends.block import OpBlock
+from ...backends.emitter import Array
 from .. import softmax_output as _softmax_output
 from .contract import OP
 
@@ -14,5 +14,5 @@ class SoftmaxOutput(OpBlock, function=_softmax_output):
     """
 
     def forward(self, data: Array, label: Array) -> Array:
-        labels.check_call(self, OP, self._attrs, {"data": data, "label": label})
+        label_checks.check_call(self, OP, self._attrs, {"data": data, "label": label})
         return super().forward(data, label)

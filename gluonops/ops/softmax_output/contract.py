@@ -1,5 +1,5 @@
 """The contract of ``softmax_output``."""
-from ...core.contract import Array, Attr, Becomes, Choice, Cuda, Float, Launch, Op, Out, Shapes
+from ...contract.op import Array, Attr, Becomes, Choice, Cuda, Float, Launch, Op, Out, Shapes
 from .._labels.contract import IGNORE, LABEL
 from .._softmax import contract as family
 from .._softmax.contract import AXIS, LOGITS, NEEDS_A_BATCH, ROWS

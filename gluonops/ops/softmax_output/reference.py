@@ -5,7 +5,7 @@ import itertools
 
 import mxnet as mx
 
-from ...core.emitter import Array, full_name
+from ...backends.emitter import Array, full_name
 from .._labels.reference import exact, first_class, label_masks, onehot, row_weights, without_ignored
 from .._softmax.reference import log_probabilities, probabilities
 

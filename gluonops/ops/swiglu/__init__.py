@@ -24,7 +24,7 @@ memory for backward. MXNet's composition of a split, a sigmoid and two products 
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

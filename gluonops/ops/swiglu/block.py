@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.SwiGLU``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import swiglu as _swiglu
 
 

@@ -1,5 +1,5 @@
 """The contract of ``swiglu``."""
-from ...core.contract import Arg, Attr, Cuda, Int, Op, Out, Shapes, elements
+from ...contract.op import Arg, Attr, Cuda, Int, Op, Out, Shapes, elements
 
 OUTPUTS = elements("batch * length")
 

@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.Swish``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import swish as _swish
 
 

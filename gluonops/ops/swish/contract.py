@@ -1,5 +1,5 @@
 """The contract of ``swish``."""
-from ...core.contract import Attr, Float
+from ...contract.op import Attr, Float
 from .._activation.contract import activation
 
 OP = activation("swish", "x sigmoid(beta x)", attrs=(

@@ -1,5 +1,5 @@
 """``swish`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 
 
 def forward(F, attrs, data: Array) -> Array:

@@ -15,7 +15,7 @@ data fits. Backward reads the gradient of the output and writes that of the data
 """
 from __future__ import annotations
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .contract import OP
 
 

@@ -1,5 +1,5 @@
 """The layer ``gluonops.nn.Tile``."""
-from ...core.block import OpBlock
+from ...backends.block import OpBlock
 from .. import tile as _tile
 
 

@@ -1,7 +1,7 @@
 """The contract of ``tile``."""
 import math
 
-from ...core.contract import (
+from ...contract.op import (
     FLOATS,
     INTEGERS,
     THREADS,
@@ -18,7 +18,7 @@ from ...core.contract import (
     Refused,
     Shapes,
 )
-from ...core.shapes import normalized_axis
+from ...contract.shapes import normalized_axis
 
 MAX_COUNTS = 8     # repeat counts in a tuple
 ELEMENTS = 2048    # each thread of a block has two packs of float32

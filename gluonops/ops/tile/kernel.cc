@@ -175,9 +175,25 @@ struct Copies {
 
     GLUONOPS_INLINE int64_t last() const { return offsets[count - 1] + (repeats - 1) * span; }
 
-    // Sums all copies: add(sums, copy) adds one, whose first element is `copy`. That of the first copy is `from`.
+    // Sums all copies: add(sums, copy) adds one, whose first element is `copy`. That of the first copy is `from`. Sums
+    // of integers are exact in any order, and few copies are a single block: two plain loops are the fastest then.
     template <typename V, int VECTORS, typename T, typename Add>
     GLUONOPS_INLINE void sum(V (&sums)[VECTORS], const T *from, const Add &add) const
+    {
+        if (!std::is_integral<T>::value && count * repeats > SUM_BLOCK)
+            return sum_many(sums, from, add);
+        for (V &sum : sums)
+            sum = V{};
+        for (int64_t c = 0; c < count; ++c) {
+            const T *copy = from + offsets[c];
+            for (int64_t r = 0; r < repeats; ++r, copy += span)
+                add(sums, copy);
+        }
+    }
+
+    // The same in blocks.
+    template <typename V, int VECTORS, typename T, typename Add>
+    GLUONOPS_OUTLINE void sum_many(V (&sums)[VECTORS], const T *from, const Add &add) const
     {
         int64_t c = 0, r = 0;   // the next copy
         sum_in_blocks(count * repeats, sums, [&](int64_t begin, int64_t end, V (&sums)[VECTORS]) GLUONOPS_LAMBDA {

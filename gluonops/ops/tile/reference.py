@@ -1,6 +1,6 @@
 """``tile`` and its gradient, computed with MXNet's own operators."""
-from ...core.concat import MOST
-from ...core.emitter import Array
+from ...backends.concat import MOST
+from ...backends.emitter import Array
 from .contract import sizes_and_repeats
 
 

@@ -100,7 +100,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.emitter import Array, call
+from ...backends.emitter import Array, call
 from .._region.boxes import with_rows
 from .contract import OP
 

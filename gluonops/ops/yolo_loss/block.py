@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 from mxnet import gluon
 
-from ...core import labels
-from ...core.attributes import Attr, Pairs
-from ...core.emitter import Array
-from ...core.text import call_text
+from ...backends import label_checks
+from ...backends.emitter import Array
+from ...backends.printed import call_text
+from ...contract.attributes import Attr, Pairs
 from .._region.counting import LossWithParts
 from . import yolo_loss as _yolo_loss
 
@@ -54,7 +54,7 @@ class YOLOLoss(LossWithParts, function=_yolo_loss):
         if len(preds) != len(self._heads):
             raise self._op.error(f"preds has {len(preds)} arrays; expected {len(self._heads)}, one for each mask",
                                  "Pass the output of every head")
-        labels.check_call(self, self._op, self._heads[0], {"truth": truth})
+        label_checks.check_call(self, self._op, self._heads[0], {"truth": truth})
         loss, parts = super().forward(preds, truth)
         self._keep(parts)
         return loss

@@ -1,5 +1,5 @@
 """The contract of ``yolo_loss``."""
-from ...core.contract import Attr, Bool, Choice, Op, Refused, Shapes
+from ...contract.op import Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
 from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of

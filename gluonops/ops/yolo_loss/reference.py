@@ -1,5 +1,5 @@
 """``yolo_loss`` and its gradient, computed with MXNet's own operators."""
-from ...core.emitter import Array
+from ...backends.emitter import Array
 from .._region import yolo_box_reference as boxes
 from .._region import yolo_reference as yolo
 from .._region.yolo_reference import backward as backward

@@ -4,9 +4,9 @@ import json
 import numpy as np
 import pytest
 from folders import NAMES, SCENES, check, make_coco, refused
-from gluonops.core.optional import require
 from gluonops.data import detection
 from gluonops.data.repairs import RepairWarning
+from gluonops.io.optional import require
 
 
 class TestCOCO:

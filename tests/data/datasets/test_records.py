@@ -8,10 +8,10 @@ import gluonops as gops
 import numpy as np
 import pytest
 from folders import NAMES, SCENES, check, encoded, make_records, photograph, picture, refused
-from gluonops.core.optional import require
-from gluonops.core.recordio import MAGIC
 from gluonops.data import classification, detection
 from gluonops.data.repairs import RepairWarning
+from gluonops.io.optional import require
+from gluonops.io.recordio import MAGIC
 from PIL import Image
 
 

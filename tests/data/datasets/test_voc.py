@@ -4,9 +4,9 @@ import contextlib
 import numpy as np
 import pytest
 from folders import NAMES, SCENES, annotation, check, make_voc, photograph, picture, refused
-from gluonops.core.optional import require
 from gluonops.data import detection
 from gluonops.data.repairs import RepairWarning
+from gluonops.io.optional import require
 from PIL import Image
 
 

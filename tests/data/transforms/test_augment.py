@@ -4,7 +4,7 @@ import colorsys
 import gluonops as gops
 import numpy as np
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.data.transforms.augment import Augment, distort, flip, place, place_boxes
 
 STILL = {"jitter": 0, "scale": (1, 1), "flip": 0, "hue": 0, "saturation": 1, "exposure": 1}

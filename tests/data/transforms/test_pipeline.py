@@ -4,7 +4,6 @@ import mxnet as mx
 import numpy as np
 import pytest
 from folders import NAMES, SCENES, make_voc
-from gluonops.core.optional import require
 from gluonops.data import (
     Augment,
     Augmented,
@@ -18,6 +17,7 @@ from gluonops.data import (
     unletterbox_boxes,
     validation_batch,
 )
+from gluonops.io.optional import require
 from mxnet import gluon
 
 

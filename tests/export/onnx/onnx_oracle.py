@@ -6,7 +6,7 @@ import mxnet as mx
 import numpy as np
 import onnx
 import pytest
-from gluonops.core.optional import require
+from gluonops.io.optional import require
 from mxnet import gluon
 
 ort = pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet

@@ -7,7 +7,7 @@ import mxnet as mx
 import numpy as np
 import onnx_oracle
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.export.onnx.model import CONVERTERS
 from mxnet.gluon import nn
 

@@ -2,7 +2,7 @@
 import gluonops as gops
 import mxnet as mx
 import pytest
-from gluonops.core import native
+from gluonops.backends import native
 from gluonops.export import ExportedModel, passes
 from gluonops.export.graph import Graph
 from gluonops.export.onnx.model import CONVERTERS

@@ -2,9 +2,9 @@
 import gluonops as gops
 import mxnet as mx
 import pytest
-from gluonops.core.optional import require
 from gluonops.export import ExportedModel, passes
 from gluonops.export.graph import Graph
+from gluonops.io.optional import require
 from mxnet import gluon
 
 CHANNELS = 16

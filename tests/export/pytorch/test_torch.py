@@ -1015,7 +1015,7 @@ def test_torch_takes_the_nets_further(name, tmp_path):
     ("resnet18_v1b", 224), ("resnet18_v2", 224), ("se_resnet18_v1", 224), ("simple_pose_resnet18_v1b", 256),
     ("squeezenet1.0", 224), ("vgg11_bn", 224), ("xception", 299), ("yolo3_mobilenet1.0_voc", 416)])
 def test_gluoncv_zoo(name, size, tmp_path):
-    from gluonops.core.optional import require
+    from gluonops.io.optional import require
     options = {"pretrained_base": False} if name.startswith(("simple", "yolo")) else {}
     net = require("gluoncv", "tests").model_zoo.get_model(name, pretrained=False, **options)
     mx.random.seed(0)

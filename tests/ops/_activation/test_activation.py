@@ -17,7 +17,7 @@ LARGEST = {"float16": 65504, "float32": 3.4e38, "float64": 1.7e308}
 @pytest.mark.parametrize("name, attrs", ACTIVATIONS)
 def test_every_size_of_numbers(name, attrs, backend):
     """Nothing overflows, the slopes at the ends are 0 and 1, and NaN stays where it is."""
-    typed, oracle = gops.core.registry.get(name).op.parse(attrs), oracles.get(name)
+    typed, oracle = gops.contract.registry.get(name).op.parse(attrs), oracles.get(name)
     for dtype, largest in LARGEST.items():
         data = np.array([-largest, -1e3, -100, -9, -1e-7, -0.0, 0, 1e-7, 9, 100, 1e3, largest, np.nan], dtype)
         with gops.backend(backend):

@@ -7,7 +7,7 @@ import mxnet as mx
 import numpy as np
 import oracles
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 
 # The last group of columns is smaller than the others; a column fills no vector; the columns are long, and the last
 # line is shorter than the others.

@@ -55,7 +55,7 @@ def test_degenerate_boxes(backend):
     expected = np.zeros((4, 4))
     expected[3, 3] = 1
     np.testing.assert_allclose(output.asnumpy(), expected, atol=1e-6)
-    attrs = gops.core.registry.get("box_iou").op.parse({})
+    attrs = gops.contract.registry.get("box_iou").op.parse({})
     gradient = oracle.backward(attrs, np.ones((4, 4)), boxes.astype("float64"), boxes.astype("float64"))["lhs"]
     np.testing.assert_allclose(array.grad.asnumpy(), gradient, atol=1e-6)
     assert np.isnan(nan[0]).all() and not np.isnan(nan[1]).any()
@@ -78,7 +78,7 @@ def test_an_infinite_box_leaves_others_their_gradient(backend):
 
 @pytest.mark.parametrize("box_format", ["corner", "center"])
 def test_as_mxnet(box_format, rng):
-    drawn = oracle.draw(gops.core.registry.get("box_iou").op.parse({"format": box_format}),
+    drawn = oracle.draw(gops.contract.registry.get("box_iou").op.parse({"format": box_format}),
                         {"lhs": (7, 4), "rhs": (9, 4)}, rng)
     lhs, rhs = mx.nd.array(drawn["lhs"]), mx.nd.array(drawn["rhs"])
     expected = mx.nd.contrib.box_iou(lhs, rhs, format=box_format).asnumpy()

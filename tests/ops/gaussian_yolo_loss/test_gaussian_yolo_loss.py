@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from op_suite import Bad, Case, Row
 from ops._region.recorded_yolo import GAUSSIAN_CASES, STRIDE, gaussian
 from ops._region.suite import BOX, TWO, YoloEdges, YoloSuite

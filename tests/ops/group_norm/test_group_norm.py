@@ -2,7 +2,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from mxnet import autograd
 from op_suite import Bad, Case, OpSuite, Row, largest_finite, recorded
 from ops.group_norm import oracle

@@ -77,7 +77,7 @@ class TestEdges:
         data, truth = np.array(pairs, "float64").transpose(1, 0, 2)
         with gops.backend(backend):
             loss, gradient = recorded(lambda x, y: gops.ops.iou_loss(x, y, kind=kind), data, truth)
-        attrs = gops.core.registry.get("iou_loss").op.parse({"kind": kind})
+        attrs = gops.contract.registry.get("iou_loss").op.parse({"kind": kind})
         np.testing.assert_allclose(loss, oracle.forward(attrs, data, truth)["output"], rtol=1e-9, atol=1e-12)
         expected = oracle.backward(attrs, np.ones(len(data)), data, truth)["data"]
         assert np.isfinite(loss).all() and np.isfinite(gradient).all()

@@ -83,7 +83,7 @@ class TestEdges:
         ends = [1.0, -1.0, 1 + 1e-6, -1 - 1e-6, 1 - 1e-7, 1 - 1e-3]
         data = np.stack([ends, np.zeros(len(ends))], axis=1)
         loss, gradient = run(data, np.zeros(len(ends)), backend, "float64", **attrs)
-        typed = gops.core.registry.get("margin_softmax_cross_entropy").op.parse(attrs)
+        typed = gops.contract.registry.get("margin_softmax_cross_entropy").op.parse(attrs)
         assert np.isfinite(gradient).all()
         np.testing.assert_allclose(loss, oracle.forward(typed, data, np.zeros(len(ends)))["output"], rtol=1e-9)
         expected = oracle.backward(typed, np.ones(len(ends)), data, np.zeros(len(ends)))["data"]
@@ -116,7 +116,7 @@ def test_no_gradient_is_subnormal(weight):
     cosines = np.linspace(-1, 1, 1000)
     attrs = {"m2": 0, "class_weight": (weight,)}
     _, gradient = run(cosines[None], [999], "native", **attrs)
-    typed = gops.core.registry.get("margin_softmax_cross_entropy").op.parse(attrs)
+    typed = gops.contract.registry.get("margin_softmax_cross_entropy").op.parse(attrs)
     wide = cosines.astype("float32").astype("float64")[None]
     expected = oracle.backward(typed, np.ones(1), wide, np.array([999]))["data"]
     tiny = np.finfo("float32").tiny
@@ -147,7 +147,7 @@ def test_the_margin_falls_with_the_angle():
     """It falls beyond pi, too, for every m1 that is not 1, and without a jump."""
     cosine = np.cos(np.linspace(0.01, np.pi - 0.01, 2001))
     for m1, m2 in ((2, 0), (3, 0), (4, 0), (1.35, 0), (0.9, 0.4), (2.5, 1)):
-        typed = gops.core.registry.get("margin_softmax_cross_entropy").op.parse({"m1": m1, "m2": m2})
+        typed = gops.contract.registry.get("margin_softmax_cross_entropy").op.parse({"m1": m1, "m2": m2})
         data = np.stack([cosine, np.zeros_like(cosine)], 1)
         loss, _ = run(data, np.zeros(len(cosine)), "auto", "float64", m1=m1, m2=m2, scale=1)
         phi = -np.log(np.expm1(loss))

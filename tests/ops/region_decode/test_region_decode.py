@@ -6,7 +6,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from op_suite import Bad, Case, OpSuite, Row
 from ops._region.oracle import boxes
 from ops._region.recorded import GOLDEN_CASES, golden

@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from mxnet import autograd
 from ops._region.oracle import split
 from ops.region_loss import oracle

@@ -3,7 +3,7 @@ import mxnet as mx
 import numpy as np
 import oracles
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from op_suite import Case, Row, recorded
 from ops._rms.suite import ScaledRowsSuite
 

@@ -3,7 +3,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.core import registry
+from gluonops.contract import registry
 from op_suite import Bad, Case, OpSuite, Row, recorded
 from ops.sigmoid_cross_entropy import oracle
 

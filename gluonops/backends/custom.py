@@ -1,0 +1,235 @@
+"""Makes the ``CustomOpProp`` and the ``CustomOp`` of a contract, and handles the requests write, add and null."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import mxnet as mx
+import numpy as np
+
+from ..contract import errors
+from ..contract.dims import UNKNOWN
+from ..contract.op import Op, cached
+from ..contract.registry import Entry
+from ..cuda import rtc
+from . import label_checks, native
+from .registration import add, asked
+
+Arrays = list[mx.nd.NDArray]
+Requested = dict[str, tuple[str, mx.nd.NDArray]]   # name -> request, array
+
+WRITES = ("write", "inplace")
+
+
+class Operator(mx.operator.CustomOp):
+    """Runs a node: with the CUDA kernel on a GPU, the native kernel on a CPU, or else the reference in ``mx.nd``.
+
+    MXNet creates another operator for another context, and for other shapes and dtypes.
+    """
+
+    def __init__(self, entry: Entry, node: rtc.Node):
+        super().__init__()
+        self.op, self.where = entry.op, entry.op.name
+        self.reference = entry.reference
+        self.attrs = node.attrs
+        self.node = node
+        self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
+
+    def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
+        op = self.op
+        if label_checks.checking():
+            label_checks.check(op, self.attrs, _named(op.inputs, _vectors(in_data)))
+        if rtc.usable(self.node.context) and self._launch("forward", req, in_data, out_data):
+            return
+
+        in_data, out_data = _vectors(in_data), _vectors(out_data)
+        if 0 in out_data[0].shape:   # nobody reads the hidden ones then
+            return
+        if 0 in in_data[0].shape:
+            raise op.error(f"{op.inputs[0].name} has shape {in_data[0].shape}, which has no elements; expected some, "
+                           f"because the output has shape {out_data[0].shape}", "Leave such a call out")
+        requested = {out.name: (request, array) for out, request, array in zip(op.outputs, req, out_data)}
+        if self.runs_native:
+            self._run_native(op.graph_name, in_data, requested)
+            return
+        results = self.reference.forward(mx.nd, self.attrs, *self._widened(_named(op.inputs, in_data)).values())
+        results = results if isinstance(results, tuple) else (results,)
+        self._store(requested, _named(op.outputs, results))
+
+    def _launch(self, direction: str, requests: Iterable[str], read: Arrays, written: Arrays) -> bool:
+        """Whether the CUDA kernel computes."""
+        layout = self.node.layout
+        if layout.has_empty:
+            return False
+        if layout.may_have_scalars:
+            read, written = _vectors(read), _vectors(written)
+        return rtc.launch(self.node, direction, tuple(requests), read, written)
+
+    def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
+                 aux: Arrays) -> None:
+        op = self.op
+        if rtc.usable(self.node.context) and self._launch_backward(req, [*out_grad, *in_data, *out_data], in_grad):
+            return
+
+        requested = self._requested_gradients(req, _vectors(in_grad))
+        wanted = {name: grad for name, (request, grad) in requested.items() if request != "null"}
+        if not wanted:
+            return
+        available = dict(zip(op.known_in_backward, _vectors([*out_grad, *in_data, *out_data])))
+        tensors = {name: available[name] for name in op.backward}
+        if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
+            _fill_with_zeros(requested.values())
+            return
+
+        known = {name.replace("_grad", ""): array.shape for name, array in {**tensors, **wanted}.items()}
+        shapes = op.infer_shape(self.attrs, known)
+        if self.runs_native:
+            self._backward_native(shapes, tensors, requested)
+            return
+        self._store(requested, self.reference.backward(mx.nd, self.attrs, shapes, **self._widened(tensors)))
+
+    def _launch_backward(self, requests: list[str], available: Arrays, gradients: Arrays) -> bool:
+        """Whether the CUDA kernel computes. ``available``: head gradients, inputs and outputs."""
+        layout = self.node.layout
+        read = [available[index] for index in layout.read]
+        written = [gradients[index] for index in layout.written]
+        wanted = tuple(requests[index] if index in layout.gradients else "null" for index in layout.written)
+        if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, written):
+            return False
+        _fill_with_zeros((request, gradient) for index, (request, gradient) in enumerate(zip(requests, gradients))
+                         if index not in layout.gradients)
+        return True
+
+    def _requested_gradients(self, requests: list[str], grads: Arrays) -> Requested:
+        """Request and array for each input that has a gradient. The others are filled with zeros."""
+        requested = {arg.name: pair for arg, pair in zip(self.op.inputs, zip(requests, grads))}
+        having = {arg.name for arg in self.op.inputs if arg.has_gradient(self.attrs)}
+        _fill_with_zeros(pair for name, pair in requested.items() if name not in having)
+        return {name: pair for name, pair in requested.items() if name in having}
+
+    def _run_native(self, graph_name: str, arguments: Arrays, requested: Requested) -> None:
+        """Call an operator of the library. What is not requested as a write gets memory of its own first.
+
+        It always gets arrays to write to: MXNet does not infer the shapes of a library's gradients.
+        """
+        results = {name: array if request in WRITES else mx.nd.empty(array.shape, array.context, array.dtype)
+                   for name, (request, array) in requested.items()}
+        native.invoke(graph_name, arguments, self.op.strings(self.attrs), list(results.values()))
+        self._store({name: pair for name, pair in requested.items() if pair[0] not in WRITES}, results)
+
+    def _backward_native(self, shapes: dict[str, tuple], tensors: dict[str, mx.nd.NDArray],
+                         requested: Requested) -> None:
+        """Call the native gradient. It takes all tensors and returns all gradients, so some are placeholders."""
+        op = self.op
+        variables = op.type_vars(self.attrs)
+        wanted = {name: pair for name, pair in requested.items() if pair[0] != "null"}
+        dtypes = {variables[name]: array.dtype for name, array in tensors.items()}
+        dtypes.update((variables[name], array.dtype) for name, (_, array) in wanted.items())
+
+        def placeholder(name: str, shape: tuple) -> mx.nd.NDArray:   # never read; unknown sizes are arbitrary
+            known = [1 if size == UNKNOWN else size for size in shape]
+            return mx.nd.empty(known, self.node.context, dtypes.get(variables[name], dtypes["T"]))
+
+        arguments = [tensors[name] if name in tensors else placeholder(name, shapes[name.replace("_grad", "")])
+                     for name in op.known_in_backward]
+        # MXNet assumes that all gradients of a library's operator have the first tensor's type.
+        all_inputs = {arg.name: wanted.get(arg.name) or ("write", placeholder(op.inputs[0].name, shapes[arg.name]))
+                      for arg in op.inputs}
+        self._run_native(f"_backward_{op.graph_name}", arguments, all_inputs)
+
+    def _widened(self, tensors: dict[str, mx.nd.NDArray]) -> dict[str, mx.nd.NDArray]:
+        """The tensors, with float16 data cast to float32 if the contract says so."""
+        if not self.op.accumulate_fp32:
+            return tensors
+        variables = self.op.type_vars(self.attrs)
+        return {name: array.astype("float32") if variables[name] == "T" and array.dtype == np.float16 else array
+                for name, array in tensors.items()}
+
+    @staticmethod
+    def _store(requested: Requested, values: dict[str, mx.nd.NDArray]) -> None:
+        """Write or add values to arrays, as requested."""
+        for name, (request, array) in requested.items():
+            if request == "add":
+                array[:] = array.astype(values[name].dtype) + values[name]
+            elif request != "null":
+                array[:] = values[name]
+
+
+def _named(declared: tuple, arrays: Arrays) -> dict[str, mx.nd.NDArray]:
+    return {item.name: array for item, array in zip(declared, arrays)}
+
+
+def _vectors(arrays: Arrays) -> Arrays:
+    """The arrays, with scalars as vectors of one element in the same memory.
+
+    The thread that runs a CustomOp takes the shape of a scalar for an unknown one.
+    """
+    if all(array.shape for array in arrays):
+        return arrays
+    with mx.util.np_shape(True):   # an absent array has the shape None there
+        return [array.reshape((1,)) if array.shape == () else array for array in arrays]
+
+
+def _fill_with_zeros(pairs: Iterable[tuple[str, mx.nd.NDArray]]) -> None:
+    """Write zeros to the arrays of write requests."""
+    for request, array in pairs:
+        if request not in WRITES:
+            continue
+        if rtc.mxnet_computes(array.context):
+            array[:] = 0
+        else:
+            mx.nd.zeros(array.shape, mx.cpu(), array.dtype).copyto(array)
+
+
+class Properties(mx.operator.CustomOpProp):
+    """Answers MXNet's questions about a node before it runs, from the contract."""
+
+    entry = op = where = None   # set by the subclass that `register` makes: the operator, its contract and its name
+
+    def __init__(self, **kwargs: str):
+        super().__init__(need_top_grad=self.op.reads_head_gradient)
+        self._error = None
+        try:
+            self.attrs = _parsed(self.op, tuple(kwargs.items()))
+        except errors.OpError as error:
+            # MXNet 1.9.1 crashes on an exception in a constructor: the next call raises it instead.
+            self._error = error
+
+    def list_arguments(self) -> list[str]:
+        if self._error:
+            raise self._error
+        return [arg.name for arg in self.op.inputs]
+
+    def list_outputs(self) -> list[str]:
+        return [out.name for out in self.op.outputs]
+
+    def infer_shape(self, in_shape: list[list[int]]) -> tuple[list, list, list]:
+        known = tuple(None if ndim == UNKNOWN else tuple(shape) for shape, ndim in zip(in_shape, asked.ndims))
+        shapes = self.op.shapes_of(self.attrs, known)
+        # A shape that does not follow is empty.
+        return *[[list(shapes.get(tensor.name, ())) for tensor in tensors]
+                 for tensors in (self.op.inputs, self.op.outputs)], []
+
+    def infer_type(self, in_type: list) -> tuple[list, list, list]:
+        names = self.op.dtypes_of(self.attrs, tuple(in_type))
+        dtypes = {tensor: name and np.dtype(name).type for tensor, name in names.items()}
+        return *[[dtypes[tensor.name] for tensor in tensors] for tensors in (self.op.inputs, self.op.outputs)], []
+
+    def declare_backward_dependency(self, out_grad: list[int], in_data: list[int], out_data: list[int]) -> list[int]:
+        ids = dict(zip(self.op.known_in_backward, [*out_grad, *in_data, *out_data]))
+        return [ids[name] for name in self.op.backward]
+
+    def create_operator(self, ctx: str, in_shapes: list, in_dtypes: list) -> Operator:
+        return Operator(self.entry, rtc.Node.created(self.op, self.attrs, ctx, in_shapes, in_dtypes))
+
+
+@cached
+def _parsed(op: Op, strings: tuple[tuple[str, str], ...]) -> tuple:
+    """Typed attributes from (name, text) of each."""
+    return op.parse(dict(strings))
+
+
+def register(entry: Entry) -> None:
+    """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
+    op = entry.op
+    name = f"{op.name.title().replace('_', '')}Properties"
+    add(op.graph_name, type(name, (Properties,), {"entry": entry, "op": op, "where": op.name}))

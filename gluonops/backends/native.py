@@ -1,0 +1,246 @@
+"""Finds the C++ library, checks its version and loads it at the first use. If that fails, :func:`reason` says why."""
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import pathlib
+import re
+import weakref
+from collections.abc import Mapping, Sequence
+from ctypes import c_void_p
+from typing import Any, Callable
+
+import mxnet as mx
+from mxnet._ctypes.ndarray import _imperative_invoke
+from mxnet.ndarray import NDArray
+from mxnet.ndarray.register import _make_ndarray_function
+from mxnet.symbol.register import _make_symbol_function
+
+from ..contract import errors
+from ..contract.op import Op
+from ..version import __version__
+from . import stamp
+
+LIBRARY = pathlib.Path(__file__).resolve().parents[1] / "native" / "libgluonops.so"
+BUILD = "python -m gluonops.native.build"
+TARGET = "GLUONOPS_NATIVE_TARGET"   # limits the instruction set of the kernels
+TARGETS = ("base", "avx2", "avx512")
+
+# What Python calls in the library, with the types of the results. A library of older sources may lack some.
+FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_void_p, "gluonops_forget_call": None,
+             "gluonops_call": ctypes.c_int, "gluonops_call_error": ctypes.c_char_p,
+             "gluonops_target": ctypes.c_char_p, "gluonops_threads": ctypes.c_int, "gluonops_set_threads": None,
+             "gluonops_keep_blocks": ctypes.c_int, "gluonops_kept_bytes": ctypes.c_int64, "gluonops_place": None,
+             "gluonops_honours_requests": ctypes.c_bool}
+
+COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
+
+def library_path() -> str:
+    """Where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
+
+    A process without gluonops can load the file by itself: ``mx.library.load(path)``.
+    """
+    return os.path.abspath(os.environ.get("GLUONOPS_LIBRARY") or LIBRARY)
+
+
+def loaded() -> bool:
+    """Whether MXNet has the operators ``gluonops_<op>``."""
+    return reason() is None
+
+
+def has(op: Op) -> bool:
+    """Whether the library is loaded and has this operator."""
+    return loaded() and hasattr(mx.nd, op.graph_name)
+
+
+def function(name: str) -> Callable:
+    """A function of the loaded library, one of ``FUNCTIONS``. Other threads of Python run meanwhile."""
+    return getattr(_library()[0], name)
+
+
+@functools.cache
+def _opened(path: str) -> ctypes.CDLL:
+    """The library of a file. An OSError if it is none, and an AttributeError if it lacks a function."""
+    library = ctypes.CDLL(path)   # MXNet gets the same copy
+    for name, result in FUNCTIONS.items():
+        getattr(library, name).restype = result
+    return library
+
+
+def honours_requests() -> bool:
+    """Whether the operators add to a gradient if MXNet requests it. With MXNet 1.9.1 they do."""
+    return function("gluonops_honours_requests")()
+
+
+class Call:
+    """An operator with its attributes, as a function of NDArrays.
+
+    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others. The library
+    has the operator.
+    """
+
+    def __init__(self, op: Op, attrs: tuple):
+        strings = op.strings(attrs)
+        texts = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
+        self._prepared = c_void_p(function("gluonops_prepare_call")(op.graph_name.encode(), *texts))
+        forget = weakref.finalize(self, function("gluonops_forget_call"), self._prepared)
+        forget.atexit = False   # another thread may be in a call when the process ends
+        self._compute = function("gluonops_call")
+        self._for_engine = c_void_p(operator_handle(op.graph_name)), *texts
+        self._inputs = len(op.inputs)
+        self._outputs = range(len(op.inputs), len(op.tensors))
+        self._tensors = c_void_p * len(op.tensors)
+
+    def run(self, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
+        """All outputs, hidden ones included. An OpError if the shapes or the dtypes of the inputs are not valid."""
+        tensors = self._tensors()
+        for i, array in enumerate(inputs):
+            tensors[i] = array.handle
+        answer = self._compute(self._prepared, tensors)   # this thread computes; the outputs are behind the inputs
+        if answer == REFUSED:
+            text = function("gluonops_call_error")().decode()
+            raise errors.from_library(text) or mx.MXNetError(text)
+        if answer == NOT_NOW:
+            self._run_in_engine(tensors)
+        return [NDArray(c_void_p(tensors[i])) for i in self._outputs]
+
+    def _run_in_engine(self, tensors: ctypes.Array) -> None:
+        """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
+
+        ``tensors``: handles of the inputs. Those of the outputs are written behind them.
+        """
+        handle, *texts = self._for_engine
+        number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
+        mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
+            handle, self._inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *texts))
+        tensors[self._inputs:] = outputs[:number.value]
+
+
+def invoke(name: str, inputs: list[mx.nd.NDArray], options: Mapping[str, Any],
+           out: list[mx.nd.NDArray] | None = None) -> mx.nd.NDArray | list[mx.nd.NDArray]:
+    """Run an operator of MXNet's or the library's by name, also one whose Python function takes no arrays.
+
+    The gradient ``_backward_gluonops_<op>`` takes head gradients, inputs and outputs, and returns gradients of the
+    inputs.
+    """
+    return _imperative_invoke(operator_handle(name), inputs, list(options), list(options.values()), out, False, False)
+
+
+@functools.cache
+def operator_handle(name: str) -> int:
+    """MXNet's handle of an operator by name."""
+    handle = mx.base.OpHandle()
+    mx.base.check_call(mx.base._LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
+    return handle.value
+
+
+@functools.cache
+def operator_name(name: str) -> str:
+    """MXNet's own name of an operator, of which ``name`` may be an alias: ``elemwise_add`` for ``_Plus``.
+
+    It is ``name`` itself if MXNet has no such operator.
+    """
+    try:
+        handle = mx.base.OpHandle(operator_handle(name))
+    except mx.MXNetError:
+        return name
+    found = ctypes.c_char_p()
+    mx.base.check_call(mx.base._LIB.MXSymbolGetAtomicSymbolName(handle, ctypes.byref(found)))
+    return found.value.decode()
+
+
+def reason() -> str | None:
+    """Why the library is not loaded, and what to do about it; None if it is loaded."""
+    return _library()[1]
+
+
+@functools.cache
+def _library() -> tuple[ctypes.CDLL | None, str | None]:
+    """The library, loaded into MXNet once per process and without output; or None, and the reason.
+
+    ``GLUONOPS_NATIVE=0`` switches it off. An OpError if ``GLUONOPS_NATIVE_TARGET`` names no instruction set.
+    """
+    target = os.environ.get(TARGET)
+    if target and target not in TARGETS:
+        raise errors.OpError("native", f"{TARGET} is {target!r}; expected {', '.join(TARGETS)}",
+                             "Set one of them, or unset it")
+    path = library_path()
+    mismatch = mismatch_reason(path)
+    if mismatch:
+        return None, mismatch
+    try:
+        _register(path)
+    except mx.MXNetError as error:
+        return None, f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
+    return _opened(path), None
+
+
+def _register(path: str) -> None:
+    """What ``mx.library.load`` does, for the new operators alone.
+
+    That one makes the functions of all of MXNet's operators a second time, which takes a sixth of the import.
+    """
+    before = set(_operator_names())
+    mx.base.check_call(mx.base._LIB.MXLoadLib(path.encode(), ctypes.c_uint(0)))
+    added = [name for name in _operator_names() if name not in before]
+    for package, make in ((mx.nd, _make_ndarray_function), (mx.sym, _make_symbol_function)):
+        for name in added:
+            function = make(mx.base.OpHandle(operator_handle(name)), name, name)
+            function.__module__ = package.__name__.rpartition(".")[2]
+            homes = [package._internal] if name.startswith("_") else [package.op, package]
+            for home in homes:
+                setattr(home, name, function)
+
+
+def _operator_names() -> list[str]:
+    count, names = ctypes.c_uint(), ctypes.POINTER(ctypes.c_char_p)()
+    mx.base.check_call(mx.base._LIB.MXListAllOpNames(ctypes.byref(count), ctypes.byref(names)))
+    return [name.decode() for name in names[:count.value]]
+
+
+def mismatch_reason(path: str) -> str | None:
+    """Why the file at ``path`` cannot be loaded by this gluonops and this MXNet; None if it can."""
+    if os.environ.get("GLUONOPS_NATIVE") == "0":
+        return "GLUONOPS_NATIVE=0 switches it off"
+    if not os.path.isfile(path):
+        return f"the C++ library is not built, {path} is missing; run: {BUILD}"
+    try:
+        damaged = stamp.damage(path)
+        if damaged:
+            return f"{path} is damaged: {damaged}; run: {BUILD}"
+        info = _opened(path).gluonops_build_info().decode()
+    except (OSError, AttributeError) as error:
+        return f"{path} is not a library of this gluonops: {error}; run: {BUILD}"
+    built = dict(re.findall(r"(\w+)=(\S+)", info))
+    for name, ours in (("gluonops", __version__), ("mxnet", mx.__version__)):
+        if built.get(name) != ours:
+            return f"{path} was built for {name} {built.get(name)}, and this is {name} {ours}; run: {BUILD}"
+    return None
+
+
+def instruction_set() -> str | None:
+    """The instruction set that the kernels use, one of ``TARGETS``; None if the library is not loaded."""
+    return function("gluonops_target")().decode() if loaded() else None
+
+
+def threads() -> int | None:
+    """How many threads an operator of the library uses at most; None if it is not loaded."""
+    return function("gluonops_threads")() if loaded() else None
+
+
+def set_threads(count: int) -> None:
+    """Set how many threads an operator of the library uses at most. No effect if it is not loaded."""
+    if loaded():
+        function("gluonops_set_threads")(count)
+
+
+def keep_blocks(most: int) -> bool:
+    """Keep at most so many bytes of the large blocks that MXNet frees; whether that is possible here."""
+    inside_mxnet = ctypes.cast(mx.base._LIB.MXGetVersion, c_void_p)
+    return loaded() and bool(function("gluonops_keep_blocks")(inside_mxnet, ctypes.c_int64(most)))
+
+
+def kept_bytes() -> int:
+    """How many bytes of freed blocks are kept now."""
+    return function("gluonops_kept_bytes")() if loaded() else 0

@@ -1,0 +1,1 @@
+"""What an operator declares: arguments, attributes, shapes, expressions, errors. No operator is known here by name."""

@@ -1,1 +1,0 @@
-"""The machinery: contracts, the three backends and the registry. It knows no operator by name."""

@@ -1,0 +1,266 @@
+"""Files of arrays, as ``mx.nd.save`` writes them, read and written with NumPy alone: ``.params`` and checkpoints.
+
+MXNet's own loader believes what a file says: a damaged one makes it crash, or take gigabytes. Here the structure is
+checked before a value is read: marks, counts, shapes, types, the sizes against the length of the file, and the names.
+The structure is that of MXNet 1.9.1, ``src/ndarray/ndarray.cc``: ``NDArray::Save``, ``NDArray::Load`` and
+``LegacyLoad``.
+"""
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Union
+
+import numpy as np
+
+from ..contract.errors import OpError
+from .files import check_downloaded, check_name, opened
+
+if TYPE_CHECKING:
+    import mxnet as mx
+
+LIST_MARK = 0x112
+# The marks in front of an array. An older file has the number of dimensions there.
+MARK_V1, MARK_V2, MARK_V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+# The storage of an array: its name, and how many arrays of indices it has.
+DENSE = 0
+STORAGES = {DENSE: ("dense", 0), 1: ("row_sparse", 1), 2: ("csr", 2)}
+MAX_NDIM = 32
+CPU = (1, 0)   # the device that is written, and its number
+DEVICES = (1, 2, 3, 5)   # cpu, gpu, cpu_pinned, cpu_shared
+# The types, in the order of MXNet's numbers for them.
+TYPES = tuple(map(np.dtype, ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool", "int16",
+                             "uint16", "uint32", "uint64")))
+
+Array = Union[np.ndarray, "mx.nd.NDArray"]
+
+
+class Entry(NamedTuple):
+    """An array of a file. ``offset`` is the first byte of its values; a list of arrays has no names, but None."""
+
+    name: str | None
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    offset: int
+    storage: int
+
+
+def as_numpy(array: Array) -> np.ndarray:
+    """The values of an array of NumPy's, or of MXNet's."""
+    return array.asnumpy() if hasattr(array, "asnumpy") else np.asarray(array)
+
+
+class _Damaged(Exception):
+    """What is wrong, with the offset in the file."""
+
+
+class _Reader:
+    """Reads numbers from a file, and never beyond its end."""
+
+    def __init__(self, file: BinaryIO):
+        self.file = file
+        self.length = os.fstat(file.fileno()).st_size
+
+    @property
+    def offset(self) -> int:
+        """The byte that is read next."""
+        return self.file.tell()
+
+    def number(self, format: str) -> int:
+        """One number in the little-endian format of :mod:`struct`."""
+        return self.numbers(format, 1)[0]
+
+    def numbers(self, format: str, count: int) -> tuple[int, ...]:
+        """Several numbers of one format."""
+        content = self.take(struct.calcsize(f"<{format}") * count)
+        return struct.unpack(f"<{count}{format}", content)
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        self._check(size)
+        return self.file.read(size)
+
+    def skip(self, size: int) -> None:
+        """Pass over the next bytes."""
+        self._check(size)
+        self.file.seek(size, os.SEEK_CUR)
+
+    def _check(self, size):
+        left = self.length - self.offset
+        if size > left:
+            raise _Damaged(f"byte {self.offset}: {size} more bytes are announced; the file has {left}")
+
+
+def entries(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> list[Entry]:
+    """What arrays a file has. Their values are not read.
+
+    ``remedy``: what the user can do, for errors. Raises OpError: the file cannot be read, is damaged, or has a sparse
+    array. The message has the offset in the file, or the array's name.
+    """
+    check_name(where, path)
+    try:
+        with opened(where, path, remedy) as file:
+            found = _entries(_Reader(file))
+    except _Damaged as error:
+        check_downloaded(where, path)
+        raise OpError(where, f"{path} is not a file of arrays, or it is damaged: {error}", remedy) from error
+    sparse = [f"{number if entry.name is None else entry.name} ({STORAGES[entry.storage][0]})"
+              for number, entry in enumerate(found) if entry.storage != DENSE]
+    if sparse:
+        raise OpError(where, f"{path} has the sparse arrays {', '.join(sparse)}; expected dense ones",
+                      "Save NDArray.tostype('default') of each")
+    return found
+
+
+def read(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, np.ndarray]:
+    """The arrays of a file by name. A list of arrays has the names ``0``, ``1``, ... Errors as of :func:`entries`."""
+    found = entries(where, path, remedy)
+    arrays = {}
+    with open(path, "rb") as file:
+        for number, entry in enumerate(found):
+            file.seek(entry.offset)
+            values = np.fromfile(file, entry.dtype, math.prod(entry.shape))
+            arrays[str(number) if entry.name is None else entry.name] = values.reshape(entry.shape)
+    return arrays
+
+
+def load_arrays(where: str, path: str | os.PathLike, remedy: str = "Save the arrays again") -> dict[str, mx.nd.NDArray]:
+    """The arrays of a file as NDArrays on the CPU.
+
+    Errors as of :func:`entries`, or an array has no name, or a type or a shape that MXNet does not take.
+    """
+    names = [entry.name for entry in entries(where, path, remedy)]
+    if None in names:
+        raise OpError(where, f"{path} is not a file of named arrays: they have no names", remedy)
+    values = read(where, path, remedy)
+    return {name: _in_mxnet(where, path, name, values.pop(name)) for name in names}   # one copy at a time
+
+
+def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray) -> mx.nd.NDArray:
+    import mxnet as mx  # here: the rest needs NumPy alone
+
+    if values.dtype.type not in mx.ndarray.ndarray._DTYPE_NP_TO_MX:
+        raise OpError(where, f"{path}: {name} has the type {values.dtype}, which MXNet does not compute with",
+                      "Convert it first")
+    if 0 in (values.ndim, values.size) and not mx.util.is_np_shape():
+        raise OpError(where, f"{path}: {name} has the shape {values.shape}, which MXNet takes with NumPy's shapes only",
+                      "Read it within mxnet.util.np_shape()")
+    return mx.ndarray.ndarray.array(values, mx.cpu(), values.dtype)   # mx.nd.array warns with SciPy
+
+
+def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]) -> None:
+    """Write the bytes that ``mx.nd.save`` writes. ``arrays``: by name, or a list without names.
+
+    Raises OSError: the file cannot be written. An OpError if MXNet does not have the type of an array.
+    """
+    names = list(arrays) if isinstance(arrays, Mapping) else []
+    arrays = list(arrays.values()) if isinstance(arrays, Mapping) else arrays
+    for name, array in zip(names or range(len(arrays)), arrays):
+        if np.dtype(array.dtype) not in TYPES:
+            raise OpError("files", f"the array {name} has the type {array.dtype}; expected one of "
+                          f"{', '.join(dtype.name for dtype in TYPES)}", "Convert it with astype")
+    with open(path, "wb") as file:
+        file.write(struct.pack("<QQQ", LIST_MARK, 0, len(arrays)))
+        for array in arrays:
+            value = as_numpy(array)
+            needs_numpys_shapes = not value.ndim or not value.size
+            mark = MARK_V3 if needs_numpys_shapes else MARK_V2
+            file.write(struct.pack(f"<Iii{value.ndim}q", mark, DENSE, value.ndim, *value.shape))
+            file.write(struct.pack("<iii", *CPU, TYPES.index(value.dtype)))
+            np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tofile(file)
+        file.write(struct.pack("<Q", len(names)))
+        for name in names:
+            encoded = name.encode()
+            file.write(struct.pack("<Q", len(encoded)) + encoded)
+
+
+def digest(arrays: Mapping[str, Array]) -> str:
+    """The SHA-256 of names, types, shapes and values, in hexadecimal."""
+    result = hashlib.sha256()
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(as_numpy(arrays[name]))
+        result.update(f"{name} {values.dtype} {values.shape} ".encode())
+        result.update(values)
+    return result.hexdigest()
+
+
+def check_written(path: str) -> None:
+    """Raise an OSError if a file that MXNet has written is incomplete: MXNet ignores an error in the last block."""
+    with open(path, "rb") as file:
+        try:
+            _entries(_Reader(file))
+        except _Damaged as error:
+            raise OSError(f"the file is incomplete ({error})") from error
+
+
+def _entries(reader: _Reader) -> list[Entry]:
+    if reader.length < 24 or reader.number("Q") != LIST_MARK:
+        raise _Damaged(f"byte 0: the mark {LIST_MARK:#x} is missing")
+    reader.skip(8)   # reserved
+    count = reader.number("Q")
+    # Each has bytes of its own, so a count that is too high meets the end of the file.
+    arrays = [_array(reader, index) for index in range(count)]
+    names = _names(reader)
+    if names and len(names) != count:
+        raise _Damaged(f"it has {count} arrays and {len(names)} names")
+    if len(set(names)) < len(names):
+        raise _Damaged("two arrays have the same name")
+    if reader.offset != reader.length:
+        raise _Damaged(f"byte {reader.offset}: the arrays end here; the file has {reader.length} bytes")
+    return [array._replace(name=name) for array, name in zip(arrays, names or [None] * count)]
+
+
+def _array(reader: _Reader, index: int) -> Entry:
+    """An array, without its name."""
+    start, mark = reader.offset, reader.number("I")
+    storage = reader.number("i") if mark in (MARK_V2, MARK_V3) else DENSE
+    if storage not in STORAGES:
+        raise _Damaged(f"byte {start}: an array has the storage {storage}; expected {DENSE}, a dense array")
+    stored = None if storage == DENSE else _shape(reader, start, index, least=1)
+    if mark in (MARK_V1, MARK_V2, MARK_V3):
+        # 0 dimensions mean that there is no array, except with NumPy's shapes.
+        shape = _shape(reader, start, index, least=0 if mark == MARK_V3 else 1)
+    else:
+        shape = _shape(reader, start, index, 1, ndim=mark, format="I")
+    device, _ = reader.numbers("i", 2)
+    dtype = _dtype(reader, start, index, device)
+    sizes = [math.prod(shape if stored is None else stored) * dtype.itemsize]
+    for _ in range(STORAGES[storage][1]):
+        indices = _dtype(reader, start, index, device)
+        sizes.append(math.prod(_shape(reader, start, index, least=1)) * indices.itemsize)
+    offset = reader.offset
+    reader.skip(sum(sizes))
+    return Entry(None, shape, dtype, offset, storage)
+
+
+def _dtype(reader: _Reader, start: int, index: int, device: int) -> np.dtype:
+    number = reader.number("i")
+    if device not in DEVICES or not 0 <= number < len(TYPES):
+        raise _Damaged(f"byte {start}: array {index} has a device of kind {device} and a type of number {number}")
+    return TYPES[number].newbyteorder("<")
+
+
+def _shape(reader: _Reader, start: int, index: int, least: int, ndim: int | None = None,
+           format: str = "q") -> tuple[int, ...]:
+    """A shape. Its number of dimensions is in front, unless it is given."""
+    ndim = reader.number("i") if ndim is None else ndim
+    if not least <= ndim <= MAX_NDIM:
+        raise _Damaged(f"byte {start}: an array has {ndim} dimensions; expected {least} to {MAX_NDIM}")
+    shape = reader.numbers(format, ndim)
+    if not all(size >= 0 for size in shape):
+        raise _Damaged(f"byte {start}: array {index} has the shape {shape}")
+    return shape
+
+
+def _names(reader: _Reader) -> list[str]:
+    names = []
+    for _ in range(reader.number("Q")):
+        start = reader.offset
+        try:
+            names.append(reader.take(reader.number("Q")).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise _Damaged(f"byte {start}: a name is not UTF-8") from error
+    return names
