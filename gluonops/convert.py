@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Union
 import mxnet as mx
 import numpy as np
 
+from .backends import numpy_mode
 from .contract.errors import OpError
 
 __all__ = ["from_torch"]
@@ -75,7 +76,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     _check_fixed_gammas(parameters, {our.name: arrays[their.name] for their, our in pairs})
     for their, our in pairs:
         parameter = parameters[our.name]
-        parameter.set_data(mx.nd.array(arrays[their.name].reshape(parameter.shape), dtype=parameter.dtype))
+        parameter.set_data(numpy_mode.array(arrays[their.name].reshape(parameter.shape), parameter.dtype))
     return {their.name: parameters[our.name].name for their, our in pairs}
 
 

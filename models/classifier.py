@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 
 import mxnet as mx
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.errors import OpError
 from gluonops.darknet.net import preprocessing_for
 from gluonops.io.optional import require
@@ -31,7 +32,7 @@ from .yolov2 import tiny_yolov2
 WHERE = "models.classifier"
 
 
-class Classifier(gluon.HybridBlock, BackboneOwner):
+class Classifier(EitherModeBlock, BackboneOwner):
     """``output(embed(x))``. See :func:`gluonops.models.classifier`.
 
     Parameters

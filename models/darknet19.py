@@ -22,6 +22,7 @@ from functools import partial
 
 import mxnet as mx
 from gluonops.backends.emitter import Array
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.attributes import Attr, Int
 from gluonops.darknet import Convolution, load_weights
 from gluonops.darknet.detector import check_sides
@@ -69,7 +70,7 @@ def class_names(where: str, classes: int | Sequence[str]) -> tuple[str, ...]:
     return tuple(str(i) for i in range(count))
 
 
-class DarknetModel(HybridBlock):
+class DarknetModel(EitherModeBlock):
     """The base class of Darknet networks. It checks the image size, and loads Darknet's weights."""
 
     preprocessing = preprocessing_for()
@@ -85,7 +86,7 @@ class DarknetModel(HybridBlock):
         return super().forward(x, *args)
 
 
-class Darknet19Features(HybridBlock):
+class Darknet19Features(EitherModeBlock):
     """Darknet-19 without its classifier: the backbone of YOLOv2.
 
     ``gluonops.darknet.load_weights(features, "darknet19_448.conv.23")`` loads the published pretrained layers.

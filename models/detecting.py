@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gluonops.backends.block import page, sections
 from gluonops.backends.concat import concat
 from gluonops.backends.emitter import Array
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.attributes import Attr, Float
 from gluonops.contract.errors import OpError
 from gluonops.darknet import Boxes, Convolution
@@ -210,7 +211,7 @@ class MultiscaleDetector(DetectorModel):
         return heads
 
 
-class Output(HybridBlock):
+class Output(EitherModeBlock):
     """The last layers of a map: a 3x3 convolution to ``channels``, and the output layer.
 
     ``make_output`` makes it from its input's channels and the number of anchors, which is 3. Data of
@@ -228,7 +229,7 @@ class Output(HybridBlock):
         return self.output(self.conv(data))
 
 
-class Lateral(HybridBlock):
+class Lateral(EitherModeBlock):
     """A coarse map becomes the next finer one: a 1x1 convolution, twice the size, and the finer features beside it.
 
     Data of (B, in_channels, H, W) and (B, C, 2*H, 2*W) becomes (B, channels + C, 2*H, 2*W).

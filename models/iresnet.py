@@ -20,9 +20,10 @@ deepinsight/insightface, ``recognition/arcface_torch/backbones/iresnet.py``.
 """
 from collections.abc import Sequence
 
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.attributes import Int, parsed
 from gluonops.contract.errors import OpError
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import nn
 
 from .weights import network
 
@@ -30,7 +31,7 @@ WHERE = "models.iresnet"
 OPTIONS = {"embedding": Int(1), "blocks": Int(1)}
 
 
-class IResNet(HybridBlock):
+class IResNet(EitherModeBlock):
     """A small net from images to embeddings, for :class:`gluonops.nn.ArcFaceHead`.
 
     Parameters
@@ -77,7 +78,7 @@ class IResNet(HybridBlock):
         return self.features(data)
 
 
-class _Residual(HybridBlock):
+class _Residual(EitherModeBlock):
     """The improved residual unit of ArcFace's paper."""
 
     def __init__(self, channels: int, before: int, strides: int, **kwargs):

@@ -19,9 +19,10 @@ and Haffner, "Gradient-based learning applied to document recognition" (1998).
 """
 import gluonops.nn
 from gluonops.backends.emitter import Array
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.attributes import Int, parsed
 from gluonops.contract.errors import OpError
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import nn
 from mxnet.ndarray import NDArray
 
 from .weights import network
@@ -30,7 +31,7 @@ MIN_SIZE = 22
 OPTIONS = {"classes": Int(1), "size": Int(1)}
 
 
-class LeNetReorg(HybridBlock):
+class LeNetReorg(EitherModeBlock):
     """The network for digits of the tutorial on run-time kernels: LeNet with ``reorg`` instead of the first pooling.
 
     ``features`` ends with the layer of 500 units. ``output`` computes the logits. To fine-tune the net on other

@@ -7,15 +7,16 @@ A fully connected layer with ``classes`` units and a softmax follow. Source: the
 from __future__ import annotations
 
 import gluonops.nn
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.attributes import Int, IntOrTuple, parsed
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import nn
 
 from .weights import network
 
 OPTIONS = {"classes": Int(1), "hidden": IntOrTuple(1)}
 
 
-class MLP(HybridBlock):
+class MLP(EitherModeBlock):
     """Fully connected layers with ReLU (``body``), and a softmax (``head``).
 
     Train the logits: ``SoftmaxCELoss()(net.body(x), y)``. For ``Module``, export the body with a loss head:

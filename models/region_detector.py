@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 from gluonops import darknet
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.contract.errors import OpError
 from gluonops.darknet.net import run_layers
 from mxnet.gluon import HybridBlock
@@ -22,7 +23,7 @@ from .yolov2 import YOLOv2Base
 WHERE = "models.region_detector"
 
 
-class _Layers(HybridBlock):
+class _Layers(EitherModeBlock):
     """Layers of a cfg's net, in order. If they are the first ones, it returns what the last of them does."""
 
     def __init__(self, net: HybridBlock, first: int, end: int, **kwargs):

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.darknet import Convolution, MaxPool
 from mxnet.gluon import HybridBlock
 
@@ -43,7 +44,7 @@ RESIDUALS = (1, 2, 8, 8, 4)   # residual units of Darknet-53 behind each convolu
 HALVE = partial(MaxPool, 2, 2)
 
 
-class Residual(HybridBlock):
+class Residual(EitherModeBlock):
     """A residual unit: a 1x1 convolution to ``hidden`` channels, and a 3x3 one whose output is added to the input."""
 
     def __init__(self, channels: int, hidden: int, **options):
@@ -56,7 +57,7 @@ class Residual(HybridBlock):
         return F.elemwise_add(self.expand(self.reduce(data)), data)
 
 
-class Darknet53Features(HybridBlock):
+class Darknet53Features(EitherModeBlock):
     """Darknet-53 without its classifier: the backbone of YOLOv3.
 
     ``gluonops.darknet.load_weights(features, "darknet53.conv.74")`` loads the published pretrained layers.
@@ -99,7 +100,7 @@ def body_of(channels: int) -> tuple[int, ...]:
     return channels, 2 * channels, channels, 2 * channels, channels
 
 
-class Scale(HybridBlock):
+class Scale(EitherModeBlock):
     """Five convolutions and the output of a map; see :class:`gluonops.models.detecting.Output`.
 
     Data of (B, in_channels, H, W) becomes the raw map, (B, A*(5+K), H, W), and features, (B, channels, H, W).

@@ -32,10 +32,10 @@ from __future__ import annotations
 from functools import partial
 
 from gluonops.backends.concat import concat
+from gluonops.backends.layer import EitherModeBlock
 from gluonops.darknet import Convolution, MaxPool
 from gluonops.darknet.net import preprocessing_for
 from gluonops.darknet.pooling import Upsample
-from mxnet.gluon import HybridBlock
 
 from .darknet19 import stack
 from .detecting import ALEXEYAB, Lateral, Map, MultiscaleDetector, Output
@@ -50,7 +50,7 @@ POOLS = (5, 9, 13)            # sides of the pyramid's poolings
 POWER = 0.6                   # greedynms suppresses with it
 
 
-class PartialStage(HybridBlock):
+class PartialStage(EitherModeBlock):
     """A stage of CSPDarknet-53: a convolution with stride 2, then two halves of channels, one with residual units.
 
     Data of (B, in_channels, H, W) becomes (B, 2*in_channels, H/2, W/2). In the first stage the halves have all
@@ -85,7 +85,7 @@ class CSPDarknet53Features(Darknet53Features):
         return PartialStage(unit << number, RESIDUALS[number], is_first=number == 0, prefix=prefix)
 
 
-class PoolingPyramid(HybridBlock):
+class PoolingPyramid(EitherModeBlock):
     """Spatial pyramid pooling: three convolutions, poolings of three sizes beside their output, three convolutions.
 
     Data of (B, in_channels, H, W) becomes (B, channels, H, W).
@@ -106,7 +106,7 @@ class PoolingPyramid(HybridBlock):
         return self.after(concat(F, [*pooled[::-1], data], self._channels))
 
 
-class Finer(HybridBlock):
+class Finer(EitherModeBlock):
     """A map becomes the next finer one, with convolutions of both, then five convolutions.
 
     Data of (B, coarse, H, W) and (B, fine, 2*H, 2*W) becomes (B, channels, 2*H, 2*W).
@@ -126,7 +126,7 @@ class Finer(HybridBlock):
         return self.body(concat(F, [self.from_fine(fine), larger], self._channels))
 
 
-class Coarser(HybridBlock):
+class Coarser(EitherModeBlock):
     """A map becomes the next coarser one: a convolution with stride 2 beside the coarse features, five convolutions.
 
     Data of (B, channels/2, 2*H, 2*W) and (B, channels, H, W) becomes (B, channels, H, W).
@@ -178,7 +178,7 @@ class YOLOv4(MultiscaleDetector):
         return self.fine(fine), self.medium(medium), self.coarse(coarse)
 
 
-class TinyStage(HybridBlock):
+class TinyStage(EitherModeBlock):
     """A stage of Tiny YOLOv4: a convolution, and two more of the second half of its channels.
 
     Data of (B, channels, H, W) becomes (B, 2*channels, H, W), and (B, channels, H, W): what the two convolutions
@@ -201,7 +201,7 @@ class TinyStage(HybridBlock):
         return concat(F, [whole, features], (2 * self._half, 2 * self._half)), features
 
 
-class TinyYOLOv4Features(HybridBlock):
+class TinyYOLOv4Features(EitherModeBlock):
     """The backbone of Tiny YOLOv4.
 
     Images become features of stride 16, (B, 8*unit, H/16, W/16), and of stride 32, (B, 16*unit, H/32, W/32).

@@ -20,6 +20,7 @@ from ..contract.errors import OpError
 from ..contract.op import Arg, Indices, Op
 from ..runtime.near import perhaps
 from .emitter import Array
+from .layer import EitherModeBlock
 from .printed import Printed
 
 HEADING = re.compile(r"^(\w+)(?:\n-+|:)\n", re.M)   # numpydoc's, or Gluon's "Inputs:"
@@ -210,7 +211,7 @@ def _item(name: str, text: str) -> str:
                                   break_long_words=False, break_on_hyphens=False) + "\n"
 
 
-class OpBlock(OperatorPage, HybridBlock):
+class OpBlock(OperatorPage, EitherModeBlock):
     """A layer that is one operator.
 
     Its arguments are the operator's attributes, in the order and with the defaults of the function, ``prefix`` and
@@ -244,7 +245,7 @@ def _constructor(cls: type[OperatorPage]) -> Callable:
     return __init__
 
 
-class OpLoss(OperatorPage, Loss):
+class OpLoss(OperatorPage, EitherModeBlock, Loss):
     """The mean of an operator's losses of each sample. Further arguments are as those of :class:`OpBlock`.
 
     Parameters

@@ -232,4 +232,5 @@ def register(entry: Entry) -> None:
     """Register an operator with MXNet as ``Custom(op_type="gluonops_<name>")``."""
     op = entry.op
     name = f"{op.name.title().replace('_', '')}Properties"
-    add(op.graph_name, type(name, (Properties,), {"entry": entry, "op": op, "where": op.name}))
+    with mx.util.np_array(False):   # an operator receives the kind of arrays that is in force when it is registered
+        add(op.graph_name, type(name, (Properties,), {"entry": entry, "op": op, "where": op.name}))

@@ -10,7 +10,7 @@ from mxnet.ndarray import NDArray
 
 from ..contract.attributes import without_mxnet
 from ..contract.op import Op
-from . import label_checks, native, nodes
+from . import label_checks, native, nodes, numpy_mode
 from .backend import available, note_in_traced_block, requested
 from .pins import Array
 
@@ -77,12 +77,21 @@ class _Emitter:
     def emit(self, inputs: tuple, name: str | None) -> Array | tuple:
         """Run the operator on NDArrays, or add a node of this name to a graph of Symbols."""
         for value in inputs:
-            if type(value) is not NDArray and is_symbolic(self._op.error, self._names, inputs):
-                return self._emit_symbol(inputs, name)
+            if type(value) is not NDArray:
+                if numpy_mode.are_numpy(inputs):
+                    return self._emit_numpy(inputs, name)
+                if is_symbolic(self._op.error, self._names, inputs):
+                    return self._emit_symbol(inputs, name)
         if self._op.restricts_values and label_checks.checking():
             self._op.validate(self._attrs, inputs)
             label_checks.check(self._op, self._attrs, dict(zip(self._names, inputs)))
         return self._run_build(inputs) if self._library_call is None else self._run_library(inputs)
+
+    def _emit_numpy(self, inputs: tuple, name: str | None) -> Array | tuple:
+        """The same for arrays or symbols of the NumPy interface, which the outputs are then, too."""
+        with mx.util.np_array(False):
+            outputs = self.emit(numpy_mode.to_legacy(inputs), name)
+        return numpy_mode.handed_over(outputs)
 
     def _run_library(self, inputs: Sequence[NDArray]) -> NDArray | tuple:
         """Run the C++ operator. The library validates, in less time: to read a shape takes as long as a small call."""

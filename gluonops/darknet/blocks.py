@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from mxnet.gluon import HybridBlock
 
+from ..backends.layer import EitherModeBlock
+
 
 def layer(function: Callable) -> type[HybridBlock]:
     """The HybridBlock of a function without parameters, with its name and its page.
@@ -22,7 +24,7 @@ def layer(function: Callable) -> type[HybridBlock]:
                                    if argument.kind is argument.KEYWORD_ONLY])
 
     def __init__(self, *args, prefix=None, params=None, **kwargs):
-        HybridBlock.__init__(self, prefix=prefix, params=params)
+        EitherModeBlock.__init__(self, prefix=prefix, params=params)
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         self._options = given.arguments
@@ -36,10 +38,10 @@ def layer(function: Callable) -> type[HybridBlock]:
 
     members = {"__init__": __init__, "hybrid_forward": hybrid_forward, "__doc__": function.__doc__,
                "__module__": function.__module__}
-    return type(function.__name__, (HybridBlock,), members)
+    return type(function.__name__, (EitherModeBlock,), members)
 
 
-class Float32Block(HybridBlock):
+class Float32Block(EitherModeBlock):
     """A block that computes in float32 whatever the type of its input, and so keeps its constants in float32."""
 
     def cast(self, dtype: str | np.dtype) -> None:
@@ -54,10 +56,10 @@ def add_constants(block: HybridBlock, **values: npt.ArrayLike) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r".*New initializer", UserWarning)
         for name, value in values.items():
-            setattr(block, name, block.params.get_constant(name, mx.nd.array(value)))
+            setattr(block, name, block.params.get_constant(name, np.asarray(value, "float32")))
 
 
-class Weighted(HybridBlock):
+class Weighted(EitherModeBlock):
     """A layer whose parameters a weights file holds. A file holds those of these blocks, and no others."""
 
     def file_parameters(self) -> list[mx.gluon.Parameter]:

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import numpy as np
-from mxnet.gluon import HybridBlock
 
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from .blocks import Float32Block, add_constants
 from .tree import Ancestors, Tree
 
 TREE_THRESHOLD = 0.5   # a class of a tree is found above this probability
 
 
-class Boxes(HybridBlock):
+class Boxes(EitherModeBlock):
     """The candidates of an activated map: a box and a score for each class, anchor and cell.
 
     The boxes of a float16 map are computed in float32, because float16 cannot hold half pixels above 1024.

@@ -8,6 +8,7 @@ import mxnet as mx
 from mxnet.gluon import HybridBlock
 
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from ..contract.attributes import Float, Int, parsed
 from ..contract.errors import OpError
 from .blocks import layer
@@ -73,7 +74,7 @@ def _scores(F: ModuleType, rows: Array, aspect: Array, power: float) -> Array:
     return iou - (distance / F.where(diagonal > 0, diagonal, F.ones_like(diagonal))) ** power
 
 
-class Detector(HybridBlock):
+class Detector(EitherModeBlock):
     """A net with the decoding of its maps: it takes images and returns detections.
 
     As in Darknet, each class of each box is a candidate if objectness times class probability is above ``threshold``.
@@ -154,7 +155,7 @@ class Detector(HybridBlock):
         return ids, scores, boxes
 
 
-class DetectingNet(HybridBlock):
+class DetectingNet(EitherModeBlock):
     """A net with :meth:`detector`. A subclass says how its maps are decoded."""
 
     def _decoders(self, threshold: float) -> tuple[list[HybridBlock], int, int, float | None]:

@@ -14,6 +14,7 @@ import numpy as np
 from mxnet.gluon import HybridBlock
 
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from ..ops import region_decode
 from ..ops.gaussian_yolo_loss.contract import SHIFTS
 from .activations import Identity
@@ -33,7 +34,7 @@ BOX_LOSSES = ("mse", "iou", "giou", "diou", "ciou")
 POWERS = {"default": None, "cornersnms": None, "greedynms": 0.6}
 
 
-class Region(HybridBlock):
+class Region(EitherModeBlock):
     """Darknet's ``[region]`` and ``[yolo]``: sigmoid on x, y and objectness, softmax or sigmoid on the classes.
 
     See :func:`gluonops.ops.region_decode`.

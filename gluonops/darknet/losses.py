@@ -7,6 +7,7 @@ from typing import NamedTuple
 from mxnet.gluon import Block, HybridBlock
 
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from ..contract.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
@@ -35,7 +36,7 @@ def _HeadInputs(F, data: Array, *, net: HybridBlock, numbers: Sequence[int]) -> 
     return [outputs[number] if number >= 0 else data for number in numbers]
 
 
-class _MappedTruth(HybridBlock):
+class _MappedTruth(EitherModeBlock):
     """The ground truth, (B, T, 5), with other classes. A class that the map does not have becomes -1."""
 
     def __init__(self, class_map: Sequence[int], **kwargs):

@@ -5,9 +5,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import nn
 
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from ..contract.errors import OpError
 from ..nn import Reorg
 from .blocks import add_constants, layer
@@ -17,7 +18,7 @@ from .cfg import Section
 BLURS = {"0": 0, "1": 3, "2": 2}   # antialiasing -> size of the blur
 
 
-class MaxPool(HybridBlock):
+class MaxPool(EitherModeBlock):
     """Darknet's ``[maxpool]``. The larger half of its padding lies on the right and below.
 
     Parameters
@@ -105,7 +106,7 @@ def DepthPool(F, data: Array, *, channels: int) -> Array:
     return F.max(F.reshape(data, shape=(0, -4, -1, channels, 0, 0)), axis=1)
 
 
-class Blur(HybridBlock):
+class Blur(EitherModeBlock):
     """The option ``antialiasing``: a blur of every channel, which makes the steps of the layer in front of it.
 
     ``size``: 2 or 3; 3 blurs by (1, 2, 1) / 4 in both directions, with a row of zeros around the image. 2 takes the

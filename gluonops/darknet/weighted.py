@@ -5,8 +5,10 @@ import math
 
 import mxnet as mx
 from mxnet.gluon import nn
+from mxnet.util import np_array
 
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from .activations import ACTIVATIONS, activation_block
 from .blocks import Weighted
 from .build import Builder, Layer, Shape, kind
@@ -28,7 +30,7 @@ REFUSED = {
 OUTSIDE = {"pjreddie": 0.0, "alexeyab": -1.0}
 
 
-class BatchNorm(nn.BatchNorm):
+class BatchNorm(EitherModeBlock, nn.BatchNorm):
     """Batch norm that divides by ``sqrt(variance) + 1e-6``, as Darknet does on a CPU.
 
     MXNet divides by ``sqrt(variance + epsilon)``, and no epsilon makes the two equal for every variance. So gamma is
@@ -55,7 +57,7 @@ def _norm(channels: int, epsilon: float | None) -> nn.BatchNorm:
     return nn.BatchNorm(momentum=MOMENTUM, epsilon=epsilon, in_channels=channels)
 
 
-class _BinaryConv2D(nn.Conv2D):
+class _BinaryConv2D(EitherModeBlock, nn.Conv2D):
     """A convolution of signs: Rastegari et al., "XNOR-Net" (2016).
 
     A pixel counts as 1 if it is above 0, else as -1. The weights of a filter are their mean magnitude with their signs.
@@ -63,7 +65,8 @@ class _BinaryConv2D(nn.Conv2D):
     """
 
     def __init__(self, *args, padding: int, outside: float, **kwargs):
-        super().__init__(*args, padding=0, **kwargs)
+        with np_array(False):   # Conv2D chooses the operator here, and the body runs in legacy mode
+            super().__init__(*args, padding=0, **kwargs)
         self._outside = outside
         self._pad_width = (0, 0, 0, 0, padding, padding, padding, padding)
 

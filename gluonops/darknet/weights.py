@@ -28,6 +28,7 @@ import mxnet as mx
 import numpy as np
 from mxnet.gluon.parameter import Constant
 
+from ..backends import numpy_mode
 from ..contract.errors import OpError
 from ..io.files import check_downloaded, opened, replace
 from .blocks import Weighted
@@ -104,7 +105,7 @@ def load_weights(net: mx.gluon.HybridBlock, path: str | os.PathLike, ctx: mx.Con
                 transposed = header.transposed and parameter is block.matrix()
                 shape = parameter.shape[::-1] if transposed else parameter.shape
                 values = np.fromfile(file, FLOAT, math.prod(shape)).reshape(shape)
-                parameter.set_data(mx.nd.array(values.T if transposed else values, dtype="float32"))
+                parameter.set_data(numpy_mode.array(values.T if transposed else values, "float32"))
     net.darknet_header = header
     return header
 

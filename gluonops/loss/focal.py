@@ -6,6 +6,7 @@ from mxnet.ndarray import NDArray
 
 from .. import ops
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.attributes import Bool, Float, Int, Optional, parsed
 from ..contract.errors import OpError
@@ -19,7 +20,7 @@ OPTIONS = {"axis": Int(), "alpha": Optional(Float(low=0)), "gamma": Float(low=0)
 NO_WEIGHTS = -1   # the operator's alpha for it
 
 
-class FocalLoss(Printed, Loss):
+class FocalLoss(Printed, EitherModeBlock, Loss):
     """Cross-entropy with less weight on easy examples, with the arguments of gluoncv's ``FocalLoss``.
 
     Each class is a separate binary classification, as in the paper. The loss of each is that of

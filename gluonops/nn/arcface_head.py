@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import mxnet as mx
 import numpy as np
-from mxnet.gluon import HybridBlock
 from mxnet.ndarray import NDArray
 
 from ..backends import label_checks as _labels
+from ..backends import numpy_mode
 from ..backends.emitter import Array
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.attributes import Bool, Float, Int, parsed
 from ..contract.errors import OpError
@@ -19,7 +20,7 @@ WHERE = "nn.ArcFaceHead"
 OPTIONS = {"classes": Int(1), "features": Int(1), "sample_rate": Float(above=0), "sparse_grad": Bool()}
 
 
-class ArcFaceHead(Printed, HybridBlock):
+class ArcFaceHead(Printed, EitherModeBlock):
     """The loss of embeddings: their cosines with a learned centre of each class, and a margin softmax.
 
     Embeddings and centres are divided by their lengths. The product is MXNet's FullyConnected. The defaults are those
@@ -102,7 +103,9 @@ class ArcFaceHead(Printed, HybridBlock):
         data : NDArray
             Embeddings, (batch, features).
         """
-        return _cosines(mx.nd, data, self.weight.data(data.context), self._classes)
+        legacy, weight = numpy_mode.to_legacy([data, self.weight.data(data.context)])
+        cosines = _cosines(mx.nd, legacy, weight, self._classes)
+        return numpy_mode.to_numpy(cosines) if numpy_mode.is_numpy(data) else cosines
 
     def forward(self, data: Array, label: Array) -> Array:
         # The check is here because a hybridized hybrid_forward does not see shapes.

@@ -1,17 +1,16 @@
 """The layer ``gluonops.nn.BlurPool``."""
 import math
 
-import mxnet as mx
 import numpy as np
-from mxnet.gluon import HybridBlock
 
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.attributes import Int, parsed
 
 OPTIONS = {"channels": Int(1), "filter_size": Int(2), "stride": Int(1)}
 
 
-class BlurPool(Printed, HybridBlock):
+class BlurPool(Printed, EitherModeBlock):
     """Downsampling after a binomial filter, so that the result changes little if the input is shifted by a pixel.
 
     A max pooling of stride 2 becomes a max pooling of stride 1 and this layer; a convolution of stride 2 becomes one of
@@ -46,7 +45,7 @@ class BlurPool(Printed, HybridBlock):
         row = np.array([math.comb(filter_size - 1, i) for i in range(filter_size)]) / 2 ** (filter_size - 1)
         weight = np.broadcast_to(np.outer(row, row), (channels, 1, filter_size, filter_size))
         with self.name_scope():
-            self.weight = self.params.get_constant("weight", mx.nd.array(weight))
+            self.weight = self.params.get_constant("weight", weight.astype("float32"))
 
     def hybrid_forward(self, F, data, weight):
         channels, size, stride = self._options.values()

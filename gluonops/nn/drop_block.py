@@ -1,6 +1,6 @@
 """The layer ``gluonops.nn.DropBlock``."""
-from mxnet.gluon import HybridBlock
 
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.attributes import Float, Int, parsed
 
@@ -8,7 +8,7 @@ OPTIONS = {"drop_prob": Float(low=0, below=1), "block_size": Int(1)}
 TINY = 1e-6   # the smallest share that is kept, where every element is dropped
 
 
-class DropBlock(Printed, HybridBlock):
+class DropBlock(Printed, EitherModeBlock):
     """Dropout of square blocks of a feature map, in each channel. At inference it does nothing.
 
     Every pixel is the centre of a dropped block with the same probability, chosen so that an element is dropped with

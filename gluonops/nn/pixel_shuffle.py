@@ -1,6 +1,6 @@
 """The layers ``gluonops.nn.PixelShuffle`` and ``gluonops.nn.PixelUnshuffle``."""
-from mxnet.gluon import HybridBlock
 
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.attributes import Int, parsed
 from ..ops import reorg as _reorg
@@ -8,7 +8,7 @@ from ..ops import reorg as _reorg
 OPTIONS = {"factor": Int(1)}
 
 
-class PixelShuffle(Printed, HybridBlock):
+class PixelShuffle(Printed, EitherModeBlock):
     """Channels become blocks of ``factor`` x ``factor`` pixels, in the order of PyTorch's ``PixelShuffle``.
 
     It is :func:`gluonops.ops.reorg` in the mode ``CRD``, reversed.

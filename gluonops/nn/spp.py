@@ -1,14 +1,13 @@
 """The layer ``gluonops.nn.SPP``."""
 from collections.abc import Sequence
 
-from mxnet.gluon import HybridBlock
-
 from ..backends.concat import concat
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.errors import OpError
 
 
-class SPP(Printed, HybridBlock):
+class SPP(Printed, EitherModeBlock):
     """Spatial pyramid pooling as in YOLOv3-SPP: the input, and its max poolings of several sizes, in one tensor.
 
     The poolings have stride 1, and the size of the map stays the same.

@@ -1,13 +1,14 @@
 """The layer ``gluonops.nn.SqueezeExcite``."""
-from mxnet.gluon import HybridBlock, nn
+from mxnet.gluon import nn
 
+from ..backends.layer import EitherModeBlock
 from ..backends.printed import Printed
 from ..contract.attributes import Int, parsed
 
 OPTIONS = {"channels": Int(1), "reduction": Int(1)}
 
 
-class SqueezeExcite(Printed, HybridBlock):
+class SqueezeExcite(Printed, EitherModeBlock):
     """Channels times weights from 0 to 1 that follow from the means of all channels.
 
     ``out = data * sigmoid(expand(relu(squeeze(mean(data)))))``, where squeeze and expand are dense layers with a bias,

@@ -14,6 +14,7 @@ import mxnet as mx
 import numpy as np
 from mxnet import autograd, gluon
 
+from ..backends.layer import EitherModeBlock
 from ..contract.errors import OpError
 from ..darknet import load_weights
 from ..data import DetectionDataset, SampleKey
@@ -239,7 +240,7 @@ class Cutouts(gluon.data.Dataset):
         return place(image, new_size, tuple(np.rint(offset).astype(int)), (SIZE, SIZE)), label[number, 4]
 
 
-class _Classifier(gluon.HybridBlock):
+class _Classifier(EitherModeBlock):
     """The backbone, the mean over its maps, and a dense layer."""
 
     def __init__(self, backbone: gluon.HybridBlock, classes: int, **kwargs):

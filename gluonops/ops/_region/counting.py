@@ -5,15 +5,16 @@ from mxnet import autograd, nd
 from mxnet._ctypes.symbol import _symbol_creator
 from mxnet.gluon.loss import Loss
 
-from ...backends import label_checks
+from ...backends import label_checks, numpy_mode
 from ...backends.block import OperatorPage
 from ...backends.emitter import Array, full_name
+from ...backends.layer import EitherModeBlock
 from ...backends.native import operator_handle
 from ..region_loss.contract import OP
 from .loss import PARTS
 
 
-class LossWithParts(OperatorPage, Loss):
+class LossWithParts(OperatorPage, EitherModeBlock, Loss):
     """A loss whose graph also returns its parts, which it keeps.
 
     Attributes
@@ -28,7 +29,7 @@ class LossWithParts(OperatorPage, Loss):
 
     def _keep(self, parts: Array) -> None:
         if isinstance(parts, nd.NDArray):
-            self.parts[parts.context] = parts
+            self.parts[parts.context] = numpy_mode.to_legacy(parts)
 
     def report(self) -> dict[str, nd.NDArray]:
         """Averages of the parts of the last batch. It does not wait for the values.
@@ -76,7 +77,7 @@ class CountingLoss(LossWithParts):
 
     def set_seen(self, images: int) -> None:
         """Set the number of images seen in training."""
-        self.seen.set_data(nd.array([images], dtype="float64"))
+        self.seen.set_data(numpy_mode.array([images], "float64"))
 
     def cast(self, dtype: str) -> None:
         """Do nothing: the loss has the dtype of `pred`, and `seen` stays float64."""

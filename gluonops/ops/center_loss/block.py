@@ -8,7 +8,7 @@ import numpy as np
 from mxnet import autograd
 from mxnet.gluon.loss import _apply_weighting
 
-from ...backends import label_checks
+from ...backends import label_checks, numpy_mode
 from ...backends.block import OpLoss
 from ...backends.emitter import Array
 from ...contract.attributes import Float, Int, parsed
@@ -138,7 +138,7 @@ class AccumulatedGradient(mx.gluon.Parameter):
         this. The sum is on the first context. An OpError if the servers of the trainer's kvstore run an optimizer and
         would apply it to the gradient.
         """
-        grads = self.list_grad()
+        grads = numpy_mode.to_legacy(self.list_grad())
         with autograd.pause():
             total = mx.nd.add_n(*(grad.as_in_context(grads[0].context) for grad in grads))
             self.zero_grad()
@@ -149,9 +149,10 @@ class AccumulatedGradient(mx.gluon.Parameter):
     def add(self, change: mx.nd.NDArray) -> None:
         """Add an array to the value, on every context the same."""
         with autograd.pause():
-            value = self.list_data()[0] + change
-            for data in self.list_data():
-                data[:] = value
+            values = numpy_mode.to_legacy(self.list_data())   # they share the memory
+            changed = values[0] + change
+            for value in values:
+                value[:] = changed
 
 
 def accumulated_gradient(block: mx.gluon.Block, name: str, **options) -> AccumulatedGradient:

@@ -1,0 +1,81 @@
+"""Arrays and symbols of MXNet's NumPy interface as legacy ones and back, without a copy and with their gradients."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import mxnet as mx
+from mxnet.util import is_np_array
+
+from ..contract.errors import OpError
+
+NUMPY = (mx.np.ndarray, mx.sym.np._Symbol)
+LEGACY = (mx.nd.NDArray, mx.sym.Symbol)   # the classes of NUMPY derive from them
+
+
+def is_numpy(value: Any) -> bool:
+    """Whether a value is an array or a symbol of the NumPy interface."""
+    return isinstance(value, NUMPY)
+
+
+def is_legacy(value: Any) -> bool:
+    """Whether a value is a legacy array or symbol."""
+    return isinstance(value, LEGACY) and not isinstance(value, NUMPY)
+
+
+def to_legacy(value: Any) -> Any:
+    """The value with each NumPy array or symbol as a legacy one; also inside of tuples, lists and dictionaries."""
+    if isinstance(value, mx.np.ndarray):
+        return value.as_nd_ndarray()
+    if isinstance(value, mx.sym.np._Symbol):
+        return value.as_nd_ndarray()
+    return _of_items(to_legacy, value)
+
+
+def to_numpy(value: Any) -> Any:
+    """The value with each legacy array or symbol as one of the NumPy interface."""
+    if is_legacy(value):
+        return value.as_np_ndarray()
+    return _of_items(to_numpy, value)
+
+
+def _of_items(convert: Any, value: Any) -> Any:
+    """The value, or if it is a collection, one of its converted items."""
+    if isinstance(value, Mapping):
+        return {key: convert(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(convert, value))
+    return value
+
+
+def are_numpy(values: Iterable[Any]) -> bool:
+    """Whether some values are of the NumPy interface, and the others are no arrays of the legacy one."""
+    values = list(values)
+    return any(map(is_numpy, values)) and not any(map(is_legacy, values))
+
+
+def handed_over(value: Any) -> Any:
+    """Fresh legacy outputs as NumPy ones, which own their memory from now on: nobody may use the legacy ones again.
+
+    ``as_np_ndarray`` makes a second handle, which takes longer than a small operator.
+    """
+    if isinstance(value, tuple):
+        return tuple(map(handed_over, value))
+    if not isinstance(value, mx.nd.NDArray):
+        return value.as_np_ndarray()
+    result = mx.np.ndarray(handle=value.handle)
+    value.handle = None   # MXNet frees nothing for it
+    return result
+
+
+def array(values: Any, dtype: Any) -> mx.nd.NDArray:
+    """An array of the mode in force, as a parameter's ``set_data`` takes it."""
+    return (mx.np.array if is_np_array() else mx.nd.array)(values, dtype=dtype)
+
+
+def check_inputs(where: str, inputs: Iterable[Any]) -> None:
+    """An OpError for legacy arrays or symbols in NumPy mode."""
+    for number, value in enumerate(inputs):
+        if is_legacy(value):
+            raise OpError(where, f"input {number} is a legacy array or symbol, and npx.set_np() is in force; expected "
+                          "mx.np arrays or NumPy symbols", "Convert it with .as_np_ndarray()")
