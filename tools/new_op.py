@@ -41,8 +41,8 @@ FUNCTION = '''"""<fill in: what it does, in a line>.
 CONTRACT = '''"""The contract of ``{name}``."""
 from __future__ import annotations
 
-from ...contract.op import FLOATS, INTEGERS, Arg, Cuda, Launch, Op, Out, Shapes
 from ...contract.errors import OpError
+from ...contract.op import FLOATS, INTEGERS, Arg, Cuda, Launch, Op, Out, Shapes
 
 
 def launch(args) -> Launch:

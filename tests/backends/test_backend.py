@@ -119,7 +119,6 @@ def test_environment_variable():
 
 @pytest.mark.parametrize("value, text", [
     (np.ones(3), "data is numpy.ndarray; expected NDArrays or Symbols. Convert arrays with mx.nd.array"),
-    (mx.np.ones(3), "data is mxnet.numpy.ndarray; expected NDArrays or Symbols. Convert it with .as_nd_ndarray()"),
     (mx.nd.ones((2, 2)).tostype("csr"), "data is sparse NDArray; expected NDArrays or Symbols. Convert it with .to"),
     ([1, 2], "data is list"),
     (None, "data is NoneType"),
