@@ -1,11 +1,12 @@
 """Arrays and symbols of MXNet's NumPy interface as legacy ones and back, without a copy and with their gradients."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import mxnet as mx
-from mxnet.util import is_np_array
+from mxnet.util import is_np_array, np_array, np_shape
 
 from ..contract.errors import OpError
 
@@ -66,6 +67,38 @@ def handed_over(value: Any) -> Any:
     result = mx.np.ndarray(handle=value.handle)
     value.handle = None   # MXNet frees nothing for it
     return result
+
+
+def is_numpy_net(net: mx.gluon.Block) -> bool:
+    """Whether a net was made for NumPy mode: its parameters say it, or the mode in force if it has no values."""
+    for parameter in net.collect_params().values():
+        if parameter._data is not None:
+            return is_numpy(parameter._data[0])
+    return is_np_array()
+
+
+@contextlib.contextmanager
+def mode(active: bool) -> Iterator[None]:
+    """NumPy mode, or the legacy one, inside the ``with`` block, whatever is in force outside."""
+    with np_shape(active), np_array(active):
+        yield
+
+
+@contextlib.contextmanager
+def fresh_variables(net: mx.gluon.Block) -> Iterator[None]:
+    """Let each parameter of a net make a new variable inside the ``with`` block: one of the mode in force.
+
+    A parameter keeps the variable that it has made first, and its kind.
+    """
+    parameters = list(net.collect_params().values())
+    kept = [parameter._var for parameter in parameters]
+    for parameter in parameters:
+        parameter._var = None
+    try:
+        yield
+    finally:
+        for parameter, variable in zip(parameters, kept):
+            parameter._var = variable
 
 
 def array(values: Any, dtype: Any) -> mx.nd.NDArray:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import mxnet as mx
+from mxnet.util import is_np_array
 
 from .. import ops
-from ..backends import native
+from ..backends import native, numpy_mode
 from ..backends.backend import backend as _backend
 from ..contract import registry
 from ..contract.errors import OpError
@@ -36,13 +37,21 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
         raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
                       "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
     shapes = input_shapes(where, data_shape)
+    is_numpy = numpy_mode.is_numpy_net(net)
+    with numpy_mode.mode(is_numpy), numpy_mode.fresh_variables(net):
+        return _traced(where, net, shapes, dtype, head)
+
+
+def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | None,
+            head: str | None) -> tuple[Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
+    """What :func:`trace` returns, in the net's own mode."""
     trained = (parameter.dtype for parameter in net.collect_params().values() if parameter.grad_req != "null")
     dtype = type_name(where, dtype or next(trained, "float32"))
     _check_inputs(where, net, shapes)
     _finish_initialization(where, net, shapes, dtype)
     outputs = _outputs(where, net, shapes)
     names = set(mx.sym.Group(outputs).list_inputs())
-    values = {parameter.name: parameter._reduce() for parameter in net.collect_params().values()
+    values = {parameter.name: numpy_mode.to_legacy(parameter._reduce()) for parameter in net.collect_params().values()
               if parameter.name in names}
     graph = _described(outputs, values)
     all_shapes = {**{name: value.shape for name, value in values.items()}, **shapes}
@@ -100,7 +109,7 @@ def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes
     unknown = [parameter for parameter in deferred if parameter._deferred_init]
     if unknown:
         context = unknown[0]._deferred_init[1][0]
-        _call(where, net, shapes, [mx.nd.zeros(shape, context, dtype) for shape in shapes.values()])
+        _call(where, net, shapes, _of_net([mx.nd.zeros(shape, context, dtype) for shape in shapes.values()]))
 
 
 def _described(outputs: list[mx.sym.Symbol], values: dict[str, mx.nd.NDArray]) -> Graph:
@@ -131,13 +140,13 @@ def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.s
     JSON, and a Custom node holds 30 kB.
     """
     with _backend("native" if native.loaded() else "custom"), _group_norms_of_gluoncv(net):
-        outputs = _call(where, net, shapes, [mx.sym.var(name) for name in shapes])
+        outputs = _call(where, net, shapes, _of_net([mx.sym.var(name) for name in shapes]))
     flat = []
     waiting = [outputs]
     while waiting:
         item = waiting.pop(0)
         if isinstance(item, mx.sym.Symbol):
-            flat.append(item)
+            flat.append(numpy_mode.to_legacy(item))
         elif isinstance(item, (list, tuple)):
             waiting[:0] = item
         else:
@@ -146,6 +155,11 @@ def _outputs(where: str, net: mx.gluon.HybridBlock, shapes: Shapes) -> list[mx.s
     if not flat:
         raise OpError(where, f"{type(net).__name__} returns nothing", "Return its outputs")
     return flat
+
+
+def _of_net(inputs: list) -> list:
+    """Inputs as the net takes them in the mode in force."""
+    return numpy_mode.to_numpy(inputs) if is_np_array() else inputs
 
 
 @contextlib.contextmanager
