@@ -138,7 +138,7 @@ setup(
               *(f"gluonops.models.{name}" for name in find_packages("models"))],
     package_dir={"gluonops.examples": "examples", "gluonops.models": "models"},
     package_data={"": ["*.cu", "*.cuh", "*.cc", "*.h", "*.inl"], "gluonops.native": ["simd/*", "mxnet/*", "patches/*"],
-                  "gluonops.export": ["*.txt"], "gluonops.export.torch": ["*.txt"],
+                  "gluonops.export.operators": ["*.json"], "gluonops.export.torch": ["*.txt"],
                   "gluonops.models": ["pretrained/*.params"]},
     cmdclass={"build_py": BuildPy, "bdist_wheel": PlatformWheel},
     distclass=PlatformDistribution,

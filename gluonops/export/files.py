@@ -18,7 +18,7 @@ from .graph import Graph
 from .labels import independent_part, labels
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
-from .operators import admit
+from .operators.admission import admit
 from .parameters import listed, of_layers, renamed_states, without_tags
 from .sizes import Arrays, DataShape, Shapes, input_shapes, mismatch_reason, type_mismatch
 from .warning import ExportWarning

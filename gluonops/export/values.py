@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
 from .graph import Node
@@ -13,6 +14,18 @@ class NodeValues:
     def __init__(self, node: Node, shapes: list):
         self.node = node
         self.shapes = shapes
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """All attributes with MXNet's types and defaults, by name. An OpError if MXNet does not take one."""
+        from .operators.attributes import attributes_of  # here: the families of operators import this module
+
+        return attributes_of(self.node)
+
+    @property
+    def operands(self) -> list:
+        """What a function of a family of operators takes as inputs: here their shapes."""
+        return self.shapes
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """An attribute as a string."""
@@ -49,13 +62,18 @@ class NodeValues:
 
     def axis(self, name: str = "axis", default: int = -1) -> int:
         """An attribute as an axis of the first input, from 0."""
-        return self.value(name, default) % len(self.shapes[0])
+        return self.from_front(self.value(name, default))
+
+    def from_front(self, axis: int) -> int:
+        """An axis of the first input, from 0."""
+        return axis % len(self.shapes[0])
 
     def window(self) -> tuple[tuple[int, ...], ...]:
         """Kernel, strides, padding and dilations of a convolution or a pooling, along the axes of the pixels."""
-        kernel = self.ints("kernel", ())
+        attributes = self.attributes
+        kernel = attributes["kernel"]
         ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
-        return kernel, self.ints("stride", ones), self.ints("pad", zeros), self.ints("dilate", ones)
+        return kernel, attributes["stride"] or ones, attributes["pad"] or zeros, attributes.get("dilate") or ones
 
     def recurrent_parameters(self, width: int) -> dict[str, tuple[int, ...]]:
         """The shapes of the matrices and biases in the vector of an RNN, in their order. ``width``: of its data."""

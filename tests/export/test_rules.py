@@ -277,12 +277,12 @@ def test_the_shape_of_labels_that_are_picked():
 
 def test_aliases():
     """All that files of other versions may call an operator that has a rule, as MXNet itself knows them."""
-    from gluonops.export import operators
+    from gluonops.export.operators import admission
     ours = re.compile("_sparse_|_np[xi]?_")
     for name in native_names():
         own = native.operator_name(name)
         if own in rules.RULES and name != own and not ours.match(name):
-            assert operators._name_without_mxnet(name) == own
+            assert admission._name_without_mxnet(name) == own
 
 
 def native_names():

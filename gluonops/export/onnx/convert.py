@@ -14,10 +14,11 @@ from ...contract.errors import OpError
 from ..constants import SHAPE_READERS, constants
 from ..graph import Entry, Graph, Node, kind
 from ..model import ExportedModel
+from ..operators.registry import operator_of
 from ..sizes import Sizes
-from . import arithmetic, arrays, boxes, detection, layers, sequences  # noqa: F401  (each fills the table)
+from . import arithmetic, arrays, boxes, detection, sequences  # noqa: F401  (each fills the table)
 from .loops import unroll, without_branches
-from .model import CONVERTERS, Call, Model, Tensor, operator, refusal
+from .model import CONVERTERS, Call, Model, Tensor, refusal
 from .quantize import Quantization, Quantizer
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def _live(graph: Graph, constant: set[Node]) -> set[Node]:
 
 
 def _check_converters(live: set[Node]) -> None:
-    lacking = [node for node in live if operator(node) not in CONVERTERS]
+    lacking = [node for node in live if operator_of(node) not in CONVERTERS]
     if not lacking:
         return
     lacking.sort(key=lambda node: (kind(node), node.name))
@@ -99,7 +100,7 @@ def _convert(model: Model, node: Node, tensors: dict[Entry, Tensor], sizes: Size
     inputs = [None if i in shape_only else _tensor(tensors, entry) for i, entry in enumerate(node.inputs)]
     model.source = node.name
     try:
-        results = CONVERTERS[operator(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
+        results = CONVERTERS[operator_of(node)](Call(model, node, quantizer.inputs(node, inputs), sizes))
     except OverflowError as error:   # of an attribute; MXNet's result depends on the processor
         raise refusal(node, f"has a number that its type of integers does not hold ({error})") from error
     if not isinstance(results, list):

@@ -14,15 +14,15 @@ import numpy as np
 
 from ...contract.errors import OpError
 from ...contract.op import PREFIX
-from ..graph import Graph, Node, is_ours, our_name
+from ..graph import Graph, Node
+from ..operators.registry import ONNX, OPSETS
 from ..sizes import Batch, Size, SizedNode, Sizes
 
 if TYPE_CHECKING:
     import onnx
 
 DEFAULT_OPSET = 17
-CONVERTERS = {}   # operator -> function
-OPSETS = {}       # operator -> the first version of ONNX's operators that has what it needs, if not all have
+CONVERTERS = ONNX   # operator -> function
 SMALL = 64   # constants of up to so many elements are compared, and stand in the model itself
 FIRST, LAST = -(2 ** 63), 2 ** 63 - 1   # ONNX's bounds of a slice that has no bound
 # The types of results, where they are not those of the first input.
@@ -75,6 +75,16 @@ class Tensor:
         if op == "ReduceSum" or self.model.opset >= 18:
             return self.apply(op, self.model.ints(*axes), keepdims=int(keepdims))
         return self.apply(op, axes=axes, keepdims=int(keepdims))
+
+    def within(self, shape: Sequence[Size], axis: int, batch_axes: Sequence[int]) -> Tensor:
+        """Whether each position along ``axis`` is before the end of its sequence, as it broadcasts to ``shape``.
+
+        The tensor has the lengths of the sequences. ``batch_axes``: the axes of ``shape`` that it has.
+        """
+        ends = [size if i in batch_axes else 1 for i, size in enumerate(shape)]
+        along = [size if i == axis else 1 for i, size in enumerate(shape)]
+        positions = self.model.positions(shape[axis], np.int64).reshape(along)
+        return positions < self.cast(np.int64).reshape(ends)
 
     def cut(self, axes: Sequence[int], begins: Sequence[int | None], ends: Sequence[int | None],
             steps: Sequence[int] | None = None) -> Tensor:
@@ -288,6 +298,11 @@ class Call(SizedNode):
         self.model = model
         self.inputs = inputs
 
+    @property
+    def operands(self) -> list[Tensor | None]:
+        """What a converter takes as inputs."""
+        return self.inputs
+
     def floats(self, **names: tuple[str, float]) -> dict[str, float]:
         """Attributes of an ONNX node, by name: those of MXNet's node, of a name and with a default."""
         return {name: float(self.value(*item)) for name, item in names.items()}
@@ -308,11 +323,6 @@ def converts(*names: str, opset: int | None = None) -> Callable:
             OPSETS.update(dict.fromkeys(names, opset))
         return function
     return enter
-
-
-def operator(node: Node) -> str:
-    """The name of a node's operator in the table."""
-    return PREFIX + our_name(node) if is_ours(node) else node.op
 
 
 def opset_of(graph: Graph, opset: int | None) -> int:

@@ -12,23 +12,12 @@ OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_relu": "RNN", "rnn_tanh": "RNN"}
 GATES = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_relu": (0,), "rnn_tanh": (0,)}
 
 
-def within(lengths: Tensor, shape: Sequence, axis: int, batch_axes: Sequence[int]) -> Tensor:
-    """Whether each position along ``axis`` is before the end of its sequence, in a form that broadcasts to ``shape``.
-
-    ``batch_axes``: the axes of ``shape`` that ``lengths`` has.
-    """
-    ends = [size if i in batch_axes else 1 for i, size in enumerate(shape)]
-    along = [size if i == axis else 1 for i, size in enumerate(shape)]
-    positions = lengths.model.positions(shape[axis], np.int64).reshape(along)
-    return positions < lengths.cast(np.int64).reshape(ends)
-
-
 @converts("SequenceMask")
 def sequence_mask(call: Call) -> Tensor:
     if not call.flag("use_sequence_length"):
         return call.inputs[0]
     axis = call.value("axis", 0)
-    inside = within(call.inputs[1], call.shape, axis, [1 - axis])
+    inside = call.inputs[1].within(call.shape, axis, [1 - axis])
     return inside.apply("Where", call.inputs[0], call.value("value", 0.0))
 
 

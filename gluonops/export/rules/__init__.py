@@ -4,9 +4,10 @@ A rule is a function of a :class:`Call`: it checks the shapes of the inputs, and
 or a list of those of several. Outputs that nothing reads, such as the mask of a Dropout, may be missing.
 :func:`infer_shapes` applies the rules to a graph.
 """
-from . import arrays, layers  # they fill the table
+from .. import operators  # noqa: F401  (its families fill the table, and so do these modules)
+from ..operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
+from . import arrays, layers
 from .arrays import MOVES, arange_values, names_of, sizes_of_reshape
-from .infer import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
 
 __all__ = ["MOVES", "RULES", "Call", "Misfit", "arange_values", "arrays", "attributes_of", "infer_shapes",
            "infer_types", "layers", "names_of", "sizes_of_reshape"]

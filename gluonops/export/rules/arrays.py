@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ..operators.shapes import OPEN, RULES, Call, Misfit, Shape, shape_of
 from ..values import NodeValues
-from .infer import OPEN, RULES, Call, Misfit, Shape, shape_of
 
 FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil",
          "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
          "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
          "sin", "sinh", "smooth_l1", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
-         "zeros_like", "Activation", "BlockGrad", "Cast", "Dropout", "L2Normalization", "LRN", "MakeLoss",
-         "SoftmaxActivation", "_contrib_box_nms", "_contrib_div_sqrt_dim", "_copy", "_identity_with_attr_like_rhs")
+         "zeros_like", "BlockGrad", "Cast", "MakeLoss", "_contrib_box_nms", "_contrib_div_sqrt_dim", "_copy",
+         "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
 REVERSED = ("sub", "div", "power", "mod")   # these also exist with a scalar in front
@@ -35,21 +35,6 @@ def where(call: Call) -> Shape:
     shape = call.alike((1, 2)) and call.shapes[1]
     call.check(call.data in (shape, shape[:1]), 0, shape)
     return shape
-
-
-@shape_of("LeakyReLU")
-def leaky_relu(call: Call) -> Shape:
-    if call.text("act_type") == "prelu":
-        call.check(call.shapes[1] in ((1,), call.data[1:2]), 1, call.data[1:2])
-    return call.data
-
-
-@shape_of("softmax", "softmin")
-def softmax(call: Call) -> Shape:
-    """It may read the length of each row."""
-    axis = call.axis()
-    call.expect(1, (*call.data[:axis], *call.data[axis + 1:]))
-    return call.data
 
 
 # -- reductions and products --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..graph import Entry
-from .registry import default_of
+from ..operators.forms import default_of
 
 SEQUENTIAL = "nn.Sequential"
 CONV_BLOCK = "ConvBlock"   # a convolution and the layers behind it

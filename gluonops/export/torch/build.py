@@ -5,8 +5,8 @@ import collections
 import re
 
 from ..graph import Entry, Graph, Node
+from ..operators.forms import Form
 from .blocks import BUFFER, CALL, PARAMETER, SEQUENTIAL, Block, Item, Module
-from .registry import Form
 from .scopes import Scope
 
 SHORTEST_CHAIN = 4   # modules that are called one after the other in a block and become an nn.Sequential

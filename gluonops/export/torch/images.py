@@ -8,8 +8,9 @@ import textwrap
 from .. import passes
 from ..metadata import classes_of
 from ..model import ExportedModel
+from ..operators.forms import number
 from ..preprocessing import Preprocessing
-from .registry import WHERE, number
+from .registry import WHERE
 from .source import WIDTH, snippets
 
 DETECT = 0.25   # the least score, unless the net leaves out higher ones

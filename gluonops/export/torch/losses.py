@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from ...contract import registry
 from ..graph import Node, our_name
+from ..operators.forms import number
 from ..rules import attributes_of
-from .registry import CONVERTERS, Call, arguments_of, converts, number, snippets
+from .registry import CONVERTERS, Call, arguments_of, converts, snippets
 
 FUNCTIONS = registry.entries().keys() & snippets().keys()   # operators of gluonops that a function is named after
 CONVERTERS.update({
@@ -34,7 +35,7 @@ def lacks_arguments(node: Node) -> bool:
                if attr.name != "parts")   # It is a second output, which may be read by nothing.
 
 
-@converts("gluonops.softmax_cross_entropy")
+@converts("gluonops_softmax_cross_entropy")
 def cross_entropy(call: Call) -> str:
     axis = call.axis()
     data, label = ("{0}", "{1}") if axis == 1 else (f"{{0}}.movedim({axis}, 1)", f"{{1}}.movedim({axis}, 1)")

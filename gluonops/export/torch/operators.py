@@ -5,13 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..operators.forms import Form, number, one
 from ..rules import names_of, sizes_of_reshape
-from .registry import CONVERTERS, Call, Form, arguments_of, converts, number, one
+from .registry import CONVERTERS, Call, arguments_of, converts
 
 # MXNet's name and torch's, where `torch.<name>` computes the operator.
 SAME = ("abs", "arccosh", "arcsinh", "arctanh", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
         "negative", "ones_like", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "zeros_like")
-UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "gluonops.abs": "abs"}
+UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "gluonops_abs": "abs"}
 # They read two inputs; below, integers are divided otherwise.
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
 COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
@@ -84,7 +85,7 @@ CONVERTERS.update({
     "_contrib_interleaved_matmul_encdec_qk":
         "attention_scores(part_of_heads({0}, <heads>, 0, 1), part_of_heads({1}, <heads>, 0, 2))",
     "_contrib_interleaved_matmul_encdec_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 1, 2), <heads>)",
-    "gluonops.swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
+    "gluonops_swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
     "{0} * torch.sigmoid(<beta> * {0})",
 })
 
@@ -317,7 +318,7 @@ def slice_like(call: Call) -> str:
     return _index({axis: f":{{1}}.shape[{other}]" for axis, other in call.matched_axes().items()})
 
 
-@converts("gluonops.tile")
+@converts("gluonops_tile")
 def our_tile(call: Call) -> str:
     tiles = call.value("tiles")
     if not isinstance(tiles, tuple):
@@ -352,7 +353,7 @@ def pad(call: Call) -> str:
     return f"F.pad({{0}}, {sizes}, value={value})" if value else f"F.pad({{0}}, {sizes})"
 
 
-@converts("space_to_depth", "depth_to_space", "gluonops.reorg")
+@converts("space_to_depth", "depth_to_space", "gluonops_reorg")
 def reorg(call: Call) -> str:
     size, mode, is_reverse = call.reorg()
     functions = {"CRD": ("F.pixel_unshuffle", "F.pixel_shuffle"), "DCR": ("space_to_depth", "depth_to_space"),

@@ -15,10 +15,10 @@ from .. import passes
 from ..constants import computed, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
+from ..operators.layers import COUNTER, DARKNET
 from ..sizes import Sizes
 from ..values import NodeValues
 from ..warning import warn_of_losses
-from .layers import COUNTER, DARKNET
 from .losses import lacks_arguments
 from .registry import WHERE, converter_of, refusal
 

@@ -9,49 +9,15 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-import numpy as np
-
 from ...contract.errors import OpError
 from ..graph import Node, is_ours, our_name
+from ..operators.forms import Form, Single, number
+from ..operators.registry import TORCH, operator_of
 from ..sizes import SizedNode
 
 WHERE = "export.torch"
 SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
-# The defaults of the arguments of torch's classes and of those in snippets.txt, by class where they differ. An argument
-# without a default is written by its position.
-DEFAULTS = {
-    "affine": False, "bias": True, "bidirectional": False, "ceil_mode": False, "count_include_pad": True, "dilation": 1,
-    "dropout": 0.0, "eps": 1e-5, "fix_gamma": False, "groups": 1, "momentum": 0.1, "negative_slope": 0.01,
-    "nonlinearity": "tanh", "num_layers": 1, "num_parameters": 1, "output_padding": 0, "padding": 0, "stride": 1,
-    "use_global_stats": False,
-    "nn.ELU.alpha": 1.0, "nn.LocalResponseNorm.alpha": 1e-4, "nn.LocalResponseNorm.beta": 0.75,
-    "nn.LocalResponseNorm.k": 1.0, "nn.MaxPool.stride": None, "nn.AvgPool.stride": None, "nn.Upsample.scale_factor": 0,
-    "DarknetBatchNorm.eps": 1e-12, "DarknetBatchNorm.momentum": 0.01,
-}
-
-
-@dataclasses.dataclass
-class Form:
-    """What a node is in torch.
-
-    - ``text``: an expression of the inputs ``{0}``, ``{1}``, ..., of which ``{*}`` are all; None if only a module
-      computes it. ``<name>`` and ``<name=default>`` are attributes of the node. Of a node with a state it is for
-      parameters that are computed.
-    - ``module``: the class of a module that computes it from its data; None if there is none.
-    - ``args``: the arguments of the module, all whose value may differ from the default.
-    - ``state``: the module's parameters and buffers -> the position of the variable among the node's inputs.
-    - ``call``: how the module is called, with the inputs that are none of its state.
-    - ``outputs``: how many tensors it returns; more than one is a tuple.
-    """
-    text: str | None = None
-    module: str | None = None
-    args: dict[str, Any] = dataclasses.field(default_factory=dict)
-    state: dict[str, int] = dataclasses.field(default_factory=dict)
-    call: str = "{self}({*})"
-    outputs: int = 1
-
-
-CONVERTERS: dict[str, str | Form | Callable] = {}   # those of our operators are entered as gluonops.<name>
+CONVERTERS: dict[str, str | Form | Callable] = TORCH   # those of our operators are entered as gluonops_<name>
 # What torch makes floats of, or does not have for integers, where MXNet's results are integers.
 OF_FLOATS = {
     "LeakyReLU", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cos", "cosh", "erf", "exp", "expm1",
@@ -86,9 +52,9 @@ class Call(SizedNode):
         self.refuse_if(held is None, f"has the scalar {value}, which {self.dtypes[0]} does not hold")
         return held
 
-    def axis(self, name: str = "axis", default: int = -1) -> int:
-        self.refuse_if(self.value(name, default) is None, "runs over the flattened data; expected an axis")
-        return super().axis(name, default)
+    def from_front(self, axis: int | None) -> int:
+        self.refuse_if(axis is None, "runs over the flattened data; expected an axis")
+        return super().from_front(axis)
 
     def refuse_if(self, has_it: bool, what: str) -> None:
         """Raise an OpError for a node that has what its converter does not support."""
@@ -141,18 +107,10 @@ class Call(SizedNode):
         return text.replace("{*}", ", ".join(f"{{{i}}}" for i in range(inputs)))
 
     def _attribute(self, match: re.Match) -> str:
+        if match[1] not in self.node.attrs and match[2] is None:
+            return number(self.attributes[match[1]])
         value = self.value(match[1]) if match[1] in self.node.attrs else None
         return number(value) if value is not None or match[2] is None else match[2]
-
-
-class Single(float):
-    """A number that MXNet holds in float32, whatever the data are.
-
-    net.py has it as it was meant: see :func:`plain`.
-    """
-
-    def __repr__(self) -> str:   # no class of objects has this name
-        return f"__single__({float(self)!r})"
 
 
 def usually(text: str) -> str:
@@ -166,14 +124,6 @@ def plain(text: str) -> str:
     return re.sub(r"__single__\(([^()]+)\)", r"\1", without)
 
 
-def number(value: object) -> str:
-    """An attribute as an engineer writes it: 2, and not 2.0."""
-    if isinstance(value, float) and not np.isfinite(value):
-        return f"float('{value}')"
-    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e6
-    return str(int(value)) if is_whole else repr(value)
-
-
 def converts(*names: str) -> Callable:
     """Enter the decorated function for these operators: ``convert(call)`` returns a Form, or its text."""
     def enter(function: Callable) -> Callable:
@@ -183,7 +133,7 @@ def converts(*names: str) -> Callable:
 
 
 def converter_of(node: Node) -> str | Form | Callable | None:
-    return CONVERTERS.get(f"gluonops.{our_name(node)}" if is_ours(node) else node.op)
+    return CONVERTERS.get(operator_of(node))
 
 
 @functools.cache
@@ -202,18 +152,9 @@ def arguments_of(name: str) -> dict[str, Any]:
     return {**dict.fromkeys(names), **dict(zip(reversed(names), reversed(values)))}
 
 
-def default_of(module: str, name: str) -> Any:
-    """The default of an argument of a class; None if it has none."""
-    module = re.sub(r"\dd$", "", module)
-    return DEFAULTS.get(f"{module}.{name}", DEFAULTS.get(name))
-
-
 def refusal(node: Node, what: str) -> OpError:
     """An OpError for a node that has no converter, or that its converter does not support."""
     op = our_name(node) if is_ours(node) else node.op
     return OpError(WHERE, f"the node {node.name!r} ({op}) {what}", "Replace it in the net, or export ONNX")
 
 
-def one(values: tuple) -> Any:
-    """A kernel, stride or padding: the number if all axes have the same."""
-    return values[0] if len(set(values)) == 1 else tuple(values)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ...runtime import importing
 from ..graph import Entry, Graph, Node
-from .registry import Form
+from ..operators.forms import Form
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx

@@ -25,16 +25,17 @@ from ...version import __version__
 from ..graph import Graph, Node
 from ..labels import example_shape
 from ..model import ExportedModel
+from ..operators.forms import Form
+from ..operators.layers import COUNTER, DARKNET
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
-from . import boxes, layers, losses, operators  # noqa: F401  (each fills the table)
+from . import boxes, losses, operators, recurrent  # noqa: F401  (each fills the table)
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
 from .images import images_source
-from .layers import COUNTER, DARKNET
 from .prepare import join, prepared, with_constants
-from .registry import WHERE, Call, Form, plain, refusal, snippets
+from .registry import WHERE, Call, plain, refusal, snippets
 from .repeats import group_repeats
 from .scopes import Recorder, tree_of
 from .source import groups_source, net_source

@@ -2,7 +2,8 @@
 import gluonops as gops
 import mxnet as mx
 import pytest
-from gluonops.export.torch.registry import CONVERTERS, Form
+from gluonops.export.operators.forms import Form
+from gluonops.export.torch.registry import CONVERTERS
 from mxnet.gluon import nn
 
 torch = pytest.importorskip("torch")
@@ -54,7 +55,7 @@ OUTPUTS = {
     "slope": ("LeakyReLU", text("F.leaky_relu({0}, 0.11)"), lambda: layers(lambda: nn.LeakyReLU(0.1)), "leakyrelu0"),
     "padding": ("Pooling", changed(count_include_pad=False),
                 lambda: layers(lambda: nn.AvgPool2D(3, 1, 1)), "pool0_fwd"),
-    "group norm": ("gluonops.group_norm", changed(eps=1e-2), lambda: layers(lambda: gops.nn.GroupNorm(2)), "groupnorm"),
+    "group norm": ("gluonops_group_norm", changed(eps=1e-2), lambda: layers(lambda: gops.nn.GroupNorm(2)), "groupnorm"),
     "layer norm": ("LayerNorm", changed(eps=1e-2), lambda: layers(nn.LayerNorm), "layernorm0"),
     "cast": ("Cast", text("{0}"), lambda: Function(
         lambda F, x: F.cast(F.cast(x, "float16") * 3, "float32")), "cast"),

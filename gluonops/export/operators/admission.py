@@ -7,19 +7,17 @@ own way to do it trusts the graph, too, and tells stderr of it.
 from __future__ import annotations
 
 import collections
-import functools
 import math
-import pathlib
 import re
 from typing import NamedTuple
 
-from ..contract import registry
-from ..contract.attributes import Attr, Int, IntOrTuple, Kind
-from ..contract.errors import OpError, naming, quoted, shortened
-from ..runtime import importing
-from . import rules
-from .cut import HeadError, remaining
-from .graph import (
+from ...contract import registry
+from ...contract.attributes import Attr, Int, IntOrTuple, Kind
+from ...contract.errors import OpError, naming, quoted, shortened
+from ...runtime import importing
+from .. import rules
+from ..cut import HeadError, remaining
+from ..graph import (
     CURRENT,
     FLOATS_NEEDED,
     OF_8_BITS,
@@ -35,30 +33,17 @@ from .graph import (
     version,
     version_text,
 )
+from . import schema
 
 if importing.is_imported():
     import mxnet as mx
     from mxnet._ctypes.symbol import _symbol_creator
     from mxnet.base import MXNetError
 
-    from ..backends import native
+    from ...backends import native
 
-# The names of a layer's inputs. Old files spell a parameter's lr_mult by its name.
-INPUTS = {**dict.fromkeys(("Convolution", "Deconvolution", "FullyConnected"), ("data", "weight", "bias")),
-          "BatchNorm": ("data", "gamma", "beta", "moving_mean", "moving_var"),
-          "InstanceNorm": ("data", "gamma", "beta"),
-          "LeakyReLU": ("data", "gamma"), "Embedding": ("data", "weight"), "SoftmaxOutput": ("data", "label")}
-# How files call operators that have another name today, but for `_PlusScalar` and its like, which is `_plus_scalar`.
-ALIASES = {
-    "_Plus": "elemwise_add", "_plus": "elemwise_add", "_add": "elemwise_add", "_Minus": "elemwise_sub",
-    "_minus": "elemwise_sub", "_sub": "elemwise_sub", "_Mul": "elemwise_mul", "_mul": "elemwise_mul",
-    "_Div": "elemwise_div", "_div": "elemwise_div", "broadcast_plus": "broadcast_add",
-    "broadcast_minus": "broadcast_sub", "broadcast_axes": "broadcast_axis", "ElementWiseSum": "add_n",
-    "Softmax": "SoftmaxOutput", "cast": "Cast", "concat": "Concat", "crop": "slice", "flatten": "Flatten",
-    "flip": "reverse", "identity": "_copy", "pad": "Pad", "reshape": "Reshape", "split": "SliceChannel",
-    "stop_gradient": "BlockGrad", "swapaxes": "SwapAxis", "max_axis": "max", "min_axis": "min", "sum_axis": "sum",
-    "linalg_gemm2": "_linalg_gemm2", "choose_element_0index": "pick", "cumsum": "_np_cumsum",
-    "_contrib_box_non_maximum_suppression": "_contrib_box_nms", "CuDNNBatchNorm": "BatchNorm"}
+# How files call operators that have another name today, and that MXNet 1.9.1 does not know as aliases.
+OLD_NAMES = {"CuDNNBatchNorm": "BatchNorm"}
 # `_Native` and `_NDArray` call an address. `_CachedOp`, `_CustomFunction` and `_FusedOp` need what another process had
 # in memory. `_cvimread` and its like read files, or decode images of any size. `_contrib_dgl_` and `reset_arrays` crash
 # with any inputs. The others are made inside of MXNet: gradients, and what its backends compile.
@@ -68,11 +53,8 @@ REFUSED = re.compile(r"_Native|_NDArray|_CachedOp.*|_CustomFunction|_FusedOp.*|.
 LOOPS = {"_foreach": ("in_data_locs", "in_state_locs", "remain_locs"),   # all three for one graph
          "_while_loop": ("cond_input_locs", "func_input_locs"),
          "_cond": ("cond_input_locs", "then_input_locs", "else_input_locs")}
-WITHOUT_INPUTS = ("_arange", "_full", "_ones", "_zeros")   # Operators that make constants, of those with a rule.
 QUANTIZED = "_sg_mkldnn_conv"   # gluonops.export.quantize writes it
 OF_PYTHON = ("_Native", "_NDArray")   # the NumpyOp and the NDArrayOp of MXNet before 1.0
-# The names of all operators that MXNet 1.9.1 has, aliases included, for where it is not installed.
-NAMES = pathlib.Path(__file__).with_name("operators.txt")
 FUSED = {"elemwise_add": "sum", "Activation": "act", "LeakyReLU": "act", "clip": "act"}   # It names layers so.
 # The attributes that say how many inputs or outputs an operator has: MXNet makes as many, whatever the node has.
 COUNTS_OF_INPUTS = ("num_args", "num_arrays", "num_tensors", "num_weights")
@@ -152,7 +134,7 @@ def with_todays_names(graph: Graph) -> None:
     """Write the operators of a graph as MXNet 1.9.1 calls them, in place, as far as it has them. It needs no MXNet."""
     for node in graph.nodes():
         name = _name_without_mxnet(node.op)
-        node.op = name if name in _all_names() or f"_contrib_{name}" not in _all_names() else f"_contrib_{name}"
+        node.op = name if name in schema.names() or f"_contrib_{name}" not in schema.names() else f"_contrib_{name}"
 
 
 def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
@@ -170,7 +152,7 @@ def _reason_against(node: Node, written: int) -> tuple[str, str] | None:
         return _refused(node, op)
     if op == "Custom":
         return _without_class(node)
-    if not any(map(_mxnet_has, (op, f"_contrib_{op}", ALIASES.get(op, "")))):
+    if not any(map(_mxnet_has, (op, f"_contrib_{op}", OLD_NAMES.get(op, "")))):
         return (f"is the operator {shortened(op, 200)}, which MXNet {version_text(CURRENT)} does not have; the file "
                 f"was written by MXNet {version_text(written)}", "Load the library that defines it first")
     return None
@@ -198,27 +180,19 @@ def _without_class(node: Node) -> tuple[str, str] | None:
             "here", "Import the module that registers it first")
 
 
-@functools.cache
-def _all_names() -> frozenset[str]:
-    return frozenset(NAMES.read_text(encoding="ascii").split())
-
-
 def _mxnet_has(op: str) -> bool:
     """Whether MXNet 1.9.1, or a library that is loaded here, has an operator of this name."""
-    return op in _all_names() or (importing.is_imported() and _is_known(op))
+    return op in schema.names() or (importing.is_imported() and _is_known(op))
 
 
 def _name_without_mxnet(op: str) -> str:
     """MXNet's own name of an operator, of which ``op`` may be an alias, from what is known of operators here."""
-    words = re.fullmatch(r"_([A-Z]\w+)Scalar", op)   # _RMinusScalar
-    if words:
-        return f"_{'_'.join(re.findall('[A-Z]+[a-z]*', words[1])).lower()}_scalar"
-    return ALIASES.get(op) or (op.lower() if op.lower() in rules.RULES else op)   # _Maximum
+    return OLD_NAMES.get(op) or schema.own_name(op)
 
 
 def _todays_name(node: Node) -> str:
     """The name of an operator that MXNet knows under another one. An OpError if there is none."""
-    for name in (f"_contrib_{node.op}", ALIASES.get(node.op, "")):   # MultiBoxPrior and its like were put in _contrib_
+    for name in (f"_contrib_{node.op}", OLD_NAMES.get(node.op, "")):   # MultiBoxPrior and others moved there
         if _is_known(name):
             return name
     raise OpError("export", f"the node {quoted(node.name)} is the operator {shortened(kind(node), 200)}, of which "
@@ -293,8 +267,9 @@ def _signature(node: Node) -> Signature:
     if is_ours(node):
         return Signature(count, (), math.inf)
     if not importing.is_imported():
-        names = INPUTS.get(node.op, ())[count:]
-        least = 0 if node.op in WITHOUT_INPUTS else 1   # The rules of shapes read the others.
+        operator = schema.find(node.op)
+        names = operator.inputs[count:] if operator else ()
+        least = 0 if operator and not operator.inputs else 1   # The rules of shapes read the others.
         return Signature(max(count, least), names if count == 0 or node.op == "BatchNorm" else (), math.inf)
 
     variables = [mx.sym.var(f"input{i}") for i in range(count)]

@@ -12,10 +12,11 @@ from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..values import NodeValues
+from .registry import SHAPES
 
 Shape = tuple[int, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
-RULES: dict[str, Rule] = {}   # operator of MXNet -> rule; the contracts of gluonops's operators have theirs
+RULES: dict[str, Rule] = SHAPES
 TYPES: dict[str, Callable] = {}   # operator -> a function of node and types of inputs; others have that of the first
 # Operators that read indices, lengths or a shape, of another type than the data, behind them. Those in TYPES may, too.
 OF_ANY_TYPES = ("SequenceLast", "SequenceMask", "SequenceReverse", "_contrib_BilinearResize2D", "batch_take",
@@ -39,8 +40,8 @@ class Call(NodeValues):
         """The shape of the first input."""
         return self.shapes[0]
 
-    def axis(self, name: str = "axis", default: int = -1) -> int:
-        axis, rank = self.value(name, default), len(self.data)
+    def from_front(self, axis: int) -> int:
+        rank = len(self.data)
         self.check(-rank <= axis < rank, 0, f"an axis {axis}")
         return axis % rank
 
