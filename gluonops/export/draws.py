@@ -18,7 +18,7 @@ from .constants import SHAPE_READERS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves
 from .model import ExportedModel
-from .parameters import LAYERS
+from .parameters import is_layer
 from .rules import MOVES
 from .sizes import Shapes, known_shapes
 from .values import NodeValues
@@ -157,7 +157,7 @@ def _sources(entry: Entry, parameters: Iterable[str]) -> tuple[set[str], bool]:
         if node.is_variable:
             is_sure = is_sure and node.name not in parameters
             names.update({node.name}.difference(parameters))
-        elif node.op in LAYERS:   # What it computes is no index.
+        elif is_layer(node):   # What it computes is no index.
             is_sure = False
         elif node.op not in MAKES_INDICES:
             is_sure = is_sure and node.op in PASSES_ON
@@ -273,7 +273,7 @@ def _beginning(model: ExportedModel, name: str) -> tuple[float, float] | None:
         zero, width, is_changed = zero - term * width / factor, width / abs(factor), True
         if node.op == "BatchNorm":
             break
-    if node is None or node.op not in LAYERS:   # It is no net for images.
+    if node is None or not is_layer(node):   # It is no net for images.
         return None
     if max(abs(zero), width) >= LARGE:
         return PIXELS

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from ..contract import registry
 from .graph import VARIABLE, Graph, Node, is_ours, our_name
-from .parameters import LAYERS, of_layers
+from .parameters import is_layer, of_layers
 
 # MXNet's loss heads: what each of them computes at inference, from its first input. They read labels behind it. The
 # softmax of a SoftmaxOutput has several forms; see ``passes.inference``.
@@ -167,7 +167,7 @@ def _behind(node: Node, position: int, ways: int) -> int:
     headed = ways & (HEADED | HEADED_LEARNED)
     if _is_head(node):
         return headed | (HEADED if ways & (COPIED | COMPUTED) else 0) | (HEADED_LEARNED if ways & LEARNED else 0)
-    if node.op in LAYERS and position == 0 and len(node.inputs) > 1:
+    if is_layer(node) and position == 0 and len(node.inputs) > 1:
         return headed | LEARNED
     if node.op in MOVES and position == 0:
         return ways

@@ -6,22 +6,25 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 from ..contract.errors import OpError
-from .graph import Graph
+from .graph import Graph, Node
+from .operators import traits_of
 
-# MXNet's layers with parameters: all inputs but the first are parameters. An RNN also has states as inputs.
-LAYERS = ("BatchNorm", "BatchNorm_v1", "Convolution", "Deconvolution", "Embedding", "FullyConnected", "GroupNorm",
-          "InstanceNorm", "LayerNorm", "LeakyReLU", "RNN", "_contrib_SyncBatchNorm")
 # Two names for each state of a batch norm, at the end of a variable's name: of Module's files and of Gluon's.
 STATES = (("moving_mean", "running_mean"), ("moving_var", "running_var"))
 MOST_NAMES = 20   # A message names no more.
 Value = TypeVar("Value")
 
 
+def is_layer(node: Node) -> bool:
+    """Whether a node is one of MXNet's layers with parameters."""
+    return node.op == "RNN" or traits_of(node).has_parameters
+
+
 def of_layers(graph: Graph) -> set[str]:
     """The names of the variables that are a layer's parameters."""
     names = set()
     for node in graph.nodes():
-        if node.op in LAYERS:
+        if is_layer(node):   # an RNN also has states as inputs
             parameters = node.inputs[1:2] if node.op == "RNN" else node.inputs[1:]
             names.update(source.name for source, _ in parameters)
     return names

@@ -17,6 +17,7 @@ from .constants import parameter_only
 from .graph import Graph, Node, is_ours, our_name
 from .labels import OPERATOR
 from .model import ExportedModel
+from .operators import having, traits_of
 from .sizes import Arrays, DataShape, Sizes
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 WHERE = "export.picture"
 FORMATS = ("svg", "png", "pdf")
 # Operators without weights that share the box of the layer in front of them.
-FOLLOWERS = ("Activation", "BatchNorm", "BlockGrad", "Dropout", "LeakyReLU", "_copy", "clip", "relu", "sigmoid", "tanh")
-WITH_WEIGHTS = ("Convolution", "Deconvolution", "FullyConnected", "Embedding")
+FOLLOWERS = having("is_activation", "is_gate", "is_identity", "uses_statistics")
 SYMBOLS = {"_mul_scalar": "\u00d7 {}", "_plus_scalar": "+ {}", "_minus_scalar": "\u2212 {}", "_div_scalar": "\u00f7 {}",
            "_rminus_scalar": "{} \u2212", "_rdiv_scalar": "{} \u00f7", "_power_scalar": "^ {}"}
 MOST_TEXT = 44   # characters of attributes in a line
@@ -209,7 +209,7 @@ def _content(nodes: list[Node], layer_of: dict[Node, Layer]) -> tuple[str, list[
         layer = layer_of[first]
         title = f"gluonops {layer.operator}  {shortened(layer.attributes, MOST_TEXT)}".rstrip()
         return "ours", [title, *lines], layer.name
-    kind = "weights" if first.op in WITH_WEIGHTS else "custom" if first.op == "Custom" else "other"
+    kind = "weights" if traits_of(first).has_weights else "custom" if first.op == "Custom" else "other"
     return kind, lines or [_label(first)], first.name
 
 

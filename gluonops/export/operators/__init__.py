@@ -1,4 +1,53 @@
-"""MXNet's operators, stated once."""
+"""MXNet's operators, stated once: what each takes, the shape that it makes, and what it is in ONNX and in torch.
+
+``schema.json`` says what MXNet itself knows: names, aliases, inputs, and attributes with types and defaults.
+``python -m gluonops.export.operators.generate`` writes it from the registry of the installed MXNet. A family is a
+module, such as :mod:`.layers`. What is known of an operator stands there, one thing below the other::
+
+    traits("LRN", normalizes=True)
+
+    @shape("LRN")
+    def _(call, data):
+        return data
+
+    @onnx("LRN")
+    def _(call, data, *, nsize, alpha, beta, knorm):
+        return data.apply("LRN", size=nsize, alpha=alpha, beta=beta, bias=knorm)
+
+    @torch("LRN")
+    def _(call, *, nsize, alpha, beta, knorm):
+        call.refuse_if(nsize % 2 == 0, "has an even nsize, of which MXNet makes the next odd one")
+        return Form(module="nn.LocalResponseNorm", args={"size": nsize, "alpha": Single(alpha), ...})
+
+**Attributes.** The keyword-only parameters of a function name the attributes that it takes. They arrive as numbers,
+booleans, words and tuples, with MXNet's default where a node does not have them. So no function has a default of
+MXNet's, and none reads ``call.node.attrs``. A tuple that a node does not have is empty. Whatever MXNet does not take
+is an :class:`~gluonops.OpError` of :mod:`.attributes`, which names the node, the attribute, the value and what is
+allowed. ``call.attributes`` has all of them.
+
+**Inputs.** Parameters behind ``call`` are the inputs: their shapes in a rule, of which some may be None, and their
+tensors in ONNX. A converter to torch names them in a text, as ``{0}``, or ``{*}`` for all, and ``<axis>`` is an
+attribute there. ``call`` also has ``shapes``, ``dtypes``, ``shape`` and ``dtype`` (those of the first output), and
+more: see :class:`.shapes.Call`, ``onnx.model.Call`` and ``torch.registry.Call``.
+
+**Several operators.** A function may serve several. What tells them apart is an argument that the decorator passes. It
+has a default in the function, or it stands for an attribute that one of the operators lacks::
+
+    @onnx("softmax")
+    @onnx("log_softmax", function="LogSoftmax")
+    def _(call, data, *, axis, function="Softmax"): ...
+
+    @shape("LayerNorm")
+    @shape("InstanceNorm", axis=1)
+    def _(call, *, axis): ...
+
+**Old functions.** Those in ``export/rules``, ``export/onnx`` and ``export/torch`` that take a call alone stand in the
+same tables, under ``shape_of`` and ``converts``. To move a family, write its module here, import it below, and delete
+the old functions. A function with no parameters but ``call`` may stay as it is. Operators of gluonops are called
+``gluonops_<name>`` in all tables, and their contracts parse their attributes.
+
+A module of a family imports neither MXNet nor ONNX nor torch, and of ``export`` only this package.
+"""
 from . import layers  # noqa: F401  (the families fill the tables)
 from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of
 

@@ -64,8 +64,9 @@ def _across(size: int, ndim: int, axis: int) -> tuple[int, ...]:
 
 
 # -- convolutions ---------------------------------------------------------------------------------------------------
-traits("Convolution", "Convolution_v1", "Deconvolution", "_contrib_DeformableConvolution",
-       "_contrib_ModulatedDeformableConvolution", has_weights=True, has_parameters=True)
+traits("Convolution", "Convolution_v1", "Deconvolution", has_weights=True, has_parameters=True)
+traits("_contrib_DeformableConvolution", "_contrib_ModulatedDeformableConvolution", has_weights=True)
+traits("Convolution", "Deconvolution", is_linear=True)
 
 
 def _spans(call: Call) -> list[int]:
@@ -245,7 +246,7 @@ def _(call: OnnxCall, *inputs: Tensor, kernel_size, max_displacement, stride1, s
 
 
 # -- dense layers and embeddings ------------------------------------------------------------------------------------
-traits("FullyConnected", has_weights=True, has_parameters=True)
+traits("FullyConnected", has_weights=True, has_parameters=True, is_linear=True)
 traits("Embedding", has_weights=True, has_parameters=True)
 
 
@@ -583,10 +584,11 @@ def _(call: TorchCall) -> Form:
 
 
 # -- activations and dropout ----------------------------------------------------------------------------------------
-traits("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "clip", "gluonops_mish", "gluonops_swish",
-       "gluonops_hard_swish", "gluonops_gelu", is_activation=True)
+traits("Activation", "LeakyReLU", "relu", "clip", "gluonops_mish", "gluonops_swish", "gluonops_hard_swish",
+       "gluonops_gelu", is_activation=True)
+traits("sigmoid", "tanh", is_gate=True)
 traits("LeakyReLU", has_parameters=True)   # prelu reads slopes
-traits("Dropout", is_identity=True)
+traits("Dropout", "_copy", "BlockGrad", is_identity=True)
 IN_ONNX = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 IN_TORCH = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
             "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),

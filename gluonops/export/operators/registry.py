@@ -20,18 +20,22 @@ TRAITS: dict[str, Traits] = {}
 class Traits:
     """What passes ask about an operator.
 
-    - ``has_weights``: it multiplies its data with a weight, as a convolution and a dense layer do.
-    - ``has_parameters``: it reads parameters that a layer of Gluon has.
+    - ``has_weights``: it reads a weight, as a convolution, a dense layer and an embedding do.
+    - ``has_parameters``: all its inputs but the first are parameters of a layer.
     - ``normalizes``: it subtracts a mean and divides by a deviation.
     - ``uses_statistics``: it normalizes with running statistics at inference.
-    - ``is_activation``: a function of each element alone that a user puts behind a layer.
+    - ``is_linear``: its inputs are data, a weight and perhaps a bias, and it multiplies and adds them.
+    - ``is_activation``: a function of each element alone, which belongs to the layer in front of it.
+    - ``is_gate``: such a function, which often makes factors for another branch.
     - ``is_identity``: at inference it returns its first input, perhaps without a gradient.
     """
     has_weights: bool = False
     has_parameters: bool = False
     normalizes: bool = False
     uses_statistics: bool = False
+    is_linear: bool = False
     is_activation: bool = False
+    is_gate: bool = False
     is_identity: bool = False
 
 

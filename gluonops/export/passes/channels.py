@@ -6,11 +6,12 @@ import numpy as np
 
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
+from ..operators import having
 from ..sizes import Arrays
 from .fold_batch_norm import has_own_weights
 
 CHANNELS = 16
-CHANNELWISE = ("Activation", "LeakyReLU", "Pooling")
+CHANNELWISE = having("is_activation", "is_gate") | {"Pooling"}
 FUSED = ("BatchNorm", "elemwise_add")   # oneDNN fuses these with a convolution directly in front of them
 BLOCK_CHANNELS = 32          # output channels whose weights oneDNN reads again for every row of the output
 MOST_BYTES = 720 * 1024      # a server's core has a second-level cache of 1 MiB or more

@@ -10,7 +10,7 @@ from ...contract.errors import OpError
 from ..constants import evaluate, parameter_only
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
-from ..quantization.layers import LAYERS
+from ..operators import traits_of
 from ..sizes import Arrays
 from ..values import NodeValues
 
@@ -53,7 +53,7 @@ def fold_batch_norm(model: ExportedModel) -> ExportedModel:
 
 def _fits(graph: Graph, norm: Node, values: Arrays) -> bool:
     layer, index = norm.inputs[0]
-    if layer.op not in LAYERS or index > 0 or not has_own_weights(graph, layer, values):
+    if not traits_of(layer).is_linear or index > 0 or not has_own_weights(graph, layer, values):
         return False
     read = {entry for node in graph.nodes() for entry in node.inputs}
     if graph.readers()[layer] != [norm] or not read.isdisjoint([(norm, 1), (norm, 2)]):   # its mean and variance

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..graph import VARIABLE, Graph, Node
 from ..model import ExportedModel
+from ..operators import traits_of
 from ..values import NodeValues
 
 ACTIVATIONS = ("Activation", "LeakyReLU", "relu")
-LAYERS = ("Convolution", "FullyConnected", "Deconvolution")
 # The lowest and the largest integer of a weight. Without VNNI, a processor adds products of activations and weights in
 # pairs, and cuts each sum to 16 bits. SAFE weights have seven bits: no sum exceeds 255 * (64 + 64) = 32640 then.
 SAFE, ALL = (-64, 64), (-127, 127)
@@ -46,7 +46,7 @@ class QuantizedLayer:
 
 def layers_of(model: ExportedModel) -> list[Node]:
     """The layers with a weight, in the order of the graph."""
-    return [node for node in model.graph.nodes() if node.op in LAYERS]
+    return [node for node in model.graph.nodes() if traits_of(node).is_linear]
 
 
 def reason_for_float(model: ExportedModel, layer: Node) -> str | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 import collections
 
 from ..graph import Entry, Graph, Node, is_ours, our_name
+from ..operators import traits_of
 from .blocks import CONV_BLOCK
 from .scopes import Scope, can_be_a_module, nodes_of
 
-ACTIVATIONS = ("Activation", "LeakyReLU", "relu", "clip", "mish", "swish", "hard_swish", "gelu")
-# A convolution and these behind it become a block where that repeats in a long scope.
-BEHIND_CONVOLUTION = ("BatchNorm", *ACTIVATIONS)
 FEWEST = 3   # times that it repeats; items of a segment that becomes a block, and items that a scope has beside it
 # What joins the ways through a segment -> the name of its class.
 JOINS = {"elemwise_add": "Residual", "broadcast_add": "Residual", "broadcast_mul": "Gate", "elemwise_mul": "Gate"}
@@ -100,7 +98,7 @@ class _Dataflow:
     def _activation(self, item: Scope | Node) -> list[Node]:
         """The activation behind an item, if nothing else reads the item."""
         readers = list(self.users[self.makes[item][0]])
-        is_one = len(readers) == 1 and _op(readers[0]) in ACTIVATIONS and len(self.reads[readers[0]]) == 1
+        is_one = len(readers) == 1 and _is_activation(readers[0]) and len(self.reads[readers[0]]) == 1
         return readers if is_one else []
 
 
@@ -109,7 +107,8 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
     groups = []
     for item in scope.items:
         first, last = (groups[-1][0], groups[-1][-1]) if groups else (None, None)
-        if _op(first) == "Convolution" and _op(item) in BEHIND_CONVOLUTION and readers[last] == [item]:
+        is_behind = _op(item) == "BatchNorm" or _is_activation(item)
+        if is_behind and _op(first) == "Convolution" and readers[last] == [item]:
             groups[-1].append(item)
         else:
             groups.append([item])
@@ -122,6 +121,10 @@ def _group_layers(scope: Scope, readers: dict, parameters: set[str]) -> None:
         block = Scope("conv", CONV_BLOCK, items=group)
         is_block = len(group) > 1 and kinds.count(kind) >= FEWEST and can_be_a_module(block, readers, parameters)
         scope.items += [block] if is_block else group
+
+
+def _is_activation(item: Scope | Node | None) -> bool:
+    return isinstance(item, Node) and traits_of(item).is_activation
 
 
 def _op(item: Scope | Node | None) -> str:

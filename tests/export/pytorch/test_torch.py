@@ -11,6 +11,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.commands import cli
+from gluonops.export.torch.registry import CONVERTERS
 from mxnet import gluon
 from mxnet.gluon import nn
 
@@ -644,7 +645,7 @@ def test_parameter_groups(tmp_path):
     ("momentum", r"after \d+ steps"), ("frozen", r"conv.weight after \d+ steps"),
     ("gamma", "the gradient of bn.weight"), ("statistics", r"bn.running_mean after \d+ steps")])
 def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
-    from gluonops.export.torch import layers, write
+    from gluonops.export.torch import write
     net = sequence(nn.Conv2D(4, 3), nn.BatchNorm(scale=False), nn.Dense(2))
     net[0].bias.lr_mult, net[0].bias.wd_mult = 2.0, 0.5
     net[0].weight.grad_req = "null" if fault == "frozen" else "write"
@@ -660,13 +661,13 @@ def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
         monkeypatch.setattr(steps, "MOMENTUM", 0.8999)
     else:
         argument = {"gamma": {"fix_gamma": False}, "statistics": {"momentum": 0.1001}}[fault]
-        form = layers.batch_norm
+        form = CONVERTERS["BatchNorm"]
 
         def batch_norm(call):
             made = form(call)
             made.args.update(argument)
             return made
-        monkeypatch.setitem(layers.CONVERTERS, "BatchNorm", batch_norm)
+        monkeypatch.setitem(CONVERTERS, "BatchNorm", batch_norm)
     net.initialize(mx.init.Normal(0.3))
     with pytest.raises(AssertionError, match=what):
         steps.check(net, (2, 4, 8, 8))
@@ -674,7 +675,6 @@ def test_training_that_differs_is_found(fault, what, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_file_that_differs_is_not_written(tmp_path, monkeypatch):
-    from gluonops.export.torch.registry import CONVERTERS
     monkeypatch.setitem(CONVERTERS, "LeakyReLU", lambda call: "F.leaky_relu({0}, 0.1001)")
     what = r"leakyrelu\d*_fwd_output at .* is .*; MXNet's is .* begin to differ at the node 'leakyrelu\d*_fwd'"
     with pytest.raises(gops.OpError, match=what):
