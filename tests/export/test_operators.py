@@ -50,7 +50,7 @@ def test_attributes_as_mxnet_reads_them(op, attrs, expected):
 
 
 WRONG = [
-    ("LRN", {"nsize": "5", "kernel": "3"}, r"'x' \(LRN\) has the attribute 'kernel'; expected alpha, beta, knorm, nsize"),
+    ("LRN", {"nsize": "5", "kernel": "3"}, r"\(LRN\) has the attribute 'kernel'; expected alpha, beta, knorm, nsize"),
     ("LRN", {}, r"'x' \(LRN\) lacks the attribute nsize"),
     ("LRN", {"nsize": "-1"}, r"has nsize '-1'; expected an integer of at least 0"),
     ("LRN", {"nsize": "5.0"}, r"has nsize '5\.0'; expected an integer of at least 0"),
