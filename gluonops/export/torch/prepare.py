@@ -15,7 +15,7 @@ from .. import passes
 from ..constants import computed, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
-from ..operators.layers import COUNTER, DARKNET
+from ..operators.normalization import COUNTER, DARKNET
 from ..sizes import Sizes
 from ..values import NodeValues
 from ..warning import warn_of_losses

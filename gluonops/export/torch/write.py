@@ -26,7 +26,7 @@ from ..graph import Graph, Node
 from ..labels import example_shape
 from ..model import ExportedModel
 from ..operators.forms import Form
-from ..operators.layers import COUNTER, DARKNET
+from ..operators.normalization import COUNTER, DARKNET
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
 from . import boxes, losses, operators, recurrent  # noqa: F401  (each fills the table)
