@@ -1,5 +1,4 @@
 """Which inputs are labels, whatever their names are; nets below a head; and what commands write, commands read."""
-import ctypes
 import json
 import pathlib
 import sys
@@ -10,7 +9,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops.commands import cli
-from gluonops.export import labels, operators
+from gluonops.export import labels
 from gluonops.export.cut import HeadError
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -311,12 +310,3 @@ def test_files_of_8_bits(op, folder, capsys):
 def test_no_code_asks_for_the_name_of_a_label():
     sources = pathlib.Path(gops.__file__).parent.rglob("*.py")
     assert not [path for path in sources if 'endswith("label")' in path.read_text(encoding="utf-8")]
-
-
-def test_the_list_of_mxnets_operators():
-    """It is for processes without MXNet, and has all names that the installed one knows, but for gradients."""
-    count, names = ctypes.c_uint(), ctypes.POINTER(ctypes.c_char_p)()
-    mx.base.check_call(mx.base._LIB.MXListAllOpNames(ctypes.byref(count), ctypes.byref(names)))
-    known = {names[i].decode() for i in range(count.value)}
-    assert operators.NAMES.read_text().split() == sorted(
-        name for name in known if "backward" not in name and "gluonops" not in name)

@@ -116,21 +116,9 @@ def _rounded_down(value: Tensor) -> Tensor:
     return (above - value < value - below).apply("Where", above, below)
 
 
-def _clip(call: Call, data: Tensor) -> Tensor:
-    """MXNet holds the bounds in float32. Beyond the limits of integers they bound nothing."""
-    bounds = [float(np.float32(call.value(name))) for name in ("a_min", "a_max")]
-    if call.dtype.kind in "iu":
-        limits = np.iinfo(call.dtype)
-        bounds = [min(max(int(bound), limits.min), limits.max) for bound in bounds]
-    return data.apply("Clip", *bounds)
-
-
 FORMULAS = {
-    "_contrib_div_sqrt_dim": lambda call, x: x / np.sqrt(call.shape[-1]),
-    "clip": _clip,
     "expm1": lambda call, x: x.apply("Exp") - 1,
     "fix": functools.partial(_rounding, _truncated),
-    "hard_sigmoid": lambda call, x: x.apply("HardSigmoid", **call.floats(alpha=("alpha", 0.2), beta=("beta", 0.5))),
     "log10": lambda call, x: x.apply("Log") / np.log(10.0),
     "log1p": lambda call, x: (x + 1).apply("Log"),
     "log2": lambda call, x: x.apply("Log") / np.log(2.0),

@@ -11,11 +11,11 @@ from ..operators.shapes import OPEN, RULES, Call, Misfit, Shape, shape_of
 from ..values import NodeValues
 
 FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil",
-         "clip", "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
-         "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
+         "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
+         "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
          "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
          "sin", "sinh", "smooth_l1", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
-         "zeros_like", "BlockGrad", "Cast", "MakeLoss", "_contrib_box_nms", "_contrib_div_sqrt_dim", "_copy",
+         "zeros_like", "BlockGrad", "Cast", "MakeLoss", "_contrib_box_nms", "_copy",
          "_identity_with_attr_like_rhs")
 OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")

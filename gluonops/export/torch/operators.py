@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from ..operators.forms import Form, number, one
 from ..rules import names_of, sizes_of_reshape
 from .registry import CONVERTERS, Call, arguments_of, converts
@@ -61,10 +59,7 @@ CONVERTERS.update({
                     {call.dtype.name, call.dtypes[0].name} <= set(call.own) else f"{{0}}.to({_chosen_type(call)})"),
     "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
         1 / float(call.value("scalar", 1.0)) ** 2),
-    "hard_sigmoid": lambda call: "F.hardtanh({} * {{0}} + {}, 0.0, 1.0)".format(   # At the ends it has no gradient.
-        number(call.single("alpha", 0.2)), number(call.single("beta", 0.5))),
     "add_n": lambda call: " + ".join(f"{{{index}}}" for index in range(len(call.node.inputs))),
-    "_contrib_div_sqrt_dim": "{0} / {0}.shape[-1] ** 0.5",
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
@@ -115,17 +110,6 @@ def where(call: Call) -> str:
     """A vector chooses rows."""
     rows = ", 1" * (len(call.shapes[1]) - 1) if call.ndim == 1 else ""
     return f"torch.where({{0}}.reshape(-1{rows}) != 0, {{1}}, {{2}})" if rows else "torch.where({0} != 0, {1}, {2})"
-
-
-@converts("clip")
-def clip(call: Call) -> Form:
-    """It is no nn.ReLU6: the gradient passes where a number is equal to a bound."""
-    lowest, highest = call.single("a_min"), call.single("a_max")
-    if call.dtype.kind in "iu":   # Beyond the limits of the type they bound nothing.
-        limits = np.iinfo(call.dtype)
-        lowest, highest = (min(max(int(bound), limits.min), limits.max) for bound in (lowest, highest))
-    text = f"{{0}}.clamp({number(lowest)}, {number(highest)})"
-    return Form(text, "Clip", {"low": lowest, "high": highest})
 
 
 @converts("sum", "mean", "max", "min", "prod", "nansum")
