@@ -218,7 +218,8 @@ def test_operators(op, shapes, attrs):
 
 def test_every_operator_that_becomes_torch_has_a_rule():
     from gluonops.export.torch.registry import CONVERTERS
-    assert not {name for name in native_names() if name in CONVERTERS} - rules.RULES.keys()
+    others = {name for name in native_names() if not name.startswith("gluonops_")}   # contracts have the rules of ours
+    assert not others & CONVERTERS.keys() - rules.RULES.keys()
 
 
 @pytest.mark.parametrize("op, shapes, attrs", [

@@ -1,21 +1,12 @@
 """Activations, dropout and softmax."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .forms import Form, Single
-from .registry import in_torch, onnx, shape, torch, traits
-from .shapes import Shape
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .shapes import Call, Shape
 from .windows import across
-
-if TYPE_CHECKING:
-    from ..onnx.model import Call as OnnxCall
-    from ..onnx.model import Tensor
-    from ..torch.registry import Call as TorchCall
-    from .shapes import Call
-
 
 # -- activations and dropout ------------------------------------------------------------------------------------------
 traits("Activation", "LeakyReLU", "relu", "clip", "gluonops_mish", "gluonops_swish", "gluonops_hard_swish",

@@ -1,19 +1,11 @@
 """Functions of each element alone that are no layer's activation. The others are in ``onnx`` and ``torch`` still."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .forms import Form, Single, number
-from .registry import in_torch, onnx, shape, torch
-from .shapes import Shape
-
-if TYPE_CHECKING:
-    from ..onnx.model import Call as OnnxCall
-    from ..onnx.model import Tensor
-    from ..torch.registry import Call as TorchCall
-    from .shapes import Call
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
+from .shapes import Call, Shape
 
 
 @shape("_contrib_div_sqrt_dim", "clip", "hard_sigmoid")

@@ -2,20 +2,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .forms import Form, default_of, one
-from .registry import onnx, shape, torch, traits
-from .shapes import Shape
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch, traits
+from .shapes import Call, Shape
 from .windows import check_onnx_layout, check_torch_layout, map_shape, pixels_of, state_of, torch_window
-
-if TYPE_CHECKING:
-    from ..onnx.model import Call as OnnxCall
-    from ..onnx.model import Tensor
-    from ..torch.registry import Call as TorchCall
-    from .shapes import Call
 
 OPTIONS = ("stride", "padding", "output_padding", "dilation", "groups")   # The functions that convolve take these.
 

@@ -3,20 +3,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .forms import Form, Single
-from .registry import in_torch, onnx, shape, torch, traits
-from .shapes import Shape
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .shapes import Call, Shape
 from .windows import across, state_of
-
-if TYPE_CHECKING:
-    from ..onnx.model import Call as OnnxCall
-    from ..onnx.model import Tensor
-    from ..torch.registry import Call as TorchCall
-    from .shapes import Call
 
 DARKNET = "darknet_batch_norm"   # a node of these stands for a batch norm that divides as Darknet does
 COUNTER = "counter"              # and a node of these for what counts images in training

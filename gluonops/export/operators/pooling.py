@@ -4,21 +4,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .forms import Form, one
-from .registry import onnx, shape, torch
-from .shapes import Misfit, Shape
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
+from .shapes import Call, Misfit, Shape
 from .windows import check_onnx_layout, check_torch_layout, map_shape, pixels_of, torch_window
-
-if TYPE_CHECKING:
-    from ..onnx.model import Call as OnnxCall
-    from ..onnx.model import Tensor
-    from ..torch.registry import Call as TorchCall
-    from .shapes import Call
-
 
 # -- pooling ----------------------------------------------------------------------------------------------------------
 POOLS = {"avg": "AveragePool", "lp": "LpPool", "max": "MaxPool"}

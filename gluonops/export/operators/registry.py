@@ -9,6 +9,9 @@ from typing import Any
 from ...contract.op import PREFIX
 from ..graph import Node, is_ours, our_name
 
+# The calls of converters and ONNX's tensors, whose modules import this package: see ``onnx.model`` and
+# ``torch.registry``.
+OnnxCall = TorchCall = Tensor = Any
 SHAPES: dict[str, Callable] = {}   # operator -> its shape rule; the contracts of gluonops's operators have theirs
 ONNX: dict[str, Callable] = {}     # operator -> its converter to ONNX
 OPSETS: dict[str, int] = {}        # operator -> the first version of ONNX's operators that has what it needs

@@ -1,15 +1,9 @@
 """What the layers share: maps, layouts, windows, and the parameters behind the data."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .forms import one
-from .shapes import Misfit, Shape
-
-if TYPE_CHECKING:
-    from ..onnx.model import Call as OnnxCall
-    from ..torch.registry import Call as TorchCall
-    from .shapes import Call
+from .registry import OnnxCall, TorchCall
+from .shapes import Call, Misfit, Shape
 
 
 def pixels_of(call: Call, kernel: Shape = ()) -> Shape:
