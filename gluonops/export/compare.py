@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import mxnet as mx
@@ -26,28 +26,19 @@ from .onnx.model import opset_of
 from .onnx.write import serialized
 from .quantization.layers import steady
 from .rows import groups_of_rows, in_the_order_of
-from .sides import InMXNet, InOnnxruntime, Obstacle
+from .sides import AtJumps, InMXNet, InOnnxruntime, Obstacle
 from .sizes import DataShape, Shapes, last_line
+from .tolerance import LEAST, Arrays, Look, differs, distances
 from .warning import ExportWarning
 
 WHERE = "export.compare"
-# A difference is allowed up to this share of the largest number of an output, by its type, and up to so many times what
-# rounding changes. Of types that are not named, numbers are equal.
-LEAST = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-9}
-MULTIPLE = 16
-# An output that rounding changes by so much of its largest number jumps from one value to another.
-JUMP = 1e-2
-NUDGES = 4       # Parameters are changed so often at whole numbers and halves, where nothing else is rounded.
 DRAWS = 2        # Inputs are drawn so often: a ReLU or a maximum near its corner may go the other way in one of them.
-# A gradient is compared with this share of the largest gradient at least: it may be a difference of sums whose rounding
-# no change of the inputs shows, as behind a batch norm whose head gradients are equal (7.9e-5 of its largest number).
-LEAST_SCALE = 0.1
 BATCHES = (1, 3)
 GROWTH = 32      # pixels that other images are higher and wider by
 IMAGE = 4        # dimensions
 REMEDY = "Report it with the net; nothing was written. --force, or force=True, writes it all the same"
-Arrays = list[np.ndarray]
 Run = Callable[..., Arrays]
+InDouble = Callable[[Values], "tuple[Arrays, Arrays] | None"]   # MXNet's numbers and ours; None if one side has none
 
 
 class Difference(NamedTuple):
@@ -197,7 +188,7 @@ def _compared(net, path, data_shape, epoch, outputs):
         of_layers = InMXNet(model, layers.graph.outputs)   # MXNet runs the user's own graph.
         if len(of_layers.names) == len(layers.graph.outputs):
             yield _of_all_shapes(path, of_layers, InOnnxruntime(WHERE, content), lambda finding: where_onnx_begins(
-                of_layers, content, finding.position, finding.values, differs))
+                of_layers, content, finding.position, finding.values, differs), most=1)
     yield _of_all_shapes(path, theirs, ours, lambda finding: where_onnx_begins(
         theirs, path, finding.position, finding.values, differs))
 
@@ -211,19 +202,22 @@ def check_comparable(graph: Graph) -> None:
             raise Obstacle(f"the node {node.name!r} has projection_size, which MXNet computes on a GPU only")
 
 
-def _of_all_shapes(path, theirs, ours, begin):
-    """The largest difference of each output, over all shapes of the inputs. Differs if one is too large."""
+def _of_all_shapes(path, theirs, ours, begin, most=None):
+    """The largest difference of each output, over all shapes of the inputs, or the first ones.
+
+    Differs if one is too large.
+    """
     largest, obstacle = {}, "its outputs jump where the inputs change by a rounding error"
     model, file = theirs.model, os.path.basename(path)
     inputs = {name: shape for name, shape in model.inputs.items() if name in model.graph.variables()}
-    ways = [(shapes, False) for shapes in _shapes(inputs, theirs, ours)]
+    ways = [(shapes, False) for shapes in _shapes(inputs, theirs, ours)[:most]]
     if has_jumps(model.graph):
-        ways += [(shapes, True) for shapes, _ in ways]
+        ways.append((max((shapes for shapes, _ in ways), key=_batch), True))   # More numbers are equal in more rows.
     for shapes, at_jumps in ways:
         def draw(drawing, shapes=shapes, at_jumps=at_jumps):
             return in_range(model, shapes, drawing, at_jumps=at_jumps)
         try:
-            side = _AtJumps(theirs) if at_jumps else theirs
+            side = AtJumps(theirs) if at_jumps else theirs
             result = differences(file, draw, side, ours, ours.names, theirs.entries)
         except mx.MXNetError as error:
             obstacle = f"MXNet does not run the net: {last_line(error)}"
@@ -238,20 +232,6 @@ def _of_all_shapes(path, theirs, ours, begin):
     if not largest:
         raise Obstacle(obstacle)
     return list(largest.values())
-
-
-class _AtJumps:
-    """MXNet at whole numbers and halves, which have no rounding errors: only those of the parameters may be others."""
-
-    def __init__(self, theirs: InMXNet):
-        self._theirs = theirs
-
-    def __call__(self, values: Values) -> Arrays:
-        return self._theirs(values)
-
-    def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[Arrays]:
-        for _ in range(NUDGES):
-            yield self._theirs(values, drawing)
 
 
 def in_range(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState, **options: Any) -> Values:
@@ -273,41 +253,75 @@ def _shapes(inputs: Shapes, *sides: Any) -> list[Shapes]:
     return [shapes for shapes in tried if all(side.takes(shapes) for side in sides)] or [inputs]
 
 
+def _batch(shapes: Shapes) -> int:
+    return next((shape[0] for shape in shapes.values() if shape), 0)
+
+
 def differences(what: str, draw: Callable, theirs: Any, ours: Run, names: Sequence[str], entries: Sequence[Entry] = (),
-                gradients: range = range(0)) -> Result:
+                gradients: range = range(0), in_double: InDouble | None = None) -> Result:
     """Compare all outputs that do not jump.
 
     - ``what``: what was exported. ``draw``: makes inputs, from a RandomState.
     - ``theirs``: MXNet. Its ``others`` are the numbers that it computes with other rounding errors.
     - ``entries``: the outputs in the graph, which say where rows of detections are.
     - ``gradients``: the positions of what shares a scale.
+    - ``in_double``: computes both sides in float64, where all that differs are gradients and outputs that jump. A
+      rounding error of float32 puts some numbers on the other side of the corner of a ReLU or of a maximum, and their
+      whole gradients go another way. In float64 hardly any are so near to a corner, and the gradients have to agree.
     """
-    groups, drawing, finding, jumping = groups_of_rows(list(entries)), np.random.RandomState(0), None, set()
+    groups, drawing = groups_of_rows(list(entries)), np.random.RandomState(0)
     for _ in range(DRAWS):
         values = draw(drawing)
-        expected, found = theirs(values), ours(values)
-        _check_shapes(what, expected, found)
-        found = in_the_order_of(expected, found, groups)
-        scales = _scales(expected, gradients)
-        changes = [0.0] * len(expected)
-        wrong = _wrong(expected, found, scales, changes)
-        for others in theirs.others(values, drawing) if wrong else ():
-            others = in_the_order_of(expected, others, groups)
-            changes = [max(change, _relative(*each)) for change, *each in zip(changes, expected, others, scales)]
-            wrong = _wrong(expected, found, scales, changes)
-            if not wrong:
+        look = _look(what, theirs, ours, values, groups, gradients)
+        for others in theirs.others(values, drawing) if look.wrong() else ():
+            look.widen(in_the_order_of(look.expected, others, groups))
+            doubtful = look.wrong()
+            if not doubtful:
                 break
-        jumping = {position for position in wrong if _jumps(expected[position], changes[position])}
-        results = [Difference(name, *_difference(*each)) for name, *each in zip(names, expected, found, scales)]
-        wrong = [position for position in wrong if position not in jumping]
-        finding = _finding(wrong[0], results, expected, found, scales, changes, values) if wrong else None
-        if not wrong and not jumping:
+            if in_double is not None and all(position in gradients or look.jumps(position) for position in doubtful):
+                exact, in_double = in_double(values), None
+                if exact is not None:
+                    exact = Look(exact[0], in_the_order_of(*exact, groups), gradients, LEAST["float32"])
+                    return _looked_again(look, exact, gradients, names, values)
+        result = _result(look, look.wrong(), names, values)
+        if result.finding is None and len(result.differences) == len(names):
             break
-    kept = [position for position in range(len(results)) if position not in jumping]
-    allowed = {position: (expected[position], _allowed(expected[position], changes[position]) * scales[position])
-               for position in kept}
-    return Result([results[position] for position in kept], finding, [names[position] for position in wrong], values,
-                  allowed)
+    return result
+
+
+def _look(what: str, theirs: Any, ours: Run, values: Values, groups: list[list[int]], gradients: range) -> Look:
+    """What both sides compute of the same inputs."""
+    expected, found = theirs(values), ours(values)
+    _check_shapes(what, expected, found)
+    return Look(expected, in_the_order_of(expected, found, groups), gradients)
+
+
+def _result(look: Look, doubtful: Sequence[int], names: Sequence[str], values: Values) -> Result:
+    """What a look shows. ``doubtful``: the positions of what differs by too much, or jumps."""
+    jumping = set(filter(look.jumps, doubtful))
+    wrong = [position for position in doubtful if position not in jumping]
+    differences = [Difference(name, *look.difference(position)) for position, name in enumerate(names)]
+    finding = _finding(look, wrong[0], differences[wrong[0]], values) if wrong else None
+    kept = [position for position in range(len(names)) if position not in jumping]
+    allowed = {position: (look.expected[position], look.allowed(position) * look.scales[position]) for position in kept}
+    return Result([differences[position] for position in kept], finding, [names[position] for position in wrong],
+                  values, allowed)
+
+
+def _looked_again(look: Look, exact: Look, gradients: range, names: Sequence[str], values: Values) -> Result:
+    """What a look in float64 shows of what differs in float32. For the rest the first look counts.
+
+    Gradients have to agree. An output that jumps in float32 is left out if it jumps in float64 as well.
+    """
+    again = look.wrong()
+    differing = set(again).intersection(exact.wrong())
+    wrong = [position for position in again if position in differing and position in gradients]
+    first, second = _result(look, [], names, values), _result(exact, [], names, values)
+    differences = {position: (second if position in again else first).differences[position]
+                   for position in range(len(names)) if position not in differing or position in gradients}
+    finding = _finding(exact, wrong[0], differences[wrong[0]], values) if wrong else None
+    return Result(list(differences.values()), finding, [names[position] for position in wrong], values,
+                  {position: pair for position, pair in first.expected.items() if position not in again})
 
 
 def _check_shapes(what: str, expected: Arrays, found: Arrays) -> None:
@@ -316,62 +330,9 @@ def _check_shapes(what: str, expected: Arrays, found: Arrays) -> None:
         raise Differs(WHERE, f"{what} has outputs of the shapes {shapes}; MXNet's have {right}")
 
 
-def differs(expected: np.ndarray, found: np.ndarray, other: np.ndarray) -> bool:
-    """Whether numbers differ by more than is allowed, where rounding makes the other ones of the expected."""
-    if expected.shape != found.shape:
-        return True
-    scale = _largest(expected)
-    return bool(_wrong([expected], [found], [scale], [_relative(expected, other, scale)]))
-
-
-def _allowed(value: np.ndarray, change: float) -> float:
-    return max(LEAST.get(value.dtype.name, 0.0), MULTIPLE * change)
-
-
-def _jumps(value: np.ndarray, change: float) -> bool:
-    return change > (JUMP if value.dtype.name in LEAST else 0)
-
-
-def _wrong(expected: Arrays, found: Arrays, scales: list[float], changes: list[float]) -> list[int]:
-    """The positions of the differences that are too large, or not known because the output jumps."""
-    return [position for position, (value, *each, change) in enumerate(zip(expected, found, scales, changes))
-            if not _relative(value, *each) <= _allowed(value, change) or _jumps(value, change)]
-
-
-def _scales(expected: Arrays, gradients: range) -> list[float]:
-    """The largest number of each output. Those of small gradients may be rounding errors of the largest gradient."""
-    scales = list(map(_largest, expected))
-    least = LEAST_SCALE * max((scales[position] for position in gradients), default=0)
-    return [max(scale, least) if position in gradients else scale for position, scale in enumerate(scales)]
-
-
-def _largest(value: np.ndarray) -> float:
-    return float(np.abs(value[np.isfinite(value)]).max(initial=0))
-
-
-def _difference(expected: np.ndarray, found: np.ndarray, scale: float) -> tuple[float, float]:
-    """The largest difference, and the same divided by a scale. Infinities and NaN have to be the same."""
-    absolute = float(_distances(expected, found).max(initial=0))
-    if not absolute:
-        return 0.0, 0.0
-    return absolute, absolute / scale if scale else np.inf
-
-
-def _relative(expected: np.ndarray, found: np.ndarray, scale: float) -> float:
-    return _difference(expected, found, scale)[1]
-
-
-def _distances(expected: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """How far each number is from the expected one; infinitely far, where one of both is not finite alone."""
-    expected, found = (np.asarray(value, np.float64) for value in (expected, found))
-    is_same = (expected == found) | (np.isnan(expected) & np.isnan(found))
-    with np.errstate(invalid="ignore"):
-        distances = np.abs(found - expected)
-    return np.where(is_same, 0, np.where(np.isfinite(distances), distances, np.inf))
-
-
-def _finding(position, results, expected, found, scales, changes, values):
-    distances = _distances(expected[position], found[position])
-    place = tuple(map(int, np.unravel_index(distances.argmax(), distances.shape)))
-    return Finding(position, results[position], _allowed(expected[position], changes[position]), place,
-                   float(expected[position][place]), float(found[position][place]), values)
+def _finding(look: Look, position: int, difference: Difference, values: Values) -> Finding:
+    expected, found = look.expected[position], look.found[position]
+    apart = distances(expected, found)
+    place = tuple(map(int, np.unravel_index(apart.argmax(), apart.shape)))
+    return Finding(position, difference, look.allowed(position), place, float(expected[place]), float(found[place]),
+                   values)

@@ -12,7 +12,6 @@ import numpy as np
 from .graph import Graph
 
 WHOLE, NEAR = 8, 1   # Whole numbers and halves are up to the first, and many of them up to the second.
-TENTHS = 0.6         # Multiples of a number that no float is: the quotient of two such numbers is rounded.
 # Parts of the names of the operators that jump. What moves numbers, and what only has corners there, does not.
 JUMPING = ("mod", "round", "rint", "floor", "ceil", "trunc", "fix", "sign", "equal", "greater", "lesser", "logical",
            "argm", "topk", "sort", "where", "one_hot", "take", "pick", "box_nms", "Cast", "Sequence")
@@ -49,18 +48,3 @@ def halves(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np
     near, far = (rng.randint(-2 * bound, 2 * bound + 1, shape) / 2 for bound in (NEAR, WHOLE))
     zeros = rng.choice([0.0, -0.0], shape)
     return np.choose(rng.choice(4, shape, p=(0.3, 0.3, 0.3, 0.1)), [whole, far, near, zeros]).astype(dtype)
-
-
-def numbers_at_jumps(rng: np.random.RandomState, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Finite numbers at which operators jump: :func:`halves`, and in a third of the places other ones.
-
-    These are multiples of 0.6, the neighbours of a half and of its negative, and the bounds 1 and 6 of activations.
-    The parameters and the result are those of :func:`halves`.
-    """
-    found = halves(rng, shape, dtype)
-    if found.dtype.kind != "f":
-        return found
-    kind = found.dtype.type
-    below = float(np.nextafter(kind(0.5), kind(0)))   # A rounding that adds a half to it gives 1.
-    others = [below, -below, 1.0, -1.0, 6.0, *(TENTHS * count for count in range(-WHOLE, WHOLE + 1))]
-    return np.where(rng.randint(0, 3, shape) == 0, rng.choice(others, shape).astype(found.dtype), found)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import mxnet as mx
 import numpy as np
@@ -19,8 +19,10 @@ from .sizes import Shapes, fits, known_shapes, last_line
 NO_PACKAGE = ("ImportError", "ModuleNotFoundError", "NotImplemented")   # onnxruntime raises the last one
 
 
-RANKS = ("argmax", "argmin", "argsort", "topk")
+ORDERS = ("argsort", "topk")   # MXNet orders equal numbers in any way, where a row has more than 16.
+RANKS = ("argmax", "argmin", *ORDERS)
 TIE = 1e-6   # Equal numbers become numbers that differ by so much.
+NUDGES = 4   # Parameters are changed so often at whole numbers and halves, where nothing else is rounded.
 
 
 class Obstacle(Exception):
@@ -39,18 +41,19 @@ def nudged(array: np.ndarray, drawing: np.random.RandomState) -> np.ndarray:
     return np.where(is_moved, np.nextafter(array, towards), array)
 
 
-def without_ties(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState) -> ExportedModel | None:
+def without_ties(model: ExportedModel, shapes: Shapes, drawing: np.random.RandomState,
+                 operators: Sequence[str] = RANKS) -> ExportedModel | None:
     """The model, in which operators that rank numbers do not get equal ones; None if it has no such operator.
 
-    MXNet orders equal numbers in any way, and others in another one.
+    Numbers that are equal but for rounding have another order in every program.
     """
-    if not any(node.op in RANKS for node in model.graph.nodes()):
+    if not any(node.op in operators for node in model.graph.nodes()):
         return None
     model = model.copy()
     sizes = known_shapes(model.graph, model.shapes(shapes))
     dtype = model.metadata.get("dtype", "float32")
     for node in model.graph.nodes():
-        if node.op in RANKS and node.inputs[0] in sizes:
+        if node.op in operators and node.inputs[0] in sizes:
             noise = Node(VARIABLE, f"{node.name}__noise")
             numbers = drawing.uniform(-TIE, TIE, sizes[node.inputs[0]])
             model.parameters[noise.name] = mx.nd.array(numbers, dtype=dtype)
@@ -97,10 +100,16 @@ class InMXNet:
     def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[list[np.ndarray]]:
         """The outputs with other rounding errors: of nudged inputs and parameters, and then in float64."""
         yield self(values, drawing)
-        if untied := without_ties(self.model, {name: value.shape for name, value in values.items()}, drawing):
-            yield InMXNet(untied, self._asked)(values)
+        yield from self.untied(values, drawing)
         with contextlib.suppress(mx.MXNetError, OpError):   # some operators have no float64
             yield InMXNet(self.model.in_type("float64"), self._asked)(values)
+
+    def untied(self, values: Values, drawing: np.random.RandomState,
+               operators: Sequence[str] = RANKS) -> Iterator[list[np.ndarray]]:
+        """The outputs without ties in what operators rank; nothing if the net has none of them."""
+        shapes = {name: value.shape for name, value in values.items()}
+        if model := without_ties(self.model, shapes, drawing, operators):
+            yield InMXNet(model, self._asked)(values)
 
     def takes(self, shapes: Shapes) -> bool:
         given = {name: shape for name, shape in _label_shapes(self.model, shapes).items() if shape}
@@ -120,6 +129,22 @@ class InMXNet:
         known.update((name, mx.nd.array(value, dtype=dtype)) for name, value in values.items())
         results = self._run(*[known[name] for name in self._inputs])
         return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]
+
+
+class AtJumps:
+    """MXNet at whole numbers and halves, which have no rounding errors: only those of the parameters may be others."""
+
+    def __init__(self, theirs: InMXNet):
+        self._theirs = theirs
+        self.model, self.entries, self.names, self.inside = theirs.model, theirs.entries, theirs.names, theirs.inside
+
+    def __call__(self, values: Values) -> list[np.ndarray]:
+        return self._theirs(values)
+
+    def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[list[np.ndarray]]:
+        for _ in range(NUDGES):
+            yield self._theirs(values, drawing)
+        yield from self._theirs.untied(values, drawing, ORDERS)
 
 
 def _found(graph: Graph, entries: list[Entry]) -> list[Entry]:

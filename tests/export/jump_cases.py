@@ -12,11 +12,13 @@ from unittest import mock
 import gluonops as gops
 import mxnet as mx
 import numpy as np
+from gluonops.export import jumps
 from gluonops.export.onnx.session import session
 
 FLOATS, SIGNED = ("float32", "float64"), ("int32", "int64")
 INTEGERS = (*SIGNED, "uint8", "int8")
 ANY = FLOATS + INTEGERS
+TENTHS = 0.6   # Multiples of a number that no float is: the quotient of two such numbers is rounded.
 TOLERANCE = {"float32": 4e-6, "float64": 1e-12}   # of each number; roundings and comparisons have no error
 WORDS = ("equal", "not_equal", "greater", "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or",
          "logical_xor")
@@ -156,6 +158,21 @@ JUMPS = {
                                       for force in (False, True)], boxes, FLOATS, False),
     "our_operators": Jump(lambda F, x: [gops.ops.abs(x), gops.ops.hard_swish(x)], finite, ("float32",)),
 }
+
+
+def numbers_at_jumps(rng, shape, dtype):
+    """Finite numbers at which operators jump: the exports' halves, and in a third of the places other ones.
+
+    These are multiples of 0.6, the neighbours of a half and of its negative, and the bounds 1 and 6 of activations.
+    Integers are whole numbers, and not negative if the type is not.
+    """
+    found = jumps.halves(rng, shape, dtype)
+    if found.dtype.kind != "f":
+        return found
+    kind = found.dtype.type
+    below = float(np.nextafter(kind(0.5), kind(0)))   # A rounding that adds a half to it gives 1.
+    others = [below, -below, 1.0, -1.0, 6.0, *(TENTHS * count for count in range(-jumps.WHOLE, jumps.WHOLE + 1))]
+    return np.where(rng.randint(0, 3, shape) == 0, rng.choice(others, shape).astype(found.dtype), found)
 
 
 def halves(*shape, classes=None):

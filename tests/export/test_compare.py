@@ -1,4 +1,5 @@
 """gops.export.compare, and what gluonops export does with it."""
+import importlib
 import json
 import pathlib
 import sys
@@ -13,6 +14,7 @@ from gluonops.export.onnx.model import CONVERTERS
 from mxnet.gluon import nn
 
 pytest.importorskip("onnxruntime")   # it has no wheel for Python 3.15 yet
+compare = importlib.import_module("gluonops.export.compare")   # gops.export.compare is the function
 pytestmark = pytest.mark.filterwarnings("ignore:Please import `csr_matrix`")   # mx.nd.array, with today's SciPy
 SHAPE = (2, 3, 8, 8)
 data = mx.sym.var("data")
@@ -217,3 +219,52 @@ def test_a_batch_that_a_reshape_does_not_take(tmp_path):
     assert gops.export.compare(tmp_path / "net", path, (4, 6))
     gops.export.rewrite(tmp_path / "net", tmp_path / "new", data_shape=(4, 6))
     assert gops.export.compare(tmp_path / "net", tmp_path / "new", (4, 6))
+
+
+class _Fixed:
+    """A side of a comparison whose numbers are given: an output, and two gradients."""
+
+    entries = ()
+
+    def __init__(self, *arrays, others=()):
+        self._arrays = [np.array(array, np.float32) for array in arrays]
+        self._others = [np.array(array, np.float32) for array in others or arrays]
+
+    def __call__(self, values):
+        return self._arrays
+
+    def others(self, values, drawing):
+        yield self._others
+
+
+@pytest.mark.parametrize("ours, in_double, wrong", [
+    (([1, 2], [3, 4.1], [5, 6]), ([3, 4], [5, 6]), []),               # a corner: only float32 differs
+    (([1, 2], [3, 4.1], [5, 6]), ([3, 4.1], [5, 6]), ["first"]),      # a wrong gradient
+    (([1, 2], [3, 4.1], [5, 6]), ([3, 4], [5, 6.1]), []),             # what agrees in float32 is not looked at again
+    (([1, 2], [3, 4.1], [5, 6]), None, ["first"]),                    # one side has no float64
+    (([1, 2.1], [3, 4.1], [5, 6]), ([3, 4], [5, 6]), ["output", "first"])])   # outputs have to agree in float32
+def test_gradients_are_looked_at_again_in_float64(ours, in_double, wrong):
+    asked = []
+
+    def exact(values):
+        asked.append(values)
+        return in_double and tuple([np.array(array, float) for array in ([1, 2], *arrays)]
+                                   for arrays in (([3, 4], [5, 6]), in_double))
+
+    found = compare.differences("net", lambda drawing: {}, _Fixed([1, 2], [3, 4], [5, 6]), _Fixed(*ours),
+                                ["output", "first", "second"], gradients=range(1, 3), in_double=exact)
+    assert found.wrong == wrong and (found.finding is None) == (not wrong)
+    assert len(asked) == ("output" not in wrong)
+    if asked and in_double:   # The record is in float32: it leaves the gradient out.
+        assert set(found.expected) == {0, 2}
+        assert [one.output for one in found.differences] == ["output", "first", "second"]
+
+
+@pytest.mark.parametrize("in_double, kept", [(([1, 2],) * 2, True), (([1, 2], [1, 2.1]), False)])
+def test_an_output_that_jumps_in_float32_is_looked_at_in_float64(in_double, kept):
+    theirs = _Fixed([1, 2], [3, 4], others=([1, 2.1], [3, 4]))
+    exact = tuple([np.array(array, float) for array in (output, [3, 4])] for output in in_double)
+    found = compare.differences("net", lambda drawing: {}, theirs, _Fixed([1, 2.1], [3, 4]), ["output", "first"],
+                                gradients=range(1, 2), in_double=lambda values: exact)
+    assert found.finding is None and ["output" in [one.output for one in found.differences]] == [kept]
+    assert set(found.expected) == {1}

@@ -6,12 +6,12 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.export.jumps import halves, has_jumps, numbers_at_jumps
+from gluonops.export.jumps import halves, has_jumps
 from gluonops.export.onnx.session import session
 
 sys.path.append(str(pathlib.Path(__file__).parent))
 import jump_cases  # noqa: E402
-from jump_cases import JUMPS  # noqa: E402
+from jump_cases import JUMPS, numbers_at_jumps  # noqa: E402
 
 CASES = [pytest.param(name, kind, id=f"{name}-{kind}") for name, jump in JUMPS.items() for kind in jump.kinds]
 

@@ -5,7 +5,6 @@ import tempfile
 
 import gluonops as gops
 import numpy as np
-from gluonops.export.jumps import numbers_at_jumps
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "export"))
 import jump_cases  # noqa: E402  (from tests/export, which is on the path by now)
@@ -73,7 +72,7 @@ def check(case):
 def _drawn(case, place):
     """Numbers at jumps, times a scale. Infinities, NaN and large numbers are among them, unless they have no order."""
     rng = np.random.RandomState([case.seed, place])
-    found = numbers_at_jumps(rng, SHAPE, case.kind)
+    found = jump_cases.numbers_at_jumps(rng, SHAPE, case.kind)
     if found.dtype.kind != "f":
         return found
     found *= np.array(case.scale, found.dtype)

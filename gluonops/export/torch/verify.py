@@ -2,14 +2,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import math
 import pathlib
 import tempfile
-import types
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,47 +20,28 @@ from ..model import ExportedModel
 from ..sizes import Shapes, known_shapes, last_line
 from ..warning import ExportWarning
 from .prepare import packed_parts
+from .step import GRADIENT, WHERE, Parted, Port, Step, explained, load, loaded, outputs_of, tensor_of, tensors_of
 
 if importing.is_imported():
     import mxnet as mx
 
     from .. import passes
     from ..begin import begin_of, computed
-    from ..compare import Difference, Differs, Result, check_comparable, differences, differs, in_range
+    from ..compare import Difference, Differs, InDouble, Result, check_comparable, differences, in_range
     from ..draws import Values, smooth_inputs
+    from ..jumps import has_jumps
     from ..quantization.layers import steady
-    from ..sides import InMXNet, Obstacle
-    from .reference import Reference, head_gradient
+    from ..sides import AtJumps, InMXNet, Obstacle
+    from ..tolerance import differs
+    from .reference import Reference
 
-WHERE = "export.torch"
 # A domain bounds the numbers of inputs, and says how many classes labels have. The later ones are for nets that have no
 # number otherwise, such as a logarithm of the data, or a loss of one class.
 DOMAINS = (((-2.0, 2.0), 2), ((0.0, 1.0), 2), ((-2.0, 2.0), 1))
 SAMPLE = 64         # numbers of an output or a gradient that are recorded
 STACK = 6           # calls between the user's and a warning
 EVALUATION, TRAINING = "evaluation", "training"
-GRADIENT, STATE = "the gradient of ", " after a step"
 Record = dict[str, np.ndarray]
-
-
-class Port(NamedTuple):
-    """A written net, and what it comes from.
-
-    - ``model``: the user's own, with all labels if it is for training. ``is_trained``: whether it is.
-    - ``inputs``: the names of its arguments. ``keys``: name in torch -> name in MXNet.
-    - ``trained``: the names of the parameters that MXNet trains.
-    - ``shapes``: of the inputs in training. In evaluation mode the model's own are compared as well.
-    - ``computed``: the names of the nodes that it computes. ``convert``: writes the net that returns the first outputs
-      of some nodes to a folder.
-    """
-    model: ExportedModel
-    is_trained: bool
-    inputs: list[str]
-    keys: dict[str, str]
-    trained: Collection[str]
-    shapes: Shapes
-    computed: set[str]
-    convert: Callable[[pathlib.Path, list[str]], None]
 
 
 def compare(port: Port, folder: pathlib.Path, force: bool = False) -> tuple[Record, list[Difference]]:
@@ -91,7 +70,7 @@ class Comparison:
     def __init__(self, port: Port, folder: pathlib.Path):
         check_comparable(port.model.graph)
         self._port, self._model = port, port.model.in_type("float32")
-        self._net = _loaded(folder)
+        self._net = loaded(folder)
         self._shapes = {name: shape for name, shape in self._model.inputs.items()
                         if name in self._model.graph.variables()}
         self._numbers, self._classes = DOMAINS[0]
@@ -102,19 +81,16 @@ class Comparison:
         theirs = InMXNet(self._model, self._model.graph.outputs if self._port.is_trained else None)
         result = self._evaluated(theirs)
         found, shapes = result.differences, {**self._shapes, **self._port.shapes}
-        if shapes != self._shapes and shapes.keys() <= self._port.shapes.keys():
-            result = self._checked(EVALUATION, theirs, self._evaluate, shapes)
-        record = self._recorded(result, EVALUATION, len(theirs.entries))
-        if _lacks_memory(self._model, shapes):
-            return record, found
-        try:
-            trained, further = self._trained(shapes)
-        except mx.MXNetError as error:
-            warnings.warn("only the outputs in evaluation mode were compared with MXNet, which does not compute the "
-                          f"gradients: {last_line(error)}", ExportWarning, stacklevel=STACK + 1)
-            return record, found
-        gradients = [one for one in trained.differences if one.output.startswith(GRADIENT)]
-        return {**record, **further}, [*found, *sorted(gradients, key=lambda one: -one.relative)[:1]]
+        others = shapes if shapes.keys() <= self._port.shapes.keys() else self._shapes
+        if has_jumps(self._model.graph):
+            with contextlib.suppress(_NoNumber):
+                self._checked(EVALUATION, AtJumps(theirs), self._evaluate, others, at_jumps=True)
+        trained, record = self._trained_if_possible(shapes)
+        if trained is None and others != self._shapes:   # A step compares the other shapes, too.
+            result = self._checked(EVALUATION, theirs, self._evaluate, others)
+        gradients = [one for one in trained.differences if one.output.startswith(GRADIENT)] if trained else []
+        return ({**self._recorded(result, EVALUATION, len(theirs.entries)), **record},
+                [*found, *sorted(gradients, key=lambda one: -one.relative)[:1]])
 
     def _compare_layers(self) -> None:
         """Compare the last layers in front of outputs that jump."""
@@ -137,6 +113,16 @@ class Comparison:
         raise OpError(WHERE, "an output in evaluation mode has numbers that are not finite in MXNet, and cannot be "
                       "compared", "Run gluonops files check, which finds such parameters")
 
+    def _trained_if_possible(self, shapes: Shapes) -> tuple[Result | None, Record]:
+        """As :meth:`_trained`; None and a warning if MXNet has no gradients, or there is too little memory for them."""
+        if not _lacks_memory(self._model, shapes):
+            try:
+                return self._trained(shapes)
+            except mx.MXNetError as error:
+                warnings.warn("only the outputs in evaluation mode were compared with MXNet, which does not compute "
+                              f"the gradients: {last_line(error)}", ExportWarning, stacklevel=STACK + 2)
+        return None, {}
+
     def _trained(self, shapes: Shapes) -> tuple[Result, Record]:
         """The comparison of outputs, gradients and states in training mode; in evaluation mode where torch refuses it.
 
@@ -147,28 +133,31 @@ class Comparison:
         refused = single_numbers(model, shapes)
         if refused:
             warnings.warn("only evaluation mode was compared with MXNet: in training mode torch refuses "
-                          f"{refused!r}, a batch norm of one number per channel", ExportWarning, stacklevel=STACK + 2)
+                          f"{refused!r}, a batch norm of one number per channel", ExportWarning, stacklevel=STACK + 3)
         mode = EVALUATION if refused else TRAINING
         readers = {node.name: found for node, found in model.graph.readers().items()}
         parts = packed_parts(model.graph, known_shapes(model.graph, model.shapes(shapes)), model.parameters)
         inputs = [name for name in smooth_inputs(model, shapes) if name in self._port.inputs]
-        step = _Step(self._net, self._port, parts, readers, inputs)
+        step = Step(self._net, self._port, parts, readers, inputs, mode == TRAINING)
         theirs = Reference(model, step.vectors, list(step.states.values()), mode == TRAINING)
         names = [f"{name} in {mode} mode" for name in theirs.names] + step.names
         gradients = range(len(theirs.names), len(theirs.names) + len(step.parameters) + len(inputs))
-        result = self._checked(mode, _Parted(theirs, step), lambda values: step(values, mode == TRAINING), shapes,
-                               names, gradients)
+        parted = Parted(theirs, step)
+        result = self._checked(mode, parted, step, shapes, names, gradients, parted.in_double)
         if step.reordered:
             warnings.warn(f"MXNet updates in another order: {', '.join(sorted(step.reordered))}. Each is of a batch "
-                          "norm that is called several times", ExportWarning, stacklevel=STACK + 2)
+                          "norm that is called several times", ExportWarning, stacklevel=STACK + 3)
         return result, self._recorded(result, mode, len(theirs.entries), step.parameters)
 
     def _checked(self, mode: str, theirs: Any, ours: Callable, shapes: Shapes, names: list[str] | None = None,
-                 gradients: range = range(0)) -> Result:
-        """A comparison. Differs if a difference is too large."""
+                 gradients: range = range(0), in_double: InDouble | None = None, at_jumps: bool = False) -> Result:
+        """A comparison, if wanted at whole numbers and halves. Differs if a difference is too large."""
+        def draw(drawing: np.random.RandomState) -> Values:
+            return in_range(self._model, shapes, drawing, numbers=self._numbers, classes=self._classes,
+                            at_jumps=at_jumps)
+
         names = theirs.names if names is None else names
-        result = differences("net.py", lambda drawing: self._draw(shapes, drawing), _WithNumbers(theirs), ours, names,
-                             theirs.entries, gradients)
+        result = differences("net.py", draw, _WithNumbers(theirs), ours, names, theirs.entries, gradients, in_double)
         if result.finding is not None:
             position = result.finding.position
             if position < len(theirs.entries):
@@ -182,20 +171,17 @@ class Comparison:
                           f"{', '.join(map(str, shapes.values()))}: {result.finding}{begin}", result.differences)
         return result
 
-    def _draw(self, shapes: Shapes, drawing: np.random.RandomState) -> Values:
-        return in_range(self._model, shapes, drawing, numbers=self._numbers, classes=self._classes)
-
     def _evaluate(self, values: Values) -> list[np.ndarray]:
         with torch.no_grad():
-            return _outputs(self._net.eval(), [_tensor(values[name]) for name in self._port.inputs])
+            return outputs_of(self._net.eval(), [tensor_of(values[name]) for name in self._port.inputs])
 
     def _written(self, names: list[str], mode: str) -> Callable:
         """What runs a net like the written one, which returns the first outputs of some nodes."""
         def run(values: Values) -> list[np.ndarray]:
             with tempfile.TemporaryDirectory() as folder, torch.no_grad():
                 self._port.convert(pathlib.Path(folder), names)
-                net = _loaded(pathlib.Path(folder)).train(mode == TRAINING)
-                return _outputs(net, [_tensor(values[name]) for name in self._port.inputs])
+                net = loaded(pathlib.Path(folder)).train(mode == TRAINING)
+                return outputs_of(net, [tensor_of(values[name]) for name in self._port.inputs])
         return run
 
     def _recorded(self, result: Result, mode: str, outputs: int, gradients: Sequence[str] = ()) -> Record:
@@ -231,90 +217,6 @@ class _WithNumbers:
         return arrays
 
 
-class _Step:
-    """A step of the written net: it returns outputs, gradients of parameters and of inputs, and states.
-
-    - ``parameters``: the keys of those that have a gradient. ``states``: key -> name in MXNet.
-    - ``vectors``: the names of the parameters in MXNet, each once. ``names``: of what follows the outputs.
-    - ``reordered``: the keys of the states that MXNet updates in another order.
-    """
-
-    def __init__(self, net: Any, port: Port, parts: dict, readers: dict, inputs: list[str]):
-        self._net, self._port, self._parts, self._inputs = net, port, parts, inputs
-        own = readers.keys() | parts.keys()   # The others are constants that the export has computed.
-        self.parameters = [key for key, value in _stored(net).items() if port.keys.get(key) in own
-                           and (value.requires_grad or port.keys[key] in port.trained)]
-        self.states = {key: port.keys[key] for key, _ in net.named_buffers() if port.keys.get(key) in readers
-                       and key not in self.parameters}
-        self._shared = {key for key, name in self.states.items() if len(readers[name]) > 1}
-        names = [port.keys[key] for key in self.parameters]
-        self.vectors = list(dict.fromkeys(parts[name].vector if name in parts else name for name in [*names, *inputs]))
-        self.names = [*(f"{GRADIENT}{key}" for key in [*self.parameters, *inputs]),
-                      *(f"{key}{STATE}" for key in self.states)]
-        self.reordered: set[str] = set()
-        self._theirs: dict[str, np.ndarray] = {}
-
-    def parted(self, arrays: list[np.ndarray], outputs: int) -> list[np.ndarray]:
-        """MXNet's results in the order of this one's."""
-        gradients = dict(zip(self.vectors, arrays[outputs:]))
-        found = []
-        for key in self.parameters:
-            name = self._port.keys[key]
-            if name in self._parts:
-                _, begin, shape = self._parts[name]
-                found.append(gradients[self._parts[name].vector][begin:begin + math.prod(shape)].reshape(shape))
-            else:
-                found.append(gradients[name])
-        found += [gradients[name] for name in self._inputs]
-        states = arrays[outputs + len(self.vectors):]
-        self._theirs = dict(zip(self.states, states))   # of the last run
-        return [*arrays[:outputs], *found, *states]
-
-    def __call__(self, values: Values, is_training: bool) -> list[np.ndarray]:
-        net = self._net.train(is_training)
-        before = {key: value.clone() for key, value in net.named_buffers()}
-        net.zero_grad()
-        tensors = {name: _tensor(values[name]) for name in self._port.inputs}
-        for name in self._inputs:
-            tensors[name].requires_grad_()
-        outputs = _tensors(net, list(tensors.values()))
-        with_gradient = [output for output in outputs if output.requires_grad]
-        torch.autograd.backward(with_gradient, [torch.from_numpy(head_gradient(output.shape)).to(output.dtype)
-                                                for output in with_gradient])
-        stored = _stored(net)
-        sources = [*(stored[key] for key in self.parameters), *(tensors[name] for name in self._inputs)]
-        gradients = [torch.zeros_like(source) if source.grad is None else source.grad for source in sources]
-        states = {key: stored[key].numpy().copy() for key in self.states}
-        for key in self._shared:   # MXNet updates them in its backward pass: perhaps in another order
-            if differs(self._theirs[key], states[key], self._theirs[key]):
-                self.reordered.add(key)
-                states[key] = self._theirs[key]
-        with torch.no_grad():
-            for key, value in net.named_buffers():
-                value.copy_(before[key])
-        return [*map(_array, outputs), *(gradient.numpy().copy() for gradient in gradients), *states.values()]
-
-
-def _stored(net: Any) -> dict[str, torch.Tensor]:
-    """All parameters and buffers."""
-    return {**dict(net.named_parameters()), **dict(net.named_buffers())}
-
-
-class _Parted:
-    """A reference, whose results have the order of a step's."""
-
-    def __init__(self, reference: Reference, step: _Step):
-        self._reference, self._step = reference, step
-        self.model, self.entries, self.inside = reference.model, reference.entries, reference.inside
-
-    def __call__(self, values: Values) -> list[np.ndarray]:
-        return self._step.parted(self._reference(values), len(self.entries))
-
-    def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[list[np.ndarray]]:
-        for arrays in self._reference.others(values, drawing):
-            yield self._step.parted(arrays, len(self.entries))
-
-
 def _begin_of_gradients(graph: Graph, names: list[str], keys: dict[str, str]) -> str:
     """The end of a message: the last node that reads a parameter whose gradient differs."""
     wrong = {keys.get(name[len(GRADIENT):], name[len(GRADIENT):]) for name in names}
@@ -331,7 +233,7 @@ def _lacks_memory(model: ExportedModel, shapes: Shapes) -> bool:
     if needed > available:
         warnings.warn("only the outputs in evaluation mode were compared with MXNet: gradients need about "
                       f"{needed / 1e9:.0f} GB of memory; there are {available / 1e9:.0f}", ExportWarning,
-                      stacklevel=STACK + 2)
+                      stacklevel=STACK + 3)
     return needed > available
 
 
@@ -348,64 +250,12 @@ def single_numbers(model: ExportedModel, shapes: Shapes) -> str:
 
 def check_shapes(folder: pathlib.Path, inputs: Shapes, outputs: list[tuple[int, ...]]) -> None:
     """Run the net in a folder, in a process without MXNet. An OpError if its outputs have other shapes."""
-    with torch.no_grad(), _explained():
-        found = _tensors(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
+    with torch.no_grad(), explained():
+        found = tensors_of(load(folder).load().eval(), [torch.zeros(shape) for shape in inputs.values()])
     shapes = [tuple(output.shape) for output in found]
     if shapes != outputs:
         raise OpError(WHERE, f"the outputs have the shapes {shapes}; expected {outputs}",
                       "Report it with the net; nothing was written")
-
-
-def _loaded(folder: pathlib.Path) -> Any:
-    """The net of net.py in a folder, whose dropout drops nothing, with MXNet's momentum, a float32."""
-    with _explained():
-        net = load(folder).load()
-    for module in net.modules():
-        for name in {"p", "dropout"}.intersection(vars(module)):   # a dropout, or a recurrent layer
-            setattr(module, name, 0.0)
-        if type(module).__name__.endswith("BatchNorm"):
-            module.momentum = 1 - float(np.float32(round(1 - module.momentum, 12)))
-    return net
-
-
-def load(folder: pathlib.Path) -> types.ModuleType:
-    """The module of net.py in a folder."""
-    spec = importlib.util.spec_from_file_location("net", folder / "net.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Make an OpError of what net.py raises."""
-    try:
-        yield
-    except OpError:
-        raise
-    except Exception as error:   # the source is wrong, in whatever way
-        raise OpError(WHERE, f"net.py fails: {type(error).__name__}: {error}",
-                      "Report it with the net; nothing was written") from error
-
-
-def _tensor(array: np.ndarray) -> torch.Tensor:
-    """What the written net takes: whole numbers are floats, too."""
-    return torch.from_numpy(np.ascontiguousarray(array, np.float32))
-
-
-def _array(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().numpy()
-
-
-def _tensors(net: Any, arrays: list) -> list[torch.Tensor]:
-    """The outputs of a net. An OpError if it fails."""
-    with _explained():
-        outputs = net(*arrays)
-    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
-
-
-def _outputs(net: Any, arrays: list) -> list[np.ndarray]:
-    return [*map(_array, _tensors(net, arrays))]
 
 
 def sample(array: np.ndarray) -> np.ndarray:

@@ -24,6 +24,17 @@ class Function(nn.HybridBlock):
         return self.function(F, self.conv(x))
 
 
+class Alone(nn.HybridBlock):
+    """A function of the data."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F, x):
+        return self.function(F, x)
+
+
 def layers(*blocks):
     net = nn.HybridSequential(prefix="net_")
     with net.name_scope():
@@ -83,6 +94,15 @@ GRADIENTS = {
     "at bounds": ("clip", text("{0}.clamp(-0.1, 0.1).detach()"), lambda: Function(
         lambda F, x: F.clip(x, -0.1, 0.1)), "conv_fwd"),
 }
+# The same without a layer in front: what is wrong where numbers jump alone.
+AT_JUMPS = {
+    "halves": ("round", text("torch.round({0})"), lambda: Alone(lambda F, x: F.round(x, name="whole")), "whole"),
+    "multiples": ("_mod_scalar", text("{0} - torch.floor({0} / 0.6) * 0.6"),
+                  lambda: Alone(lambda F, x: x % 0.6), "mod"),
+    "equal": ("_greater_scalar", text("({0} >= 0.5).to({0}.dtype)"), lambda: Alone(lambda F, x: x > 0.5), "greater"),
+    "ties": ("argmax", text("{0}.shape[1] - 1 - {0}.flip(1).argmax(1).to({0}.dtype)"), lambda: Alone(
+        lambda F, x: F.argmax(x, axis=1, name="first")), "first"),
+}
 
 
 def export(case, folder, monkeypatch):
@@ -113,3 +133,8 @@ def test_outputs(name, tmp_path, monkeypatch):
 def test_gradients(name, tmp_path, monkeypatch):
     what = export(GRADIENTS[name], tmp_path, monkeypatch)
     assert "the gradient of " in what and "begin to differ behind the node" in what
+
+
+@pytest.mark.parametrize("name", AT_JUMPS)
+def test_jumps(name, tmp_path, monkeypatch):
+    assert "begin to differ at the node" in export(AT_JUMPS[name], tmp_path, monkeypatch)

@@ -1041,4 +1041,4 @@ def test_a_video_has_small_images(tmp_path):
     net.initialize()
     gops.export.torch(net, tmp_path, (1, 3, 4, 64, 64))
     recorded = safetensors.load_file(tmp_path / "test_net.safetensors")
-    assert recorded["evaluation.input.0"].shape == (2, 3, 8, 40, 40)
+    assert recorded["training.input.0"].shape == (2, 3, 8, 40, 40)
