@@ -165,7 +165,7 @@ def main(args):
     workers = train.join_workers(args.kvstore, len(devices))
     images = train.classification_parts(args.dataset, args.data, args.classes, args.size, args.seed,
                                         **train.data_arguments(args))
-    notes = train.data_notes(images.training, images.held_out, None if workers.rank else args.out)
+    train.data_notes(images.training, images.held_out, None if workers.rank else args.out)
     held_out = Letterboxed(images.held_out, args.size)
     net = gops.models.classifier(args.model, images.classes, held_out[0][0].shape, args.embedding)
     args.pretrained = train.pretrained_source(args.pretrained, net, len(images.training))
@@ -189,7 +189,8 @@ def main(args):
     train.draw_predictions(some, labels[:100], logits[:100].argmax(1), net.classes, args.out / "predictions.png")
     train.draw_curves(run.history, args.out / "curves.png", ("loss", "center_loss"), ("validation_accuracy",))
     results = {
-        "options": vars(args), "classes": net.classes, "epochs": run.history, "validation_accuracy": run.best, **notes,
+        "options": vars(args), "classes": net.classes, "epochs": run.history, "validation_accuracy": run.best,
+        **train.data_notes(images.training, images.held_out, None),
         "verification": verify(net, images, args), "held_out_accuracy": train.accuracy(logits, labels),
         "spread": train.class_spread(vectors, labels),
         "confusion": matrix, "export_differences": train.export_and_check(net, args.out / "classifier", some),

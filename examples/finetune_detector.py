@@ -154,7 +154,7 @@ def main(args):
     workers = train.join_workers(args.kvstore, len(devices))
     training, validation = train.detection_parts(args.dataset, args.data, args.classes, args.size, args.seed,
                                                  args.count, args.hard, **train.data_arguments(args))
-    notes = train.data_notes(training, validation, None if workers.rank else args.out)
+    train.data_notes(training, validation, None if workers.rank else args.out)
     anchors = train.find_anchors(args.anchors, training, args.size, args.seed, args.cfg)
     net = make_net(args, training.classes, anchors)
     is_new = train.find_checkpoint(args.out, args.resume) is None
@@ -180,8 +180,8 @@ def main(args):
     images = np.stack([data.letterbox(validation[i][0], *size) for i in range(min(8, len(validation)))])
     detector = net.detector(threshold=0.001)   # low: users of the export cut off where they like
     results = {
-        "options": vars(args), "classes": net.classes, "anchors": net.anchors.tolist(), "epochs": run.history, **notes,
-        **{name: best[name] for name in METRICS},
+        "options": vars(args), "classes": net.classes, "anchors": net.anchors.tolist(), "epochs": run.history,
+        **train.data_notes(training, validation, None), **{name: best[name] for name in METRICS},
         "compared_detections": int((detector(mx.nd.array(images))[0] >= 0).sum().asscalar()),
         "export_differences": train.export_and_check(detector, args.out / "detector", images, train.DETECTIONS),
         "seconds": time.time() - began}

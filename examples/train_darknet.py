@@ -170,7 +170,7 @@ def main(args):
     if workers.rank == 0:
         train.lock_folder(args.out)
     images = training, validation, classes = load_images(args)
-    notes = train.data_notes(training, validation, None if workers.rank else args.out)
+    train.data_notes(training, validation, None if workers.rank else args.out)
     weights, names = args.out / "best.weights", args.out / "net.names"
     path = write_cfg(args, training, classes, workers)
     net, seen = make_net(path, args), 0
@@ -188,8 +188,9 @@ def main(args):
     net.load_parameters(str(run.best_path))
     save_weights(net, weights, seen + best["epoch"] * run.images)
     train.write(names, lambda name: pathlib.Path(name).write_text("".join(f"{line}\n" for line in classes), "utf-8"))
-    train.write_results({"options": vars(args), "classes": classes, "epochs": run.history, **best, **notes,
-                         "seconds": time.time() - began}, args.out / "results.json")
+    train.write_results({"options": vars(args), "classes": classes, "epochs": run.history, **best,
+                         **train.data_notes(training, validation, None), "seconds": time.time() - began},
+                        args.out / "results.json")
     reached = f"an mAP of {best['mAP']:.4f}" if args.task == "detection" else f"an accuracy of {best['accuracy']:.4f}"
     command = "detect" if args.task == "detection" else "classify"
     print(f"On {len(validation)} held-out images, epoch {best['epoch']} has {reached}.\n"

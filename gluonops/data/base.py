@@ -4,7 +4,7 @@ import contextlib
 import copy
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional, Union
 
 import numpy as np
@@ -12,7 +12,7 @@ from mxnet import gluon
 
 from ..contract.errors import OpError, naming
 from ..io.files import read_lines
-from .images import image_size, read_image
+from .images import UnreadableError, image_size, read_image
 from .labels import COLUMNS
 from .repairs import Repairs
 
@@ -61,6 +61,20 @@ class LabelledImages(Described, gluon.data.Dataset):
         image = read_image(self._paths[index], self.where)
         self._check_size(index, image.shape[1::-1])
         return image
+
+    def readable(self, index: int) -> tuple[int, np.ndarray]:
+        """(index, image) of the first image from an index on that can be decoded; those in front of it come last.
+
+        A header says nothing about the pixels behind it, and to decode all images beforehand would take as long as an
+        epoch. So a damaged image is found when its turn comes, and is counted in ``repairs``. An OpError if the repairs
+        are strict, or more than 1 in 10 images cannot be read.
+        """
+        for current in around(index, len(self)):
+            try:
+                return current, self.image(current)
+            except UnreadableError as error:
+                self.repairs.damaged(error, len(self) + len(self.rest or ()))
+        raise AssertionError("repairs.damaged() raises an error where no image can be decoded")
 
     def size(self, index: int) -> tuple[int, int]:
         """(width, height) of the image. Only the header of its file is decoded."""
@@ -115,7 +129,7 @@ class DetectionDataset(LabelledImages):
 
     An item is (image, label), two NumPy arrays. The image is uint8 (height, width, 3), RGB, upright as EXIF says. The
     label is float32 (objects, 6): xmin, ymin, xmax, ymax in pixels of the upright image, the class id, and 1 if the
-    object is difficult, else 0.
+    object is difficult, else 0. Where an image cannot be decoded, the next one takes its place, with its label.
 
     Parameters
     ----------
@@ -140,8 +154,8 @@ class DetectionDataset(LabelledImages):
     """
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        label = self.label(index)
-        return self.image(index), label
+        index, image = self.readable(index)
+        return image, self.label(index)
 
     def label(self, index: int) -> np.ndarray:
         """The boxes of an image, float32 (objects, 6). The image is not decoded."""
@@ -168,7 +182,8 @@ class ClassificationDataset(LabelledImages):
     """Images with one class each, with the items of :func:`gluonops.data.classification`; ``labels`` are class ids."""
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, int]:
-        return self.image(index), int(self._labels[index])
+        index, image = self.readable(index)
+        return image, int(self._labels[index])
 
     @property
     def labels(self) -> np.ndarray:
@@ -205,6 +220,12 @@ def _listed_ones(own, names, where):
 def listed(names: Sequence[str], most: int = NAMED) -> str:
     """The first names, of classes as many as a line has room for."""
     return ", ".join([*names[:most], *(["..."] if len(names) > most else [])])
+
+
+def around(index: int, count: int) -> Iterator[int]:
+    """The indices below ``count`` from one on, and then those in front of it. An IndexError if there is no such one."""
+    first = range(count)[index]
+    return ((first + further) % count for further in range(count))
 
 
 def about_image(dataset: gluon.data.Dataset, index: int) -> contextlib.AbstractContextManager:

@@ -46,6 +46,10 @@ DEFAULT_LIMIT = 512   # MiB: an RGB image of 179 megapixels, where Pillow refuse
 MIB = 1 << 20
 
 
+class UnreadableError(OpError):
+    """The bytes of a picture do not decode."""
+
+
 def max_bytes() -> int:
     """The limit in bytes: ``GLUONOPS_MAX_DECODED_MIB``, or 512 MiB. An OpError if that is not a positive integer."""
     return Attr(LIMIT, Int(1), DEFAULT_LIMIT).parse("data", os.environ.get(LIMIT, DEFAULT_LIMIT)) * MIB
@@ -313,4 +317,4 @@ def _upright(pixels, orientation):
 
 def _unreadable(name, where, got, formats):
     expected = "an image" if formats is None else f"an image in {', '.join(formats[:5])} or the like"
-    return OpError(where, f"{name} has {got}; expected {expected}", "Replace it, or leave it out")
+    return UnreadableError(where, f"{name} has {got}; expected {expected}", "Replace it, or leave it out")

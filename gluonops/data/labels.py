@@ -13,14 +13,13 @@ import numpy as np
 
 from ..contract.errors import OpError
 from .images import Header, is_on_its_side
-from .repairs import Repairs
+from .repairs import Repairs, check_readable
 
 COLUMNS = 6   # a label has xmin, ymin, xmax, ymax, class id, difficult
 MIN_BOX_SIZE = 1e-6   # smallest width and height, as a fraction of the image's; float32 still represents it
 # A box that exceeds its picture by a smaller share was rounded by float64, or by float32: that is no change.
 NOISE, NOISE_OF_FLOAT32 = 1e-9, 1e-6
 MAX_SHARE = 2      # a larger number is no share of a picture's size
-UNREADABLE = 0.1   # A data set of which a larger share of the pictures cannot be read is refused.
 MISPLACED = 0.5    # So is one of which a larger share of the boxes lies outside of their pictures.
 
 
@@ -115,9 +114,8 @@ def readable(headers: Sequence[Header | OpError], repairs: Repairs) -> list[int]
     errors = [header for header in headers if isinstance(header, OpError)]
     if errors and (repairs.strict or len(errors) == len(headers)):
         raise errors[0]
-    if len(errors) > UNREADABLE * len(headers):
-        raise OpError(repairs.where, f"{len(errors)} of {len(headers)} pictures cannot be read; expected at most 1 in "
-                      f"10. The first: {errors[0].what}", errors[0].remedy)
+    if errors:
+        check_readable(repairs.where, len(errors), len(headers), errors[0])
     for error in errors:
         repairs.note("unreadable", error.what, "", "")
     return [i for i, header in enumerate(headers) if not isinstance(header, OpError)]

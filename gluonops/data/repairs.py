@@ -12,6 +12,7 @@ from typing import Callable, NamedTuple, Union
 
 from ..contract.errors import OpError
 
+UNREADABLE = 0.1   # A data set of which a larger share of the pictures cannot be read is refused.
 PLACES = 3         # A warning names so many places for each reason.
 ACCEPTED = ("rounded",)   # reasons that are no fault: a strict reader takes them, too
 # The reasons: what stands in the warning behind the number, for one and for several.
@@ -66,7 +67,7 @@ class Repairs:
     """
 
     def __init__(self, where: str, strict: bool = False):
-        self.where, self.strict, self.found = where, strict, {}
+        self.where, self.strict, self.found, self._damaged = where, strict, {}, {}
 
     def note(self, reason: str, place: Place, got: str, expected: str) -> None:
         """Count a repair. A strict reader raises the error that ``got`` was found there, and ``expected`` was not."""
@@ -78,6 +79,23 @@ class Repairs:
             first = (*first, _text(place))
         self.found[reason] = Found(count + 1, first)
 
+    def damaged(self, error: OpError, pictures: int) -> None:
+        """Count a picture of a data set of so many that turns out to be damaged when it is decoded, and warn of it.
+
+        The error, if the repairs are strict. An OpError if more than 1 in 10 pictures cannot be read.
+        """
+        if self.strict:
+            raise error
+        place = error.what.split("; expected ")[0]
+        own = object()
+        if self._damaged.setdefault(place, own) is not own:   # It was counted, perhaps by another thread.
+            return
+        self.note("unreadable", place, "", "")
+        count, total = self.found["unreadable"].count, pictures + self.found["unreadable"].count - len(self._damaged)
+        check_readable(self.where, count, total, error)
+        warnings.warn(f"{place}. It is left out: the next picture that can be read takes its place", RepairWarning,
+                      stacklevel=3)
+
     def summary(self) -> dict[str, dict]:
         """By reason the ``count`` and the ``first`` places, for JSON."""
         return {reason: {"count": count, "first": list(first)} for reason, (count, first) in self.found.items()}
@@ -85,6 +103,13 @@ class Repairs:
     def __str__(self) -> str:
         return "\n".join(f"  {count} {REASONS[reason][count > 1]}: {'; '.join(first)}{'; ...' * (count > len(first))}"
                          for reason, (count, first) in self.found.items())
+
+
+def check_readable(where: str, count: int, total: int, first: OpError) -> None:
+    """Raise an OpError if ``count`` of ``total`` pictures, which cannot be read, are more than 1 in 10."""
+    if count > UNREADABLE * total:
+        raise OpError(where, f"{count} of {total} pictures cannot be read; expected at most 1 in 10. The first: "
+                      f"{first.what}", first.remedy)
 
 
 def _text(place: Place) -> str:

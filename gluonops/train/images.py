@@ -13,7 +13,7 @@ from .. import darknet, data
 from ..contract.errors import OpError
 from ..data import DetectionDataset
 from ..data.anchors import box_sizes
-from ..data.base import Described, listed
+from ..data.base import Described, around, listed
 from ..data.repairs import Repairs
 from ..runtime.near import perhaps
 
@@ -171,17 +171,22 @@ class ClassSubset(Derived):
 
     def __init__(self, dataset: gluon.data.Dataset, classes: Sequence[str], chosen: np.ndarray | None = None):
         super().__init__(dataset)
-        self.classes, numbers = classes, _numbers(classes, dataset)
-        self.indices = np.flatnonzero(numbers[dataset.labels] >= 0)
+        self.classes, self._numbers = classes, _numbers(classes, dataset)
+        self.indices = np.flatnonzero(self._numbers[dataset.labels] >= 0)
         if chosen is not None:
             self.indices = self.indices[chosen]
-        self.labels = numbers[dataset.labels[self.indices]]
+        self.labels = self._numbers[dataset.labels[self.indices]]
 
     def __len__(self):
         return len(self.indices)
 
     def __getitem__(self, index):
-        return self.dataset[self._source_index(index)][0], self.labels[index]
+        for each in around(index, len(self)):
+            source = self._source_index(each)
+            image, label = self.dataset[source]
+            if label == self.dataset.labels[source]:   # else one of another class took the place of a damaged one
+                return image, self.labels[each]
+        raise OpError("train.ClassSubset", "no image of these classes can be decoded", "Replace them")
 
     def _source_index(self, index):
         return int(self.indices[index])

@@ -18,7 +18,7 @@ from ..backends.layer import EitherModeBlock
 from ..contract.errors import OpError
 from ..darknet import load_weights
 from ..data import DetectionDataset, SampleKey
-from ..data.base import class_names
+from ..data.base import around, class_names
 from ..data.transforms.augment import place
 from ..io.params import as_numpy
 from ..loss import SoftmaxCELoss
@@ -228,8 +228,11 @@ class Cutouts(gluon.data.Dataset):
 
     def __getitem__(self, key):
         index, epoch, _ = key if isinstance(key, SampleKey) else (key, 0, None)
-        image_index, number = self.objects[index]
-        image, label = self._dataset[image_index]
+        for each in around(index, len(self)):
+            image_index, number = self.objects[each]
+            image, label = self._dataset[image_index]
+            if np.array_equal(label, self._dataset.label(image_index)):   # else another one took a damaged one's place
+                break
         image = as_numpy(image)
         rng = np.random.RandomState([self._seed, epoch, index])
         sides, middle = label[number, 2:4] - label[number, :2], (label[number, :2] + label[number, 2:4]) / 2

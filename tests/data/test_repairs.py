@@ -144,6 +144,62 @@ def test_pictures_of_classes_that_cannot_be_read(tmp_path, kind):
     assert len(parts.training) + len(parts.validation) == 19 and len(parts.held_out) == 20
 
 
+def damage_pixels(path):
+    """The header and the end of a PNG stay as they are."""
+    content = path.read_bytes()
+    at = content.index(b"IDAT") + 8
+    path.write_bytes(content[:at] + bytes([content[at] ^ 255]) + content[at + 1:])
+
+
+def test_a_picture_that_is_damaged_behind_its_header(tmp_path):
+    """It is counted when it is decoded. The next one takes its place, with its own label, for every reader."""
+    for i in range(20):
+        paint(tmp_path / "images" / f"{i:02}.png", i)
+        write(tmp_path / "labels" / f"{i:02}.txt", f"0 0.5 0.5 {0.2 + i / 100} 0.2\n")
+    write(tmp_path / "train.txt", "".join(f"images/{i:02}.png\n" for i in range(20)))
+    write(tmp_path / "a.names", "bolt\n")
+    for i in (3, 19):
+        damage_pixels(tmp_path / "images" / f"{i:02}.png")
+    options = {"hold_out": False}
+    dataset, strict = (gops.data.detection("yolo", tmp_path, strict=strict, **options) for strict in (False, True))
+    assert len(dataset) == 20
+    with pytest.warns(RepairWarning, match=r"03.png has \d+ bytes that do not decode. It is left out: the next"):
+        image, label = dataset[3]
+    np.testing.assert_array_equal(image, dataset[4][0])
+    np.testing.assert_array_equal(label, dataset.label(4))
+    with pytest.warns(RepairWarning, match="19.png"):
+        np.testing.assert_array_equal(dataset[-1][0], dataset[0][0])
+    for items in (gops.data.Letterboxed(dataset, 32), gops.data.Augmented(dataset, 32, gops.data.Augment())):
+        assert [len(items[3]), len(items[3])] == [len(items[4])] * 2   # It is counted and told once.
+    cutout, number = train.Cutouts(dataset, 0)[3]
+    assert cutout.ndim == 3 and number == 0
+    found = dataset.repairs.summary()["unreadable"]
+    assert found["count"] == 2 and "03.png" in found["first"][0]
+    assert train.data_notes(dataset, dataset, None)["repairs"]["unreadable"] == found
+    with pytest.raises(IndexError):
+        dataset[20]
+    with pytest.raises(gops.OpError, match=r"03.png has \d+ bytes that do not decode; expected an image"):
+        strict[3]
+    damage_pixels(tmp_path / "images" / "07.png")
+    with pytest.raises(gops.OpError, match="3 of 20 pictures cannot be read; expected at most 1 in 10. The .*07.png"):
+        dataset[7]
+
+
+def test_a_damaged_picture_of_a_class(tmp_path):
+    """One of the same classes takes its place, whatever else is beside it."""
+    for name in ("bolt", "nut", "screw"):
+        for i in range(10):
+            paint(tmp_path / "train" / name / f"{i}.png", i)
+            paint(tmp_path / "val" / name / f"{i}.png", i)
+    damage_pixels(tmp_path / "train" / "bolt" / "9.png")
+    dataset = gops.data.classification("folder", tmp_path)
+    chosen = train.ClassSubset(dataset, ["bolt", "screw"])
+    with pytest.warns(RepairWarning, match="bolt/9.png"):
+        image, label = chosen[9]
+    assert label == 1
+    np.testing.assert_array_equal(image, dataset[20][0])
+
+
 def test_a_picture_of_coco_that_is_missing(tmp_path):
     """People have a part of the pictures, and all labels."""
     for i in range(20):
