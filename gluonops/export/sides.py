@@ -8,7 +8,7 @@ import mxnet as mx
 import numpy as np
 
 from ..contract.errors import OpError
-from . import passes
+from . import passes, rows
 from .cut import HeadError
 from .draws import Values
 from .graph import VARIABLE, Entry, Graph, Node
@@ -21,6 +21,7 @@ NO_PACKAGE = ("ImportError", "ModuleNotFoundError", "NotImplemented")   # onnxru
 
 ORDERS = ("argsort", "topk")   # MXNet orders equal numbers in any way, where a row has more than 16.
 RANKS = ("argmax", "argmin", *ORDERS)
+TIED = (*ORDERS, *rows.RANKS)   # So do suppressions with boxes of one score.
 TIE = 1e-6   # Equal numbers become numbers that differ by so much.
 NUDGES = 4   # Parameters are changed so often at whole numbers and halves, where nothing else is rounded.
 
@@ -144,7 +145,7 @@ class AtJumps:
     def others(self, values: Values, drawing: np.random.RandomState) -> Iterator[list[np.ndarray]]:
         for _ in range(NUDGES):
             yield self._theirs(values, drawing)
-        yield from self._theirs.untied(values, drawing, ORDERS)
+        yield from self._theirs.untied(values, drawing, TIED)
 
 
 def _found(graph: Graph, entries: list[Entry]) -> list[Entry]:

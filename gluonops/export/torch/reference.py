@@ -41,9 +41,8 @@ class Reference:
             nodes = {node.name: node for node in model.graph.nodes() if not node.is_variable}
             model.graph.outputs = [(nodes[node.name], index) for node, index in entries]
         self.entries = self.model.graph.outputs if entries is None else entries
-        for node in model.graph.nodes():
-            # A dropout of ones drops nothing: it tells a counter of images whether the net trains.
-            if node.op == "RNN" or (node.op == "Dropout" and node.source().op != "ones_like"):
+        for node, readers in model.graph.readers().items():
+            if node.op == "RNN" or (node.op == "Dropout" and not _tells_whether_it_trains(readers)):
                 node.attrs["p"] = "0"
             if node.op == "Embedding":
                 node.attrs["sparse_grad"] = "False"
@@ -114,6 +113,11 @@ class Reference:
         """The sum over all uses of a parameter; zeros if nothing uses it."""
         parts = [known[use].grad.asnumpy() for use in self._uses[name]]
         return sum(parts[1:], parts[0]) if parts else np.zeros(self.model.shapes()[name], np.float32)
+
+
+def _tells_whether_it_trains(readers: list[Node | None]) -> bool:
+    """Whether a dropout drops nothing, by what reads it: a counter of images asks whether ones are still ones."""
+    return any(reader is not None and reader.op == "_not_equal_scalar" for reader in readers)
 
 
 def _split_uses(graph: Graph, names: list[str]) -> dict[str, list[str]]:

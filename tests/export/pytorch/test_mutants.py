@@ -89,6 +89,8 @@ GRADIENTS = {
         lambda F, x: F.sin(x) + F.BlockGrad(F.cos(x))), "conv_fwd"),
     "not passed on": ("sin", text("torch.sin({0}.detach())"), lambda: Function(
         lambda F, x: F.sin(x) + F.cos(x)), "conv_fwd"),
+    "masked": ("sin", text("torch.sin({0}.detach())"), lambda: Function(
+        lambda F, x: (F.sin(x) + F.cos(x)) * F.Dropout(F.ones_like(x), p=0.5)), "conv_fwd"),   # as in recurrent cells
     "scaled": ("relu", text("F.relu({0}).detach() + 2 * (F.relu({0}) - F.relu({0}).detach())"), lambda: Function(
         lambda F, x: F.relu(x)), "conv_fwd"),
     "at bounds": ("clip", text("{0}.clamp(-0.1, 0.1).detach()"), lambda: Function(
