@@ -193,7 +193,26 @@ LAYERS = POOLS + [
     case("adaptive_average", lambda F, x: [F.contrib.AdaptiveAvgPooling2D(x, output_size=size) for size in (1, (2, 4),
                                                                                                           (4, 3))]),
 ]
-CASES = UNARY + ARITHMETIC + REDUCTIONS + ARRAYS + LAYERS
+MATRICES = [
+    case("gemm", lambda F, x, y, z: F.linalg.gemm(x, y, z, transpose_b=True, alpha=2, beta=0.5), (3, 4), (5, 4),
+         (3, 5)),
+    case("syrk", lambda F, x: [F.linalg.syrk(x, alpha=0.5), F.linalg.syrk(x, transpose=True)], (3, 4)),
+    case("trmm", lambda F, x, y: [F.linalg.trmm(x, y), F.linalg.trmm(x, y, lower=False, transpose=True, alpha=2)],
+         (3, 3), (3, 4)),
+    case("det", lambda F, x: F.linalg.det(x), (3, 3)),
+    case("sumlogdiag", lambda F, x: F.linalg.sumlogdiag(x), ((3, 3), positive)),
+    case("extractdiag", lambda F, x: [F.linalg.extractdiag(x), F.linalg.extractdiag(x, offset=-1)], (4, 4)),
+    case("makediag", lambda F, x: [F.linalg.makediag(x), F.linalg.makediag(x, offset=1)], ROW),
+    case("diag", lambda F, x: [F.diag(x, axis1=1, axis2=2), F.diag(x, k=1, axis1=2, axis2=1)], GRID),
+    case("khatri_rao", lambda F, x, a, b: F.broadcast_add(F.BlockGrad(F.khatri_rao(a, b)), F.sum(x)), ROW,
+         parameters=[(2, 3), (4, 3)]),
+    case("bilinear_sampler", lambda F, x, y: F.BilinearSampler(x, y), IMAGE, ((2, 5, 6), small)),
+    case("grids", lambda F, x, y: [F.GridGenerator(x, transform_type="affine", target_shape=(4, 5)),
+         F.GridGenerator(y, transform_type="warp")], (6,), (2, 5, 6)),
+    case("spatial_transformer", lambda F, x, y: F.SpatialTransformer(x, y, target_shape=(5, 7),
+         transform_type="affine", sampler_type="bilinear"), IMAGE, ((6,), small)),
+]
+CASES = UNARY + ARITHMETIC + REDUCTIONS + ARRAYS + LAYERS + MATRICES
 
 
 @pytest.mark.parametrize("function, inputs, parameters", CASES)
