@@ -5,6 +5,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from ..io.files import replace
 from ..runtime import importing
 from .canonical import canonicalize_graph
 from .cut import cut
-from .graph import Graph
+from .floats import Rounded, to_floats, values_of
+from .graph import Graph, is_of_8_bits
 from .labels import independent_part, labels
 from .locate import SYMBOL, check_epoch, newest_epoch, paths_of, without_graph
 from .metadata import read_metadata
@@ -34,7 +36,7 @@ def load(where: str, prefix: str, epoch: int | None = None,
     Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
     reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
     """
-    graph = read_graph(where, f"{prefix}{SYMBOL}", outputs)
+    graph, rounded = _read_floats(where, f"{prefix}{SYMBOL}", outputs)
     of_whole = Graph.read(where, f"{prefix}{SYMBOL}").variables() if outputs else ()
     if epoch is None:
         epoch = newest_epoch(where, prefix)
@@ -43,6 +45,8 @@ def load(where: str, prefix: str, epoch: int | None = None,
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
     values = without_tags(where, path, load_arrays(where, path, "Export the net again"))
+    if rounded:
+        values = values_of(rounded, values, _array)
     json_name = f"{os.path.basename(prefix)}{SYMBOL}"
     with naming(json_name):   # a node may not fit this gluonops
         canonicalize_graph(graph)
@@ -62,19 +66,37 @@ def load(where: str, prefix: str, epoch: int | None = None,
     return graph, _widened(graph, values, path), epoch
 
 
-def read_graph(where: str, path: str, outputs: Iterable[str] = ()) -> Graph:
-    """Read symbol JSON, and cut it at the outputs, if some are named. An OpError if the file is missing or damaged."""
+def _read_floats(where: str, path: str, outputs: Iterable[str] = ()) -> tuple[Graph, dict[str, Rounded]]:
+    """Read symbol JSON, and cut it at the outputs, if some are named. An OpError if the file is missing or damaged.
+
+    Returns the graph, of floats if MXNet's ``quantize_net`` has written it, and the parameters that have to be computed
+    for that.
+    """
     if not os.path.isfile(path):
         raise without_graph(where, path)
     graph = Graph.read(where, path)
     with naming(path):
         if outputs:
             cut(where, graph, outputs)
+        was_of_8_bits = any(is_of_8_bits(node.op) for node in graph.nodes())
+        rounded = to_floats(graph)
         notes = admit(graph)
         read_metadata(graph)
+        if was_of_8_bits and not any(is_of_8_bits(node.op) for node in graph.nodes()):
+            notes.append("its layers of 8 bits became the float layers that they came from; weights that were stored "
+                         "as integers differ from the float net's by half a step at most")
     for note in notes:
         _note(f"{path}: {note}")
-    return graph
+    return graph, rounded
+
+
+def _array(values: np.ndarray) -> Any:
+    """An array as :func:`load_arrays` makes them."""
+    if not importing.is_imported():
+        return values
+    import mxnet as mx  # here: files are read without MXNet, too
+
+    return mx.nd.array(values)
 
 
 def _note(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..export.cut import cut, places, remaining
+from ..export.floats import to_floats
 from ..export.graph import FLOATS_NEEDED, OF_8_BITS, Graph, Node, is_of_8_bits, version, version_text
 from ..export.labels import detach_labels, labels, training_only
 from ..export.metadata import read_metadata
@@ -72,6 +73,7 @@ def describe(path: str | os.PathLike, epoch: int | None = None) -> dict[str, Any
 def _outlook(net: Net, names: set[str]) -> dict[str, list[str]]:
     """What an export will need of a net, and where one may cut it. ``names``: those of its parameters and states."""
     graph = net.graph.copy()
+    to_floats(graph)
     if any(is_of_8_bits(node.op) for node in graph.nodes()):
         return {}
     with_todays_names(graph)
@@ -145,6 +147,8 @@ def check(path: str | os.PathLike, epoch: int | None = None) -> list[str]:
 
 def _obstacles(graph: Graph) -> Iterator[str]:
     """The nodes for which an export refuses the net, and with which outputs it does not."""
+    graph = graph.copy()
+    to_floats(graph)
     found = unloadable(graph)
     is_our_own = "quantized" in read_metadata(graph)
     quantized = next((node for node in graph.nodes() if is_of_8_bits(node.op)), None)
