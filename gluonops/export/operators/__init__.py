@@ -48,7 +48,17 @@ the old functions. A function with no parameters but ``call`` may stay as it is.
 
 A module of a family imports neither MXNet nor ONNX nor torch, and of ``export`` only this package.
 """
-from . import activations, arithmetic, layers, linalg, normalization, pooling, regions, sampling  # noqa: F401  (the families fill the tables)
+from . import (  # noqa: F401  (the families fill the tables)
+    activations,
+    arithmetic,
+    drawing,
+    layers,
+    linalg,
+    normalization,
+    pooling,
+    regions,
+    sampling,
+)
 from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of
 
 __all__ = ["having", "in_torch", "onnx", "operator_of", "shape", "torch", "traits", "traits_of"]

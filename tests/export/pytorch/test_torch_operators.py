@@ -26,7 +26,7 @@ ELSEWHERE = {
     "_contrib_BilinearResize2D", "_contrib_ModulatedDeformableConvolution",
     "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_SyncBatchNorm",
     "_identity_with_attr_like_rhs", "_npx_reshape", "_ones", "_zeros",
-    "_rmul_scalar", "_rplus_scalar", "clip", "counter", "darknet_batch_norm", "gluonops_gelu", "gluonops_group_norm",
+    "_random_normal_like", "_random_uniform_like", "_rmul_scalar", "_rplus_scalar", "clip", "counter", "darknet_batch_norm", "gluonops_gelu", "gluonops_group_norm",
     "gluonops_hard_swish", "gluonops_l2_normalize", "gluonops_mish", "gluonops_reorg", "gluonops_rms_norm",
     "gluonops_swish", "make_loss", "softmax_cross_entropy"}
 SHAPE = (2, 4, 6, 6)
@@ -352,6 +352,20 @@ def test_sparse_gradients_of_an_embedding(tmp_path):
     net = nn.Embedding(7, 4, sparse_grad=True)
     net.initialize()
     gops.export.torch(net, tmp_path, (2, 3))
+
+
+def test_random_numbers_of_the_size_of_a_tensor(tmp_path):
+    """They are not compared with MXNet's, which are others; their distribution is."""
+    def hybrid_forward(F, x):
+        return F.random.normal_like(x, loc=3, scale=0.5), F.random.uniform_like(x, low=-1, high=3)
+
+    net = Function(hybrid_forward)
+    net.initialize()
+    with pytest.warns(gops.export.ExportWarning, match="draws random numbers"):
+        gops.export.torch(net, tmp_path, (100, 100))
+    normal, uniform = scripted.load(tmp_path).load()(torch.zeros(100, 100))
+    assert abs(normal.mean() - 3) < 0.05 and abs(normal.std() - 0.5) < 0.05
+    assert uniform.min() >= -1 and uniform.max() <= 3 and abs(uniform.mean() - 1) < 0.1
 
 
 @pytest.mark.parametrize("blank, labels", [("first", [[1, 2, 0], [3, 3, 1]]), ("last", [[0, 2, -1], [3, 3, 1]])])
