@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all matrix coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
+.PHONY: help demo test test-all coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -44,11 +44,6 @@ test-torch: $(STAMP) ## install PyTorch, and run the tests of gops.export.torch
 
 test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)
-
-matrix: $(STAMP) ## run the operators' tests, and write docs/matrix.json: how many vary what; some minutes
-	mkdir -p out
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m pytest -p matrix_recorder --matrix out/matrix.json $(PYTEST) tests/ops
-	$(BIN)/python tools/matrix.py out/matrix.json
 
 coverage: $(STAMP) ## the lines of Python and C++ that the tests run, per file; an hour
 	sh tools/coverage.sh $(BIN)/python $(PYTEST)

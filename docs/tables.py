@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import runpy
 import sys
 from collections.abc import Iterable
 
@@ -22,17 +21,11 @@ def write(folder: pathlib.Path) -> None:
     folder.mkdir(exist_ok=True)
     found = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
     other = results.load(ROOT / "docs" / "processors.json")
-    texts = {"operators": table.families("ops"), "matrix": matrix(), "cfgs": cfgs(), "zoo": zoo(), "avx2": avx2(),
+    texts = {"operators": table.families("ops"), "cfgs": cfgs(), "zoo": zoo(), "avx2": avx2(),
              "checks": checks(found["checks"], found["date"]), "memory": memory(found["memory"]),
              "settings": settings(other["settings"]), "emulated": emulated(other["emulated"])}
     for name, text in texts.items():
         (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
-
-
-def matrix() -> str:
-    """What the operators' tests vary."""
-    page = runpy.run_path(str(ROOT / "tools" / "matrix.py"))["page"]
-    return page(json.loads((ROOT / "docs" / "matrix.json").read_text(encoding="utf-8")))
 
 
 def cfgs() -> str:
