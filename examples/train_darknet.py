@@ -20,7 +20,7 @@ import time
 
 import gluonops as gops
 from gluonops import data, train
-from gluonops.darknet import adapt_cfg, read_training, save_weights
+from gluonops.darknet import adapt_cfg, check_trainable, read_training, save_weights
 from mxnet import autograd
 
 OUT = "out/train_darknet"
@@ -58,6 +58,7 @@ def make_options():
 
 def arguments():
     args = make_options().parse()
+    check_trainable(args.cfg)
     args.task = read_training(args.cfg, args.dialect).task
     args.dataset = args.dataset or data.recognize(args.data, args.task).name
     has_data_file = args.data and args.data.endswith(".data")

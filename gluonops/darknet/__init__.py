@@ -14,10 +14,11 @@ from .detector import Detector
 from .heads import Region
 from .net import DarknetNet
 from .pooling import MaxPool
-from .training import TrainingOptions, read_training, shorter_policy
+from .training import TrainingOptions, check_trainable, read_training, shorter_policy
 from .tree import Tree, read_tree
 from .weighted import Convolution
 from .weights import Header, load_weights, save_weights
 
 __all__ = ["Boxes", "Convolution", "DarknetNet", "Detector", "Header", "MaxPool", "Region", "TrainingOptions", "Tree",
-           "adapt_cfg", "load", "load_weights", "read_training", "read_tree", "save_weights", "shorter_policy"]
+           "adapt_cfg", "check_trainable", "load", "load_weights", "read_training", "read_tree", "save_weights",
+           "shorter_policy"]

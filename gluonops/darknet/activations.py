@@ -19,11 +19,11 @@ from ..nn import Mish
 from .blocks import layer
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
-from .losses import HeadLoss
-from .tree import Tree, TreeSoftmax
+from .losses import HeadLoss, check_has_loss
+from .tree import TreeSoftmax
 
 # The types of a [cost] behind a loss.
-TYPES_BEHIND = {"softmax": ["sse", "masked"], "softmax of a tree": ["masked"]}
+TYPES_BEHIND = {"softmax": ["sse", "masked"]}
 SLOPE = 0.1
 SELU_SCALE, SELU_ALPHA = 1.0507, 1.6732
 # Darknet's digits of sqrt(2 / pi), and of 0.044715 times it.
@@ -130,8 +130,7 @@ def cost(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer:
 def _cost_loss(section: Section, before: Callable[[], HeadLoss] | None) -> HeadLoss:
     """The loss of ``[cost]``, which may follow a ``[softmax]``.
 
-    The delta of both is the label minus the probability, and Darknet adds them up. With a tree only the type masked
-    leaves out the classes that do not count.
+    The delta of both is the label minus the probability, and Darknet adds them up.
     """
     scale = section.number("scale", 1)
     if before is None:
@@ -169,12 +168,11 @@ def softmax(build: Builder, section: Section, shape: Shape, prefix: str) -> Laye
     block = Softmax(groups, temperature, prefix=prefix)
     if tree is not None:
         block = _RowTreeSoftmax(partial(TreeSoftmax, tree, temperature), prefix=prefix)
-    return Layer(block, (size,), loss=lambda: _softmax_loss(section, temperature, tree))
+    return Layer(block, (size,), loss=lambda: _softmax_loss(section, temperature))
 
 
-def _softmax_loss(section: Section, temperature: float, tree: Tree | None) -> HeadLoss:
+def _softmax_loss(section: Section, temperature: float) -> HeadLoss:
+    check_has_loss(section)
     section.refuse("groups", "its loss is not computed", neutral=1)
     weight = 0 if section.flag("noloss") else 1
-    if tree is None:
-        return HeadLoss("softmax", {"temperature": temperature}, weight)
-    return HeadLoss("softmax of a tree", {"temperature": temperature, "tree": tree}, weight)
+    return HeadLoss("softmax", {"temperature": temperature}, weight)

@@ -9,10 +9,8 @@ from ..contract.errors import OpError
 from ..io.files import read_lines, replace
 from .cfg import Section, read_cfg
 from .heads import NUMBERS
-from .options import DETECTING
 
 WHERE = "darknet.adapt_cfg"
-BOX = 5   # numbers of a box of [detection]
 COUNTS = {"convolutional": "filters", "connected": "output"}   # the option with the number of a layer's outputs
 
 
@@ -51,7 +49,7 @@ def adapt_cfg(cfg: str | os.PathLike, out: str | os.PathLike, classes: int | Non
     width = Attr("width", Float(above=0), 1.0).parse(WHERE, width)
     sections = read_cfg(cfg)
     lines = read_lines(WHERE, cfg, "Pass the path of a cfg", "the cfg")
-    detecting = [section for section in sections if section.kind in DETECTING]
+    detecting = [section for section in sections if section.kind in NUMBERS]
     # The layers whose outputs follow from the classes.
     outputs = [before for before, section in zip(sections, sections[1:]) if section in detecting]
     if not detecting:
@@ -92,8 +90,6 @@ def _scale_filters(sections: list[Section], outputs: list[Section], width: float
 
 def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], lines: list[str]) -> None:
     for head in heads:
-        if head.kind == "detection":
-            raise head.error("it has no anchors", "Leave anchors out")
         count = head.integer("num", 1, 1)
         if len(anchors) != count:
             raise head.error(f"num is {count}, and there are {len(anchors)} anchors", f"Pass {count} anchors", "num")
@@ -103,13 +99,11 @@ def _set_anchors(heads: list[Section], anchors: Sequence[Sequence[float]], lines
 def _set_classes(sections: list[Section], heads: list[Section], outputs: list[Section], classes: int,
                  lines: list[str]) -> None:
     if not heads and "softmax" not in [section.kind for section in sections]:
-        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [detection] or [softmax]; expected a head "
-                      "with classes",
-                      "Leave classes out")
+        raise OpError(WHERE, f"{sections[0].file} has no [region], [yolo], [Gaussian_yolo] or [softmax]; expected "
+                      "a head with classes", "Leave classes out")
     for head, layer in zip(heads, outputs):
-        expected = "connected" if head.kind == "detection" else "convolutional"
-        if layer.kind != expected:
-            raise layer.error(f"a [{head.kind}] follows; expected a [{expected}] before it",
+        if layer.kind != "convolutional":
+            raise layer.error(f"a [{head.kind}] follows; expected a [convolutional] before it",
                               "Change the number of classes by hand")
         _set(lines, head, "classes", classes)
     for layer, count in zip(outputs, [_numbers(head, classes) for head in heads] or [classes]):
@@ -117,10 +111,8 @@ def _set_classes(sections: list[Section], heads: list[Section], outputs: list[Se
 
 
 def _numbers(head: Section, classes: int) -> int:
-    """How many numbers a head takes of each cell, or ``[detection]`` of all cells."""
+    """How many numbers a head takes of each cell."""
     count = head.integer("num", 1, 1)
-    if head.kind == "detection":
-        return head.integer("side", 7, 1) ** 2 * (count * BOX + classes)
     if "mask" in head:
         count = len(head.integers("mask"))
     return count * (NUMBERS[head.kind] + classes)

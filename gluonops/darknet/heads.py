@@ -22,9 +22,9 @@ from .blocks import add_constants, layer
 from .boxes import Boxes, CellBoxes, GaussianBoxes, SquaredBoxes, TreeBoxes
 from .build import Builder, Layer, Shape, kind
 from .cfg import Section
-from .losses import HeadLoss
+from .losses import HeadLoss, check_has_loss
 from .net import Head
-from .tree import Tree, TreeSoftmax
+from .tree import TreeSoftmax
 
 ANCHOR = 0.5
 NUMBERS = {"region": 5, "yolo": 5, "Gaussian_yolo": 9}   # An anchor has so many in front of its classes.
@@ -159,18 +159,15 @@ def region(build: Builder, section: Section, shape: Shape, prefix: str) -> Layer
         boxes = partial(TreeBoxes, pixels, tree, stride, build.dialect)
         block = TreeRegion(count, partial(TreeSoftmax, tree), prefix=prefix)
     head = Head(boxes, classes, stride, pixels)
-    return Layer(block, shape, head=head, loss=lambda: _region_loss(build, section, anchors, classes, tree))
+    return Layer(block, shape, head=head, loss=lambda: _region_loss(build, section, anchors, classes))
 
 
-def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int, tree: Tree | None) -> HeadLoss:
+def _region_loss(build: Builder, section: Section, anchors: np.ndarray, classes: int) -> HeadLoss:
+    check_has_loss(section)
     section.refuse("focal_loss", "its loss is not computed", neutral=0)
-    options = {"anchors": anchors.tolist(),
+    options = {"anchors": anchors.tolist(), "classes": classes, "softmax": section.flag("softmax"),
                **section.values(thresh=0.5, rescore=False, bias_match=False, **SCALES)}
-    class_map = build.class_map(section, classes)
-    if tree is not None:
-        return HeadLoss("region of a tree", {**options, "tree": tree}, class_map=class_map)
-    options.update(classes=classes, softmax=section.flag("softmax"))
-    return HeadLoss("region", options, class_map=class_map)
+    return HeadLoss("region", options, class_map=build.class_map(section, classes))
 
 
 @kind("yolo")
@@ -241,14 +238,7 @@ def detection(build: Builder, section: Section, shape: Shape, prefix: str) -> La
     block = Identity(prefix=prefix)
     if section.flag("softmax"):
         block, shape = CellSoftmax(side * side, classes, prefix=prefix), (numbers,)
-    return Layer(block, shape, head=head, loss=lambda: _detection_loss(section, side, count, classes))
-
-
-def _detection_loss(section: Section, side: int, boxes: int, classes: int) -> HeadLoss:
-    options = section.values(sqrt=False, rescore=False, softmax=False, forced=False, random=False, **SCALES)
-    if options["forced"]:
-        section.integer("num", 1, 2)
-    return HeadLoss("detection", {"side": side, "boxes": boxes, "classes": classes, **options})
+    return Layer(block, shape, head=head, loss=lambda: check_has_loss(section))
 
 
 def _anchors(build: Builder, section: Section, count: int) -> np.ndarray:

@@ -12,13 +12,23 @@ from ..contract.errors import OpError
 from ..loss import GaussianYOLOLoss, RegionLoss, YOLOLoss
 from ..ops._region.counting import CountingLoss
 from .blocks import add_constants, layer
-from .cell_loss import CellLoss
-from .class_losses import ClassLoss, SquareLoss, TreeRegionLoss, tree_class_loss
+from .cfg import Section
+from .class_losses import ClassLoss, SquareLoss
 
 WHERE = "darknet.loss"
-LOSSES = {"region": RegionLoss, "region of a tree": TreeRegionLoss, "detection": CellLoss, "softmax": ClassLoss,
-          "softmax of a tree": tree_class_loss, "cost": SquareLoss}
+LOSSES = {"region": RegionLoss, "softmax": ClassLoss, "cost": SquareLoss}
 OF_ALL_HEADS = {"yolo": YOLOLoss, "gaussian_yolo": GaussianYOLOLoss}
+
+
+def check_has_loss(section: Section) -> None:
+    """Raise an OpError for a head that is here for inference only: YOLOv1's, and one with a tree of classes."""
+    remedy = "Train it with Darknet, and load its weights here: detections, classes and exports need no loss"
+    if section.kind == "detection":
+        raise section.error("the loss of YOLOv1 is not computed; expected [region], [yolo], [Gaussian_yolo] or "
+                            "[softmax]", remedy)
+    if section.kind in ("region", "softmax", "soft") and "tree" in section:
+        raise section.error(f"the loss of a tree of classes is not computed; expected a [{section.kind}] without tree",
+                            remedy, "tree")
 
 
 class HeadLoss(NamedTuple):

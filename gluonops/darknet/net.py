@@ -96,9 +96,10 @@ class DarknetNet(DetectingNet):
     def loss(self) -> NetLoss:
         """A block that takes images and their ground truth, and returns the loss of the cfg's heads.
 
-        The heads are ``[region]``, ``[yolo]``, ``[Gaussian_yolo]``, ``[detection]``, ``[softmax]`` with or without a
-        ``[cost]``, or ``[cost]`` by itself. Their options count, such as ``ignore_thresh`` or ``iou_loss``. Options
-        that are not given have the defaults of the dialect.
+        The heads are ``[region]``, ``[yolo]``, ``[Gaussian_yolo]``, ``[softmax]`` with or without a ``[cost]``, or
+        ``[cost]`` by itself. Their options count, such as ``ignore_thresh`` or ``iou_loss``. Options that are not given
+        have the defaults of the dialect. The loss of YOLOv1's ``[detection]`` and those of heads with a tree of classes
+        are not computed.
 
         Returns
         -------
@@ -114,7 +115,7 @@ class DarknetNet(DetectingNet):
         for kind, _, make in self._losses:
             if make is None:
                 raise OpError("darknet.loss", f"the net returns the output of a [{kind}], which has no loss here; "
-                              "expected [region], [yolo], [Gaussian_yolo], [detection], [softmax] or [cost]",
+                              "expected [region], [yolo], [Gaussian_yolo], [softmax] or [cost]",
                               "Compute the loss of the net's output yourself")
         loss = NetLoss(self, [(source, make()) for _, source, make in self._losses])
         contexts, _ = contexts_and_dtype("darknet.loss", self)

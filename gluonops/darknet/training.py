@@ -10,6 +10,7 @@ import os
 
 from ..contract.attributes import Float
 from .cfg import Section, read_cfg
+from .losses import check_has_loss
 from .options import DETECTING, dialect_of
 
 CELL = 32              # multi-scale training changes the input by so many pixels
@@ -131,6 +132,18 @@ def read_training(cfg: str | os.PathLike, dialect: str | None = None) -> Trainin
         sizes=_sizes(net, head, dialect, (width, height)),
         resize_every=RESIZE_EVERY[task],
         not_followed=tuple(key for key in NOT_FOLLOWED if key in net and net.number(key) != 0))
+
+
+def check_trainable(cfg: str | os.PathLike) -> None:
+    """Raise an OpError if a cfg cannot be trained here: YOLOv1's, and one with a tree of classes.
+
+    Parameters
+    ----------
+    cfg : str or os.PathLike
+        The file.
+    """
+    for section in read_cfg(cfg):
+        check_has_loss(section)
 
 
 def shorter_policy(cfg: str | os.PathLike, batches: int) -> dict:

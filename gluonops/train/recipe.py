@@ -238,8 +238,8 @@ def darknet_optimizer(options: TrainingOptions) -> tuple[str, dict]:
     return ("sgd", {"momentum": options.momentum}) if options.adam is None else ("adam", options.adam)
 
 
-def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list | None:
-    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit. None for ``[detection]``, without any.
+def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed: int = 0) -> list:
+    """Anchors of a data set, by k-means, as many as a cfg has, and in its unit.
 
     Parameters
     ----------
@@ -250,13 +250,11 @@ def darknet_anchors(cfg: str | os.PathLike, dataset: data.DetectionDataset, seed
 
     Returns
     -------
-    list, optional
+    list
         Pairs of a width and a height, in pixels for ``[yolo]``, in cells for ``[region]``.
     """
     size = read_training(cfg).size
     head = read_cfg(cfg)[-1]
-    if head.kind == "detection":
-        return None
     stride = load(cfg)._detections[-1].stride if head.kind == "region" else 1
     return data.anchors_of(dataset, head.integer("num", 1, 1), size, stride, seed)[0].tolist()
 

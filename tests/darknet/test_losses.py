@@ -4,6 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import autograd
+from recorded import FOLDER
 
 NET = "[net]\nchannels=3\nheight=64\nwidth=64\n"
 CONV = "[convolutional]\nsize=1\nstride={stride}\nfilters={filters}\nactivation={activation}\n"
@@ -11,6 +12,7 @@ YOLO = "[yolo]\nclasses=3\nnum=3\nanchors=10,14, 23,27, 37,58\n"
 TWO_HEADS = (NET + CONV.format(stride=16, filters=16, activation="linear") + YOLO + "mask=1,2\n{first}\n"
              + "[route]\nlayers=-2\n" + "[upsample]\nstride=2\n" + CONV.format(stride=1, filters=8, activation="linear")
              + YOLO + "mask=0\n{second}\n")
+TREE = FOLDER / "mini.tree"
 TRUTH = [[[0.3, 0.4, 0.2, 0.3, 1], [0.7, 0.6, 0.5, 0.6, 2], [0] * 5], [[0.5, 0.2, 0.1, 0.1, 0], [0] * 5, [0] * 5]]
 
 
@@ -119,26 +121,32 @@ def test_detection_behind_a_convolution(softmax, tmp_path, rng):
     best = (objectness * classes).max(-1).reshape(2, -1).argmax(1)
     widths = boxes.reshape(2, -1, 4)[[0, 1], best, 2] * 64
     np.testing.assert_allclose(found.asnumpy()[:, 0, 2] - found.asnumpy()[:, 0, 0], widths, rtol=1e-3, atol=1e-3)
-    assert net.loss()(data, mx.nd.array(TRUTH)).shape == (2,)
 
 
-def test_detection_in_float64(tmp_path, rng):
-    """A net in float64 has the loss, and more digits of it."""
-    head = "[detection]\nside=4\nclasses=3\ncoords=4\nnum=2\nsqrt=1\n"
-    net = load(tmp_path, NET + CONV.format(stride=16, filters=13, activation="logistic") + head)
-    data, truth = images(rng), mx.nd.array(TRUTH)
-    single, _ = gradient_of(net, net.loss(), data, truth)
-    net.cast("float64")
-    loss = net.loss()
-    loss.cast("float64")
-    double, gradient = gradient_of(net, loss, data.astype("float64"), truth.astype("float64"))
-    assert double.dtype == gradient.dtype == np.float64
-    np.testing.assert_allclose(double, single, rtol=1e-5)
-    assert (double != double.astype("float32")).all()
+def test_a_map_of_classes(tmp_path, rng, monkeypatch):
+    """The ground truth has the classes that the map names; one that the map does not have makes its image NaN."""
+    (tmp_path / "my.map").write_text("2\n0\n")
+    head = "[region]\nclasses=3\nnum=2\nanchors=1.5,0.5, 0.75,2\n"
+    text = NET + CONV.format(stride=16, filters=16, activation="linear") + head
+    net, data = load(tmp_path, text + "map=my.map\n"), images(rng)
+    truth = np.array(TRUTH)
+    truth[0, 1, 4] = 0
+    mapped = truth.copy()
+    mapped[0, :2, 4], mapped[1, 0, 4] = (0, 2), 2
+    plain = load(tmp_path, text)
+    for own, other in zip(plain.collect_params().values(), net.collect_params().values()):
+        own.set_data(other.data())
+    found, expected = net.loss()(data, mx.nd.array(truth)), plain.loss()(data, mx.nd.array(mapped))
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=1e-6)
+    truth[1, 0, 4] = 2
+    monkeypatch.setenv("GLUONOPS_CHECK_LABELS", "0")
+    invalid = net.loss()(data, mx.nd.array(truth)).asnumpy()
+    np.testing.assert_array_equal(np.isnan(invalid), [False, True])
 
 
 def test_errors(tmp_path):
     conv = NET + CONV.format(stride=16, filters=16, activation="linear")
+    ten = NET + CONV.format(stride=16, filters=10, activation="linear") + "[avgpool]\n"
     region = "[region]\nclasses=3\nnum=2\nanchors=1,2,3,4\n"
     for text, message in (
             (conv, r"output of a \[convolutional\], which has no loss here"),
@@ -148,7 +156,12 @@ def test_errors(tmp_path):
             (conv + "[softmax]\ngroups=2\n", "groups=2 is not supported"),
             (conv + "[softmax]\n[cost]\ntype=smooth\n", "type is 'smooth'; expected one of sse"),
             (conv + region + "map=9k.map\n", "line 14: .*the map 9k.map is neither in the current folder"),
-            (conv + "[detection]\nside=4\nclasses=11\ncoords=4\nforced=1\n", "num is 1; expected"),
+            (conv + "[detection]\nside=4\nclasses=11\ncoords=4\n",
+             r"line 10: \[detection\]: the loss of YOLOv1 is not computed; expected \[region\].*Train it with Darknet"),
+            (ten + f"[softmax]\ntree={TREE}\n", "line 12: .*the loss of a tree of classes is not computed; expected"),
+            (ten + f"[softmax]\ntree={TREE}\n[cost]\n", "line 12: .*the loss of a tree of classes is not computed"),
+            (conv.replace("16\nactivation", "30\nactivation") + region.replace("=3", "=10", 1) + f"tree={TREE}\n",
+             "line 14: .*the loss of a tree of classes is not computed"),
             (conv + region + "thresh=x\n", "thresh is 'x'; expected"),
             (TWO_HEADS.format(first="iou_loss=ciou\ncounters_per_class=1,2,3", second=""), "counters_per_class=1,2,3"),
             (TWO_HEADS.format(first="delta_normalizer=2", second=""), "the heads have the kinds"),

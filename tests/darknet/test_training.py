@@ -5,7 +5,7 @@ import gluonops as gops
 import mxnet as mx
 import numpy as np
 import pytest
-from gluonops.darknet import adapt_cfg, read_training, shorter_policy
+from gluonops.darknet import adapt_cfg, check_trainable, read_training, shorter_policy
 
 NET = "[net]\nwidth=64\nheight=32\nchannels=3\n"
 CONV = "[convolutional]\nbatch_normalize=1\nsize=3\nstride=2\npad=1\nfilters={}\nactivation=leaky\n"
@@ -104,14 +104,14 @@ class TestAdapt:
         assert net(mx.nd.zeros((1, 3, 32, 32))).shape == (1, 3)
 
     def test_boxes_of_cells(self, write):
-        """There are 7 x 7 cells with 3 boxes each; ``random`` is no multi-scale training there."""
+        """YOLOv1 is not trained here. Its ``random`` is no multi-scale training."""
         head = "[connected]\noutput=1470\nactivation=linear\n[detection]\nside=7\nnum=3\nclasses=20\nrandom=1\n"
         path = write(NET + CONV.format(4) + head)
-        adapt_cfg(path, path, classes=2)
-        assert "output=833" in path.read_text() and "classes=2" in path.read_text()
-        assert read_training(path).sizes == [] and gops.darknet.load(path)._detections[0].classes == 2
-        with pytest.raises(gops.OpError, match=r"\[detection\]: it has no anchors"):
-            adapt_cfg(path, path, anchors=[(1, 2)])
+        assert read_training(path).sizes == []
+        with pytest.raises(gops.OpError, match=r"no \[region\], \[yolo\], \[Gaussian_yolo\] or \[softmax\]"):
+            adapt_cfg(path, path, classes=2)
+        with pytest.raises(gops.OpError, match=r"\[detection\]: the loss of YOLOv1 is not computed"):
+            check_trainable(path)
 
     def test_errors(self, write, tmp_path):
         path = write(NET + DETECTOR)
@@ -121,7 +121,7 @@ class TestAdapt:
                 ({"classes": 0}, "classes is 0; expected")):
             with pytest.raises(gops.OpError, match=message):
                 adapt_cfg(path, tmp_path / "out.cfg", **options)
-        with pytest.raises(gops.OpError, match=r"no \[region\], \[yolo\], \[detection\] or \[softmax\]"):
+        with pytest.raises(gops.OpError, match=r"no \[region\], \[yolo\], \[Gaussian_yolo\] or \[softmax\]"):
             adapt_cfg(write(NET + CONV.format(4)), path, classes=2)
         with pytest.raises(gops.OpError, match="filters in groups cannot be narrowed"):
             adapt_cfg(write(NET + CONV.format(4) + "groups=2\n" + CLASSIFIER), path, width=0.5)

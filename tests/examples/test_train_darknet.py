@@ -16,8 +16,6 @@ CONV = ("[convolutional]\nbatch_normalize={norm}\nsize=3\nstride=8\npad=1\nfilte
         "activation=leaky\n")
 DETECTOR = (NET.format(size=64) + "mosaic=1\n" + CONV.format(norm=1, filters=8) + CONV.format(norm=0, filters=18)
             + "[yolo]\nmask=0,1\nanchors=20,20, 40,40\nclasses=4\nnum=2\njitter=.2\nrandom=1\n")
-CELLS = (NET.format(size=64) + CONV.format(norm=1, filters=8) + "[connected]\noutput=100\nactivation=linear\n"
-         "[detection]\nside=3\nnum=2\nclasses=1\nsqrt=1\nrescore=1\njitter=.2\ncoord_scale=5\nnoobject_scale=.5\n")
 CLASSIFIER = (NET.format(size=32) + CONV.format(norm=1, filters=8) + CONV.format(norm=0, filters=9)
               + "[avgpool]\n[softmax]\n")
 
@@ -99,13 +97,23 @@ def test_a_data_file(train, tmp_path, rng):
     assert results(out)["classes"] == ["cat", "dog"] and (out / "net.names").read_text() == "cat\ndog\n"
 
 
-def test_boxes_of_cells(train, tmp_path):
-    """YOLOv1's head has the average of the weights that ``ema_alpha`` asks for."""
-    (tmp_path / "net.cfg").write_text(CELLS.replace("max_batches", "ema_alpha=0.9\nmax_batches"))
-    out = train("cells", *QUICK)
+def test_the_average_of_the_weights(train, tmp_path):
+    """``ema_alpha`` asks for it."""
+    (tmp_path / "net.cfg").write_text(DETECTOR.replace("max_batches", "ema_alpha=0.9\nmax_batches"))
+    out = train("averaged", *QUICK)
     assert 0 <= results(out)["mAP"] <= 1
     net = gops.darknet.load(out / "net.cfg", out / "best.weights")
     assert net._detections[0].classes == 10
+
+
+@pytest.mark.parametrize("head, message", [
+    ("[detection]\nside=3\n", r"net.cfg, line \d+: \[detection\]: the loss of YOLOv1 is not computed"),
+    ("[softmax]\ntree=9k.tree\n", "the loss of a tree of classes is not computed; expected a .* without tree")])
+def test_a_net_without_a_loss_is_refused_at_once(head, message, train, tmp_path):
+    (tmp_path / "net.cfg").write_text(NET.format(size=32) + CONV.format(norm=1, filters=8) + head)
+    with pytest.raises(gops.OpError, match=message):
+        train("refused", *QUICK)
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_classifier(train, tmp_path, capsys):
