@@ -30,7 +30,7 @@ EMULATOR = {"qemu-x86_64": "qemu-user"}
 CHECKS = ROOT / "tests" / "emulated" / "on_processor.py"
 # What computes with instructions that are chosen, sums in an order that depends on them or on threads, or trains.
 TESTS = ("tests/ops", "tests/loss", "tests/nn", "tests/native/test_native_kernels.py",
-         "tests/native/test_native_inference.py", "tests/native/test_batch_norm.py", "tests/darknet/test_golden.py",
+         "tests/native/test_native_inference.py", "tests/darknet/test_golden.py",
          "tests/darknet/test_losses.py", "tests/darknet/test_training.py", "tests/train/test_run.py",
          "tests/train/test_precision.py", "tests/export/test_symbol.py", "tests/export/test_quantize.py",
          "tests/export/quantization", "tests/deploy/test_ssd.py", "tests/test_region_detector.py")

@@ -208,7 +208,6 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit(sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
     for isa, flags in isas.items():
         yield unit(PATCHES / "sgd.cc", [*exact, *flags], f"_{isa}")
-        yield unit(PATCHES / "batch_norm.cc", [*hidden, *flags], f"_{isa}")
         for source in sources:
             yield unit(source, [*hidden, *flags, *includes(source)], f"_{isa}")
 

@@ -10,7 +10,6 @@
 
 #define GLUONOPS_ENTRY   // the functions that fill a kernel's arguments and call it
 #include "kernels.cc"   // of the operators in sanitize.sh
-#include "native/patches/batch_norm.h"
 #include "native/other_processes.cc"
 #include "native/pool.cc"
 #include "native/mxnet/runtime.cc"
@@ -126,31 +125,6 @@ void reorg_round()
     reorg_forward(attrs, inputs, outputs);
     reorg_backward(attrs, outputs, inputs, outputs, grads);
     require(!memcmp(from.data(), back.data(), size_t(from.items() * size_of(type))), "reorg there and back");
-}
-
-// Plain tensors, and those in blocks of 8 and of 16 planes, of which a plain one becomes one first.
-void norm_round()
-{
-    Planes size;
-    size.lanes = draw(0, 2) ? draw(1, 2) * 8 : 1;
-    size.planes = size.lanes * draw(1, size.lanes > 1 ? 3 : 20);
-    size.images = draw(1, 6);
-    size.positions = draw(0, 3) ? draw(1, 60) : draw(400, 9000);
-    const int64_t items = size.images * size.planes * size.positions, planes = size.planes;
-    const Array plain(FLOAT32, items), blocked(FLOAT32, items), output(FLOAT32, items), gradient(FLOAT32, items);
-    const Array weights(FLOAT32, planes), offsets(FLOAT32, planes), averages(FLOAT32, planes);
-    const Array deviations(FLOAT32, planes), of_weights(FLOAT32, planes), of_offsets(FLOAT32, planes);
-    const Array sums(FLOAT64, Cut(size).items() * SUMS * size.lanes), factors(FLOAT32, planes * FACTORS);
-    const NormMemory memory = {static_cast<double *>(sums.data()), static_cast<float *>(factors.data())};
-    const auto numbers = [](const Array &array) { return static_cast<float *>(array.data()); };
-    if (size.lanes > 1)
-        to_blocks(size, numbers(plain), numbers(blocked));
-    const float *const data = numbers(size.lanes > 1 ? blocked : plain);
-    const float *const wanted = draw(0, 1) ? numbers(weights) : nullptr;
-    run(NormForward{size, data, wanted, numbers(offsets), 1e-5, numbers(output), numbers(averages),
-                    numbers(deviations)}, memory);
-    run(NormBackward{size, numbers(output), data, wanted, numbers(averages), numbers(deviations), numbers(gradient),
-                     numbers(of_weights), numbers(of_offsets)}, memory);
 }
 
 RowSizes draw_rows()
@@ -418,7 +392,7 @@ int main(int count, char **arguments)
     half_round();
     void (*const all[])() = {abs_round, tile_round, reorg_round, softmax_round, softmax_output_round,
                              cross_entropy_round, center_loss_round, region_decode_round, region_loss_round,
-                             yolo_loss_round, gaussian_yolo_loss_round, norm_round};
+                             yolo_loss_round, gaussian_yolo_loss_round};
     for (int64_t i = 0; i < rounds; ++i)
         for (const auto round : all)
             round();

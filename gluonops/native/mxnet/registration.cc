@@ -33,6 +33,9 @@ const nnvm::Op *(*get_op)(const std::string &);
 const dmlc::any *(*get_attributes)(const std::string &);
 void (*update_attributes)(const std::string &, std::function<void(dmlc::any *)>);
 
+// An operator of MXNet's by name. find_mxnet has to have succeeded.
+nnvm::Op *find_op(const std::string &name) { return const_cast<nnvm::Op *>(get_op(name)); }
+
 bool has_large_tensors(void *library)
 {
     decltype(&MXLibInfoFeatures) ask;
@@ -358,12 +361,9 @@ bool find_mxnet(const void *inside)
         probe();
         install_custom();
         find_engine(library);
-        replace_batch_norm(library);
     });
     return true;
 }
-
-nnvm::Op *find_op(const std::string &name) { return const_cast<nnvm::Op *>(get_op(name)); }
 
 // Whether the operators honour MXNet's request to add to a gradient.
 GLUONOPS_PUBLIC bool gluonops_honours_requests() { return update_attributes != nullptr; }

@@ -14,8 +14,6 @@
 
 #include "call.h"
 
-namespace nnvm { class Op; }
-
 namespace gluonops {
 
 // What is set here has it, above what MXNet set: MXLoadLib registers with 10, or with 11 the second time.
@@ -74,15 +72,8 @@ struct Registration {
 // shape inference from now on.
 bool find_mxnet(const void *inside);
 
-// An operator of MXNet's by name. find_mxnet has to have succeeded.
-nnvm::Op *find_op(const std::string &name);
-
 // Finds what gluonops_call() needs of MXNet's library, which dlopen has returned: see direct.cc.
 void find_engine(void *library);
-
-// Lets batch_norm.h compute MXNet's BatchNorm of float32 images on the CPU in training; other calls still go to MXNet.
-// Where the library lacks something, or GLUONOPS_BATCH_NORM is 0, nothing changes: see mxnet_batch_norm.cc.
-void replace_batch_norm(void *library);
 
 // Gives MXNet every operator's functions, once; it has to know the operators by then. Without find_mxnet it does
 // nothing.
