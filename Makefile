@@ -67,14 +67,16 @@ native: $(DEMO) ## compile the C++ library again; make test does it at first
 	$(BIN)/python -m gluonops.native.build
 
 sanitize: $(STAMP) ## the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer, their threads under ThreadSanitizer
-	PYTHON=$(BIN)/python sh tests/native/sanitize.sh
+	$(BIN)/python -m gluonops.native.build --sanitize --output out/sanitize/libgluonops.so
+	GLUONOPS_LIBRARY=$(CURDIR)/out/sanitize/libgluonops.so OMP_NUM_THREADS=1 sh tests/sanitize.sh \
+		$(BIN)/python -m pytest -m "not slow" -k native $(PYTEST) tests/ops tests/native/test_native_kernels.py
 	sh tests/native/thread_sanitize.sh
 
 cuda-check: $(STAMP) ## compile every CUDA kernel for sm_60 to sm_90 (no GPU needed); registers and spills; QUICK=1
 	$(BIN)/python tools/cuda_check.py $(if $(QUICK),--quick)
 
 cuda-sanitize: $(STAMP) ## the CUDA kernels, run on the CPU, under AddressSanitizer
-	OMP_NUM_THREADS=1 sh tests/cuda/sanitize.sh $(BIN)/python -m pytest -m "not slow" -k cuda $(PYTEST) tests/cuda/test_cuda_kernels.py tests/ops
+	GLUONOPS_CUDA_SANITIZE=1 OMP_NUM_THREADS=1 sh tests/sanitize.sh $(BIN)/python -m pytest -m "not slow" -k cuda $(PYTEST) tests/cuda/test_cuda_kernels.py tests/ops
 
 cuda-ptx: $(STAMP) ## the CUDA kernels' PTX in an interpreter, every small case under three schedules; races and bounds
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or not slow" $(PYTEST) tests/ptx

@@ -39,8 +39,8 @@ FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-math-errno", "-fno-trapping-math", 
 # -Bsymbolic: libmxnet.so exports the classes of lib_api.h too, from another compiler. In a program that is linked with
 # it, ours would be resolved to those, and the library would crash when it is loaded.
 # nodelete: MXNet calls functions of the library after its own dlclose, until the process ends.
-# s: the names of inner functions are a tenth of the library.
-LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-Wl,-s", "-ldl"]
+LINKING = ["-Wl,-Bsymbolic", "-Wl,-z,nodelete", "-ldl"]
+STRIPPED = ["-Wl,-s"]   # The names of inner functions are a tenth of the library.
 THREADS = ["-pthread"]
 # Files that include MXNet's C++ have these. Its wheels have the std::string of compilers before GCC 5, and its headers
 # include x86's intrinsics unless told otherwise.
@@ -55,6 +55,8 @@ SMALL = ["-O1"]   # speed does not matter there
 # gcov needs them. The kernels run in several threads. -fexpensive-optimizations fuses products and sums, as -O3
 # does; without it last digits differ.
 COVERAGE = ["-O1", "-fexpensive-optimizations", "--coverage", "-DGLUONOPS_COVERAGE", "-fprofile-update=atomic"]
+# Both sanitizers end the process where they see something. The check of virtual tables would need those of MXNet.
+SANITIZE = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"]
 AVX2 = ["-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2"]
 # x86-64 has them. On Arm the base code has the processor's vectors already.
 # With AVX-512, operators have kernels for float32, and for other types where their contract says so: most gain little
@@ -69,7 +71,7 @@ class BuildError(Exception):
 
 def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None = None, jobs: int | None = None,
           generated: str | os.PathLike = GENERATED, operators: list[str] | None = None,
-          coverage: str | os.PathLike | None = None) -> pathlib.Path:
+          coverage: str | os.PathLike | None = None, sanitize: bool = False) -> pathlib.Path:
     """Build the library.
 
     Parameters
@@ -86,6 +88,9 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
         The operators in the library. The default is all of them.
     coverage : str or Path, optional
         Folder for the files of gcov. The library then counts how often each line runs, and is slow.
+    sanitize : bool, default False
+        Whether the library ends the process where it reads or writes outside of a tensor, or does what C++ leaves
+        undefined. A process that loads it needs ``tests/sanitize.sh``.
 
     Returns
     -------
@@ -102,7 +107,7 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     library = pathlib.Path(library)
     _check_writable(library)
     sources = write_sources(generated, operators)
-    extra = [] if coverage is None else COVERAGE
+    extra = SANITIZE if sanitize else [] if coverage is None else COVERAGE
     with _objects_folder(coverage) as folder:
         units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources, extra))
         _compile([command for command, _ in units], jobs or min(4, processors()))
@@ -162,7 +167,8 @@ def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path
     """Link the library beside its path, and move it there when it is complete."""
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
-        _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING])
+        stripped = [] if "-g1" in compiler else STRIPPED
+        _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING, *stripped])
         runpy.run_path(str(PACKAGE / "backends" / "stamp.py"))["append_stamp"](partial)
         os.replace(partial, library)
     finally:
@@ -286,9 +292,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mxnet", help="MXNet's folder")
     parser.add_argument("--jobs", type=int, help="compilers at once")
     parser.add_argument("--coverage", metavar="FOLDER", help="count the lines that run; files of gcov go into FOLDER")
+    parser.add_argument("--sanitize", action="store_true",
+                        help="watch memory and undefined behaviour; run what loads it with tests/sanitize.sh")
     options = parser.parse_args(arguments)
     try:
-        print(build(options.output, options.mxnet, options.jobs, coverage=options.coverage))
+        print(build(options.output, options.mxnet, options.jobs, coverage=options.coverage,
+                    sanitize=options.sanitize))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

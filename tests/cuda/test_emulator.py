@@ -1,6 +1,7 @@
 """The emulator itself: what CUDA defines comes out as CUDA defines it, and a planted bug of each kind is caught."""
 import ctypes
 import itertools
+import os
 import pathlib
 import re
 import subprocess
@@ -17,6 +18,8 @@ from gluonops.contract import registry
 from gluonops.cuda import cuda_source, record, rtc
 
 HERE = pathlib.Path(__file__).parent
+SANITIZE = HERE.parent / "sanitize.sh"
+SANITIZED = {**os.environ, "GLUONOPS_CUDA_SANITIZE": "1"}
 PRELUDE = cuda_source.joined(cuda_source.prelude())
 MARK = '#line 1 "kernel.cu"\n'
 
@@ -455,8 +458,8 @@ for outside in (64, -1):
 def test_address_sanitizer_sees_a_read_outside_a_tensor():
     """The read is behind a tensor or in front of it, and leaves no trace in the result."""
     code = OUTSIDE.format(mark=MARK, folder=str(HERE), cache=str(cuda_emulator.cache))
-    done = subprocess.run([str(HERE / "sanitize.sh"), sys.executable, "-c", code], text=True, capture_output=True,
-                          check=False)
+    done = subprocess.run([str(SANITIZE), sys.executable, "-c", code], text=True, capture_output=True, check=False,
+                          env=SANITIZED)
     assert done.returncode == 0, done.stderr
     _, behind, before = done.stderr.split("right, reads ")
     assert behind.startswith("64 ") and "heap-buffer-overflow" in behind
@@ -464,8 +467,8 @@ def test_address_sanitizer_sees_a_read_outside_a_tensor():
 
 
 def sanitized(*arguments):
-    command = [str(HERE / "sanitize.sh"), sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
-    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], check=False)
+    command = [str(SANITIZE), sys.executable, "-m", "pytest", "-q", *map(str, arguments)]
+    done = subprocess.run(command, text=True, capture_output=True, cwd=HERE.parents[1], check=False, env=SANITIZED)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 

@@ -1,10 +1,11 @@
-"""Questions about shapes that ended the process where MXNet asked them by way of lib_api.h.
+"""Questions that ended the process where MXNet asked them by way of lib_api.h: again and again, from behind, absurd.
+
+test_native_inference.py compares shapes that are known in part with the contracts.
 
 test_native_shapes.py runs this file: ``python shape_questions.py suites question...``, with the first case of every
 operator's suite as a literal.
 """
 import ast
-import itertools
 import json
 import sys
 import warnings
@@ -45,35 +46,6 @@ def variables_only(name, **attrs):
     op = registry.get(name).op
     strings = {key: str(value) for key, value in attrs.items()}
     return getattr(mx.sym, op.graph_name)(*(mx.sym.var(arg.name) for arg in op.inputs), **strings)
-
-
-def variants(shape):
-    """Unknown, known, and known but for a size."""
-    yield None
-    yield shape
-    for axis in range(len(shape)):
-        yield shape[:axis] + (0,) + shape[axis + 1:]
-
-
-def any_subset():
-    """The contract's answer, or its complaint."""
-    for name, (attrs, case) in SUITES.items():
-        for shapes in itertools.product(*map(variants, case)):
-            same_as_contract(name, attrs, shapes)
-
-
-def same_as_contract(name, attrs, shapes):
-    op = registry.get(name).op
-    given = {arg.name: shape for arg, shape in zip(op.inputs, shapes) if shape is not None}
-    known = {key: tuple(size or -1 for size in shape) for key, shape in given.items()}
-    try:
-        expected = op.infer_shape(op.parse(attrs), known)
-    except gops.OpError as error:
-        assert str(error) in error_of(lambda: variables_only(name, **attrs).infer_shape_partial(**given)), (name, given)
-        return
-    arguments, outputs, _ = variables_only(name, **attrs).infer_shape_partial(**given)
-    want = [tuple(max(size, 0) for size in expected.get(tensor.name, ())) for tensor in op.tensors]
-    assert arguments + outputs == want, (name, given, arguments, outputs, want)
 
 
 def a_hundred_times():
