@@ -38,7 +38,7 @@ def step_of_detector(net: gops.models.TinyYOLOv2, images: np.ndarray, ground_tru
     """A function that trains one of the nets of TRAINED for one step, and returns the losses."""
     loss = gops.loss.RegionLoss(np.ravel(ANCHORS).tolist(), CLASSES, thresh=THRESH, warmup_images=0)
     loss.initialize()
-    return step_of(net, loss, "fusedsgd", RATE, images, ground_truth)
+    return step_of(net, loss, "sgd", RATE, images, ground_truth)
 
 
 def step_of(net: mx.gluon.HybridBlock, loss: mx.gluon.HybridBlock, optimizer: str, rate: float, images: np.ndarray,

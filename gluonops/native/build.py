@@ -45,8 +45,7 @@ THREADS = ["-pthread"]
 # Files that include MXNet's C++ have these. Its wheels have the std::string of compilers before GCC 5, and its headers
 # include x86's intrinsics unless told otherwise.
 MXNET_CXX = ["-D_GLIBCXX_USE_CXX11_ABI=0", "-DMSHADOW_STAND_ALONE=1", "-DMSHADOW_USE_F16C=0", "-DMSHADOW_USE_SSE=0"]
-# The results of sgd.cc and its parsing are those of MXNet, and those of place.cc are NumPy's: none has fused
-# multiply-adds.
+# The results of place.cc are those of NumPy, which has no fused multiply-adds.
 SEPARATE_ROUNDING = ["-ffp-contract=off"]
 # GCC 14 leaves a product out of a loop's sum where it thinks that a chain of sums is slower fused, which depends on the
 # code around: a column's bits would depend on its neighbours. Clang has no such option.
@@ -213,7 +212,6 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit(MXNET / "inside.cc", [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])
     yield unit(sources[0].with_name("operators.cc"), [*exact, *SMALL, *include, *includes(sources[0])])
     for isa, flags in isas.items():
-        yield unit(PATCHES / "sgd.cc", [*exact, *flags], f"_{isa}")
         for source in sources:
             yield unit(source, [*hidden, *flags, *includes(source)], f"_{isa}")
 

@@ -88,7 +88,6 @@ def registrations(operators: dict[str, list[str]]) -> str:
     return "\n".join([
         "// Written from the contracts by gluonops/native/generate.py: edit those.",
         '#include "native/mxnet/operator.h"',
-        '#include "native/patches/sgd_operator.cc"',
         *[f'#include "generated/{name}.h"' for name in operators], "",
         "namespace gluonops {", "namespace {", "",
         *[line for lines in operators.values() for line in [*lines, ""]],

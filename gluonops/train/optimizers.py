@@ -16,7 +16,6 @@ import mxnet as mx
 import numpy as np
 from mxnet import gluon
 
-from .. import optimizer as optimizers
 from ..contract.attributes import Attr, Choice, Float, parsed
 from ..contract.errors import OpError
 from ..darknet.cfg import read_cfg
@@ -25,7 +24,6 @@ from .workers import Workers
 __all__ = ["OPTIMIZERS", "SCHEDULES", "Schedule", "darknet_schedule", "make_trainer", "schedule"]
 
 OPTIMIZERS = ("sgd", "nag", "adam", "adamax", "nadam", "rmsprop", "lamb", "lars", "signum", "ftml")
-FASTER = {"sgd": optimizers.FusedSGD.__name__}   # the same numbers
 DEFAULTS = {"sgd": {"momentum": 0.9}, "nag": {"momentum": 0.9}, "lars": {"momentum": 0.9}}
 WHERE = "train.schedule"
 # The numbers that options may be, where a schedule has them.
@@ -43,8 +41,7 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
     parameters : gluon.ParameterDict
         ``net.collect_params()``.
     optimizer : str
-        One of ``OPTIMIZERS``. ``sgd``, ``nag`` and ``lars`` have momentum 0.9 by default. ``sgd`` is
-        :class:`gluonops.optimizer.FusedSGD`, whose numbers are those of MXNet's, unless servers update the parameters.
+        One of ``OPTIMIZERS``. ``sgd``, ``nag`` and ``lars`` have momentum 0.9 by default.
     schedule : mxnet.lr_scheduler.LRScheduler
         Such as one of :func:`gluonops.train.schedule`.
     weight_decay : float, default 0
@@ -75,9 +72,8 @@ def make_trainer(parameters: gluon.ParameterDict, optimizer: str, schedule: mx.l
                 parameter.wd_mult = 0
     if workers.update_on_servers and isinstance(schedule, Schedule):
         settings["lr_scheduler"] = for_servers(schedule)
-    name = optimizer if workers.update_on_servers else FASTER.get(optimizer, optimizer)
     try:
-        return gluon.Trainer(parameters, name, settings, kvstore=workers.kvstore,
+        return gluon.Trainer(parameters, optimizer, settings, kvstore=workers.kvstore,
                              update_on_kvstore=workers.update_on_servers)
     except TypeError as error:
         raise OpError(where, f"{optimizer} does not take these options: {error}", "Leave the option out") from error

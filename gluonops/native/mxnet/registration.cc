@@ -325,8 +325,6 @@ void install()
     for (const Registration *each = Registration::first; each; each = each->next) {
         nnvm::Op &op = *find_op(each->graph_name);
         op.set_attr<mxnet::FInferShape>("FInferShape", Wrapped<infer_shape>::of(*each), PRIORITY);
-        if (!each->forward)
-            continue;
         set_counts(&op, each->inputs, each->outputs);
         op.set_attr<nnvm::FInferType>("FInferType", Wrapped<infer_type>::of(*each), PRIORITY);
         set_compute<&Registration::forward>(&op, *each);

@@ -59,11 +59,6 @@ struct Registration {
     {
         first = this;
     }
-    // An operator that keeps what MXLoadLib made of it, but for its shape inference.
-    Registration(const char *graph_name, InferShape infer_shape)
-        : Registration(graph_name, 0, 0, infer_shape, nullptr, nullptr, nullptr)
-    {
-    }
     Registration(const Registration &) = delete;
     Registration &operator=(const Registration &) = delete;
 };
