@@ -205,8 +205,7 @@ def compilations(compiler: list[str], mxnet: pathlib.Path, folder: pathlib.Path,
     yield unit(mxnet / "src" / "lib_api.cc", [*common, *include, *SMALL, "-w"])
     yield unit(MXNET / "library.cc", [*hidden, *include, *versions(mxnet)])
     yield unit(HERE / "place.cc", exact)
-    for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", HERE / "other_processes.cc",
-                   PATCHES / "blocks.cc"):
+    for source in (MXNET / "runtime.cc", MXNET / "old_systems.cc", HERE / "pool.cc", PATCHES / "blocks.cc"):
         yield unit(source, hidden)
     # It calls what takes the time.
     yield unit(MXNET / "inside.cc", [*hidden, *MXNET_CXX, "-isystem", str(mxnet / "include"), *SMALL])

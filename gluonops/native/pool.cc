@@ -6,10 +6,7 @@
 //
 // OpenMP's threads wait for each other at both ends of a loop, and they spin meanwhile. That is fast on a machine that
 // is otherwise idle. On a busy one a spinning thread uses up the time that the thread it waits for needs. So a helper
-// that spins offers its processor to others all the time. If another process takes it, the helper stays away for a
-// while: it could be stopped in the middle of a chunk, and the caller would have to wait for it. Where only threads of
-// this process are at work it goes on: with two processors, the thread that prepares the next operators displaces it
-// all the time.
+// that spins offers its processor to others all the time.
 //
 // With as many threads at work as there are processors, Linux sometimes puts a helper and the caller on the same one,
 // and leaves another one asleep: the caller computes alone, and what runs next has to wake a processor. So a helper
@@ -24,7 +21,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -34,7 +30,6 @@
 #include <system_error>
 #include <thread>
 
-#include "other_processes.h"
 #include "isa.h"
 
 namespace gluonops {
@@ -65,43 +60,27 @@ const Microseconds HELPER_SPIN(1000);
 // How long the caller spins for helpers in the middle of a chunk.
 const Microseconds CALLER_SPIN(50);
 
-// A helper that did not run for so long was displaced: by another process, or by a thread of this one that prepares the
-// next operators.
-const Microseconds DISPLACED(200);
+// A turn of spinning counts so much at most. In a longer one, another thread had the processor: with two processors,
+// the thread that prepares the next operators displaces the helper all the time.
+const Microseconds LONGEST_TURN(200);
 
-// How long a displaced helper stays away.
-const std::chrono::milliseconds AWAY(50);
-
-enum Outcome { READY, LATE, GONE };
-
-// Spins until `ready()`, at most for `most`. GONE means that another thread had the processor meanwhile.
+// Spins until `ready()`, at most for `most`. Returns whether it is ready.
 template <typename Ready>
-Outcome spin_until(const Ready &ready, Microseconds most)
+bool spin_until(const Ready &ready, Microseconds most)
 {
-    const Clock::time_point start = Clock::now();
-    Clock::time_point last = start;
-    for (;;) {
+    Clock::duration spun(0);
+    for (Clock::time_point last = Clock::now(); spun <= most;) {
         for (int i = 0; i < 16; ++i) {
             if (ready())
-                return READY;
+                return true;
             pause();
         }
         std::this_thread::yield();
         const Clock::time_point now = Clock::now();
-        if (now - last > DISPLACED)
-            return ready() ? READY : GONE;
-        if (now - start > most)
-            return ready() ? READY : LATE;
+        spun += std::min<Clock::duration>(now - last, LONGEST_TURN);
         last = now;
     }
-}
-
-// The time that the calling thread has run.
-Clock::duration cpu_time()
-{
-    timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    return ready();
 }
 
 const int NOWHERE = -1;   // what sched_getcpu() says if it does not know
@@ -175,8 +154,6 @@ public:
         if (!use.owns_lock())
             return;
         start_helpers(1);
-        if (other_processes() == BUSY)   // then no processor sleeps
-            return;
         calls_.fetch_add(1);
         wake(first_wakes_);
     }
@@ -209,14 +186,13 @@ private:
         for (;;) {
             const uint64_t seen = calls_.load();
             const auto is_wanted = [&] { return gate_.is_open() || (is_first && calls_.load() != seen); };
-            const Outcome outcome = spin_until([&] { return is_wanted() || is_beside_caller(); }, HELPER_SPIN);
+            const bool is_needed = spin_until([&] { return is_wanted() || is_beside_caller(); }, HELPER_SPIN);
             if (is_beside_caller())
                 leave_caller();
-            if (outcome == LATE)
+            if (!is_needed)
                 sleep(is_first ? first_wakes_ : others_wake_, is_wanted);
-            const bool was_displaced = outcome == GONE || (gate_.enter() && was_displaced_in_loop());
-            if (was_displaced && other_processes() != QUIET)
-                std::this_thread::sleep_for(AWAY);
+            if (gate_.enter())
+                help_with_loop();
         }
     }
 
@@ -234,17 +210,13 @@ private:
         leave_processor();
     }
 
-    // Helps with the loop. Returns whether another thread had the processor meanwhile.
-    bool was_displaced_in_loop()
+    void help_with_loop()
     {
-        const Clock::time_point start = Clock::now();
-        const Clock::duration before = cpu_time();
         take_chunks();
         if (gate_.leave() && caller_sleeps_.load()) {
             { std::lock_guard<std::mutex> lock(mutex_); }
             emptied_.notify_one();
         }
-        return Clock::now() - start - (cpu_time() - before) > DISPLACED;
     }
 
     template <typename Wanted>
@@ -269,7 +241,7 @@ private:
 
     void wait_for_helpers()
     {
-        if (spin_until([this] { return gate_.is_empty(); }, CALLER_SPIN) == READY)
+        if (spin_until([this] { return gate_.is_empty(); }, CALLER_SPIN))
             return;
         std::unique_lock<std::mutex> lock(mutex_);
         caller_sleeps_.store(true);

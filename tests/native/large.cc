@@ -9,7 +9,6 @@
 #include "generated/reorg.cc"
 #include "generated/softmax_cross_entropy.cc"
 #include "generated/tile.cc"
-#include "native/other_processes.cc"
 #include "native/pool.cc"
 #include "native/mxnet/runtime.cc"
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "native/parallel.h"
-#include "native/other_processes.cc"
 #include "native/pool.cc"
 
 using namespace gluonops;
