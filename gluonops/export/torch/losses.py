@@ -20,7 +20,7 @@ CONVERTERS.update({
 })
 
 
-@converts(*(f"gluonops.{name}" for name in FUNCTIONS))
+@converts(*(f"gluonops_{name}" for name in FUNCTIONS))
 def function(call: Call) -> str:
     """A call of the function of the operator's name, which has its arguments."""
     name = our_name(call.node)
