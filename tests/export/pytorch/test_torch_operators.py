@@ -26,7 +26,8 @@ ELSEWHERE = {
     "_contrib_BilinearResize2D", "_contrib_ModulatedDeformableConvolution",
     "_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_SyncBatchNorm",
     "_identity_with_attr_like_rhs", "_npx_reshape", "_ones", "_zeros",
-    "_random_normal_like", "_random_uniform_like", "_rmul_scalar", "_rplus_scalar", "clip", "counter", "darknet_batch_norm", "gluonops_gelu", "gluonops_group_norm",
+    "_random_normal_like", "_random_uniform_like",
+    "_rmul_scalar", "_rplus_scalar", "clip", "counter", "darknet_batch_norm", "gluonops_gelu", "gluonops_group_norm",
     "gluonops_hard_swish", "gluonops_l2_normalize", "gluonops_mish", "gluonops_reorg", "gluonops_rms_norm",
     "gluonops_swish", "make_loss", "softmax_cross_entropy"}
 SHAPE = (2, 4, 6, 6)
