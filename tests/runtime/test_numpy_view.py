@@ -30,7 +30,7 @@ import importlib.util, sys, types
 import numpy
 before = dict(vars(numpy))
 import gluonops, mxnet, other
-assert "sklearn" not in sys.modules
+assert "sklearn" not in sys.modules and "scipy.stats" not in sys.modules
 assert sys.modules["numpy"] is numpy
 changed = {name for name, value in vars(numpy).items() if before.get(name) is not value}
 assert all(isinstance(vars(numpy)[name], types.ModuleType) for name in changed), changed
@@ -39,7 +39,19 @@ assert mxnet.numpy_dispatch_protocol._np is not numpy
 assert ("bool" in vars(numpy)) == ("bool" in before)
 if importlib.util.find_spec("sklearn"):
     import sklearn.base
+if importlib.util.find_spec("scipy"):
+    assert mxnet.test_utils.ss.norm.cdf(0) == 0.5 and "scipy.stats" in sys.modules
 """, tmp_path)
+
+    @pytest.mark.parametrize("words", [("scipy.stats", None), ("scipy", ["stats"])])
+    def test_statistics_are_there_where_scipy_is(self, words, monkeypatch):
+        """MXNet takes None for them where scipy is not installed."""
+        monkeypatch.delitem(sys.modules, "scipy.stats", raising=False)
+        asked = numpy_view._asks_for_statistics(*words)
+        assert asked == (importlib.util.find_spec("scipy") is not None)
+        assert not numpy_view._asks_for_statistics("scipy", ["sparse"])
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        assert not numpy_view._asks_for_statistics(*words)
 
     def test_mxnet_without_gluonops(self):
         python(fresh.WITHOUT_GLUONOPS + """
