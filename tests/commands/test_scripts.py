@@ -2,22 +2,20 @@
 import json
 import subprocess
 
-import fresh
 import gluonops as gops
 import numpy as np
 import pytest
 from gluonops.commands import cli, scripts
 from PIL import Image
+from typed import Typed
 
 QUICK = ("--size", "32", "--epochs", "1", "--batch", "4", "--threads", "0")
 DETECTOR = (*QUICK, "--head-channels", "8", "8", "--pretrained", "none", "--pretrain-epochs", "0")
 
 
-def gluonops(folder, *words, fails=0):
-    """(stdout, stderr) of the command, in ``folder``."""
-    done = fresh.python("-m", "gluonops", *words, cwd=folder)
-    assert done.returncode == fails, done.stderr
-    return done.stdout, done.stderr
+@pytest.fixture
+def gluonops(monkeypatch, capsys, tmp_path):
+    return Typed(monkeypatch, capsys, tmp_path)
 
 
 @pytest.fixture
@@ -36,29 +34,29 @@ def parts(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_command_on_own_boxes(parts):
+def test_the_first_command_on_own_boxes(parts, gluonops):
     """The classes are not VOC's; the trained net is measured, and run on a folder."""
-    gluonops(parts, "train", "parts", *DETECTOR)
+    gluonops("train", "parts", *DETECTOR)
     folder = parts / "out" / "finetune_detector"
     found = json.loads((folder / "results.json").read_text())
     assert found["classes"] == ["bolt", "nut", "washer"] and found["options"]["dataset"] == "voc"
-    said, _ = gluonops(parts, "val", "out/finetune_detector/detector", "parts")
+    said, _ = gluonops("val", "out/finetune_detector/detector", "parts")
     assert "On 4 images, the mAP at IoU 0.5 is " in said and "  washer " in said
-    gluonops(parts, "detect", "out/finetune_detector/detector", "parts/JPEGImages", "--threshold", "0.01",
+    gluonops("detect", "out/finetune_detector/detector", "parts/JPEGImages", "--threshold", "0.01",
              "-o", "found")
     assert sorted(path.name for path in (parts / "found").iterdir()) == ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
 
 
 @pytest.mark.slow
-def test_the_classes_of_a_file(parts):
+def test_the_classes_of_a_file(parts, gluonops):
     (parts / "two.names").write_text("washer\nnut\n")
-    said = gluonops(parts, "train", "parts", *DETECTOR, "--classes", "two.names")[1]
+    said = gluonops("train", "parts", *DETECTOR, "--classes", "two.names")[1]
     assert "boxes  3\n" in said and "2: washer, nut\n" in said
 
 
-def test_classes_are_chosen(parts):
+def test_classes_are_chosen(parts, gluonops):
     """A mistyped one is named; those that are left out are background."""
-    said = gluonops(parts, "train", "parts", *DETECTOR, "--classes", "nut", "wahser", fails=1)[1]
+    said = gluonops("train", "parts", *DETECTOR, "--classes", "nut", "wahser", fails=1)[1]
     assert "there is no class 'wahser'; there are bolt, nut, washer. Perhaps you mean 'washer'." in said
     training, validation = gops.train.detection_parts("voc", parts / "parts", ["washer", "nut"], 32)
     for part in (training, validation):
@@ -68,24 +66,25 @@ def test_classes_are_chosen(parts):
     assert swapped.fingerprint() != training.fingerprint()
 
 
-def test_own_classes(tmp_path):
+def test_own_classes(tmp_path, gluonops):
     for part, count in (("train", 12), ("val", 3)):
         for level, name in ((20, "dark"), (220, "light")):
             (tmp_path / "data" / part / name).mkdir(parents=True)
             for i in range(count):
                 Image.new("RGB", (40, 32), (level, level, level + i)).save(tmp_path / "data" / part / name / f"{i}.png")
-    gluonops(tmp_path, "train", "data", *QUICK, "--model", "mlp", "--device", "cpu")
+    gluonops("train", "data", *QUICK, "--model", "mlp", "--device", "cpu")
     exported = "out/finetune_classifier/classifier"
     trained = json.loads((tmp_path / exported).with_name("results.json").read_text())
-    measured = json.loads(gluonops(tmp_path, "val", exported, "data", "--json")[0])
+    measured = json.loads(gluonops("val", exported, "data", "--json")[0])
     assert measured["accuracy"] == trained["held_out_accuracy"] and measured["confusion"] == trained["confusion"]
     assert measured["accuracy_top5"] == 1 and (tmp_path / "out" / "evaluate" / "confusion.png").exists()
     again = ("train", "data", *QUICK, "--model", "mlp", "--classes", "dark", "--resume", "auto")
-    said = gluonops(tmp_path, *again, fails=1)[1]
+    said = gluonops(*again, fails=1)[1]
     assert "classes is ['dark']; the run in out/finetune_classifier/last.checkpoint was started with None" in said
-    said = gluonops(tmp_path, "train", "nowhere", fails=1)[1]
+    said = gluonops("train", "nowhere", fails=1)[1]
     assert said == "gluonops.data.recognize: there is no folder nowhere. Pass the folder of a data set.\n"
-    assert "Traceback" in gluonops(tmp_path, "train", "nowhere", "--debug", fails=1)[1]
+    with pytest.raises(gops.OpError):
+        gluonops("train", "nowhere", "--debug")
 
 
 @pytest.mark.parametrize("words, script, arguments", [
