@@ -32,7 +32,7 @@ def train(monkeypatch, tmp_path):
 
 def test_end_to_end(tmp_path, monkeypatch, capsys):
     """A user trains, exports, and loads what came out."""
-    done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path)
+    done = fresh.python(SCRIPT, "--epochs", "2", "--seed", "1", cwd=tmp_path, packages=fresh.OF_EXAMPLES)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_classifier"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [

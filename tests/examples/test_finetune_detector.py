@@ -54,7 +54,7 @@ def script(monkeypatch, tmp_path):
 def test_end_to_end(tmp_path, script, capsys, monkeypatch):
     """The exported net finds the same in Module, without gluonops, and in the other scripts."""
     done = fresh.python(SCRIPT, *QUICK, "--multi-scale", "64", "96", "--accumulate", "2", "--pretrain-epochs", "1",
-                        cwd=tmp_path)
+                        cwd=tmp_path, packages=fresh.OF_EXAMPLES)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "out" / "finetune_detector"
     assert sorted(path.name for path in folder.glob("[!.]*")) == [
