@@ -114,7 +114,8 @@ def pytest_generate_tests(metafunc):
     if not axes:
         return
     every = metafunc.config.getoption("every_mode")
-    tests = list(itertools.product(*axes.values()) if every else daily.combinations(metafunc.definition.name, axes))
+    tests = list(itertools.product(*axes.values()) if every else
+                 daily.combinations(metafunc.definition.name, suite.name, axes))
     if metafunc.definition.get_closest_marker("gpu") and mx.context.num_gpus() == 0:
         del tests[1:]   # the one that is skipped says enough
     ids = ["-".join(getattr(value, "id", str(value)) for value in test) for test in tests]

@@ -8,7 +8,7 @@ import pytest
 from gluonops.contract import registry
 
 SUITES = {name: op_suite.suite_of(name) for name in registry.entries()}
-AXES = ("dtype", "request_", "backend", "mode")
+AXES = ("dtype", "label_dtype", "request_", "backend", "mode")
 
 
 def axes_of(suite, *names):
@@ -21,6 +21,7 @@ def axes_of(suite, *names):
 
 def test_the_table_names_what_exists():
     values = {name: {value for suite in SUITES.values() for value in suite.axes(name)} for name in AXES}
+    values["operator"] = set(SUITES)
     for check, rows in daily.DAILY.items():
         assert any(hasattr(suite, check) for suite in SUITES.values()), check
         for axis, named in (item for row in rows for item in row.items()):
@@ -28,26 +29,43 @@ def test_the_table_names_what_exists():
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_every_dtype_with_every_request_in_every_backend(name):
+def test_every_request_in_every_backend(name):
+    """Where a kernel adds, it does so for every dtype."""
     axes = axes_of(SUITES[name], "dtype", "request_", "backend")
-    found = daily.combinations("test_requests", axes)
-    assert sorted(found) == sorted(itertools.product(*axes.values())), "each of them once"
+    found = daily.combinations("test_requests", name, axes)
+    assert len(found) == len(set(found)), "each of them once"
+    assert {(request, backend) for _, request, backend in found} == {*itertools.product(*list(axes.values())[1:])}
+    kernels = {"native", "cuda"} & set(axes["backend"])
+    assert {(dtype, backend) for dtype, request, backend in found if request == "add"} >= {
+        *itertools.product(axes["dtype"], kernels)}
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_every_case_dtype_and_mode_in_every_backend(name):
+def test_every_case_with_every_implementation_and_every_dtype_in_every_backend(name):
+    """``custom`` runs the kernels of ``native``, or the reference."""
     axes = axes_of(SUITES[name], "case", "dtype", "backend", "mode")
-    found = daily.combinations("test_output_and_gradient", axes)
-    places = {axis: place for place, axis in enumerate(axes)}
-    for axis in ("case", "dtype", "mode"):
-        pairs = {(test[places[axis]].id if axis == "case" else test[places[axis]], test[places["backend"]])
-                 for test in found}
-        assert len(pairs) == len(axes[axis]) * len(axes["backend"]), axis
+    found = daily.combinations("test_output_and_gradient", name, axes)
+    assert len({(case.id, backend) for case, _, backend, _ in found if backend != "custom"}) == (
+        len(axes["case"]) * len(set(axes["backend"]) - {"custom"}))
+    assert {(dtype, backend) for _, dtype, backend, _ in found} == {*itertools.product(axes["dtype"], axes["backend"])}
+
+
+def test_every_mode_in_every_backend():
+    for name in daily.VARIED:
+        axes = axes_of(SUITES[name], "case", "dtype", "backend", "mode")
+        found = daily.combinations("test_output_and_gradient", name, axes)
+        assert {test[2:] for test in found} == {*itertools.product(axes["backend"], axes["mode"])}
 
 
 def test_a_row_takes_every_value_of_the_axes_that_it_leaves_out(monkeypatch):
     monkeypatch.setitem(daily.DAILY, "check", ({"case": daily.FIRST, "mode": ("b",)}, {"dtype": (2, 9)}))
     axes = {"case": ("x", "y"), "dtype": (1, 2), "mode": ("a", "b")}
-    assert daily.combinations("check", axes) == [
+    assert daily.combinations("check", "mish", axes) == [
         ("x", 1, "b"), ("x", 2, "b"), ("x", 2, "a"), ("y", 2, "a"), ("y", 2, "b")]
-    assert daily.combinations("another", {"dtype": (1, 2)}) == [(1,), (2,)]
+    assert daily.combinations("another", "mish", {"dtype": (1, 2)}) == [(1,), (2,)]
+
+
+def test_a_row_for_some_operators(monkeypatch):
+    monkeypatch.setitem(daily.DAILY, "check", ({"dtype": (1,)}, {"operator": ("mish",)}))
+    assert daily.combinations("check", "mish", {"dtype": (1, 2)}) == [(1,), (2,)]
+    assert daily.combinations("check", "gelu", {"dtype": (1, 2)}) == [(1,)]

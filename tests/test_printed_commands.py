@@ -34,7 +34,7 @@ TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 FENCE = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.M | re.S)
 INLINE = re.compile(r"`((?:gluonops|python|make|pip) (?!-m gluonops`)[^`]+)`")
 SCRIPT = ("# role.sh", "#SBATCH")   # a block that begins so is a file; test_several_machines.py runs it
-QUICK = ("README.md", "docs/index.md", "docs/onnx.md", "examples/deploy/README.md")
+DAILY = ("README.md",)   # Its commands train and export.
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
 # The commands that no test types, and why.
@@ -52,6 +52,7 @@ PARSED = {
 }
 # What makes the others take seconds. The options of the first pattern that is found go to the end of the command.
 SHORTER = {
+    r"gluonops train FOLDER$": "--epochs 1 --model mlp --size 32",
     r"make_shapes\.py": "--count 8 4",
     r"evaluate\.py|gluonops val \S+$": "--count 4",
     r"train_darknet\.py|finetune_detector\.py --size|--task detect|train --cfg": "--epochs 1 --count 8 4",
@@ -177,7 +178,7 @@ def prepare(page):
 
 
 # -- typed ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("page", [pytest.param(page, marks=[] if page in QUICK else pytest.mark.slow)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[] if page in DAILY else pytest.mark.slow)
                                   for page in PAGES if any(map(is_typed, printed(page)))])
 def test_it_can_be_typed(page, tmp_path, monkeypatch):
     """The README says to activate this environment after `make demo`."""

@@ -1,5 +1,6 @@
 """The house itself: the same files in every operator's folder, names that agree, and the rules of the code."""
 import ast
+import functools
 import importlib
 import inspect
 import pathlib
@@ -101,6 +102,7 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 FACES = {"gluonops.export.__init__": "gluonops.deploy."}
 
 
+@functools.cache
 def modules():
     """Every module of the package, by its full name: its path and its syntax tree."""
     paths = [*PACKAGE.rglob("*.py"), *(ROOT / "models").rglob("*.py")]
@@ -109,6 +111,7 @@ def modules():
     return {".".join(name).removesuffix(".py"): ast.parse(path.read_text()) for name, path in zip(names, paths)}
 
 
+@functools.cache
 def arrows():
     """Each module of the package -> those that it imports: anywhere in the file, for type hints and by a string."""
     trees = modules()

@@ -208,10 +208,13 @@ WAYS = (("write", (0,)), ("add", (0, 1, 2, 4)), ("write", (1, 4)))
 @pytest.mark.parametrize("number, name, case", [pytest.param(number, *test.values, id=test.id, marks=test.marks)
                                                 for number, test in enumerate(cases())])
 def test_every_type(number, name, case, rng, pytestconfig):
-    """Each runs in one of the ways, in turn."""
-    for place, dtype in enumerate(registry.get(name).op.types["T"], number):
-        for request, offsets in WAYS if pytestconfig.getoption("every_mode") else [WAYS[place % len(WAYS)]]:
-            Run(name, case, dtype, request, rng, offsets).check()
+    """Daily each runs with one dtype in one of the ways, in turn; a case that no suite has also as float32."""
+    every, types = pytestconfig.getoption("every_mode"), registry.get(name).op.types["T"]
+    daily = {types[number % len(types)], *(["float32"] if case in EXTRA.get(name, ()) else [])}
+    for place, dtype in enumerate(types, number // len(types)):
+        for request, offsets in WAYS if every else [WAYS[place % len(WAYS)]]:
+            if every or dtype in daily:
+                Run(name, case, dtype, request, rng, offsets).check()
 
 
 def has_more_than_two_blocks(name, case):

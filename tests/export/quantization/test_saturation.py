@@ -213,7 +213,8 @@ for name in ("any", "vnni"):
 """
 
 
-@pytest.mark.parametrize("limit", ["SSE41", "AVX2", "AVX512_CORE"])
+@pytest.mark.parametrize("limit", ["AVX2", *(pytest.param(limit, marks=pytest.mark.slow)
+                                             for limit in ("SSE41", "AVX512_CORE"))])
 def test_oneDNN_without_vnni(limit, net, folder):   # pylint: disable=invalid-name
     """oneDNN reads the limit when it is loaded, so it is a process of its own."""
     expected = net(mx.nd.array(images(5, 9))).asnumpy()

@@ -1,4 +1,6 @@
 """gaussian_yolo_loss against what AlexeyAB's program does prediction by prediction, and against its recorded deltas."""
+import functools
+
 import gluonops as gops
 import mxnet as mx
 import numpy as np
@@ -67,23 +69,10 @@ class TestGaussianYoloLoss(YoloSuite):
         self.start = oracle.split(data, attrs.classes).copy()
         return super().oracle_gradient(attrs, head, data, truth)
 
-    def test_finite_differences_of_the_reference(self, backend, rng):
+    def test_finite_differences_of_the_reference(self, backend):
         """The gradient that runs, times the slopes of a box's sigmoids, is the derivative of the forward pass."""
-        case = self.cases[1]
-        data, truth = self.draw(case, "float64", rng)
-        head = self.head(case, [data, truth], rng)
-        _, gradients = self.run(case, [data, truth], head, backend)
-        slopes = np.ones(data.shape)
-        for channel in (0, 1, 2, 3, 5, 7):
-            p = oracle.sigmoid(oracle.split(data, 3)[:, :, channel])
-            oracle.split(slopes, 3)[:, :, channel] = p * (1 - p)
-
-        def scalar():
-            inputs = [mx.nd.array(a, dtype=a.dtype) for a in (data, truth)]
-            with gops.backend("builtin"):
-                return (self.function(*inputs, **case.attrs).asnumpy() * head).sum()
-
-        numeric = self.central_difference(scalar, data)
+        inputs, head, slopes, numeric = sigmoid_differences()
+        _, gradients = self.run(self.cases[1], inputs, head, backend)
         np.testing.assert_allclose(gradients["data"] * slopes, numeric, rtol=1e-6, atol=1e-6)
 
     @pytest.mark.parametrize("recorded", GAUSSIAN_CASES[::7])
@@ -93,6 +82,26 @@ class TestGaussianYoloLoss(YoloSuite):
 
     def compare_with_recorded(self, case, backend, of_parts=5e-5):
         super().compare_with_recorded(case, backend, of_parts)
+
+
+@functools.cache
+def sigmoid_differences():
+    """Inputs of the second case, a head gradient, the slopes of the sigmoids, and what the forward pass differs by."""
+    suite, case, rng = TestGaussianYoloLoss(), TestGaussianYoloLoss.cases[1], np.random.RandomState(0)
+    data, truth = suite.draw(case, "float64", rng)
+    head = suite.head(case, [data, truth], rng)
+    slopes = np.ones(data.shape)
+    for channel in (0, 1, 2, 3, 5, 7):
+        p = oracle.sigmoid(oracle.split(data, 3)[:, :, channel])
+        oracle.split(slopes, 3)[:, :, channel] = p * (1 - p)
+    with gops.backend("builtin"):
+        net = suite.net(case, "static")
+        net(*[mx.nd.array(a, dtype=a.dtype) for a in (data, truth)])
+
+    def scalar():
+        return (net(*[mx.nd.array(a, dtype=a.dtype) for a in (data, truth)]).asnumpy() * head).sum()
+
+    return (data, truth), head, slopes, suite.central_difference(scalar, data)
 
 
 def test_the_oracle_computes_darknets_deltas():
