@@ -52,8 +52,7 @@ def run(page, folder):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")
     emulator = pathlib.Path(__file__).parent / "cuda"
-    return fresh.python("-c", code(page), cwd=folder, env={**os.environ, "PYTHONPATH": str(emulator)},
-                        packages=fresh.OF_EXAMPLES)
+    return fresh.python("-c", code(page), cwd=folder, env={**os.environ, "PYTHONPATH": str(emulator)})
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
