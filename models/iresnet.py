@@ -59,7 +59,7 @@ class IResNet(EitherModeBlock):
 
     def __init__(self, embedding: int = 128, channels: Sequence[int] = (32, 64, 128), blocks: int = 1, **kwargs):
         super().__init__(**kwargs)
-        embedding, blocks = parsed(WHERE, OPTIONS, locals()).values()
+        embedding, blocks = parsed(WHERE, OPTIONS, embedding=embedding, blocks=blocks).values()
         if not channels or any(count < 1 for count in channels):
             raise OpError(WHERE, f"channels is {tuple(channels)}; expected a number of at least 1 for each stage",
                           "Pass numbers such as (32, 64, 128)")

@@ -63,7 +63,7 @@ class LeNetReorg(EitherModeBlock):
 
     def __init__(self, classes: int = 10, size: int = 28, mode: str = "darknet", **kwargs):
         super().__init__(**kwargs)
-        classes, size = parsed("models.lenet_reorg", OPTIONS, locals()).values()
+        classes, size = parsed("models.lenet_reorg", OPTIONS, classes=classes, size=size).values()
         if size < MIN_SIZE or size % 2:
             raise OpError("models.lenet_reorg", f"size is {size}; the first convolution leaves {size - 4} pixels a "
                           "side, which must be even, for reorg, and at least 18, for the convolutions after it",

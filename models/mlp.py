@@ -45,7 +45,7 @@ class MLP(EitherModeBlock):
 
     def __init__(self, classes: int = 10, hidden: int | tuple[int, ...] = (128, 64), **kwargs):
         super().__init__(**kwargs)
-        classes, hidden = parsed("models.mlp", OPTIONS, locals()).values()
+        classes, hidden = parsed("models.mlp", OPTIONS, classes=classes, hidden=hidden).values()
         with self.name_scope():
             self.body = nn.HybridSequential()
             self.body.add(nn.Flatten())

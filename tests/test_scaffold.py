@@ -209,7 +209,8 @@ template <typename T>
 GAIN = {   # file -> what another attribute changes in it: the declaration, and its use in the kernels
     "contract.py": [("three straight lines\")", "three straight lines\", (Attr(\"gain\", Float(above=0), 1.0),))"),
                     ("from .._activation", "from ...contract.op import Attr, Float\nfrom .._activation")],
-    "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:")],
+    "__init__.py": [("(data: Array, name:", "(data: Array, gain: float = 1.0, name:"),
+                    ("call(OP, data, name", "call(OP, data, gain=gain, name")],
     "reference.py": [("return data * gate", "return attrs.gain * data * gate"),
                      ("output_grad * (gate", "attrs.gain * output_grad * (gate")],
     "kernel.cu": [("template <typename T>\n__device__ void forward", SCALED + "__device__ void forward"),

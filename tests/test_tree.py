@@ -24,6 +24,13 @@ def test_the_operators_of_the_foundation_are_there():
     assert set(OPS) >= {"abs", "reorg", "softmax", "softmax_cross_entropy", "softmax_output", "tile"}
 
 
+def test_arguments_are_named():
+    """``locals()`` would hide from readers and from tools which names a function takes, and which it hands on."""
+    files = [path for folder in (PACKAGE, ROOT / "models", ROOT / "examples", ROOT / "docs", ROOT / "tools")
+             for path in folder.rglob("*") if path.suffix in (".py", ".md")]
+    assert len(files) > 300 and [str(path) for path in files if "locals()" in path.read_text(encoding="utf-8")] == []
+
+
 def test_tab_completion_shows_public_names():
     assert dir(gops) == sorted(gops.__all__)
     assert all(hasattr(gops, name) for name in dir(gops))
@@ -59,6 +66,15 @@ class TestOperator:
         for attr in op.attrs:
             if parameters[attr.name].default is not inspect.Parameter.empty:
                 assert parameters[attr.name].default == attr.default
+
+    def test_function_names_its_arguments_in_the_call(self, name):
+        """A reader, and a tool that reads the code, follow each name from the function to the contract."""
+        op, source = registry.get(name).op, (registry.get(name).folder / "__init__.py").read_text()
+        call, = [node for node in ast.walk(ast.parse(source))
+                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "call"]
+        assert [argument.id for argument in call.args] == ["OP", *[arg.name for arg in op.inputs]]
+        assert [keyword.arg for keyword in call.keywords] == [*[attr.name for attr in op.attrs], "name"]
+        assert all(keyword.value.id == keyword.arg for keyword in call.keywords)
 
     def test_kernels_take_its_record_and_include_their_family_alone(self, name):
         if registry.get(name).op.cuda is None:

@@ -32,16 +32,19 @@ class Operator(mx.operator.CustomOp):
         self.reference = entry.reference
         self.attrs = node.attrs
         self.node = node
+        self.has_scalars = node.layout.may_have_scalars
+        self.launches = rtc.usable(node.context) and not node.layout.has_empty   # a CUDA kernel, if there is one
         self.runs_native = native.has(entry.op) and node.context.device_type != "gpu"
 
     def forward(self, is_train: bool, req: list[str], in_data: Arrays, out_data: Arrays, aux: Arrays) -> None:
         op = self.op
+        if self.has_scalars:
+            in_data, out_data = _vectors(in_data), _vectors(out_data)
         if label_checks.checking():
-            label_checks.check(op, self.attrs, _named(op.inputs, _vectors(in_data)))
-        if rtc.usable(self.node.context) and self._launch("forward", req, in_data, out_data):
+            label_checks.check(op, self.attrs, _named(op.inputs, in_data))
+        if self.launches and rtc.launch(self.node, "forward", tuple(req), in_data, out_data):
             return
 
-        in_data, out_data = _vectors(in_data), _vectors(out_data)
         if 0 in out_data[0].shape:   # nobody reads the hidden ones then
             return
         if 0 in in_data[0].shape:
@@ -55,26 +58,19 @@ class Operator(mx.operator.CustomOp):
         results = results if isinstance(results, tuple) else (results,)
         self._store(requested, _named(op.outputs, results))
 
-    def _launch(self, direction: str, requests: Iterable[str], read: Arrays, written: Arrays) -> bool:
-        """Whether the CUDA kernel computes."""
-        layout = self.node.layout
-        if layout.has_empty:
-            return False
-        if layout.may_have_scalars:
-            read, written = _vectors(read), _vectors(written)
-        return rtc.launch(self.node, direction, tuple(requests), read, written)
-
     def backward(self, req: list[str], out_grad: Arrays, in_data: Arrays, out_data: Arrays, in_grad: Arrays,
                  aux: Arrays) -> None:
-        op = self.op
-        if rtc.usable(self.node.context) and self._launch_backward(req, [*out_grad, *in_data, *out_data], in_grad):
+        op, tensors = self.op, [*out_grad, *in_data, *out_data]
+        if self.has_scalars:
+            tensors, in_grad = _vectors(tensors), _vectors(in_grad)
+        if self.launches and self._launch_backward(req, tensors, in_grad):
             return
 
-        requested = self._requested_gradients(req, _vectors(in_grad))
+        requested = self._requested_gradients(req, in_grad)
         wanted = {name: grad for name, (request, grad) in requested.items() if request != "null"}
         if not wanted:
             return
-        available = dict(zip(op.known_in_backward, _vectors([*out_grad, *in_data, *out_data])))
+        available = dict(zip(op.known_in_backward, tensors))
         tensors = {name: available[name] for name in op.backward}
         if any(0 in array.shape for array in (*tensors.values(), *wanted.values())):   # a sum over nothing
             _fill_with_zeros(requested.values())
@@ -93,7 +89,9 @@ class Operator(mx.operator.CustomOp):
         read = [available[index] for index in layout.read]
         written = [gradients[index] for index in layout.written]
         wanted = tuple(requests[index] if index in layout.gradients else "null" for index in layout.written)
-        if all(request == "null" for request in wanted) or not self._launch("backward", wanted, read, written):
+        if all(request == "null" for request in wanted):
+            return False
+        if not rtc.launch(self.node, "backward", wanted, read, written):
             return False
         _fill_with_zeros((request, gradient) for index, (request, gradient) in enumerate(zip(requests, gradients))
                          if index not in layout.gradients)

@@ -15,106 +15,111 @@ from .backend import available, note_in_traced_block, requested
 from .pins import Array
 
 
-def call(op: Op, arguments: dict) -> Array | tuple:
-    """Emit an operator from the arguments of its function: ``return call(OP, locals())``.
+def call(op: Op, *inputs: Array | None, name: str | None = None, **attributes: typing.Any) -> Array | tuple:
+    """Run an operator on NDArrays, or add its node to a graph of Symbols.
 
-    ``arguments`` has a value for each input and attribute of the contract, and ``name``. Others are ignored. The result
-    is that of :func:`emit`.
+    The function of an operator names every attribute: ``return call(OP, data, axis=axis, eps=eps, name=name)``.
+
+    Parameters
+    ----------
+    op : Op
+    *inputs : NDArray or Symbol
+        The inputs of the contract, in its order. In a graph, one that is None becomes a variable named after the node,
+        as the outputs are with every backend.
+    name : str, optional
+        Name of the node in a graph.
+    **attributes
+        The attributes of the contract. One that is left out has its default.
+
+    Returns
+    -------
+    NDArray, Symbol or tuple
+        The first output, or a tuple of outputs if the contract returns several.
     """
-    given, first = op.given_in(arguments), 1 + len(op.inputs)
-    values = given[first:]
     item_types = ()
     if op.takes_tuples:
-        values = without_mxnet(values)
-        item_types = tuple(tuple(map(type, value)) for value in values if isinstance(value, tuple))
+        attributes = without_mxnet(attributes)
+        item_types = tuple(tuple(map(type, value)) for value in attributes.values() if isinstance(value, tuple))
     try:
-        emitter = _emitter(op, requested(), item_types, *values)
+        prepared = _prepared_for(op, requested(), item_types, **attributes)
     except TypeError:   # a list or an array has no hash
-        emitter = _emitter(op, requested(), (), *_parsed(op, values))
-    return emitter.emit(given[1:first], given[0])
+        prepared = _prepared(op, requested(), op.parse(attributes))
+    return prepared(inputs, name)
 
 
 def emit(op: Op, inputs: dict, values: dict, name: str | None = None) -> Array | tuple:
-    """Run an operator on NDArrays, or add its node to a graph of Symbols.
-
-    In a graph, an input that is None becomes a variable named after the node, as the outputs are with every backend.
-
-    Returns the first output, or a tuple of outputs if the contract returns several.
-    """
-    return call(op, {**inputs, **op.parse(values)._asdict(), "name": name})
+    """The same from dicts: the inputs, and the attributes as values or as the strings of a graph."""
+    return _prepared(op, requested(), op.parse(values))([inputs[arg.name] for arg in op.inputs], name)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def _emitter(op: Op, name: str, item_types: tuple, *values: typing.Any) -> _Emitter:
-    """The emitter for the values of all attributes.
+def _prepared_for(op: Op, backend: str, item_types: tuple, **attributes: typing.Any) -> Prepared:
+    """The prepared call for these values of attributes, which are parsed at the first call with them only.
 
-    The types are part of the cache's key, because True equals 1. ``typed`` does not see those of the items of tuples.
+    The types are part of the cache's key, because True equals 1. ``typed`` does not see those of the items of tuples,
+    so ``item_types`` has them.
     """
-    return _Emitter(op, _parsed(op, values), name)
+    return _prepared(op, backend, op.parse(attributes))
 
 
-def _parsed(op: Op, values: tuple) -> tuple:
-    """Typed attributes from the values of all attributes."""
-    return op.parse({attr.name: value for attr, value in zip(op.attrs, values)})
+@functools.lru_cache(maxsize=1024)
+def _prepared(op: Op, backend: str, attrs: tuple) -> Prepared:
+    """The prepared call for parsed attributes. Equal ones have equal types."""
+    return Prepared(op, attrs, backend)
 
 
-class _Emitter:
-    """An operator with its attributes, as one backend emits it.
+class Prepared:
+    """A prepared call: an operator with its parsed attributes, as one backend runs it.
 
-    ``name``: the backend that is requested. An OpError if it is not available, or does not have the operator.
+    This is the one place where an operator's inputs are taken and its outputs are handed back, for NDArrays and for
+    Symbols.
+
+    Parameters
+    ----------
+    op : Op
+    attrs : tuple
+        The parsed attributes, ``op.Attrs``.
+    backend : str
+        The backend that is requested. An OpError if it is not available, or does not have the operator.
     """
 
-    def __init__(self, op: Op, attrs: tuple, name: str):
+    def __init__(self, op: Op, attrs: tuple, backend: str):
         self._op, self._attrs = op, attrs
         self._names = [arg.name for arg in op.inputs]
-        self._build = nodes.builder(op, available(name))
-        self._library_call = None
-        if self._build is nodes.native_node:
-            self._library_call = native.Call(op, attrs)
-            self._returned = op.number_returned(attrs)
-            self._needs_guards = not native.honours_requests()
+        self._node = nodes.builder(op, available(backend))
+        self._library_call = native.Call(op, attrs) if self._node is nodes.native_node else None
 
-    def emit(self, inputs: tuple, name: str | None) -> Array | tuple:
+    def __call__(self, inputs: Sequence[Array | None], name: str | None) -> Array | tuple:
         """Run the operator on NDArrays, or add a node of this name to a graph of Symbols."""
         for value in inputs:
             if type(value) is not NDArray:
                 if numpy_mode.are_numpy(inputs):
-                    return self._emit_numpy(inputs, name)
+                    return self._in_numpy_mode(inputs, name)
                 if is_symbolic(self._op.error, self._names, inputs):
-                    return self._emit_symbol(inputs, name)
+                    return self._add_node(inputs, name)
         if self._op.restricts_values and label_checks.checking():
             self._op.validate(self._attrs, inputs)
             label_checks.check(self._op, self._attrs, dict(zip(self._names, inputs)))
-        return self._run_build(inputs) if self._library_call is None else self._run_library(inputs)
+        if self._library_call is not None:   # The library validates, in less time than Python reads a shape.
+            return self._library_call(inputs)
+        shapes, node = self._op.validate(self._attrs, inputs), self._node
+        if node is nodes.builtin_node and any(0 in shape for shape in shapes.values()):
+            node = nodes.custom_node   # MXNet's own operators fail on tensors without elements, or end the process
+        return node(self._op, mx.nd, self._attrs, inputs, {})
 
-    def _emit_numpy(self, inputs: tuple, name: str | None) -> Array | tuple:
+    def _in_numpy_mode(self, inputs: Sequence, name: str | None) -> Array | tuple:
         """The same for arrays or symbols of the NumPy interface, which the outputs are then, too."""
         with mx.util.np_array(False):
-            outputs = self.emit(numpy_mode.to_legacy(inputs), name)
+            outputs = self(numpy_mode.to_legacy(inputs), name)
         return numpy_mode.handed_over(outputs)
 
-    def _run_library(self, inputs: Sequence[NDArray]) -> NDArray | tuple:
-        """Run the C++ operator. The library validates, in less time: to read a shape takes as long as a small call."""
-        if self._needs_guards and mx.autograd.is_recording():   # see nodes.native_node
-            inputs = [mx.nd.identity(value) for value in inputs]
-        outputs = self._library_call.run(inputs)
-        return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
-
-    def _run_build(self, inputs: tuple) -> NDArray | tuple:
-        """Run the CustomOp, or MXNet's own operators."""
-        shapes = self._op.validate(self._attrs, inputs)
-        build = self._build
-        if build is nodes.builtin_node and any(0 in shape for shape in shapes.values()):
-            build = nodes.custom_node   # MXNet's own operators fail on tensors without elements, or end the process
-        return build(self._op, mx.nd, self._attrs, inputs, {})
-
-    def _emit_symbol(self, inputs: tuple, name: str | None) -> mx.sym.Symbol | tuple:
+    def _add_node(self, inputs: Sequence, name: str | None) -> mx.sym.Symbol | tuple:
         note_in_traced_block()
         name = full_name(name, self._op.name)
         arguments = [mx.sym.var(f"{name}_{key}") if value is None else value
                      for key, value in zip(self._names, inputs)]
         with mx.name.NameManager():   # the name is complete: no block adds its prefix again
-            return self._build(self._op, mx.sym, self._attrs, arguments, {"name": name})
+            return self._node(self._op, mx.sym, self._attrs, arguments, {"name": name})
 
 
 def full_name(name: str | None, hint: str) -> str:

@@ -91,6 +91,15 @@ class Call:
         self._inputs = len(op.inputs)
         self._outputs = range(len(op.inputs), len(op.tensors))
         self._tensors = c_void_p * len(op.tensors)
+        self._returned = op.number_returned(attrs)
+        self._needs_guards = not honours_requests()
+
+    def __call__(self, inputs: Sequence[mx.nd.NDArray]) -> mx.nd.NDArray | tuple:
+        """The outputs that the user gets. An OpError if the shapes or the dtypes of the inputs are not valid."""
+        if self._needs_guards and mx.autograd.is_recording():   # see nodes.native_node
+            inputs = [mx.nd.identity(value) for value in inputs]
+        outputs = self.run(inputs)
+        return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
 
     def run(self, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
         """All outputs, hidden ones included. An OpError if the shapes or the dtypes of the inputs are not valid."""

@@ -146,9 +146,9 @@ def numbers_in(text: str) -> list[float]:
     return [float(_plain(number)) for number in text.split(",")]
 
 
-def without_mxnet(values: typing.Iterable) -> tuple:
-    """Values, with MXNet's arrays as NumPy's: these have no hash, so that no cache finds them with other numbers."""
-    return tuple(value.asnumpy() if hasattr(value, "asnumpy") else value for value in values)
+def without_mxnet(values: typing.Mapping[str, typing.Any]) -> dict[str, typing.Any]:
+    """Values by name, with MXNet's arrays as NumPy's: these have no hash, so no cache finds them with other numbers."""
+    return {name: value.asnumpy() if hasattr(value, "asnumpy") else value for name, value in values.items()}
 
 
 class Numbers(Kind):
@@ -226,6 +226,10 @@ class Attr:
             raise OpError(where, what, f"Pass another {self.name}") from error
 
 
-def parsed(where: str, kinds: typing.Mapping[str, Kind], given: typing.Mapping[str, typing.Any]) -> dict:
-    """The arguments of a function or a block as typed values. An OpError names one that is not of its kind."""
+def parsed(where: str, kinds: typing.Mapping[str, Kind], /, **given: typing.Any) -> dict:
+    """The arguments of a function or a block as typed values, in the order of ``kinds``.
+
+    ``given`` has a value for each of them: ``parsed("nn.DropBlock", OPTIONS, block_size=block_size)``. An OpError names
+    one that is not of its kind.
+    """
     return {name: Attr(name, kind, None).parse(where, given[name]) for name, kind in kinds.items()}

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import operator
 import types as _types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -116,8 +115,6 @@ class Op:
         names = [attr.name for attr in self.attrs]
         declared = self.shapes if isinstance(self.shapes, tuple) else (self.shapes,)
         object.__setattr__(self, "Attrs", collections.namedtuple("Attrs", names))
-        # A function from the arguments of a call to their values: the node's name, all inputs, and all attributes.
-        object.__setattr__(self, "given_in", operator.itemgetter("name", *(arg.name for arg in self.inputs), *names))
         object.__setattr__(self, "takes_tuples", any(attr.kind.takes_tuples for attr in self.attrs))
         object.__setattr__(self, "restricts_values", any(arg.values for arg in self.inputs))
         object.__setattr__(self, "rules", tuple(shapes.bind(names) for shapes in declared))
@@ -150,7 +147,7 @@ class Op:
     def parse(self, values: dict) -> tuple:
         """Typed attributes from Python values or from the strings in a graph."""
         if self.takes_tuples:
-            values = dict(zip(values, without_mxnet(values.values())))
+            values = without_mxnet(values)
         known = {attr.name for attr in self.attrs}
         for name in values:
             is_mark = name.startswith("__") and name.endswith("__")

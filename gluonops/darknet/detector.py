@@ -120,7 +120,8 @@ class Detector(EitherModeBlock):
         super().__init__(**kwargs)
         self.classes = classes
         self._multiple = size_multiple
-        self.threshold, self.nms, self.topk = parsed("darknet.Detector", OPTIONS, locals()).values()
+        self.threshold, self.nms, self.topk = parsed("darknet.Detector", OPTIONS, threshold=threshold, nms=nms,
+                                                     topk=topk).values()
         with self.name_scope():
             self.net = net
             for i, head in enumerate(heads):

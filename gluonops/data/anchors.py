@@ -101,7 +101,8 @@ def kmeans(sizes: np.ndarray, k: int = 5, seed: int = 0, restarts: int = 10) -> 
         Mean over the boxes of the IoU with the best centre.
     """
     where = "data.kmeans"
-    k, restarts, seed = parsed(where, {"k": Int(1), "restarts": Int(1), "seed": Int(0)}, locals()).values()
+    k, restarts, seed = parsed(where, {"k": Int(1), "restarts": Int(1), "seed": Int(0)}, k=k, restarts=restarts,
+                               seed=seed).values()
     if seed >= 2**32:
         raise OpError(where, f"seed is {seed}; expected an integer below {2**32}", "Pass another seed")
     sizes = np.asarray(sizes, "float64")

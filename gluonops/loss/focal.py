@@ -69,7 +69,8 @@ class FocalLoss(Printed, EitherModeBlock, Loss):
                  from_logits: bool = False, batch_axis: int = 0, weight: float | None = None, *, eps: float = 1e-12,
                  size_average: bool = True, **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
-        self._options = parsed("FocalLoss", OPTIONS, locals())
+        self._options = parsed("FocalLoss", OPTIONS, axis=axis, alpha=alpha, gamma=gamma, sparse_label=sparse_label,
+                               from_logits=from_logits, eps=eps, size_average=size_average)
         self._focal = {"alpha": NO_WEIGHTS if alpha is None else alpha, "gamma": gamma}
         OP.parse(self._focal)
 

@@ -71,7 +71,8 @@ class ArcFaceHead(Printed, EitherModeBlock):
                  m3: float = 0.0, easy_margin: bool = False, ignore_label: int | None = None, sample_rate: float = 1.0,
                  sparse_grad: bool = False, weight_initializer: str | mx.init.Initializer | None = None, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed(WHERE, OPTIONS, locals())
+        self._options = parsed(WHERE, OPTIONS, classes=classes, features=features, sample_rate=sample_rate,
+                               sparse_grad=sparse_grad)
         self._classes, self._features, self._sample_rate, self._sparse_grad = self._options.values()
         self._margins = {"scale": scale, "m1": m1, "m2": m2, "m3": m3, "easy_margin": easy_margin}
         self._attrs = OP.parse({**self._margins, "ignore_label": ignore_label})

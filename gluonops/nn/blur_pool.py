@@ -41,7 +41,7 @@ class BlurPool(Printed, EitherModeBlock):
 
     def __init__(self, channels: int, filter_size: int = 4, stride: int = 2, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed("BlurPool", OPTIONS, locals())
+        self._options = parsed("BlurPool", OPTIONS, channels=channels, filter_size=filter_size, stride=stride)
         row = np.array([math.comb(filter_size - 1, i) for i in range(filter_size)]) / 2 ** (filter_size - 1)
         weight = np.broadcast_to(np.outer(row, row), (channels, 1, filter_size, filter_size))
         with self.name_scope():

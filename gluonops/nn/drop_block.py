@@ -38,7 +38,7 @@ class DropBlock(Printed, EitherModeBlock):
 
     def __init__(self, drop_prob: float = 0.1, block_size: int = 7, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed("DropBlock", OPTIONS, locals())
+        self._options = parsed("DropBlock", OPTIONS, drop_prob=drop_prob, block_size=block_size)
         # An element is kept if none of the block_size^2 centres around it is drawn.
         self._centre_prob = 1 - (1 - drop_prob) ** (1 / block_size ** 2)
 

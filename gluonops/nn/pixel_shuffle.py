@@ -36,7 +36,7 @@ class PixelShuffle(Printed, EitherModeBlock):
 
     def __init__(self, factor: int, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed(type(self).__name__, OPTIONS, locals())
+        self._options = parsed(type(self).__name__, OPTIONS, factor=factor)
 
     def hybrid_forward(self, F, data):
         return _reorg(data, self._options["factor"], "CRD", self.REVERSE)

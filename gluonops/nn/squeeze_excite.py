@@ -37,7 +37,7 @@ class SqueezeExcite(Printed, EitherModeBlock):
 
     def __init__(self, channels: int, reduction: int = 16, **kwargs):
         super().__init__(**kwargs)
-        self._options = parsed("SqueezeExcite", OPTIONS, locals())
+        self._options = parsed("SqueezeExcite", OPTIONS, channels=channels, reduction=reduction)
         squeezed = max(1, channels // reduction)
         with self.name_scope():
             self.squeeze = nn.Conv2D(squeezed, 1, in_channels=channels, activation="relu")

@@ -95,7 +95,7 @@ class Schedule(mx.lr_scheduler.LRScheduler):
 
     def __init__(self, name: str, learning_rate: float, warmup: int = 0, warmup_power: float = 1, **options):
         numbers = {"learning_rate": learning_rate, "warmup": warmup, "warmup_power": warmup_power, **options}
-        parsed(WHERE, {option: kind for option, kind in NUMBERS.items() if option in numbers}, numbers)
+        parsed(WHERE, {option: kind for option, kind in NUMBERS.items() if option in numbers}, **numbers)
         if name == "steps":
             steps, scales = options["steps"], options.setdefault("scales", [0.1] * len(options["steps"]))
             _check("steps", steps, list(steps) == sorted(steps), "increasing numbers of updates")

@@ -23,14 +23,16 @@ def restored(monkeypatch):
     """The default is kept, and no backend that a test pretends to have or to lack."""
     emitter = gops.backends.emitter
     monkeypatch.setattr(gops.backends.backend, "_default", gops.backends.backend._default)
-    monkeypatch.setattr(emitter, "_emitter", functools.lru_cache(typed=True)(emitter._emitter.__wrapped__))
+    monkeypatch.setattr(emitter, "_prepared_for", functools.lru_cache(typed=True)(emitter._prepared_for.__wrapped__))
+    monkeypatch.setattr(emitter, "_prepared", functools.lru_cache(emitter._prepared.__wrapped__))
 
 
 def test_auto_is_native_where_there_is_no_gpu(monkeypatch):
     assert gops.current_backend() == "auto"
     assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"gluonops_abs"}
     monkeypatch.setattr(gops.backends.backend, "has_gpu", lambda: True)
-    gops.backends.emitter._emitter.cache_clear()
+    gops.backends.emitter._prepared_for.cache_clear()
+    gops.backends.emitter._prepared.cache_clear()
     assert kinds(gops.ops.abs(mx.sym.var("data"))) == {"Custom"}
 
 

@@ -72,7 +72,7 @@ def digits(data_dir: str | None = None, size: int = 28, seed: int = 0, held_out:
     OpError
         A file is missing or is not a file of MNIST, an argument is out of range, or scikit-learn is not installed.
     """
-    size, seed, held_out = parsed(WHERE, OPTIONS, locals()).values()
+    size, seed, held_out = parsed(WHERE, OPTIONS, size=size, seed=seed, held_out=held_out).values()
     splits = _scikit_learn(seed, held_out) if data_dir is None else _mnist(os.fspath(data_dir))
     chosen = range(10) if classes is None else _checked(classes)
     return tuple(_prepare(*split, chosen, size) for split in splits)

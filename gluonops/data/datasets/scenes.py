@@ -61,7 +61,8 @@ class Scenes(DetectionDataset):
 
     def __init__(self, where: str, classes: Sequence[str], split: str, size: int, count: int, objects: int, seed: int,
                  style: Style):
-        split, self._size, self._count, self._objects, seed = parsed(where, OPTIONS, locals()).values()
+        split, self._size, self._count, self._objects, seed = parsed(where, OPTIONS, split=split, size=size,
+                                                                     count=count, objects=objects, seed=seed).values()
         self._style, self._key = style, [seed, SPLITS.index(split)]
         super().__init__(where, classes)
 

@@ -61,8 +61,9 @@ class Augment:
 
     def __init__(self, jitter: float = 0.2, scale: tuple[float, float] = (0.8, 1.25), flip: float = 0.5,
                  hue: float = 0.1, saturation: float = 1.5, exposure: float = 1.5, visible: float = 0.4):
-        (self.jitter, self.flip, self.hue, self.visible, self.saturation,
-         self.exposure) = parsed("data.Augment", OPTIONS, locals()).values()
+        (self.jitter, self.flip, self.hue, self.visible, self.saturation, self.exposure) = parsed(
+            "data.Augment", OPTIONS, jitter=jitter, flip=flip, hue=hue, visible=visible, saturation=saturation,
+            exposure=exposure).values()
         try:
             low, high = (Float(above=0).parse(value) for value in scale)
         except (TypeError, ValueError):
@@ -159,7 +160,9 @@ class Crop(Augment):
                  mosaic_bound: bool = False, flip: float = 0.5, hue: float = 0.1, saturation: float = 1.5,
                  exposure: float = 1.5):
         super().__init__(jitter, (1, 1), flip, hue, saturation, exposure, visible=0)
-        self.resize, self.letter_box, self.mosaic_bound, mosaic = parsed("data.Crop", OF_CROP, locals()).values()
+        self.resize, self.letter_box, self.mosaic_bound, mosaic = parsed(
+            "data.Crop", OF_CROP, resize=resize, letter_box=letter_box, mosaic_bound=mosaic_bound,
+            mosaic=mosaic).values()
         self.mosaic_share = MOSAIC_SHARE if mosaic else 0.0
 
     def mosaic_of(self, items: Sequence[tuple[np.ndarray, np.ndarray]], size: Size,

@@ -168,7 +168,7 @@ class Batches:
                  first: int = 0, every: int = 10):
         where = "data.Batches"
         self._batches, self.epoch, self.first = batches, epoch, first
-        self._seed, self._every = parsed(where, {"seed": Int(0), "every": Int(1)}, locals()).values()
+        self._seed, self._every = parsed(where, {"seed": Int(0), "every": Int(1)}, seed=seed, every=every).values()
         self._sizes = None if sizes is None else _input_sizes(where, sizes)
 
     def __len__(self):

@@ -37,4 +37,4 @@ def abs(data: Array, name: str | None = None) -> Array:   # pylint: disable=rede
     >>> print(output.asnumpy(), data.grad.asnumpy())
     [2. 0. 3.] [-1.  0.  1.]
     """
-    return call(OP, locals())
+    return call(OP, data, name=name)

@@ -41,4 +41,4 @@ def box_iou(lhs: Array, rhs: Array, format: str = "corner",   # pylint: disable=
     [[1.    0.    0.5  ]
      [0.333 0.    0.2  ]]
     """
-    return call(OP, locals())
+    return call(OP, lhs, rhs, format=format, name=name)

@@ -62,4 +62,4 @@ def center_loss(data: Array, label: Array, centers: Array, name: str | None = No
     [[1. 0.]
      [0. 4.]]
     """
-    return call(OP, locals())
+    return call(OP, data, label, centers, name=name)

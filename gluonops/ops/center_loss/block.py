@@ -57,7 +57,7 @@ class CenterLoss(OpLoss, function=_center_loss):
     def __init__(self, classes: int, features: int, alpha: float = 0.5, weight: float | None = None,
                  batch_axis: int = 0, center_initializer: str | mx.init.Initializer = "zeros", **kwargs):
         super().__init__(weight, batch_axis, **kwargs)
-        parsed("CenterLoss", OPTIONS, locals())
+        parsed("CenterLoss", OPTIONS, classes=classes, features=features, alpha=alpha)
         self._alpha = alpha
         self._dtype = "float32"
         self.centers = accumulated_gradient(self, "centers", shape=(classes, features), init=center_initializer)

@@ -57,4 +57,4 @@ def dice_loss(data: Array, label: Array, ignore_label: int | None = None, smooth
     >>> print(gops.loss.DiceLoss()(logits, label).asnumpy().round(3))
     [0.267]
     """
-    return call(OP, locals())
+    return call(OP, data, label, ignore_label=ignore_label, smooth=smooth, squared=squared, name=name)

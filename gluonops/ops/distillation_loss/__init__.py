@@ -51,4 +51,4 @@ def distillation_loss(data: Array, teacher: Array, axis: int = -1, temperature: 
     [[ 0.     0.     0.   ]
      [ 0.78  -0.589 -0.191]]
     """
-    return call(OP, locals())
+    return call(OP, data, teacher, axis=axis, temperature=temperature, name=name)

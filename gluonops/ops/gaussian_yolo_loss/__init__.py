@@ -79,4 +79,8 @@ def gaussian_yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_an
       0.5   -0.5  ]
     """
     truth = with_rows(truth)
-    return call(OP, locals())
+    return call(OP, data, truth, anchors=anchors, other_anchors=other_anchors, classes=classes,
+                ignore_thresh=ignore_thresh, truth_thresh=truth_thresh, iou_thresh=iou_thresh, box_loss=box_loss,
+                iou_normalizer=iou_normalizer, uc_normalizer=uc_normalizer, obj_normalizer=obj_normalizer,
+                max_delta=max_delta, scale_x_y=scale_x_y, point=point, label_smooth_eps=label_smooth_eps,
+                objectness_smooth=objectness_smooth, parts=parts, name=name)

@@ -44,4 +44,4 @@ def gelu(data: Array, approximation: str = "erf", name: str | None = None) -> Ar
     >>> print(layer(data).asnumpy().round(4))
     [-0.1587  0.      1.9545]
     """
-    return call(OP, locals())
+    return call(OP, data, approximation=approximation, name=name)

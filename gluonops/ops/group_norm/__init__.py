@@ -66,4 +66,4 @@ def group_norm(data: Array, gamma: Array, beta: Array, num_groups: int = 32, eps
     >>> print(layer(data).shape)
     (1, 4, 2)
     """
-    return call(OP, locals())
+    return call(OP, data, gamma, beta, num_groups=num_groups, eps=eps, name=name)

@@ -35,4 +35,4 @@ def hard_swish(data: Array, name: str | None = None) -> Array:
     >>> print(data.grad.asnumpy().round(4))
     [0.1667 0.5    0.8333 1.    ]
     """
-    return call(OP, locals())
+    return call(OP, data, name=name)

@@ -56,4 +56,4 @@ def iou_loss(data: Array, truth: Array, kind: str = "giou", format: str = "corne
     diou [0.744 1.444]
     ciou [0.744 1.444]
     """
-    return call(OP, locals())
+    return call(OP, data, truth, kind=kind, format=format, name=name)

@@ -45,4 +45,4 @@ def l2_normalize(data: Array, scale: Array, axis: int = 1, eps: float = 1e-10, n
     [[12. 16.]
      [ 0. 20.]]
     """
-    return call(OP, locals())
+    return call(OP, data, scale, axis=axis, eps=eps, name=name)

@@ -71,4 +71,5 @@ def lovasz_softmax(data: Array, label: Array, per_sample: bool = False, present_
     >>> print(gops.ops.lovasz_softmax(logits, label, class_weight=(1, 0)).asnumpy().round(3))
     [0.333]
     """
-    return call(OP, locals())
+    return call(OP, data, label, per_sample=per_sample, present_only=present_only, ignore_label=ignore_label,
+                class_weight=class_weight, name=name)

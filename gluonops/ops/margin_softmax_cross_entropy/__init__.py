@@ -76,4 +76,5 @@ def margin_softmax_cross_entropy(data: Array, label: Array, scale: float = 64.0,
     [0.064 2.46 ]
     [0.004 0.502]
     """
-    return call(OP, locals())
+    return call(OP, data, label, scale=scale, m1=m1, m2=m2, m3=m3, easy_margin=easy_margin, ignore_label=ignore_label,
+                class_weight=class_weight, name=name)

@@ -35,4 +35,4 @@ def mish(data: Array, name: str | None = None) -> Array:
     >>> print(data.grad.asnumpy().round(4))
     [0.0592 0.6    1.0693]
     """
-    return call(OP, locals())
+    return call(OP, data, name=name)

@@ -55,4 +55,4 @@ def ohem(data: Array, keep: int | None = None, ratio: float = 0.25, threshold: f
     [[0. 2. 0. 0.]
      [3. 0. 0. 0.]]
     """
-    return call(OP, locals())
+    return call(OP, data, keep=keep, ratio=ratio, threshold=threshold, per_sample=per_sample, name=name)

@@ -53,4 +53,4 @@ def region_decode(data: Array, anchors: Sequence, classes: int, softmax: bool = 
     >>> print(boxes[0, 1, 0, 2].asnumpy().round(3))    # the second anchor in row 0, column 2
     [0.625 0.125 0.5   0.75  0.5   0.333 0.333 0.333]
     """
-    return call(OP, locals())
+    return call(OP, data, anchors=anchors, classes=classes, softmax=softmax, layout=layout, name=name)

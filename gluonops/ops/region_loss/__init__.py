@@ -105,4 +105,7 @@ def region_loss(data: Array, truth: Array, seen: Array | None = None, *, anchors
             seen = mx.sym.zeros(1)
         else:
             seen = mx.nd.zeros(1, getattr(truth, "context", None))
-    return call(OP, locals())
+    return call(OP, data, truth, seen, anchors=anchors, classes=classes, object_scale=object_scale,
+                noobject_scale=noobject_scale, coord_scale=coord_scale, class_scale=class_scale, thresh=thresh,
+                rescore=rescore, bias_match=bias_match, softmax=softmax, warmup_images=warmup_images, box_loss=box_loss,
+                parts=parts, name=name)

@@ -21,9 +21,11 @@ class RegionLoss(CountingLoss, function=_region_loss):
                  coord_scale: float = 1, class_scale: float = 1, thresh: float = 0.6, rescore: bool = True,
                  bias_match: bool = True, softmax: bool = True, warmup_images: int = 12800, box_loss: str = "mse",
                  **kwargs):
-        given = {name: value for name, value in locals().items() if name in OP.Attrs._fields}
         super().__init__(classes, **kwargs)
-        self._attrs = OP.parse({**given, "parts": True})
+        self._attrs = OP.parse({
+            "anchors": anchors, "classes": classes, "object_scale": object_scale, "noobject_scale": noobject_scale,
+            "coord_scale": coord_scale, "class_scale": class_scale, "thresh": thresh, "rescore": rescore, "bias_match":
+            bias_match, "softmax": softmax, "warmup_images": warmup_images, "box_loss": box_loss, "parts": True})
 
     def __repr__(self):
         return call_text(self, {name: value for name, value in self._attrs._asdict().items() if name != "parts"})

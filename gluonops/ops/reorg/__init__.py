@@ -54,4 +54,4 @@ def reorg(data: Array, stride: int = 2, mode: str = "darknet", reverse: bool = F
     >>> print(layer(data).shape)
     (1, 256, 13, 13)
     """
-    return call(OP, locals())
+    return call(OP, data, stride=stride, mode=mode, reverse=reverse, name=name)

@@ -55,4 +55,4 @@ def rms_norm(data: Array, scale: Array, axis: int = -1, eps: float = 1e-6, name:
     [[0.849 1.131]
      [0.    1.414]]
     """
-    return call(OP, locals())
+    return call(OP, data, scale, axis=axis, eps=eps, name=name)

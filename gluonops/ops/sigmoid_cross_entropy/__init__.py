@@ -48,4 +48,4 @@ def sigmoid_cross_entropy(data: Array, label: Array, axis: int = -1,
     >>> print(layer(logits, label).asnumpy().round(3))
     [1.302 0.247]
     """
-    return call(OP, locals())
+    return call(OP, data, label, axis=axis, pos_weight=pos_weight, ignore_label=ignore_label, name=name)

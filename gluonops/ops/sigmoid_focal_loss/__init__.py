@@ -46,4 +46,4 @@ def sigmoid_focal_loss(data: Array, label: Array, alpha: float = 0.25, gamma: fl
     >>> print(gops.ops.sigmoid_focal_loss(logits, label, alpha=-1, gamma=0).asnumpy().round(4))
     [0.0181 0.3133 0.3133 0.0181]
     """
-    return call(OP, locals())
+    return call(OP, data, label, alpha=alpha, gamma=gamma, ignore_label=ignore_label, name=name)

@@ -48,4 +48,4 @@ def softmax(data: Array, axis: int = -1, temperature: float = 1.0, name: str | N
     [[0.731 0.881 0.953]
      [0.269 0.119 0.047]]
     """
-    return call(OP, locals())
+    return call(OP, data, axis=axis, temperature=temperature, name=name)

@@ -64,4 +64,5 @@ def softmax_cross_entropy(data: Array, label: Array, axis: int = -1, ignore_labe
      [ 0.045  0.045 -0.091]
      [ 0.     0.     0.   ]]
     """
-    return call(OP, locals())
+    return call(OP, data, label, axis=axis, ignore_label=ignore_label, smoothing=smoothing, sparse_label=sparse_label,
+                class_weight=class_weight, name=name)

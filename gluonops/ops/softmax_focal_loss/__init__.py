@@ -50,4 +50,4 @@ def softmax_focal_loss(data: Array, label: Array, axis: int = -1, gamma: float =
     >>> print(gops.ops.softmax_focal_loss(logits, label, alpha=(1, 3)).asnumpy().round(4))
     [0.     0.068  2.1056]
     """
-    return call(OP, locals())
+    return call(OP, data, label, axis=axis, gamma=gamma, alpha=alpha, ignore_label=ignore_label, name=name)

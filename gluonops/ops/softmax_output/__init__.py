@@ -55,4 +55,5 @@ def softmax_output(data: Array, label: Array | None = None, axis: int = -1, igno
     [[ 0.122 -0.167  0.045]
      [ 0.023  0.023 -0.045]]
     """
-    return call(OP, locals())
+    return call(OP, data, label, axis=axis, ignore_label=ignore_label, normalization=normalization,
+                grad_scale=grad_scale, name=name)

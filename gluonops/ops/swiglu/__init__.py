@@ -41,4 +41,4 @@ def swiglu(data: Array, axis: int = -1, name: str | None = None) -> Array:
     >>> print(gops.nn.SwiGLU()(dense(data)).shape)
     (1, 8)
     """
-    return call(OP, locals())
+    return call(OP, data, axis=axis, name=name)

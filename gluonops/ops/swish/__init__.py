@@ -37,4 +37,4 @@ def swish(data: Array, beta: float = 1.0, name: str | None = None) -> Array:
     >>> print(layer(data).asnumpy().round(4))
     [-0.2689  0.      1.7616]
     """
-    return call(OP, locals())
+    return call(OP, data, beta=beta, name=name)

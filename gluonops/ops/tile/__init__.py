@@ -36,4 +36,4 @@ def tile(data: Array, tiles: int | tuple[int, ...], axis: int = -1, name: str | 
     >>> print(gops.ops.tile(data, (3, 1, 2)).shape)
     (3, 2, 4)
     """
-    return call(OP, locals())
+    return call(OP, data, tiles=tiles, axis=axis, name=name)

@@ -127,4 +127,8 @@ def yolo_loss(data: Array, truth: Array, *, anchors: Sequence, other_anchors: Se
     [-0.182  0.182 -0.332 -0.332 -0.5    0.5    0.5   -0.5  ]
     """
     truth = with_rows(truth)
-    return call(OP, locals())
+    return call(OP, data, truth, anchors=anchors, other_anchors=other_anchors, classes=classes, dialect=dialect,
+                ignore_thresh=ignore_thresh, truth_thresh=truth_thresh, iou_thresh=iou_thresh, box_loss=box_loss,
+                iou_normalizer=iou_normalizer, obj_normalizer=obj_normalizer, max_delta=max_delta, scale_x_y=scale_x_y,
+                new_coords=new_coords, label_smooth_eps=label_smooth_eps, objectness_smooth=objectness_smooth,
+                focal_loss=focal_loss, parts=parts, name=name)
