@@ -28,13 +28,15 @@ TARGET = "GLUONOPS_NATIVE_TARGET"   # limits the instruction set of the kernels
 TARGETS = ("base", "avx2", "avx512")
 
 # What Python calls in the library, with the types of the results. A library of older sources may lack some.
-FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_prepare_call": c_void_p, "gluonops_forget_call": None,
-             "gluonops_call": ctypes.c_int, "gluonops_call_error": ctypes.c_char_p,
-             "gluonops_target": ctypes.c_char_p, "gluonops_threads": ctypes.c_int, "gluonops_set_threads": None,
+FUNCTIONS = {"gluonops_build_info": ctypes.c_char_p, "gluonops_install_operators": None,
+             "gluonops_prepare_call": c_void_p, "gluonops_forget_call": None, "gluonops_call": ctypes.c_int,
+             "gluonops_call_error": ctypes.c_char_p, "gluonops_target": ctypes.c_char_p,
+             "gluonops_threads": ctypes.c_int, "gluonops_set_threads": None,
              "gluonops_keep_blocks": ctypes.c_int, "gluonops_kept_bytes": ctypes.c_int64, "gluonops_place": None,
              "gluonops_honours_requests": ctypes.c_bool}
 
 COMPUTED, NOT_NOW, REFUSED = range(3)   # the answers of gluonops_call, direct.cc's
+
 
 def library_path() -> str:
     """Where the library is expected: ``GLUONOPS_LIBRARY``, or beside the package's C++ sources.
@@ -74,56 +76,56 @@ def honours_requests() -> bool:
 
 
 class Call:
-    """An operator with its attributes, as a function of NDArrays.
+    """An operator of the library with its attributes, as a function of NDArrays.
 
-    The calling thread computes a small call whose inputs are ready. MXNet's engine computes the others. The library
-    has the operator.
+    The library parses the attributes once. The calling thread computes a small call whose inputs are ready. MXNet's
+    engine computes the others.
     """
 
     def __init__(self, op: Op, attrs: tuple):
         strings = op.strings(attrs)
-        texts = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
-        self._prepared = c_void_p(function("gluonops_prepare_call")(op.graph_name.encode(), *texts))
+        self._attributes = len(strings), mx.base.c_str_array(strings), mx.base.c_str_array(strings.values())
+        self._prepared = c_void_p(function("gluonops_prepare_call")(op.graph_name.encode(), *self._attributes))
+        if not self._prepared:
+            raise _error_of_call()
         forget = weakref.finalize(self, function("gluonops_forget_call"), self._prepared)
         forget.atexit = False   # another thread may be in a call when the process ends
-        self._compute = function("gluonops_call")
-        self._for_engine = c_void_p(operator_handle(op.graph_name)), *texts
-        self._inputs = len(op.inputs)
-        self._outputs = range(len(op.inputs), len(op.tensors))
+        self._compute, self._operator = function("gluonops_call"), c_void_p(operator_handle(op.graph_name))
+        self._inputs, self._outputs = len(op.inputs), range(len(op.inputs), len(op.tensors))
         self._tensors = c_void_p * len(op.tensors)
         self._returned = op.number_returned(attrs)
         self._needs_guards = not honours_requests()
 
-    def __call__(self, inputs: Sequence[mx.nd.NDArray]) -> mx.nd.NDArray | tuple:
+    def __call__(self, inputs: Sequence[NDArray]) -> NDArray | tuple:
         """The outputs that the user gets. An OpError if the shapes or the dtypes of the inputs are not valid."""
         if self._needs_guards and mx.autograd.is_recording():   # see nodes.native_node
             inputs = [mx.nd.identity(value) for value in inputs]
-        outputs = self.run(inputs)
-        return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
-
-    def run(self, inputs: Sequence[mx.nd.NDArray]) -> list[mx.nd.NDArray]:
-        """All outputs, hidden ones included. An OpError if the shapes or the dtypes of the inputs are not valid."""
-        tensors = self._tensors()
+        tensors = self._tensors()   # the handles of the inputs, and behind them those of the outputs
         for i, array in enumerate(inputs):
             tensors[i] = array.handle
-        answer = self._compute(self._prepared, tensors)   # this thread computes; the outputs are behind the inputs
+        answer = self._compute(self._prepared, tensors)
         if answer == REFUSED:
-            text = function("gluonops_call_error")().decode()
-            raise errors.from_library(text) or mx.MXNetError(text)
+            raise _error_of_call()
         if answer == NOT_NOW:
             self._run_in_engine(tensors)
-        return [NDArray(c_void_p(tensors[i])) for i in self._outputs]
+        outputs = [NDArray(c_void_p(tensors[i])) for i in self._outputs]
+        return outputs[0] if self._returned == 1 else tuple(outputs[:self._returned])
 
     def _run_in_engine(self, tensors: ctypes.Array) -> None:
         """Let the engine compute the outputs. MXNet's Python function does the same, and makes the strings anew.
 
         ``tensors``: handles of the inputs. Those of the outputs are written behind them.
         """
-        handle, *texts = self._for_engine
         number, outputs = ctypes.c_int(0), ctypes.POINTER(c_void_p)()
         mx.base.check_call(mx.base._LIB.MXImperativeInvoke(
-            handle, self._inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *texts))
+            self._operator, self._inputs, tensors, ctypes.byref(number), ctypes.byref(outputs), *self._attributes))
         tensors[self._inputs:] = outputs[:number.value]
+
+
+def _error_of_call() -> Exception:
+    """Why the library has refused a call."""
+    text = function("gluonops_call_error")().decode()
+    return errors.from_library(text) or mx.MXNetError(text)
 
 
 def invoke(name: str, inputs: list[mx.nd.NDArray], options: Mapping[str, Any],
@@ -182,7 +184,9 @@ def _library() -> tuple[ctypes.CDLL | None, str | None]:
         _register(path)
     except mx.MXNetError as error:
         return None, f"MXNet refused {path}: {str(error).strip().splitlines()[-1]}"
-    return _opened(path), None
+    library = _opened(path)
+    library.gluonops_install_operators()
+    return library, None
 
 
 def _register(path: str) -> None:

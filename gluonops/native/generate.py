@@ -87,11 +87,11 @@ def registrations(operators: dict[str, list[str]]) -> str:
     """The text of ``operators.cc``, from the lines of each operator."""
     return "\n".join([
         "// Written from the contracts by gluonops/native/generate.py: edit those.",
-        '#include "native/mxnet/operator.h"',
+        '#include "native/mxnet/operator.cc"',
         *[f'#include "generated/{name}.h"' for name in operators], "",
-        "namespace gluonops {", "namespace {", "",
+        "namespace gluonops {", "",
         *[line for lines in operators.values() for line in [*lines, ""]],
-        "}  // namespace", "}  // namespace gluonops", ""])
+        "}  // namespace gluonops", ""])
 
 
 def read(package: pathlib.Path = PACKAGE) -> tuple[list[Any], types.ModuleType]:

@@ -44,7 +44,8 @@ void abs_large()
         from.data[i] = pattern(i);
     const std::vector<int64_t> shape = {size};
     const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &shape};
-    abs_forward({}, &input, &output);
+    const AbsAttrs attrs;
+    abs_forward(&attrs, &input, &output);
     for (int64_t i = 0; i < size; ++i)
         require(to.data[i] == abs(pattern(i)), "abs", i);
 }
@@ -57,7 +58,8 @@ void tile_large()
         from.data[i] = pattern(i);
     const std::vector<int64_t> shape = {size}, output_shape = {3 * size};
     const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &output_shape};
-    tile_forward({{false, {3}}, -1}, &input, &output);
+    const TileAttrs attrs = {{false, {3}}, -1};
+    tile_forward(&attrs, &input, &output);
     for (int64_t i = 0; i < 3 * size; ++i)
         require(to.data[i] == pattern(i % size), "tile", i);
 }
@@ -70,7 +72,8 @@ void reorg_large()
         from.data[i] = pattern(i);
     const std::vector<int64_t> shape = {1, channels, height, width}, output_shape = {1, 4 * channels, h, w};
     const View input = {from.data, INT8, &shape}, output = {to.data, INT8, &output_shape};
-    reorg_forward({2, ReorgMode::DCR}, &input, &output);
+    const ReorgAttrs attrs = {2, ReorgMode::DCR};
+    reorg_forward(&attrs, &input, &output);
     for (int64_t k = 0, i = 0; k < 4 * channels; ++k)
         for (int64_t y = 0; y < h; ++y)
             for (int64_t x = 0; x < w; ++x, ++i) {
@@ -98,8 +101,9 @@ void cross_entropy_large()
     const View outputs[] = {{loss.data, FLOAT16, &row_shape}, {max.data, FLOAT32, &row_shape},
                             {log_sum.data, FLOAT32, &row_shape}};
     const View heads[] = {{head.data, FLOAT16, &row_shape}}, grads[] = {{grad.data, FLOAT16, &shape}, {}};
-    softmax_cross_entropy_forward({}, inputs, outputs);
-    softmax_cross_entropy_backward({}, heads, inputs, outputs, grads);
+    const SoftmaxCrossEntropyAttrs attrs;
+    softmax_cross_entropy_forward(&attrs, inputs, outputs);
+    softmax_cross_entropy_backward(&attrs, heads, inputs, outputs, grads);
     const double sum = exp(8.0) + 1023, hit = exp(8.0) / sum - 1, miss = 1 / sum;
     for (int64_t r = 0; r < rows; ++r) {
         require(fabs(widen(reinterpret_cast<Half *>(loss.data)[r]) - (log(sum) - 8)) < 1e-3, "loss", r);

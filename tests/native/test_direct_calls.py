@@ -25,7 +25,7 @@ def _library():
 def ways(monkeypatch):
     """Which way each call has gone: ``direct`` or ``engine``."""
     taken = []
-    run, run_in_engine = native.Call.run, native.Call._run_in_engine
+    run, run_in_engine = native.Call.__call__, native.Call._run_in_engine
 
     def noted(call, inputs):
         by_engine = taken.count("engine")
@@ -40,7 +40,7 @@ def ways(monkeypatch):
 
     with gops.backend("native"):
         regain_patience()
-        monkeypatch.setattr(native.Call, "run", noted)
+        monkeypatch.setattr(native.Call, "__call__", noted)
         monkeypatch.setattr(native.Call, "_run_in_engine", noted_in_engine)
         yield taken
 
@@ -196,13 +196,42 @@ def test_no_elements(ways, shape):
     assert ways == ["engine"]
 
 
-def test_several_outputs(ways):
+def test_the_user_gets_the_outputs_of_the_contract(ways):
+    """The others, which the gradient reads, are freed."""
     op = registry.get("softmax_cross_entropy").op
-    attrs = op.parse({})
-    outputs = native.Call(op, attrs).run([random(4, 3), mx.nd.array([0, 1, 2, 0])])
-    assert len(outputs) == len(op.outputs)
-    for array in outputs:
-        array.asnumpy()
+    loss = native.Call(op, op.parse({}))([random(4, 3), mx.nd.array([0, 1, 2, 0])])
+    assert len(op.outputs) == 3 and loss.shape == (4,)
+
+
+def test_each_attribute_has_its_own_outputs(ways):
+    """The library parses the attributes once for each prepared call, and once for each node of a graph."""
+    data, variable = random(3, 5), mx.sym.var("data")
+    for temperature in (1.0, 2.0, 1.0, 4.0):
+        for axis in (-1, 0):
+            shifted = np.exp(data.asnumpy().astype("float64") / temperature)
+            expected = shifted / shifted.sum(axis, keepdims=True)
+            direct = gops.ops.softmax(data, axis=axis, temperature=temperature)
+            with mx.autograd.record():
+                by_engine = gops.ops.softmax(data, axis=axis, temperature=temperature)
+            graph = gops.ops.softmax(variable, axis=axis, temperature=temperature)
+            loaded = mx.sym.load_json(graph.tojson())
+            of_graphs = [each.bind(mx.cpu(), {"data": data}).forward()[0] for each in (graph, loaded)]
+            for got in (direct, by_engine, *of_graphs):
+                np.testing.assert_allclose(got.asnumpy(), expected, rtol=1e-5)
+    assert set(ways) == {"direct", "engine"}
+
+
+def test_a_wrong_attribute_is_refused_where_the_node_is_made(ways):
+    with pytest.raises(gops.OpError, match=r"gluonops\.softmax: temperature is '-1'; expected a finite number above 0"):
+        mx.sym.gluonops_softmax(mx.sym.var("data"), temperature=-1)
+    with pytest.raises(gops.OpError, match=r"gluonops\.softmax: 'heat' is not an attribute"):
+        mx.nd.gluonops_softmax(random(2, 3), heat=1)
+
+
+def test_a_call_that_cannot_be_prepared_says_why(ways):
+    op = registry.get("softmax").op
+    with pytest.raises(gops.OpError, match=r"gluonops\.softmax: temperature is '-1.0'; expected a finite number above"):
+        native.Call(op, op.parse({})._replace(temperature=-1.0))
 
 
 def test_bad_input_raises_in_the_call(ways):

@@ -27,13 +27,15 @@ inline MXReturnValue fail(const std::string &text)
     return mxnet::ext::MX_FAIL;
 }
 
-// Runs a body. Every exception becomes MXNet's own, with a string of ours: a CustomOp whose body calls an operator that
-// throws another one never ends.
+// Runs a body. Every exception becomes MXNet's own, with a string of ours, unless it is one already: a CustomOp whose
+// body calls an operator that throws another one never ends.
 template <typename Body>
 void reported(const char *where, const Body &body)
 {
     try {
         body();
+    } catch (const dmlc::Error &) {
+        throw;
     } catch (const Refusal &refusal) {
         throw dmlc::Error(refusal.text);
     } catch (const std::exception &error) {

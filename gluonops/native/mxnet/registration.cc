@@ -93,6 +93,28 @@ Texts texts_of(const nnvm::NodeAttrs &attrs)
     return texts;
 }
 
+// The attributes of a node, parsed. They lie behind a std::unordered_map, which is a word shorter before GCC 5.
+dmlc::any &parsed_of(const nnvm::NodeAttrs &attrs)
+{
+    const char *const address = reinterpret_cast<const char *>(&attrs.parsed) - (old_functions ? sizeof(void *) : 0);
+    return *reinterpret_cast<dmlc::any *>(const_cast<char *>(address));
+}
+
+// MXNet calls it where it makes a node.
+void parse_attributes(const Registration &operation, nnvm::NodeAttrs *attrs)
+{
+    parsed_of(*attrs) = parse(operation.op, texts_of(*attrs));
+}
+
+// What it has left in a node. MXNet's CustomOps have something else there.
+AnyAttrs attrs_of(const Registration &operation, const nnvm::NodeAttrs &attrs)
+{
+    const dmlc::any &kept = parsed_of(attrs);
+    if (!kept.empty() && kept.type() == typeid(AnyAttrs))
+        return dmlc::get<AnyAttrs>(kept);
+    return parse(operation.op, texts_of(attrs));
+}
+
 bool infer_shape(const Registration &operation, const nnvm::NodeAttrs &attrs, mxnet::ShapeVector *inputs,
                  mxnet::ShapeVector *outputs)
 {
@@ -103,7 +125,7 @@ bool infer_shape(const Registration &operation, const nnvm::NodeAttrs &attrs, mx
         restore_zeros(&known_inputs);
         restore_zeros(&known_outputs);
     }
-    operation.infer_shape(texts_of(attrs), &known_inputs, &known_outputs);
+    infer_shape(operation.op, attrs_of(operation, attrs), &known_inputs, &known_outputs);
     const bool inputs_known = write(known_inputs, inputs);
     return write(known_outputs, outputs) && inputs_known;
 }
@@ -111,7 +133,7 @@ bool infer_shape(const Registration &operation, const nnvm::NodeAttrs &attrs, mx
 bool infer_type(const Registration &operation, const nnvm::NodeAttrs &attrs, std::vector<int> *inputs,
                 std::vector<int> *outputs)
 {
-    operation.infer_type(texts_of(attrs), inputs, outputs);
+    infer_type(operation.op, attrs_of(operation, attrs), inputs, outputs);
     return true;
 }
 
@@ -179,8 +201,9 @@ void add(const View &output, const void *values)
     }
 }
 
-// Kernels overwrite. So an output that is added to, or that nobody wants, is written to memory of its own.
-template <Registration::Compute Registration::*kernel>
+// Kernels overwrite. So an output that is added to, or that nobody wants, is written to memory of its own. `run` is
+// run_forward or run_backward.
+template <auto run>
 void compute(const Registration &operation, const nnvm::NodeAttrs &attrs, const mxnet::OpContext &,
              const std::vector<mxnet::TBlob> &inputs, const std::vector<mxnet::OpReqType> &requests,
              const std::vector<mxnet::TBlob> &outputs)
@@ -191,7 +214,7 @@ void compute(const Registration &operation, const nnvm::NodeAttrs &attrs, const 
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo || requests[i] == mxnet::kNullOp)
             written[i].data = memory.zeros<char>(written[i].size() * size_of(written[i].type));
-    (operation.*kernel)(texts_of(attrs), given.all, written);
+    run(operation.op, attrs_of(operation, attrs), given.all, written);
     for (size_t i = 0; i < written.size(); ++i)
         if (requests[i] == mxnet::kAddTo)
             add(wanted.all[i], written[i].data);
@@ -311,15 +334,23 @@ void set_counts(nnvm::Op *op, unsigned inputs, unsigned outputs)
     op->get_num_outputs = nullptr;
 }
 
-template <Registration::Compute Registration::*kernel>
+// MXNet's parser, which may be running, is never destroyed.
+void set_parser(nnvm::Op *op, const Registration &operation)
+{
+    new std::function<void(nnvm::NodeAttrs *)>(std::move(op->attr_parser));
+    op->attr_parser = Wrapped<parse_attributes>::of(operation);
+}
+
+template <auto run>
 void set_compute(nnvm::Op *op, const Registration &operation)
 {
-    op->set_attr<mxnet::FCompute>("FCompute<cpu>", Wrapped<compute<kernel>>::of(operation), PRIORITY);
+    set_parser(op, operation);
+    op->set_attr<mxnet::FCompute>("FCompute<cpu>", Wrapped<compute<run>>::of(operation), PRIORITY);
     op->set_attr<mxnet::FInferStorageType>("FInferStorageType", Wrapped<infer_storage>::of(operation), PRIORITY);
     op->set_attr<mxnet::FResourceRequest>("FResourceRequest", Wrapped<request_nothing>::of(operation), PRIORITY);
 }
 
-// Runs inside of MXNet's call of the parser of the attributes, which therefore stays as it is.
+// May run inside of MXNet's call of a parser of attributes.
 void install()
 {
     for (const Registration *each = Registration::first; each; each = each->next) {
@@ -327,13 +358,13 @@ void install()
         op.set_attr<mxnet::FInferShape>("FInferShape", Wrapped<infer_shape>::of(*each), PRIORITY);
         set_counts(&op, each->inputs, each->outputs);
         op.set_attr<nnvm::FInferType>("FInferType", Wrapped<infer_type>::of(*each), PRIORITY);
-        set_compute<&Registration::forward>(&op, *each);
+        set_compute<run_forward>(&op, *each);
         // MXNet must not merge two equal loss heads, whose gradients add up whatever the head gradient is.
         op.set_attr<mxnet::THasDeterministicOutput>("THasDeterministicOutput", false, PRIORITY);
 
         nnvm::Op &gradient = *find_op(std::string("_backward_") + each->graph_name);
         set_counts(&gradient, each->inputs + 2 * each->outputs, each->inputs);
-        set_compute<&Registration::backward>(&gradient, *each);
+        set_compute<run_backward>(&gradient, *each);
     }
 }
 
@@ -372,6 +403,8 @@ void install_operators()
     if (update_attributes)
         std::call_once(once, install);
 }
+
+GLUONOPS_PUBLIC void gluonops_install_operators() { install_operators(); }
 
 }  // namespace gluonops
 

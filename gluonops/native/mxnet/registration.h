@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -31,31 +32,39 @@ struct PartialShape {
 };
 typedef std::vector<PartialShape> PartialShapes;
 
-// A node's attributes: names and values.
+// A node's attributes as MXNet has them: names and values.
 typedef std::vector<std::pair<const char *, const char *>> Texts;
 
-// What MXNet asks of an operator. The functions throw a std::runtime_error where something does not fit.
-struct Registration {
-    // Fills in what follows from what is known.
-    typedef void (*InferShape)(const Texts &attributes, PartialShapes *inputs, PartialShapes *outputs);
-    // The same for types; -1 is unknown.
-    typedef void (*InferType)(const Texts &attributes, std::vector<int> *inputs, std::vector<int> *outputs);
-    // Overwrites the outputs.
-    typedef void (*Compute)(const Texts &attributes, const std::vector<View> &inputs, const std::vector<View> &outputs);
+// The same, parsed: the generated struct of an operator's attributes, which its own functions know. They are parsed
+// when MXNet makes a node, and the node keeps them: no text is read when it runs.
+typedef std::shared_ptr<const void> AnyAttrs;
 
+// What is generated of an operator: see operator.h.
+struct Operator;
+
+// What MXNet asks of an operator: see operator.cc. The functions throw a std::runtime_error where something does not
+// fit.
+AnyAttrs parse(const Operator &op, const Texts &texts);
+// They fill in what follows from what is known. A type of -1 is unknown.
+void infer_shape(const Operator &op, const AnyAttrs &attrs, PartialShapes *inputs, PartialShapes *outputs);
+void infer_type(const Operator &op, const AnyAttrs &attrs, std::vector<int> *inputs, std::vector<int> *outputs);
+// They overwrite the outputs.
+void run_forward(const Operator &op, const AnyAttrs &attrs, const std::vector<View> &inputs,
+                 const std::vector<View> &outputs);
+void run_backward(const Operator &op, const AnyAttrs &attrs, const std::vector<View> &inputs,
+                  const std::vector<View> &outputs);
+
+// An operator of this library under the name that graphs have for it.
+struct Registration {
     const char *graph_name;
+    const Operator &op;
     unsigned inputs, outputs;
-    InferShape infer_shape;
-    InferType infer_type;
-    Compute forward, backward;
     const Registration *next;
 
     static const Registration *first;   // the first operator of this library
 
-    Registration(const char *graph_name, unsigned inputs, unsigned outputs, InferShape infer_shape,
-                 InferType infer_type, Compute forward, Compute backward)
-        : graph_name(graph_name), inputs(inputs), outputs(outputs), infer_shape(infer_shape), infer_type(infer_type),
-          forward(forward), backward(backward), next(first)
+    Registration(const char *graph_name, const Operator &op, unsigned inputs, unsigned outputs)
+        : graph_name(graph_name), op(op), inputs(inputs), outputs(outputs), next(first)
     {
         first = this;
     }

@@ -9,7 +9,7 @@ from ...contract.op import Op
 from .attributes import declaration
 from .expressions import NumberTranslator, Translator
 from .shapes import size_of
-from .text import INDENT, function, indented, listed
+from .text import INDENT, function, indented, listed, of_attrs
 
 DIRECTIONS = ("forward", "backward")
 ARRAYS = {"forward": ("inputs", "outputs"), "backward": ("grads", "inputs", "outputs", "results")}
@@ -58,9 +58,8 @@ class Kernels:
         return "\n".join([origin, *lines, ""])
 
     def _entry(self, direction: str) -> str:
-        """The signature of the function that calls the kernel of a pass for the type of the data."""
-        given = listed([f"Arrays {name}" for name in ARRAYS[direction]])
-        return f"void {self.op.name}_{direction}(const {self.camel}Attrs &attrs, {given})"
+        """The function of the operator's table that calls the kernel of a pass. ``attrs`` is the struct above."""
+        return f"void {self.op.name}_{direction}({listed(['const void *attrs', *_arrays(direction)])})"
 
     # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
     def source(self) -> str:
@@ -73,8 +72,7 @@ class Kernels:
                       *self._per_type(f"template void {name}(const {self.record.name}<{{}}> &);"), ""]
         lines += ["}  // namespace GLUONOPS_ISA", "", "#ifdef GLUONOPS_ENTRY", *self._filling(), ""]
         for direction in DIRECTIONS:
-            lines += [*self._isa_dispatch(direction), "", *self._call(direction), "",
-                      *self._type_dispatch(direction), ""]
+            lines += [*self._call(direction), "", *self._type_dispatch(direction), ""]
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
 
     def _per_type(self, line: str) -> list[str]:
@@ -86,24 +84,13 @@ class Kernels:
         """(MXNet's label, C++ type) of each dtype of the data."""
         return [(dtype.upper(), self.record.c_type(dtype)) for dtype in self.op.types["T"]]
 
-    def _isa_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the kernel of the best instruction set that this processor has."""
-        name = f"{self.op.name}_{direction}"
-        has_kernel = " || ".join(f"std::is_same<T, {c_type}>::value" for c_type in self.avx512)
-        return [f"GLUONOPS_OF_EVERY_ISA(template <typename T> void {name}(const {self.args} &);)", "",
-                "template <typename T>", f"inline void {name}(const {self.args} &args)", "{",
-                "#ifdef GLUONOPS_ALL_ISAS",
-                *indented([f"if constexpr ({has_kernel})", f"{INDENT}if (isa() == AVX512)",
-                           f"{INDENT * 2}return avx512::{name}(args);",
-                           "if (isa() != BASE)", f"{INDENT}return avx2::{name}(args);"]),
-                "#endif", f"{INDENT}GLUONOPS_ISA::{name}(args);", "}"]
-
     def _type_dispatch(self, direction: str) -> list[str]:
-        """The function that calls the kernel for the type of the data."""
+        """The function that calls the one for the type of the data."""
         given = listed(["attrs", *ARRAYS[direction]])
         cases = [f"case {label}: return {self.op.name}_{direction}<{name}>({given});"
                  for label, name in self._c_types()]
-        return function(self._entry(direction), ["switch (inputs[0].type) {", *cases, "}"])
+        return of_attrs(f"void {self.op.name}_{direction}", _arrays(direction),
+                        ["switch (inputs[0].type) {", *cases, "}"], f"{self.camel}Attrs")
 
     # What fills the record.
     def _filling(self) -> list[str]:
@@ -148,12 +135,21 @@ class Kernels:
                 for array, size in self.sizes.items() if array.direction == direction]
 
     def _call(self, direction: str) -> list[str]:
-        """The function that fills the arguments of a pass and calls its kernel."""
-        body = [f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
+        """The function that fills the arguments of a pass and calls the kernel of the best instruction set here."""
+        name = f"{self.op.name}_{direction}"
+        body = ["Workspace memory;", self._accumulator,
+                f"{self.args} args = {self.op.name}_args<T>(attrs, inputs, memory);",
                 *[f"args.{name} = {value};" for name, value in self._tensors_of(direction)],
                 *self._allocated(direction)]
-        return ["template <typename T>", *function(self._entry(direction), [
-            "Workspace memory;", self._accumulator, *body, f"{self.op.name}_{direction}(args);"])]
+        has_kernel = " || ".join(f"std::is_same<T, {c_type}>::value" for c_type in self.avx512)
+        signature = f"void {name}({listed([f'const {self.camel}Attrs &attrs', *_arrays(direction)])})"
+        return [f"GLUONOPS_OF_EVERY_ISA(template <typename T> void {name}(const {self.args} &);)", "",
+                "template <typename T>", signature, "{", *indented(body),
+                "#ifdef GLUONOPS_ALL_ISAS",
+                *indented([f"if constexpr ({has_kernel})", f"{INDENT}if (isa() == AVX512)",
+                           f"{INDENT * 2}return avx512::{name}(args);",
+                           "if (isa() != BASE)", f"{INDENT}return avx2::{name}(args);"]),
+                "#endif", f"{INDENT}GLUONOPS_ISA::{name}(args);", "}"]
 
     def _tensors_of(self, direction: str) -> Iterator[tuple[str, str]]:
         """(member, value) of the tensors of a pass."""
@@ -171,6 +167,11 @@ class Kernels:
         for i, arg in enumerate(op.inputs):
             if arg.gradient and not is_forward:
                 yield f"{arg.name}_grad", _value(f"results[{i}]", "T")
+
+
+def _arrays(direction: str) -> list[str]:
+    """The arguments of the functions of a pass, behind the attributes."""
+    return [f"Arrays {name}" for name in ARRAYS[direction]]
 
 
 def _value(view: str, dtype: str, const: str = "") -> str:

@@ -10,41 +10,46 @@ from ...contract.op import Op
 from .attributes import parsing
 from .expressions import Translator, input_of
 from .shapes import Patterns, size_of
-from .text import INDENT, function, indented, itemized, listed, quoted
+from .text import INDENT, function, indented, itemized, listed, of_attrs, quoted
 
 
 class Registration:
-    """Writes ``struct <Op>Operator`` and what registers it."""
+    """Writes the namespace with an operator's functions and its table, and what registers it."""
 
     def __init__(self, op: Op):
         self.op = op
         self.condition = Translator(op)
 
     def lines(self) -> list[str]:
-        """The struct and its registration."""
-        op, name = self.op, camel(self.op.name)
-        return [
-            f"struct {name}Operator {{", *indented([
-                f"typedef {name}Attrs Attrs;",
-                f'static constexpr const char *NAME = "{op.name}";',
-                f"enum {{ INPUTS = {len(op.inputs)}, OUTPUTS = {len(op.outputs)} }};", "",
-                *self._attributes(), "", *self._parse(), "", *self._tensors(), "", *self._types(), "",
-                *Patterns(op).lines(), "", *self._forward(), "", *self._backward(),
-            ]), "};", "", f"GLUONOPS_REGISTER_OP({op.graph_name}, {name}Operator)"]
+        """The namespace and its registration."""
+        op, space = self.op, f"{self.op.name}_operator"
+        check, clear = self._check(), self._clear()
+        table = [f"const Operator OPERATOR = {{NAME, {len(op.inputs)}, {len(op.outputs)},",
+                 f"{INDENT}attributes, parse, tensors, types, shapes,",
+                 f"{INDENT}{'check' if check else 'nullptr'}, {'clear' if clear else 'nullptr'},",
+                 f"{INDENT}{op.name}_forward, {op.name}_backward}};"]
+        functions = [self._attributes(), self._parse(), self._tensors(), self._types(), Patterns(op).lines(),
+                     check, clear]
+        return [f"namespace {space} {{", "", f"typedef {camel(op.name)}Attrs Attrs;",
+                f'const char NAME[] = "{op.name}";', "",
+                *[line for lines in functions if lines for line in [*lines, ""]], *table, "",
+                f"}}  // namespace {space}", "", f"GLUONOPS_REGISTER_OP({op.graph_name}, {space}::OPERATOR)"]
 
     def _attributes(self) -> list[str]:
         names = [quoted(attr.name) for attr in self.op.attrs]
         return function("static std::vector<const char *> attributes()", itemized("return {", names, "};"))
 
     def _parse(self) -> list[str]:
-        body = ["Attrs attrs;"]
+        body = ["const auto made = std::make_shared<Attrs>();"]
+        if self.op.attrs:
+            body.append("Attrs &attrs = *made;")
         body += [f"attrs.{attr.name} = {parsing(self.op.name, attr)};" for attr in self.op.attrs]
-        body += [*self.condition.refusals(reads_ndim=False), "return attrs;"]
-        return function("static Attrs parse(const Attributes &given)", body)
+        body += [*self.condition.refusals(reads_ndim=False), "return made;"]
+        return function("static AnyAttrs parse(const Attributes &given)", body)
 
     def _tensors(self) -> list[str]:
         pairs = [f"{{{quoted(t.name)}, {self._variable(t.dtype)}}}" for t in self.op.tensors]
-        return function("static Tensors tensors(const Attrs &attrs)", itemized("return {", pairs, "};"))
+        return of_attrs("static Tensors tensors", [], itemized("return {", pairs, "};"))
 
     def _variable(self, text: str) -> str:
         tree = expression(text).tree
@@ -58,15 +63,13 @@ class Registration:
         body = itemized("static const TypeVariables variables = {", variables, "};")
         return function("static const TypeVariables &types()", [*body, "return variables;"])
 
-    def _forward(self) -> list[str]:
+    def _check(self) -> list[str]:
+        """The function that checks values; nothing where no input restricts them."""
         checks = []
         for arg in self.op.inputs:
             if arg.values:
                 checks += self._check_rows(arg) if isinstance(arg.values, Rows) else self._check_indices(arg)
-        if checks:
-            checks = ["if (checking_values()) {", *indented(checks), "}"]
-        return function("static void forward(const Attrs &attrs, Arrays inputs, Arrays outputs)",
-                        [*checks, f"{self.op.name}_forward(attrs, inputs, outputs);"])
+        return of_attrs("static void check", ["Arrays inputs"], checks) if checks else []
 
     def _check_indices(self, arg: Arg) -> list[str]:
         values = arg.values
@@ -86,20 +89,15 @@ class Registration:
                 f"check_rows(NAME, {quoted(arg.name)}, {input_of(self.op, arg.name)}, valid, {{{{{axes}}},",
                 *indented([f"{self.condition.filled(rows.expected)},", f"{quoted(rows.remedy)}}});"], 2)]
 
-    def _backward(self) -> list[str]:
-        arrays = ("grads", "inputs", "outputs", "results")
-        return function(f"static void backward(const Attrs &attrs, {listed([f'Arrays {name}' for name in arrays])})",
-                        [f"{self.op.name}_backward(attrs, {listed(arrays)});", *self._cleared()])
-
-    def _cleared(self) -> list[str]:
-        """Zeros for the inputs that have no gradient."""
+    def _clear(self) -> list[str]:
+        """The function that writes zeros for the inputs that have no gradient; nothing where all have one."""
         lines = []
         for i, arg in enumerate(self.op.inputs):
             if isinstance(arg.gradient, str):
-                lines += [f"if ({self._negated(arg.gradient)})", f"{INDENT}clear(results[{i}]);"]
+                lines += [f"if ({self._negated(arg.gradient)})", f"{INDENT}fill_with_zeros(results[{i}]);"]
             elif not arg.gradient:
-                lines.append(f"clear(results[{i}]);")
-        return lines
+                lines.append(f"fill_with_zeros(results[{i}]);")
+        return of_attrs("static void clear", ["Arrays results"], lines) if lines else []
 
     def _negated(self, text: str) -> str:
         tree = expression(text).tree

@@ -5,7 +5,7 @@ from ...contract.expressions import Expression
 from ...contract.op import Op
 from ...contract.shapes import Group, Named, Shapes, Sized, Term, bare_name
 from .expressions import SizeTranslator, Translator
-from .text import function, indented, itemized, listed, quoted
+from .text import indented, itemized, listed, of_attrs, quoted
 
 
 class Patterns:
@@ -25,7 +25,7 @@ class Patterns:
             if rule.when is not None:
                 lines = [f"if ({self.condition(rule.when)}) {{", *indented(lines), "}"]
             body += lines
-        return function("static Shapes shapes(const Attrs &attrs, const std::vector<int> &ndims)", body)
+        return of_attrs("static Shapes shapes", ["const std::vector<int> &ndims"], body)
 
     def _reads_ndim(self, tensor: str, first: bool) -> bool:
         """Whether the shapes need the number of dimensions of an input."""
