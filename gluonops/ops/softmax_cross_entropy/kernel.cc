@@ -1,13 +1,13 @@
 // softmax_cross_entropy on the CPU. Bytes moved: forward the logits' and three numbers per row, backward twice the
 // logits' (read, write); dense labels' as often. What is read again after a reduction is still in the cache.
-//
-// A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
-// elsewhere. With class weights each number of it is multiplied by the weight of its class.
+// cross_entropy.inl has the formulas.
 #include "generated/softmax_cross_entropy.h"
 #include "../_softmax/class_loss.h"
 
 namespace gluonops::GLUONOPS_ISA {
 namespace {
+
+#include "../_softmax/cross_entropy.inl"
 
 // Labels are classes, all of the same weight.
 template <typename T>
@@ -42,7 +42,7 @@ struct PlainGradient : ClassRows<T, 1> {
     GLUONOPS_INLINE auto gradient(const Element &at, Number) const
     {
         const auto p = exponential(at.inputs[0] - at.row.max - at.row.log_sum);
-        return at.row.factor * at.label.subtract_from(p - args.uniform, args.label_weight);
+        return gradient_by_logit(at, p, args.uniform, args.label_weight);
     }
 };
 
@@ -59,8 +59,7 @@ struct WeightedLoss : ClassRows<T, 2> {
     GLUONOPS_INLINE auto term(const Element &at) const
     {
         const auto nll = at.row.log_sum - (at.inputs[0] - at.row.max);
-        const auto target = args.label_weight * at.inputs[1] + args.uniform;   // without the label's class
-        return target * at.weight * nll;
+        return target_of(args, at) * nll;
     }
 
     GLUONOPS_INLINE A loss(int64_t class_id, A nll, A sum) const
@@ -93,17 +92,19 @@ struct WeightedGradient : ClassRows<T, 2, 2> {
     template <typename Element>
     GLUONOPS_INLINE auto term(const Element &at) const
     {
-        return (args.label_weight * at.inputs[1] + args.uniform) * at.weight;
+        return target_of(args, at);
     }
 
     template <typename Element, int RESULT>
     GLUONOPS_INLINE auto gradient(const Element &at, std::integral_constant<int, RESULT>) const
     {
         const auto log_p = at.inputs[0] - at.row.max - at.row.log_sum;
-        if constexpr (RESULT)
-            return -args.label_weight * at.row.factor * at.weight * log_p;
-        else
-            return at.row.factor * at.label.subtract_from(at.row.sum * exponential(log_p) - term(at), at.row.share);
+        if constexpr (RESULT) {
+            return gradient_by_label(args, at, log_p);
+        } else {
+            const auto expected = at.row.sum * exponential(log_p);
+            return gradient_by_logit(at, expected, term(at), at.row.share);
+        }
     }
 };
 

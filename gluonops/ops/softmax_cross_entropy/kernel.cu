@@ -1,8 +1,6 @@
-// softmax_cross_entropy: see class_loss.cuh.
-//
-// A row's target distribution is label_weight * label + uniform: with sparse labels, label is 1 at the class and 0
-// elsewhere. With class weights each number of it is multiplied by the weight of its class.
+// softmax_cross_entropy: class_loss.cuh has the layouts, and cross_entropy.inl the formulas.
 #include "../_softmax/class_loss.cuh"
+#include "../_softmax/cross_entropy.inl"
 
 // Dense labels have the type of the data; a kernel for labels of another type needs no code for them.
 template <typename T, typename L> struct Same { enum { TYPE = false }; };
@@ -60,8 +58,7 @@ struct PlainGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
     template <typename Element>
     __device__ A gradient(const Element &at) const
     {
-        const A p = at.row.probability(at.inputs[0]);
-        return at.row.factor * (at.label.subtract_from(p, this->args.label_weight) - this->args.uniform);
+        return gradient_by_logit(at, at.row.probability(at.inputs[0]), this->args.uniform, this->args.label_weight);
     }
 };
 
@@ -180,7 +177,7 @@ struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
     template <typename Element>
     __device__ A term(const Element &at) const
     {
-        return (this->args.label_weight * at.inputs[1] + this->args.uniform) * at.weight;
+        return target_of(this->args, at);
     }
 
     template <typename Element>
@@ -189,14 +186,13 @@ struct WeightedGradient : ClassPass<SoftmaxCrossEntropyArgs<T, L>> {
     template <typename Element>
     __device__ A gradient(const Element &at) const
     {
-        const A by_logit = at.row.sum * exponential(log_probability(at)) - term(at);
-        return at.row.factor * at.label.subtract_from(by_logit, at.row.share);
+        return gradient_by_logit(at, at.row.sum * exponential(log_probability(at)), term(at), at.row.share);
     }
 
     template <typename Element>
     __device__ A second_gradient(const Element &at) const
     {
-        return -this->args.label_weight * at.row.factor * at.weight * log_probability(at);
+        return gradient_by_label(this->args, at, log_probability(at));
     }
 };
 
