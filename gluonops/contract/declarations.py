@@ -123,6 +123,25 @@ class Array:
     numbers: int = 1   # how many float64 have room for a struct in CUDA
 
 
+@dataclasses.dataclass(frozen=True)
+class Kernels:
+    """The kernels of an operator whose family computes all of it: it has neither a ``kernel.cc`` nor a ``kernel.cu``.
+
+    ``forward`` and ``backward`` are calls of the family's functions, the same in C++ and in CUDA. They name the
+    operator's struct, and the arguments' record is ``args``: ``activate_forward(args, Swish{args.beta})``.
+    """
+
+    file: str       # the family's, without its suffix: ``_activation/activation`` is .h in C++ and .cuh in CUDA
+    forward: str
+    backward: str
+    shared: str | None = None   # a text for both that has the struct, such as ``_region/gaussian.inl``
+
+    @property
+    def family(self) -> str:
+        """The family's folder."""
+        return self.file.split("/")[0]
+
+
 THREADS = 256   # A block has so many, unless its launch says otherwise.
 WARP = 32       # A warp has so many threads.
 

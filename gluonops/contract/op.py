@@ -31,6 +31,7 @@ from .declarations import (
     Becomes,
     Cuda,
     Indices,
+    Kernels,
     Launch,
     Number,
     Out,
@@ -49,8 +50,8 @@ from .shapes import Shapes, bare_name
 
 # All words that contracts are written with: those of an operator import them from here.
 __all__ = ["FLOATS", "INTEGERS", "LABELS", "THREADS", "WARP", "Arg", "Array", "Attr", "Becomes", "Bool", "Choice",
-           "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Launch", "Number", "Numbers", "Op", "Optional", "Out",
-           "Pairs", "Refused", "Rows", "Shapes", "each_element", "elements", "rows"]
+           "Cuda", "Float", "Indices", "Int", "IntOrTuple", "Kernels", "Launch", "Number", "Numbers", "Op", "Optional",
+           "Out", "Pairs", "Refused", "Rows", "Shapes", "each_element", "elements", "rows"]
 
 ROLES = ("layer", "loss", "loss head")
 FAMILIES = ("softmax and sigmoid", "other losses", "boxes and detection", "activations", "normalisation", "moves")
@@ -98,6 +99,7 @@ class Op:
     # One of ROLES. A loss is for training only. A loss head outputs predictions, and its gradient is a loss's.
     role: str = "layer"
     inference: Becomes | None = None   # what a loss head becomes in a graph that is exported for inference
+    kernels: Kernels | None = None     # None if the operator's folder has them, or if there are none
     unsupported: dict[str, str] = dataclasses.field(default_factory=dict)   # file of the op's folder -> why it has none
     # The dtypes of the data that have C++ kernels for AVX-512. Others take those for AVX2: see ``native/build.py``.
     avx512: tuple[str, ...] = ("float32",)

@@ -1,4 +1,4 @@
-"""The CUDA source of an operator: the prelude, its family's files, its record, and ``kernel.cu``.
+"""The CUDA source of an operator: the prelude, its family's files, its record, and ``kernel.cu`` if it has one.
 
 A kernel includes files of its family (``#include "../_softmax/softmax.cuh"``) and its own ``record.inl`` alone; C++
 shares those named ``.inl``.
@@ -10,7 +10,7 @@ import re
 
 from ..contract import registry
 from ..contract.arguments import constants
-from ..contract.op import THREADS, WARP, Op
+from ..contract.op import THREADS, WARP, Kernels, Op
 from . import record
 
 PRELUDE = pathlib.Path(__file__).with_name("prelude.cuh")
@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'(?m)^#include "([^"\n]+)"$')
 
 
 def sources(op: Op) -> dict[str, str]:
-    """The CUDA source of an operator as file -> text: the prelude, the included files, and ``kernel.cu``.
+    """The CUDA source of an operator as file -> text: the prelude, the family's files, and ``kernel.cu`` if it has one.
 
     In front of the family's files are the ``constants``, in front of ``kernel.cu`` the ``record`` of the arguments, and
     behind it the ``kernels`` that fill the record.
@@ -29,18 +29,26 @@ def sources(op: Op) -> dict[str, str]:
     """
     kernel = registry.get(op.name).folder / "kernel.cu"
     numbers = {"THREADS": THREADS, "WARP": WARP, "WARPS": THREADS // WARP, **op.constants}
-    files = {**prelude(), "constants": constants(numbers.items()), **_included(kernel)}
-    return {**files, "record": record.declaration(op), kernel.name: _without_includes(kernel),
-            "kernels": record.kernels(op)}
+    family = _of_family(op.kernels, kernel.parents[1]) if op.kernels else _headers(kernel)
+    own = {} if op.kernels else {kernel.name: _without_includes(kernel)}
+    return {**prelude(), "constants": constants(numbers.items()), **_texts(family), "record": record.declaration(op),
+            **own, "kernels": record.kernels(op)}
+
+
+def _of_family(kernels: Kernels, operators: pathlib.Path) -> list[pathlib.Path]:
+    """The files with the functions that a contract names, each behind those that it includes."""
+    named = [f"{kernels.file}.cuh", *([kernels.shared] if kernels.shared else [])]
+    files = [(operators / name).resolve() for name in named]
+    return list(dict.fromkeys(header for file in files for header in (*_headers(file), file)))
 
 
 def prelude() -> dict[str, str]:
     """The prelude and the files that it includes."""
-    return {**_included(PRELUDE), PRELUDE.name: _without_includes(PRELUDE)}
+    return {**_texts(_headers(PRELUDE)), PRELUDE.name: _without_includes(PRELUDE)}
 
 
-def _included(path: pathlib.Path) -> dict[str, str]:
-    return {f"{header.parent.name}/{header.name}": _without_includes(header) for header in _headers(path)}
+def _texts(headers: list[pathlib.Path]) -> dict[str, str]:
+    return {f"{header.parent.name}/{header.name}": _without_includes(header) for header in headers}
 
 
 def _headers(path: pathlib.Path) -> list[pathlib.Path]:

@@ -1,7 +1,8 @@
 """What a CUDA kernel is launched with, which follows from the contract: its record, its parameters, and their values.
 
 ``mx.rtc`` passes pointers and numbers only. So each kernel that it launches, ``<op>_forward``, has them as its
-parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &args)`` of ``kernel.cu``. Besides what
+parameters, puts them into the record, and calls ``forward(const <Op>Args<T> &args)`` of ``kernel.cu``, or the function
+that the contract names. Besides what
 :mod:`.arguments` has, CUDA's record has the tensors' requests.
 """
 from __future__ import annotations
@@ -185,6 +186,7 @@ def kernels(op: Op) -> str:
 
 def _kernel(op: Op, direction: str) -> list[str]:
     bounds = getattr(op.cuda, f"{direction}_bounds")
+    call = getattr(op.kernels, direction) if op.kernels else f"{direction}(args)"
     given = [_text(c_type).replace("*", "*__restrict__ ") + ("" if "*" in c_type else " ") + name
              for c_type, name in parameters(op, direction)]
     record = CudaArguments(op)
@@ -194,7 +196,7 @@ def _kernel(op: Op, direction: str) -> list[str]:
     return [record.template(),
             f"__global__ void {f'__launch_bounds__({bounds}) ' if bounds else ''}{op.name}_{direction}(",
             *[f"    {parameter}," for parameter in given[:-1]], f"    {given[-1]})", "{",
-            f"    {record.type} args = {{}};", *[f"    {line}" for line in lines], f"    {direction}(args);", "}", ""]
+            f"    {record.type} args = {{}};", *[f"    {line}" for line in lines], f"    {call};", "}", ""]
 
 
 def _values(op: Op, direction: str, record: CudaArguments) -> Iterator[tuple[str, str]]:

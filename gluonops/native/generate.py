@@ -1,10 +1,10 @@
 """Writes the C++ that follows from the contracts: ``<op>.h`` and ``<op>.cc`` of each operator, and what is compiled.
 
 From ``ops/<op>/contract.py`` follow, in ``<op>.h``, the struct of the attributes and the record of a kernel's
-arguments; in ``<op>.cc``, the dispatch over dtypes and instruction sets; and in ``operators.cc``, the one file that
-includes lib_api.h, parsing, types, shapes, error conditions, checks of values and registration. A file
-``kernels<i>.cc`` has the constants of several operators, and includes their ``.cc``: reading the headers takes as long
-as a small operator. A ``kernel.cc`` has the kernels::
+arguments; in ``<op>.cc``, the dispatch over dtypes and instruction sets, and the kernels where the contract names
+them; and in ``operators.cc``, the one file that includes lib_api.h, parsing, types, shapes, error conditions, checks of
+values and registration. A file ``kernels<i>.cc`` has the constants of several operators, and includes their ``.cc``:
+reading the headers takes as long as a small operator. A ``kernel.cc`` has the kernels::
 
     namespace GLUONOPS_ISA { template <typename T> void forward(const XArgs<T> &args); }   // and backward
 
@@ -38,7 +38,7 @@ ROOT = "_gluonops_contracts"   # the name under which the package is imported he
 
 def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
              names: Iterable[str] | None = None) -> list[pathlib.Path]:
-    """Write the C++ of every operator that has a ``kernel.cc``.
+    """Write the C++ of every operator that has a ``kernel.cc``, or whose contract names its ``kernels``.
 
     Parameters
     ----------
@@ -57,14 +57,15 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     operators, writing = read(package)
-    kernels = {op.name: package / "ops" / op.name / "kernel.cc" for op in operators}
-    operators = [op for op in operators if kernels[op.name].is_file() and (names is None or op.name in names)]
+    folders = {op.name: package / "ops" / op.name for op in operators}
+    operators = [op for op in operators if (op.kernels or (folders[op.name] / "kernel.cc").is_file())
+                 and (names is None or op.name in names)]
     texts = {"operators.cc": registrations({op.name: writing.Registration(op).lines() for op in operators})}
     for op in operators:
-        made = writing.Kernels(op, has_structs=kernels[op.name].with_name("record.inl").is_file())
+        made = writing.Kernels(op, has_structs=(folders[op.name] / "record.inl").is_file())
         texts.update({f"{op.name}.h": made.header(), f"{op.name}.cc": made.source()})
     units = {f"kernels{i}.cc": writing.unit([op for op in operators if op.name in family])
-             for i, family in enumerate(families({op.name: kernels[op.name] for op in operators}))}
+             for i, family in enumerate(families({op.name: family_of(op, folders[op.name]) for op in operators}))}
     texts.update(units)
     for name, text in texts.items():
         _write(folder / name, text)
@@ -74,12 +75,19 @@ def generate(folder: str | os.PathLike, package: pathlib.Path = PACKAGE,
     return [folder / name for name in units]
 
 
-def families(kernels: dict[str, pathlib.Path]) -> list[list[str]]:
+def family_of(op: Any, folder: pathlib.Path) -> str | None:
+    """The folder of the family whose functions an operator's kernels call."""
+    if op.kernels:
+        return op.kernels.family
+    included = re.search(r'#include "\.\./(_\w+)/(?!labels)', (folder / "kernel.cc").read_text(encoding="utf-8"))
+    return included and included.group(1)
+
+
+def families(operators: dict[str, str | None]) -> list[list[str]]:
     """The operators of each unit: those that share a folder of kernels, which the compiler then reads once."""
     found = {}
-    for name, kernel in kernels.items():
-        folder = re.search(r'#include "\.\./(_\w+)/(?!labels)', kernel.read_text(encoding="utf-8"))
-        found.setdefault(folder and folder.group(1), []).append(name)
+    for name, family in operators.items():
+        found.setdefault(family, []).append(name)
     return sorted(found.values(), key=len, reverse=True)   # the longest compilation first
 
 

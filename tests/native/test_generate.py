@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from gluonops.contract import registry
 from gluonops.native import build
 
 PACKAGE = pathlib.Path(build.__file__).parents[1]
@@ -14,7 +15,8 @@ GENERATE = PACKAGE / "native" / "generate.py"
 
 CONTRACT = '''
 from ...contract.op import (
-    FLOATS, Arg, Array, Attr, Bool, Choice, Float, Indices, Int, Number, Numbers, Op, Optional, Out, Refused, Shapes)
+    FLOATS, Arg, Array, Attr, Bool, Choice, Float, Indices, Int, Kernels, Number, Numbers, Op, Optional, Out, Refused,
+    Shapes)
 
 OP = Op(
     name="scratch",
@@ -80,7 +82,7 @@ def test_it_needs_python_alone(tmp_path):
     done = subprocess.run([sys.executable, "-I", "-S", str(GENERATE), str(tmp_path / "generated")], text=True,
                           capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    kernels = {path.parent.name for path in (PACKAGE / "ops").glob("*/kernel.cc")}
+    kernels = {name for name, entry in registry.entries().items() if "kernel.cc" not in entry.op.unsupported}
     units = list((tmp_path / "generated").glob("kernels?.cc"))
     assert {path.name for path in (tmp_path / "generated").iterdir()} - {path.name for path in units} == {
         "operators.cc", *[f"{name}.{suffix}" for name in kernels for suffix in ("h", "cc")]}
@@ -169,6 +171,23 @@ void derive(const ScratchAttrs &attrs, Arrays inputs, ScratchArgs<T> &args) { ar
                  "args.mean = A(attrs.flag ? (double(1) / double(args.n)) : 0.5);",
                  "args.sums = memory.zeros<A>((args.area * TILE) + inputs[0].size());"):
         assert line in text
+
+
+def test_a_contract_names_the_kernels_of_its_family(package, tmp_path):
+    """There is no ``kernel.cc``: the call that the contract names is the kernel, with the text that has its struct."""
+    declare(package, record='kernels=Kernels("_family/twice", "twice(args, Of())", "nothing(args)", '
+                            '"_family/formula.inl"),')
+    (package / "ops" / "scratch" / "kernel.cc").unlink()
+    (package / "ops" / "_family").mkdir()
+    (package / "ops" / "_family" / "formula.inl").write_text("struct Of {};\n")
+    (package / "ops" / "_family" / "twice.h").write_text("""
+namespace gluonops::GLUONOPS_ISA {
+template <template <typename> class Args, typename T, typename Formula>
+void twice(const Args<T> &args, const Formula &) { args.output[0] = args.data[0]; }
+template <template <typename> class Args, typename T> void nothing(const Args<T> &) {}
+}
+""")
+    assert compile_unit(package, tmp_path / "generated") == ""
 
 
 def test_a_contract_names_the_types_with_kernels_for_avx512(package, tmp_path):

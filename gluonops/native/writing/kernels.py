@@ -64,16 +64,29 @@ class Kernels:
     # The source: kernel.cc, the kernels of this instruction set, and in one of the units what calls the best ones.
     def source(self) -> str:
         """The text of ``<op>.cc``."""
-        lines = [f'#include "ops/{self.op.name}/kernel.cc"', "", "namespace gluonops {", "",
-                 "// The kernels for this instruction set.", "namespace GLUONOPS_ISA {", ""]
+        lines = [*self._included(), "", "namespace gluonops {", "",
+                 "// The kernels for this instruction set.", "namespace GLUONOPS_ISA {", "", *self._shared()]
         for direction in DIRECTIONS:
             name = f"{self.op.name}_{direction}"
-            lines += ["template <typename T>", f"void {name}(const {self.args} &args) {{ {direction}<T>(args); }}",
+            call = getattr(self.op.kernels, direction) if self.op.kernels else f"{direction}<T>(args)"
+            lines += ["template <typename T>", *function(f"void {name}(const {self.args} &args)", [f"{call};"]),
                       *self._per_type(f"template void {name}(const {self.record.name}<{{}}> &);"), ""]
         lines += ["}  // namespace GLUONOPS_ISA", "", "#ifdef GLUONOPS_ENTRY", *self._filling(), ""]
         for direction in DIRECTIONS:
             lines += [*self._call(direction), "", *self._type_dispatch(direction), ""]
         return self._text([*lines, "#endif", "}  // namespace gluonops"])
+
+    def _included(self) -> list[str]:
+        """What has the kernels, or the functions that they call."""
+        if self.op.kernels is None:
+            return [f'#include "ops/{self.op.name}/kernel.cc"']
+        return [f'#include "generated/{self.op.name}.h"', f'#include "ops/{self.op.kernels.file}.h"']
+
+    def _shared(self) -> list[str]:
+        """The text that has the struct which the kernels name, if it is not the family's."""
+        if self.op.kernels is None or self.op.kernels.shared is None:
+            return []
+        return ["namespace {", f'#include "ops/{self.op.kernels.shared}"', "}  // namespace", ""]
 
     def _per_type(self, line: str) -> list[str]:
         """A line for the C++ type of each dtype of the data. Units for AVX-512 have some of them."""

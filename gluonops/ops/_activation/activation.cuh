@@ -6,7 +6,7 @@ template <typename V>
 __device__ V every(double x) { return V(x); }
 
 template <typename Args, typename Formula>
-__device__ void activate(const Args &args, const Formula &formula)
+__device__ void activate_forward(const Args &args, const Formula &formula)
 {
     map_elements(args.output, args.output_request, args.size, [&](int64_t, auto x) { return formula.value(x); },
                  args.data);

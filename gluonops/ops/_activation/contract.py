@@ -1,20 +1,27 @@
 """The contract of an activation: a function of every element, whose gradient reads the input."""
-from ...contract.op import FLOATS, Arg, Attr, Cuda, Op, Out, Shapes, each_element
+from __future__ import annotations
+
+from ...contract.op import FLOATS, Arg, Attr, Cuda, Kernels, Op, Out, Shapes, each_element
 
 
-def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tuple[str, ...] = FLOATS,
-               **others) -> Op:
+def activation(name: str, summary: str, formula: str | None = None, attrs: tuple[Attr, ...] = (),
+               types: tuple[str, ...] = FLOATS, **others) -> Op:
     """The contract of an activation.
 
     Parameters
     ----------
     name, summary : str
+    formula : str, optional
+        The value of its struct of ``formulas.inl``, such as ``Swish{args.beta}``. The kernels are generated with it. By
+        default the operator's folder has them.
     attrs : tuple of Attr
     types : tuple of str
         The dtypes of the data.
     **others
         As of :class:`gluonops.contract.op.Op`.
     """
+    kernels = formula and Kernels("_activation/activation", forward=f"activate_forward(args, {formula})",
+                                  backward=f"activate_backward(args, {formula})")
     return Op(
         name=name,
         summary=summary,
@@ -26,5 +33,6 @@ def activation(name: str, summary: str, attrs: tuple[Attr, ...] = (), types: tup
         shapes=Shapes(data="...", output="..."),
         derived={"size": "data.size"},
         cuda=Cuda(forward=each_element, backward=each_element),
+        kernels=kernels,
         **others,
     )

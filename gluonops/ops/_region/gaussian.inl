@@ -3,7 +3,7 @@
 // Whoever includes it has yolo.inl.
 
 template <typename A, typename Kinds> struct GaussianLoss : YoloLoss<A, Kinds> {
-    enum { STEP = 2, OBJECT = 8, FIRST_CLASS = 9 };
+    enum { STEP = 2, OBJECT = 8, FIRST_CLASS = 9, TOGETHER = 4 };
     A uc_normalizer, shift;   // from the point to the centre, in boxes
 
     GLUONOPS_INLINE bool has_overlaps() const { return this->box_loss != Kinds::Nll; }

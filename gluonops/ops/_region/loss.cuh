@@ -280,9 +280,10 @@ __device__ void write_parts(const Args &args, A (*of_threads)[PARTS], const Part
 }
 
 // One image. An invalid row of its ground truth makes it NaN.
-template <int LANES, typename Args, typename T, typename Loss>
+template <typename Args, typename T, typename Loss>
 __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets, int64_t b)
 {
+    enum { LANES = Loss::TOGETHER };
     typedef typename Args::A A;
     const Map<T, Loss> &map = targets.map;
     A *const gradient = args.gradient + b * map.size();
@@ -327,8 +328,7 @@ __device__ void compute_image(const Args &args, const Targets<T, Loss> &targets,
     write_parts(args, of_threads, PartialResults<A>(args.counts, args.sums), b);
 }
 
-// So many LANES compute a prediction that is left over.
-template <int LANES, typename Args, typename Loss>
+template <typename Args, typename Loss>
 __device__ void head_loss_forward(const Args &args, const Loss &loss)
 {
     typedef typename Args::Data T;
@@ -339,7 +339,7 @@ __device__ void head_loss_forward(const Args &args, const Loss &loss)
     __syncthreads();   // the attributes are there
     const Targets<T, Loss> targets = {args.targets, args.truth, int(args.truths), map, shared_loss};
     for (int64_t b = blockIdx.x; b < args.batch; b += gridDim.x)
-        compute_image<LANES>(args, targets.of_image(b), b);
+        compute_image(args, targets.of_image(b), b);
 }
 
 // The gradients of the images' losses, times the head gradients.

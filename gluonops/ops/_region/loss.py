@@ -1,7 +1,9 @@
 """What the contracts of the losses of YOLO's maps share: the ground truth, the outputs and the launches."""
+from __future__ import annotations
+
 import math
 
-from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Launch, Out, Rows, each_element
+from ...contract.op import THREADS, Arg, Array, Attr, Bool, Cuda, Kernels, Launch, Out, Rows, each_element
 from .contract import ANCHOR_COUNT
 
 PARTS = ("coordinates", "objectness", "no_objectness", "classes", "cost", "iou", "recall", "probability", "truths")
@@ -36,6 +38,12 @@ def shapes_of(shape: str) -> dict:
         "parts": f"batch, {len(PARTS)}",
         "gradient": shape,
     }
+
+
+def kernels(loss: str, shared: str | None = None) -> Kernels:
+    """The kernels of a loss of :mod:`.yolo`'s attributes: the name of its struct, and the file that has it."""
+    return Kernels("_region/yolo", forward=f"head_loss_forward(args, loss_of<{loss}>(args))",
+                   backward="head_loss_backward(args)", shared=shared)
 
 
 def images(args) -> Launch:

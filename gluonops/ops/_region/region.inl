@@ -4,7 +4,7 @@
 
 // The attributes.
 template <typename A> struct RegionLoss : HeadLoss<A> {
-    enum { WRITTEN = 4 };   // see loss.h
+    enum { WRITTEN = 4, TOGETHER = 8 };   // see loss.h and yolo_box.inl
     A object_scale, noobject_scale, coord_scale, thresh, warm_up_scale;
     double class_scale;
     bool rescore, bias_match, softmax, is_giou;

@@ -1,5 +1,5 @@
 """The contract of an operator that divides rows by the root of their squares, and scales each channel."""
-from ...contract.op import THREADS, Arg, Array, Attr, Cuda, Float, Int, Launch, Op, Out, Shapes
+from ...contract.op import THREADS, Arg, Array, Attr, Cuda, Float, Int, Kernels, Launch, Op, Out, Shapes
 from .._softmax.contract import HELD, ROWS_AND_AXIS, WARP, power_of_two, threads_per_row
 
 GPU_BLOCKS = 512    # Backward has at most so many. Each has sums of its own for the gradient of the scale.
@@ -54,6 +54,7 @@ def scaled_rows(name: str, summary: str, by_mean: bool, axis: int, eps: float) -
                  "blocks": "row_blocks if inner == 1 else column_blocks"},
         constants={"FEW_BLOCKS": 64, "BLOCK_ROWS": 512, "BLOCK_COLUMNS": 8192},
         scratch=(Array("partial", "A", "blocks * channels", "backward"),),
+        kernels=Kernels("_rms/rms", forward="rms_forward(args)", backward="rms_backward(args)"),
         cuda=Cuda(
             forward=forward,
             backward=backward,

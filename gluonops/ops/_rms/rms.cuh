@@ -101,7 +101,7 @@ struct RowsOfBlock {
 };
 
 template <typename Args>
-__device__ void scale_rows(const Args &args)
+__device__ void rms_forward(const Args &args)
 {
     typedef typename Args::Data T;
     typedef typename Args::A A;
@@ -277,7 +277,7 @@ __device__ void differentiate_rows(const Args &args, RowsOfBlock<typename Args::
 // The steps: where a row has several splits, a block for each, DOTS computes the sums of each split; ROWS computes the
 // gradient of the data, and each block its sums of the scale's gradient; SCALE adds these up.
 template <typename Args>
-__device__ void scale_rows_backward(const Args &args)
+__device__ void rms_backward(const Args &args)
 {
     typedef typename Args::Data T;
     __shared__ typename ScaleSums<T>::Groups groups;

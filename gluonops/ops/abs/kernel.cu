@@ -21,7 +21,7 @@ struct Abs {
 };
 
 template <typename T>
-__device__ void forward(const AbsArgs<T> &args) { activate(args, Abs()); }
+__device__ void forward(const AbsArgs<T> &args) { activate_forward(args, Abs()); }
 
 template <typename T>
 __device__ void backward(const AbsArgs<T> &args) { activate_backward(args, Abs()); }

@@ -1,7 +1,7 @@
 """The contract of ``gaussian_yolo_loss``."""
 from ...contract.op import Attr, Choice, Float, Op, Shapes
 from .._region import yolo
-from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
+from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, kernels, shapes_of
 
 CHANNELS = "9 + classes"   # An anchor has so many.
 MAP = f"batch, anchors * ({CHANNELS}), height, width"
@@ -23,5 +23,6 @@ OP = Op(
            WITH_PARTS),
     shapes=Shapes(**shapes_of(MAP)),
     derived={"channels": CHANNELS, "shift": SHIFT},
+    kernels=kernels("GaussianLoss", "_region/gaussian.inl"),
     **SHARED,
 )

@@ -17,9 +17,9 @@ template <typename T>
 __device__ void forward(const GeluArgs<T> &args)
 {
     if (args.approximation == GeluApproximation::Tanh)
-        activate(args, GeluTanh());
+        activate_forward(args, GeluTanh());
     else
-        activate(args, GeluOf<T>());
+        activate_forward(args, GeluOf<T>());
 }
 
 template <typename T>

@@ -1,4 +1,4 @@
 """The contract of ``mish``."""
 from .._activation.contract import activation
 
-OP = activation("mish", "x tanh(softplus(x))")
+OP = activation("mish", "x tanh(softplus(x))", "Mish()")

@@ -41,7 +41,7 @@ __device__ void forward(const RegionLossArgs<T, L> &args)
 {
     typedef typename Accumulator<T>::type A;
     const bool is_warm_up = double(load(args.seen, 0)) < double(args.warmup_images);
-    head_loss_forward<8>(args, region_loss_of<A>(args, is_warm_up));
+    head_loss_forward(args, region_loss_of<A>(args, is_warm_up));
 }
 
 template <typename T, typename L>

@@ -2,7 +2,7 @@
 from ...contract.op import Attr, Bool, Choice, Op, Refused, Shapes
 from .._region import yolo
 from .._region.contract import CHANNELS, MAP
-from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, shapes_of
+from .._region.loss import DATA, SHARED, TRUTH, WITH_PARTS, kernels, shapes_of
 
 OF_ALEXEYAB = ("box_loss != 'mse' or iou_normalizer != 1 or obj_normalizer != 1 or iou_thresh < 1 or max_delta > 0"
                " or scale_x_y != 1 or new_coords or label_smooth_eps > 0 or objectness_smooth or focal_loss")
@@ -27,5 +27,6 @@ OP = Op(
                      "only; another option is set",
                      "Pass dialect='alexeyab', or leave the option out"),),
     derived={"channels": CHANNELS},
+    kernels=kernels("YoloLoss"),
     **SHARED,
 )
