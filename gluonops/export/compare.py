@@ -99,7 +99,7 @@ class Finding(NamedTuple):
 
 def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
             data_shape: DataShape | None = None, epoch: int | None = None, force: bool = False,
-            outputs: Iterable[str] = ()) -> list[Difference]:
+            outputs: Iterable[str] = (), inputs: Any = None) -> list[Difference]:
     """Run exported files and the net that they come from on the same inputs, and compare the outputs.
 
     The inputs are random numbers: one image, three, and larger ones, as far as both sides take them. Numbers of 0 to
@@ -113,7 +113,7 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
 
     Parameters
     ----------
-    net, data_shape
+    net, data_shape, inputs
         As in :func:`gluonops.export.onnx`.
     path : str or os.PathLike
         An ``.onnx`` file, or the path, without ``-symbol.json``, of symbol JSON and parameters.
@@ -140,7 +140,7 @@ def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLi
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExportWarning)   # the export has said it
-            for differences in _compared(net, path, data_shape, epoch, outputs):
+            for differences in _compared(net, path, data_shape, epoch, outputs, inputs):
                 found += differences
     except Obstacle as obstacle:
         warnings.warn(f"{os.path.basename(path)} is not compared with MXNet: {obstacle}", ExportWarning, stacklevel=2)
@@ -163,11 +163,11 @@ class Differs(OpError):
         return type(self), (self.where, self.what, self.differences)
 
 
-def _compared(net, path, data_shape, epoch, outputs):
+def _compared(net, path, data_shape, epoch, outputs, inputs):
     """The differences of the outputs, and before them those of the last layers in front of outputs that jump."""
     ours = InOnnxruntime(WHERE, path) if path.endswith(".onnx") else None   # while it reads, it takes the most memory
     try:
-        model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs)
+        model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs, inputs=inputs)
     except OpError as error:
         if data_shape is None and "is not known" in error.what:
             raise Obstacle(error.what) from error

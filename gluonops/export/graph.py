@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ CURRENT = 10901
 QUANTIZED = ("_sg_mkldnn_", "_contrib_quantize", "_contrib_dequantize", "_contrib_requantize")
 OF_8_BITS = "which computes with 8 bits, as MXNet's quantize_net writes it; expected a net of floats"
 FLOATS_NEEDED = "Pass the float files that it was quantized from"
+INPUT_TYPE = "__gluonops_input_type__"   # the type of an input that differs from the others'; a cast reads it
+CALL = "__call__"   # marks a node with the number of the call of a block that has made it
+FIXED_AXES = "__gluonops_fixed_axes__"   # marks a node that refuses other sizes of these axes of an input
 SHOWN = 400   # characters of a reason in an error
 INSERTED = "__gluonops_inserted__"   # marks the nodes that the emitter inserts around an operator
 SOFTMAXES = ("softmax", "softmax_output", "SoftmaxActivation", "SoftmaxOutput")
@@ -179,6 +183,10 @@ class Graph:
         while name in taken:
             name += "_"
         return name
+
+    def has_fixed_batch(self) -> bool:
+        """Whether a recorded net computes something else for other batches, so that its graph refuses them."""
+        return any("0" in re.findall(r"\d+", node.attrs.get(FIXED_AXES, "")) for node in self.nodes())
 
     def readers(self) -> dict[Node, list]:
         """Node -> the nodes that read it, once for each input. None reads the graph's outputs."""

@@ -20,8 +20,11 @@ from .metadata import read_metadata, with_origin
 from .sizes import Arrays, DataShape, Shapes, refused, type_mismatch, type_name
 
 if importing.is_imported():
+    import mxnet as mx
+
+    from .recording import record
     from .trace import trace
-if TYPE_CHECKING:
+elif TYPE_CHECKING:
     import mxnet as mx
 
 WRITTEN_ON_SAVE = ("inputs", "parameters", "version", "needs")   # these metadata are made when a file is saved
@@ -57,13 +60,13 @@ class ExportedModel:
     epoch: int = 0
 
     @classmethod
-    def from_net(cls, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
-                 head: str | None = None, where: str = "export") -> ExportedModel:
-        """Trace a net.
+    def from_net(cls, net: mx.gluon.Block, data_shape: DataShape | None = None, dtype: str | None = None,
+                 head: str | None = None, where: str = "export", inputs: Any = None) -> ExportedModel:
+        """Trace a net, or record runs of it.
 
         Parameters
         ----------
-        net, data_shape, dtype, head
+        net, data_shape, dtype, head, inputs
             As in :func:`gluonops.export.symbol`. The net is not changed, except that parameters of unknown shape are
             initialized.
         where : str, default 'export'
@@ -72,9 +75,15 @@ class ExportedModel:
         Raises
         ------
         OpError
-            The net is not a HybridBlock or not initialized, refuses ``data_shape``, or ``head`` does not fit it.
+            The net is not a HybridBlock or not initialized, refuses ``data_shape``, or ``head`` does not fit it. With
+            ``inputs``: what :func:`.recording.record` raises.
         """
-        return cls(*trace(where, net, data_shape, dtype, head))
+        if inputs is None:
+            return cls(*trace(where, net, data_shape, dtype, head))
+        if data_shape is not None or head is not None:
+            other = "head" if data_shape is None else "data_shape"
+            raise OpError(where, f"inputs and {other} are both given; expected one of them", f"Leave {other} out")
+        return cls(*record(where, net, inputs, dtype))
 
     @classmethod
     def from_files(cls, prefix: str | os.PathLike, epoch: int | None = None, where: str = "export",
@@ -116,28 +125,30 @@ class ExportedModel:
     @classmethod
     def of(cls, where: str, net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None = None,
            epoch: int | None = None, dtype: str | None = None, outputs: Iterable[str] = (),
-           converts: bool = False) -> ExportedModel:
+           converts: bool = False, inputs: Any = None) -> ExportedModel:
         """The model of a net or of files, with the shapes of all inputs and their ``dtype``.
 
         Parameters
         ----------
         where : str
             The caller, for errors.
-        net, data_shape, epoch, dtype, outputs
+        net, data_shape, epoch, dtype, outputs, inputs
             As in :func:`gluonops.export.onnx`.
         converts : bool, default False
             Whether the caller needs a converter for each operator, so that a user's own CustomOp is an error.
         """
         if isinstance(net, (str, os.PathLike)):
+            if inputs is not None:
+                raise OpError(where, "inputs is given for files; expected a net", "Pass data_shape")
             model = cls.from_files(net, epoch, where, outputs)
             if converts:
                 model.check_convertible(where)
             model.inputs = shapes_of_inputs(where, model.graph, model.parameters, model.inputs, data_shape)
             model.metadata["dtype"] = type_name(where, dtype or model.metadata.get("dtype", "float32"))
             return model
-        if data_shape is None:
+        if data_shape is None and inputs is None and isinstance(net, mx.gluon.HybridBlock):
             raise OpError(where, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
-        model = cls.from_net(net, data_shape, dtype, where=where)
+        model = cls.from_net(net, data_shape, dtype, where=where, inputs=inputs)
         if outputs:
             model = model.below(where, outputs)
         if converts:

@@ -20,6 +20,7 @@ NO_PACKAGE = ("ImportError", "ModuleNotFoundError", "NotImplemented")   # onnxru
 
 
 ORDERS = ("argsort", "topk")   # MXNet orders equal numbers in any way, where a row has more than 16.
+ONNX_TYPES = {"float": "float32", "double": "float64"}   # ONNX's names of types that NumPy calls otherwise
 RANKS = ("argmax", "argmin", *ORDERS)
 TIED = (*ORDERS, *rows.RANKS)   # So do suppressions with boxes of one score.
 TIE = 1e-6   # Equal numbers become numbers that differ by so much.
@@ -177,6 +178,8 @@ class InOnnxruntime:
                 raise Obstacle(error.what) from error
             raise
         self._inputs = {one.name: one.shape for one in self._session.get_inputs()}
+        names = {one.name: one.type[len("tensor("):-1] for one in self._session.get_inputs()}
+        self._types = {name: ONNX_TYPES.get(kind, kind) for name, kind in names.items()}
         self.names = [one.name for one in self._session.get_outputs()]
 
     def takes(self, shapes: Shapes) -> bool:
@@ -184,8 +187,9 @@ class InOnnxruntime:
                    for size, given in zip(sizes, shapes[name]))
 
     def __call__(self, values: Values) -> list[np.ndarray]:
+        values = {name: values[name].astype(self._types[name]) for name in self._inputs}
         try:
-            return self._session.run(None, {name: values[name] for name in self._inputs})
+            return self._session.run(None, values)
         except Exception as error:   # onnxruntime raises several classes
             raise OpError(self._where, f"onnxruntime fails to run {self._path}: {last_line(error)}",
                           "Report it with the net; nothing was written") from error

@@ -18,10 +18,12 @@ from .sizes import DataShape
 from .warning import warn_of_losses
 
 
-def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: DataShape, backend: str = "builtin",
+def symbol(net: mx.gluon.Block, prefix: str | os.PathLike, data_shape: DataShape | None = None,
+           backend: str = "builtin",
            head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
            training: bool = False, pad_channels: bool = False, split_channels: bool = False,
-           metadata: dict[str, Any] | None = None, outputs: Iterable[str] = ()) -> tuple[str, str]:
+           metadata: dict[str, Any] | None = None, outputs: Iterable[str] = (),
+           inputs: Any = None) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
     ``mx.model.load_checkpoint`` (and so ``mx.mod.Module``), ``gluon.SymbolBlock.imports``, ``mx.sym.load`` and MXNet's
@@ -30,8 +32,8 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
 
     Parameters
     ----------
-    net : HybridBlock
-        Initialized. It may return several outputs, nested or not.
+    net : HybridBlock or Block
+        Initialized. It may return several outputs, nested or not. A Block that is no HybridBlock needs ``inputs``.
     prefix : str or os.PathLike
         Path of the files, without ``-symbol.json``. The folder must exist.
     data_shape : tuple of int, or dict of str to tuple of int
@@ -67,6 +69,11 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
         net's attributes of these names are stored anyway. ``dtype`` is always that of the inputs.
     outputs : iterable of str, optional
         As in :func:`gluonops.export.onnx`. Not with ``head``.
+    inputs : NDArray, tuple, list or dict, optional
+        The arrays that the net is called with, in place of ``data_shape``: a tuple in the order of its ``forward``, or
+        a dict with the names of its arguments. Runs of the net are recorded with them, so that it may be any Block, and
+        a HybridBlock that reads shapes. The inputs have the names of the arguments. An ExportWarning names the sizes
+        that the graph is fixed to. See the page *Nets that cannot be hybridized*.
 
     Returns
     -------
@@ -93,7 +100,7 @@ def symbol(net: mx.gluon.HybridBlock, prefix: str | os.PathLike, data_shape: Dat
 
     if outputs and head is not None:
         raise OpError(where, "outputs and head are both given; expected one of them", "Leave one of them out")
-    model = ExportedModel.from_net(net, data_shape, dtype, head, where)
+    model = ExportedModel.from_net(net, data_shape, dtype, head, where, inputs)
     if outputs:
         model = model.below(where, outputs)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}

@@ -21,9 +21,11 @@ from ..contract.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph, ends_in_softmax
 from .metadata import metadata_of
+from .recording import check_initialized
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
 
 LOSS_HEADS = {name: getattr(ops, name) for name, entry in registry.entries().items() if entry.op.role == "loss head"}
+RECORD = "pass inputs, the arrays that the net is called with, such as inputs=(x, lengths): a run of it is recorded"
 ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
@@ -34,8 +36,10 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     See :meth:`gluonops.export.ExportedModel.from_net`.
     """
     if not isinstance(net, mx.gluon.HybridBlock):
-        raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock",
-                      "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential")
+        remedy = "Derive the net from gluon.HybridBlock, or collect layers in a HybridSequential"
+        if isinstance(net, mx.gluon.Block):
+            remedy += f". Or leave it as it is: {RECORD}"
+        raise OpError(where, f"net is {type(net).__name__}; expected a HybridBlock", remedy)
     shapes = input_shapes(where, data_shape)
     is_numpy = numpy_mode.is_numpy_net(net)
     with numpy_mode.mode(is_numpy), numpy_mode.fresh_variables(net):
@@ -88,11 +92,8 @@ def _finish_initialization(where: str, net: mx.gluon.HybridBlock, shapes: Shapes
 
     If some do not follow, the net is run once.
     """
+    check_initialized(where, net)
     parameters = list(net.collect_params().values())
-    missing = [parameter.name for parameter in parameters if parameter._data is None and not parameter._deferred_init]
-    if missing:
-        raise OpError(where, f"the parameter {missing[0]} of {type(net).__name__} is not initialized",
-                      "Call net.initialize() or net.load_parameters(path) first")
     deferred = [parameter for parameter in parameters if parameter._deferred_init]
     if not deferred:
         return
@@ -192,7 +193,10 @@ def _call(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, inputs: list) -
     except Exception as error:   # a user's net may raise anything
         message = last_line(error) if str(error).strip() else ""
         reason = f"{type(error).__name__}: {message}"
-        raise _refusal(where, net, shapes, reason) from error
+        refusal = _refusal(where, net, shapes, reason)
+        if not isinstance(error, mx.MXNetError):   # The net does in Python what Symbols do not.
+            refusal = OpError(where, refusal.what, f"{refusal.remedy}. If it computes in Python, {RECORD}")
+        raise refusal from error
 
 
 def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, error: AttributeError) -> OpError:
@@ -205,7 +209,7 @@ def _without_attribute(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, er
     return OpError(where, f"{type(net).__name__} reads .{read.group(1)} of a Symbol, in {line}; expected operators "
                    "only, because a graph takes arrays of any size",
                    "Use F.reshape with 0 and -1, F.reshape_like, F.slice_like, F.broadcast_like, F.zeros_like or "
-                   "F.contrib.arange_like")
+                   f"F.contrib.arange_like; or {RECORD}")
 
 
 def _with_loss_head(where: str, net: mx.gluon.HybridBlock, outputs: list[mx.sym.Symbol], head: str) -> mx.sym.Symbol:

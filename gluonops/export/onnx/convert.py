@@ -12,7 +12,7 @@ import numpy as np
 
 from ...contract.errors import OpError
 from ..constants import SHAPE_READERS, constants
-from ..graph import Entry, Graph, Node, kind
+from ..graph import INPUT_TYPE, Entry, Graph, Node, kind
 from ..model import ExportedModel
 from ..operators.registry import operator_of
 from ..sizes import Sizes
@@ -41,7 +41,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     graph = exported.graph
     without_branches(graph)
     values = exported.parameters
-    shapes = {name: exported.inputs[name] for name in graph.variables() if name not in values}
+    variables = set(graph.variables())
+    shapes = {name: shape for name, shape in exported.inputs.items() if name in variables}
     sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
     while unroll(graph, sizes):
         sizes = Sizes(graph, shapes, values, exported.metadata["dtype"], dynamic_batch)
@@ -54,12 +55,13 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     quantizer = Quantizer(model, graph, quantization, constant_values)
     input_names = {name: model.take(name) for name in shapes}   # first, so that nothing else takes these names
     tensors = {entry: model.constant(array, entry[0].name) for entry, array in constant_values.items()}
-    inputs = []
+    inputs = {}
     for node in graph.nodes():
         entry = node, 0
         if node.is_variable and node.name in shapes:
-            name, dtype = input_names[node.name], sizes.dtype[entry]
-            inputs.append((name, sizes.shape[entry], dtype))
+            name = input_names[node.name]
+            dtype = np.dtype(node.attrs.get(INPUT_TYPE, sizes.dtype[entry]))   # A cast to that type reads it.
+            inputs[node.name] = name, sizes.shape[entry], dtype
             tensors[entry] = quantizer.input(node, Tensor(model, name, dtype))
         elif node in live:
             _convert(model, node, tensors, sizes, quantizer)
@@ -69,7 +71,7 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     outputs = [(_tensor(tensors, output).name, name, sizes.shape[output], sizes.dtype[output])
                for output, name in zip(graph.outputs, names)]
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
-    return model.finish(inputs, outputs, texts)
+    return model.finish([inputs[name] for name in shapes], outputs, texts)
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:

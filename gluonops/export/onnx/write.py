@@ -34,10 +34,10 @@ LENGTH_DELIMITED = 2   # the wire type of messages and bytes
 MOST_BYTES = 2**31 - 1   # A protobuf message has no more.
 
 
-def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
+def onnx(net: mx.gluon.Block | str | os.PathLike, path: str | os.PathLike, data_shape: DataShape | None = None,
          dynamic_batch: bool | None = None, dtype: str | None = None, fold_batch_norm: bool = False,
          epoch: int | None = None, metadata: dict[str, Any] | None = None, opset: int | None = None,
-         outputs: Iterable[str] = ()) -> str:
+         outputs: Iterable[str] = (), inputs: Any = None) -> str:
     """Write an ONNX file.
 
     The package onnx is needed: run ``pip install 'gluonops[onnx]'``. ``onnx.checker`` checks the model before it
@@ -45,7 +45,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
 
     Parameters
     ----------
-    net : HybridBlock, str or os.PathLike
+    net : HybridBlock, Block, str or os.PathLike
         An initialized net, or the path of an exported one without ``-symbol.json``. It may return several outputs.
     path : str or os.PathLike
         The file. Its folder must exist.
@@ -71,6 +71,9 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
         Names of nodes at which the net is cut, so that it returns what they compute: the net below a head. Of files,
         what is behind them is not loaded, and may have operators that are not here. ``NAME_output1`` is the second
         output of a node.
+    inputs : NDArray, tuple, list or dict, optional
+        The arrays that the net is called with, in place of ``data_shape``, as in :func:`gluonops.export.symbol`: for a
+        Block that cannot be hybridized. The file takes inputs of the types that these arrays have.
 
     Returns
     -------
@@ -90,7 +93,7 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
     if isinstance(net, mx.gluon.loss.Loss):
         raise OpError(WHERE, f"{type(net).__name__} is a loss; expected a net that predicts",
                       "Export the net without its loss")
-    model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype, outputs, converts=True))
+    model = passes.inference(ExportedModel.of(WHERE, net, data_shape, epoch, dtype, outputs, True, inputs))
     model.check_shapes(WHERE)
     warn_of_losses(model.notes)
     if fold_batch_norm:
@@ -104,6 +107,8 @@ def onnx(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
 
 def _content(model: ExportedModel, dynamic_batch: bool | None, opset: int, metadata: dict[str, Any]) -> Iterator:
     """The parts of the file, for any batch size where nothing else is asked for and the net takes it."""
+    if dynamic_batch is None and model.graph.has_fixed_batch():
+        dynamic_batch = False   # A warning has said it.
     if dynamic_batch is not None:
         return serialized(model, dynamic_batch, opset, metadata)
     try:

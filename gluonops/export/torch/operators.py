@@ -43,7 +43,6 @@ for _name, _text in ROUNDING.items():
     CONVERTERS[_name] = _of_floats(_text)
 CONVERTERS.update({
     "_copy": "{0}",
-    "_identity_with_attr_like_rhs": "{0}",
     "BlockGrad": "{0}.detach()",
     "_mul_scalar": lambda call: "-{0}" if call.value("scalar", 1) == -1 else "{0} * <scalar=1>",
     "_maximum_scalar": "{0}.clamp(min=<scalar=1>)",

@@ -11,17 +11,18 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...runtime import importing
-from ..graph import Entry, Graph, Node
+from ..graph import CALL, Entry, Graph, Node
 from ..operators.forms import Form
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
+if TYPE_CHECKING:
+    from ..recording.tape import Call
 
-MARK = "__call__"
 MOST_LOOSE = 3   # operators of a block of several inputs and no parameter that are written where it is called
 
 
@@ -82,6 +83,20 @@ class Recorder:
         self.calls = []
         self._around = None   # the call that has not returned, and its number
 
+    @classmethod
+    def of_run(cls, calls: Iterable[Call]) -> Recorder:
+        """One that knows the calls of a recorded run."""
+        recorder = cls()
+        for call in calls:
+            arguments = {(node.name, index): name for (node, index), name in call.arguments.items()}
+            scope = Scope("net", type(call.block).__name__, call.block, arguments)
+            if call.around is not None:
+                around = recorder.calls[call.around]
+                scope.name = _attribute(around.block, call.block)
+                scope.path = (*around.path, scope)
+            recorder.calls.append(scope)
+        return recorder
+
     def __enter__(self) -> Recorder:
         mx.gluon.HybridBlock.__call__ = lambda block, *inputs: self._called(block, inputs)
         return self
@@ -112,7 +127,7 @@ class Recorder:
 
     def call_of(self, node: Node) -> Scope | None:
         """The call that has made a node; None for one that is made later."""
-        return self.calls[int(node.attrs[MARK])] if MARK in node.attrs else None
+        return self.calls[int(node.attrs[CALL])] if CALL in node.attrs else None
 
 
 def _mark(values: object, number: int) -> None:
@@ -123,8 +138,8 @@ def _mark(values: object, number: int) -> None:
         children = output.get_children()
         children = [] if children is None else list(children)
         is_variable = not children and output.list_inputs()
-        if not is_variable and output.attr(MARK) is None:
-            output._set_attr(**{MARK: str(number)})
+        if not is_variable and output.attr(CALL) is None:
+            output._set_attr(**{CALL: str(number)})
             waiting += children
 
 

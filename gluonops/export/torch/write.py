@@ -13,7 +13,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from ..operators.forms import Form
 from ..operators.normalization import COUNTER, DARKNET
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
-from . import boxes, losses, operators, recurrent  # noqa: F401  (each fills the table)
+from . import boxes, fixed, losses, operators, recurrent  # noqa: F401  (each fills the table)
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
@@ -42,6 +42,8 @@ from .source import groups_source, net_source
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
+
+    from ..recording import calls
 if TYPE_CHECKING:
     from ..compare import Difference
 
@@ -55,9 +57,9 @@ BATCH, DENSE_BATCH, LEAST_IMAGE, LEAST_PIXELS = 2, 5, 40, 4
 IMAGES = (12, 20, 40, 56, 80, 96, 112, 128, 144, 192)   # Nets that join scales take multiples of 32 or 64 only.
 
 
-def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike,
+def torch(net: mx.gluon.Block | str | os.PathLike, folder: str | os.PathLike,
           data_shape: DataShape | None = None, epoch: int | None = None, training: bool = False,
-          force: bool = False, outputs: Iterable[str] = ()) -> list[str]:
+          force: bool = False, outputs: Iterable[str] = (), inputs: Any = None) -> list[str]:
     """Write a net as PyTorch: source that can be read, weights, and a test.
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
@@ -76,7 +78,7 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
 
     Parameters
     ----------
-    net : HybridBlock, str or os.PathLike
+    net : HybridBlock, Block, str or os.PathLike
         An initialized net, or the path of an exported one without ``-symbol.json``.
     folder : str or os.PathLike
         Where the files are written. It is made if it does not exist.
@@ -91,6 +93,8 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         Write the files although the comparison shows a difference, with an ExportWarning.
     outputs : iterable of str, optional
         As in :func:`gluonops.export.onnx`.
+    inputs : NDArray, tuple, list or dict, optional
+        As in :func:`gluonops.export.symbol`: for a Block that cannot be hybridized.
 
     Returns
     -------
@@ -103,20 +107,20 @@ def torch(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLi
         An operator has no converter, every output is a loss and ``training`` is False, the package safetensors is not
         installed, or the comparison shows a difference; the message names it.
     """
-    paths, _ = port(net, folder, data_shape, epoch, training, force, outputs)
+    paths, _ = port(net, folder, data_shape, epoch, training, force, outputs, inputs)
     return paths
 
 
 def port(net: mx.gluon.HybridBlock | str | os.PathLike, folder: str | os.PathLike, data_shape: DataShape | None,
          epoch: int | None, training: bool, force: bool,
-         outputs: Iterable[str] = ()) -> tuple[list[str], list[Difference]]:
+         outputs: Iterable[str] = (), inputs: Any = None) -> tuple[list[str], list[Difference]]:
     """What :func:`torch` does. Returns the paths, and what the comparison shows."""
     if not _is_installed("safetensors"):
         raise OpError(WHERE, "the package safetensors is not installed", "Run: pip install 'gluonops[torch]'")
     check_name(WHERE, folder)
     folder = os.path.abspath(folder)
     with made_folder(WHERE, os.path.join(folder, "net.py")):
-        converted = Converted(net, data_shape, epoch, training, outputs)
+        converted = Converted(net, data_shape, epoch, training, outputs, inputs)
         try:
             with tempfile.TemporaryDirectory(dir=folder, prefix=".torch-") as temporary:
                 written, differences = _write(pathlib.Path(temporary), converted, force)
@@ -141,13 +145,13 @@ class Converted:
     """
 
     def __init__(self, net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
-                 training: bool, outputs: Iterable[str] = ()):
+                 training: bool, outputs: Iterable[str] = (), inputs: Any = None):
         self.net, self.training = net, training
-        self.user, self.recorder = _read(net, data_shape, epoch, outputs)
+        self.user, self.recorder = _read(net, data_shape, epoch, outputs, inputs)
         if training:
             self.user.inputs.update(_label_shapes(self.user))
         self.own = self.user.types()
-        self.model = with_constants(prepared(self.user, training))
+        self.model = with_constants(prepared(fixed.with_one_input(self.user), training))
         self._convert(self.model.copy())
 
     def _convert(self, drawn: ExportedModel) -> None:
@@ -251,14 +255,17 @@ def _is_installed(package: str) -> bool:
 
 
 def _read(net: mx.gluon.HybridBlock | str | os.PathLike, data_shape: DataShape | None, epoch: int | None,
-          outputs: Iterable[str]) -> tuple[ExportedModel, Recorder | None]:
+          outputs: Iterable[str], inputs: Any) -> tuple[ExportedModel, Recorder | None]:
     """The model of a net or of files, and which block each node of a net belongs to."""
     is_block = not isinstance(net, (str, os.PathLike))
     if is_block and not importing.is_imported():
         raise OpError(WHERE, f"net is {net!r}; expected the path of an exported net, because MXNet is not installed",
                       "Pass the path without -symbol.json")
-    with Recorder() if is_block else contextlib.nullcontext() as recorder:
-        model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs, converts=True)
+    collecting = contextlib.nullcontext() if not is_block else Recorder() if inputs is None else calls()
+    with collecting as recorder:
+        model = ExportedModel.of(WHERE, net, data_shape, epoch, outputs=outputs, converts=True, inputs=inputs)
+    if is_block and inputs is not None:
+        recorder = Recorder.of_run(recorder)
     if not model.inputs:
         raise OpError(WHERE, "the net has no input: the parameter file has a value for every variable",
                       "Remove those of the data from the file")
