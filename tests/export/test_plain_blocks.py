@@ -288,6 +288,15 @@ def changed_base(x):
     return view
 
 
+def added_to_base(x):
+    lost = x * 2
+    lost[1] = 1
+    y = x + 1
+    view = y.reshape((-1,))
+    y += lost
+    return view
+
+
 def graded(x):
     x = x.copy()
     x.attach_grad()
@@ -302,6 +311,7 @@ REFUSED = {
     "assignment of all": (assigned_whole, "assigns to an array in place", "y[:] = x"),
     "a part in place": (changed_view, "shares its memory|assigns to an array", "y[0] += 1"),
     "the base of a view in place": (changed_base, "shares its memory", "    y += 3"),
+    "a view of what such an array is added to": (added_to_base, "assigns to an array", "    lost[1] = 1"),
     "asscalar": (lambda x: x * x.sum().asscalar(), "reads numbers", "lambda x: x * x.sum().asscalar()"),
     "int": (lambda x: x[:, :int(x[0, 0].asscalar())], "reads numbers", "int(x[0, 0].asscalar())"),
     "bool": (lambda x: x * 2 if x.sum() > 0 else x, "reads numbers", "if x.sum() > 0"),
@@ -478,11 +488,12 @@ def test_the_process_is_as_it_was():
     library = dict(vars(mx.base._LIB))
     net = WithConstants()
     net.initialize()
-    shift = net.shift.asnumpy()
+    shift, weight = net.shift.asnumpy(), net.weights[0].asnumpy()
 
     def counting(x):
         net.shift += x[0]
-        return net(x)
+        net.weights[0][0:1] += 1
+        return net(x) + net.shift
     recorded(Plain(lambda self, x: counting(x), net), arange(2, 3))
     keeps = Plain(lambda self, x: setattr(self, "kept", x * 2) or self.kept)
     keeps.kept = "before"
@@ -493,6 +504,7 @@ def test_the_process_is_as_it_was():
     now = vars(mx.base._LIB)
     assert all(now[name] is function for name, function in library.items())
     np.testing.assert_array_equal(net.shift.asnumpy(), shift)
+    np.testing.assert_array_equal(net.weights[0].asnumpy(), weight)
 
 
 def test_other_threads_are_not_recorded():

@@ -89,8 +89,7 @@ class Tape:
         self._changed_line, self._change = changed_line, change
         self._states: dict[int, State] = {}
         for name, array in inputs.items():
-            node = Node(VARIABLE, self.namer.take(name))
-            self._enter(node, [address(array)], depends=True)
+            self._bind(address(array), (Node(VARIABLE, self.namer.take(name)), 0), depends=True)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -132,9 +131,11 @@ class Tape:
     def writes(self, handles: Iterable[int]) -> None:
         """Arrays will be overwritten. Those of the net get their numbers back in the end."""
         for handle in handles:
-            if handle in self._named and handle not in self.touched:
-                _, array = self._named[handle]
-                self.touched[handle] = array, array.copy()
+            state = self._states.get(handle)
+            for each in {handle} | (set() if state is None else state.storage):
+                if each in self._named and each not in self.touched:
+                    _, array = self._named[each]
+                    self.touched[each] = array, array.copy()
 
     def computed(self, op: str, attrs: dict[str, str], sources: list[State], handles: list[int],
                  is_given: bool) -> None:
@@ -229,11 +230,11 @@ class Tape:
         line = line_of_user()
         self.reads[line] = None
         if self._change is not None and line == self._changed_line:
-            dtype, shape = _dtype(handle), _shape(handle)
-            size = math.prod(shape) * dtype.itemsize
-            buffer = (ctypes.c_char * size).from_address(ctypes.cast(data, ctypes.c_void_p).value)
-            array = np.frombuffer(buffer, dtype)
-            array[:] = self._change(array.copy())
+            dtype, size = _dtype(handle), math.prod(_shape(handle))
+            if size:
+                buffer = (ctypes.c_char * (size * dtype.itemsize)).from_address(_pointer(data))
+                array = np.frombuffer(buffer, dtype)
+                array[:] = self._change(array.copy())
 
     def overwritten(self, handle: int) -> None:
         """An array has got numbers from outside."""
@@ -256,10 +257,6 @@ class Tape:
             array[:] = before
 
     # The rest.
-
-    def _enter(self, node: Node, handles: list[int], depends: bool) -> None:
-        for index, handle in enumerate(handles):
-            self._bind(handle, (node, index), depends)
 
     def _bind(self, handle: int, entry: Entry, depends: bool) -> None:
         """An array contains an output. Other arrays that share its memory, and are not the same part, are lost."""
@@ -295,10 +292,13 @@ class Tape:
             self._spoil(state, fault, depends)
 
     def _poison(self, handles: list[int], fault: Fault, depends: bool) -> None:
+        """Arrays contain what cannot be recorded, and so do those that share their memory."""
         for handle in handles:
-            state = State(None, _shape(handle), depends, fault=fault)
-            state.storage.add(handle)
-            self._states[handle] = state
+            old = self._states.get(handle)
+            if old is not None:
+                self._spoil(old, fault, depends)
+            else:
+                self._states[handle] = State(None, _shape(handle), depends, {handle}, fault=fault)
 
     def _view(self, handle: int, entry: Entry | None, shape: tuple[int, ...], source: State,
               unreshaped: State | None = None) -> None:
