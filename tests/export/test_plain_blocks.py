@@ -576,3 +576,15 @@ def test_a_legacy_array_given_to_a_numpy_net(rng, numpy_mode):
     net, inputs = made("text_cnn", rng, plain_nets.NUMPY_NETS)
     with pytest.raises(OpError, match="x is a legacy NDArray, and the parameter .* is an array of mx.np"):
         ExportedModel.from_net(net, inputs=inputs[0].as_nd_ndarray())
+    fresh = plain_nets.NumpyTextCNN()
+    fresh.initialize()
+    with pytest.raises(OpError, match="x is a legacy NDArray"):
+        ExportedModel.from_net(fresh, inputs=inputs[0].as_nd_ndarray())
+
+
+def test_an_array_of_mx_np_given_to_a_legacy_net():
+    net = nn.Sequential()
+    net.add(nn.Dense(2, use_bias=False))   # The shape of its weight is not known.
+    net.initialize()
+    with pytest.raises(OpError, match="is an array of mx.np, and NumPy mode is off"):
+        ExportedModel.from_net(net, inputs=mx.np.ones((2, 3)))

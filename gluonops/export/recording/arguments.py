@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import mxnet as mx
+from mxnet.util import is_np_array
 
 from ...backends.numpy_mode import is_numpy
 from ...contract.errors import OpError
@@ -78,12 +79,17 @@ class Arguments:
                           "MXNet's", "Convert it with mx.nd.array(x, dtype=x.dtype), or mx.np.array")
 
     def _check_mode(self, kind: str) -> None:
-        for parameter in parameters_of(self._net).values():
-            for array in parameter._data or ():
-                if _kind(array) != kind:
-                    name = next(iter(self.arrays))
-                    raise OpError(self._where, f"the input {name} is {kind}, and the parameter {parameter.name} is "
-                                  f"{_kind(array)}; expected one kind", REMEDIES[kind])
+        """Raise an OpError if the net is of the other mode: its parameters say it, or the mode in force."""
+        parameters, name = parameters_of(self._net).values(), next(iter(self.arrays))
+        with_values = [parameter for parameter in parameters if parameter._data]
+        for parameter in with_values:
+            if _kind(parameter._data[0]) != kind:
+                raise OpError(self._where, f"the input {name} is {kind}, and the parameter {parameter.name} is "
+                              f"{_kind(parameter._data[0])}; expected one kind", REMEDIES[kind])
+        if parameters and not with_values and is_np_array() != self.is_numpy:
+            mode = "on" if is_np_array() else "off"
+            raise OpError(self._where, f"the input {name} is {kind}, and NumPy mode is {mode} where the parameters get "
+                          "their values; expected one mode", REMEDIES[kind])
 
     def copies(self, changed: dict[str, mx.nd.NDArray] | None = None) -> tuple[dict[str, mx.nd.NDArray], list[Any]]:
         """Copies of the arrays by name, or of others, and the arguments of a call that has them."""
