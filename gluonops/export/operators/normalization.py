@@ -46,11 +46,12 @@ def _(call: OnnxCall, data: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, v
 
 
 @torch("BatchNorm")
-@torch("BatchNorm_v1", "_contrib_SyncBatchNorm", axis=1, number=Single)
+@torch("BatchNorm_v1", axis=1, number=Single)
+@torch("_contrib_SyncBatchNorm", axis=1)
 @torch(DARKNET, module="DarknetBatchNorm")
 def _(call: TorchCall, *, axis, eps, momentum, fix_gamma, use_global_stats, module="BatchNorm",
       number=Single.meant) -> Form:
-    """BatchNorm holds its epsilon in float64, with a default of float32. The others hold it in float32."""
+    """The first BatchNorm holds its epsilon in float32. Others hold it in float64, with a default of float32."""
     axis = call.from_front(axis)
     text = "{self}({0})" if axis == 1 else f"{{self}}({{0}}.transpose(1, {axis})).transpose(1, {axis})"
     args = {"channels": call.shapes[1][0], "eps": number(eps), "momentum": round(1 - momentum, 12),
