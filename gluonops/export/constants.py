@@ -83,8 +83,9 @@ def evaluate(outputs: list[Entry], values: Arrays, attrs: dict) -> list[np.ndarr
     further = Node(VARIABLE, Graph(outputs, attrs).free_name("further"))   # a CachedOp fails without inputs
     symbol = Graph([*outputs, (further, 0)], attrs).symbol()
     values = {**values, further.name: mx.nd.zeros(1)}
-    *results, _ = mx.nd.CachedOp(symbol)(*[values[name] for name in symbol.list_inputs()])
-    return [result.asnumpy() for result in results]
+    with Graph(outputs, attrs).mode():
+        *results, _ = mx.nd.CachedOp(symbol)(*[values[name] for name in symbol.list_inputs()])
+        return [result.asnumpy() for result in results]
 
 
 def constants(graph: Graph, values: Arrays, sizes: Sizes) -> tuple[set[Node], dict[Entry, np.ndarray]]:

@@ -141,8 +141,9 @@ def _computed(model: ExportedModel, entry: Entry, values: Values) -> np.ndarray 
         return None
     symbol = part.symbol()
     given = [known[name] for name in symbol.list_inputs()]
-    result = mx.nd.CachedOp(symbol)(*[array if isinstance(array, mx.nd.NDArray) else
-                                      mx.nd.array(array, dtype=array.dtype) for array in given])
+    with part.mode():
+        result = mx.nd.CachedOp(symbol)(*[array if isinstance(array, mx.nd.NDArray) else
+                                          mx.nd.array(array, dtype=array.dtype) for array in given])
     return (result[entry[1]] if isinstance(result, list) else result).asnumpy().astype(np.float64)
 
 

@@ -44,9 +44,10 @@ def load(where: str, prefix: str, epoch: int | None = None,
     _, path = paths_of(prefix, epoch)
     if not os.path.isfile(path):
         raise OpError(where, f"there is no file {path}", "Pass another epoch")
-    values = without_tags(where, path, load_arrays(where, path, "Export the net again"))
-    if rounded:
-        values = values_of(rounded, values, _array)
+    with graph.mode():
+        values = without_tags(where, path, load_arrays(where, path, "Export the net again"))
+        if rounded:
+            values = values_of(rounded, values, _array)
     json_name = f"{os.path.basename(prefix)}{SYMBOL}"
     with naming(json_name):   # a node may not fit this gluonops
         canonicalize_graph(graph)

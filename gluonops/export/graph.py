@@ -4,11 +4,12 @@ It is read from JSON and written as JSON, so it may have operators that this pro
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..contract.errors import OpError, quoted, shortened
@@ -148,6 +149,22 @@ class Graph:
         if not content["heads"]:
             raise ValueError("it has no output")
         return cls([_entry(nodes, entry) for entry in content["heads"]], dict(content.get("attrs") or {}))
+
+    @property
+    def is_numpy(self) -> bool:
+        """Whether MXNet has to run it with NumPy's shapes: ``()`` is a number, and a size of 0 is none that is open."""
+        return self.attrs.get("is_np_shape", ["int", 0])[1:] == [1]
+
+    @contextlib.contextmanager
+    def mode(self) -> Iterator[None]:
+        """The mode in which MXNet runs the graph, with legacy arrays, whatever is in force outside of ``with``."""
+        if not importing.is_imported():
+            yield
+            return
+        from mxnet.util import np_array, np_shape  # here: graphs are read without MXNet, too
+
+        with np_shape(self.is_numpy), np_array(False):
+            yield
 
     def copy(self) -> Graph:
         """The same graph with its own nodes."""

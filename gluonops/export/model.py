@@ -15,6 +15,7 @@ from .cut import OF_WHOLE_NET, HeadError, cut, remaining
 from .files import load, misfit, shapes_of_inputs, write
 from .graph import FLOATS_NEEDED, OF_8_BITS, Graph, is_of_8_bits, kind
 from .labels import independent_part, labels
+from .legacy_names import write_legacy_names
 from .locate import check_epoch, located, paths_of
 from .metadata import read_metadata, with_origin
 from .sizes import Arrays, DataShape, Shapes, refused, type_mismatch, type_name
@@ -61,12 +62,13 @@ class ExportedModel:
 
     @classmethod
     def from_net(cls, net: mx.gluon.Block, data_shape: DataShape | None = None, dtype: str | None = None,
-                 head: str | None = None, where: str = "export", inputs: Any = None) -> ExportedModel:
+                 head: str | None = None, where: str = "export", inputs: Any = None,
+                 numpy: bool = False) -> ExportedModel:
         """Trace a net, or record runs of it.
 
         Parameters
         ----------
-        net, data_shape, dtype, head, inputs
+        net, data_shape, dtype, head, inputs, numpy
             As in :func:`gluonops.export.symbol`. The net is not changed, except that parameters of unknown shape are
             initialized.
         where : str, default 'export'
@@ -79,11 +81,14 @@ class ExportedModel:
             ``inputs``: what :func:`.recording.record` raises.
         """
         if inputs is None:
-            return cls(*trace(where, net, data_shape, dtype, head))
+            return cls(*trace(where, net, data_shape, dtype, head, numpy))
         if data_shape is not None or head is not None:
             other = "head" if data_shape is None else "data_shape"
             raise OpError(where, f"inputs and {other} are both given; expected one of them", f"Leave {other} out")
-        return cls(*record(where, net, inputs, dtype))
+        model = cls(*record(where, net, inputs, dtype))
+        if not numpy:
+            model.write_legacy_names()
+        return model
 
     @classmethod
     def from_files(cls, prefix: str | os.PathLike, epoch: int | None = None, where: str = "export",
@@ -145,6 +150,7 @@ class ExportedModel:
                 model.check_convertible(where)
             model.inputs = shapes_of_inputs(where, model.graph, model.parameters, model.inputs, data_shape)
             model.metadata["dtype"] = type_name(where, dtype or model.metadata.get("dtype", "float32"))
+            model.write_legacy_names()
             return model
         if data_shape is None and inputs is None and isinstance(net, mx.gluon.HybridBlock):
             raise OpError(where, "data_shape is missing", "Pass the shape of the net's input, such as (1, 3, 224, 224)")
@@ -184,6 +190,12 @@ class ExportedModel:
         metadata["parameters"] = {"epoch": epoch, "sha256": params.digest(parameters)}
         graph.attrs["gluonops"] = with_origin(graph, metadata)
         return write(graph, parameters, paths_of(os.fspath(prefix), epoch))
+
+    def write_legacy_names(self) -> None:
+        """Replace operators of MXNet's NumPy mode by legacy ones that mean the same, in place."""
+        types = dict.fromkeys(self.inputs, np.dtype(self.metadata.get("dtype", "float32")))
+        types.update((name, np.dtype(value.dtype)) for name, value in self.parameters.items())
+        write_legacy_names(self.graph, self.shapes(), types, self.inputs)
 
     def copy(self) -> ExportedModel:
         """A model with its own graph and dicts. The arrays are shared."""

@@ -85,7 +85,8 @@ class InMXNet:
         elif kept := passes.predictions(model):
             model.graph.outputs = [model.graph.outputs[position] for position in kept]
         self.entries = model.graph.outputs
-        symbol = passes.lower(model, "auto").graph.symbol()
+        lowered = passes.lower(model, "auto").graph
+        symbol, self._mode = lowered.symbol(), lowered.mode
         self.names = symbol.list_outputs()
         self._inputs = symbol.list_inputs()
         self._values = {name: model.parameters[name] for name in self._inputs if name in model.parameters}
@@ -129,7 +130,8 @@ class InMXNet:
         known.update((name, mx.nd.zeros(shape, dtype=dtype))
                      for name, shape in _label_shapes(self.model, shapes).items())
         known.update((name, mx.nd.array(value, dtype=dtype)) for name, value in values.items())
-        results = self._run(*[known[name] for name in self._inputs])
+        with self._mode():
+            results = self._run(*[known[name] for name in self._inputs])
         return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]
 
 

@@ -161,7 +161,7 @@ def _infer_shapes(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     for node in graph.nodes():
         # MXNet does not compare these, and reads what is behind the data.
         shape, first = found[node, 0], found.get(node.inputs[0], ()) if node.inputs else ()
-        if node.op == "Reshape" and math.prod(shape) != math.prod(first):
+        if node.op in ("Reshape", "_np_reshape", "_npx_reshape") and math.prod(shape) != math.prod(first):
             raise rules.Misfit(f"{node.name!r} makes {shape} of {first}")
         sections = int(node.attrs.get("sections", 0))
         if sections and math.prod(shape) * sections != math.prod(first):
@@ -177,16 +177,19 @@ def _inferred(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
     """The shapes that follow: by the rules if all do, else by MXNet. A Misfit if they do not fit."""
     found = {}
     try:
-        found = _known(rules.infer_shapes(graph, shapes))
+        found = _known(graph, rules.infer_shapes(graph, shapes))
     except rules.Misfit:
         if not importing.is_imported():
             raise
     if importing.is_imported() and not found.keys() >= set(_entries(graph)):
-        found = _known(by_mxnet("infer_shape_partial", graph, shapes))
+        found = _known(graph, by_mxnet("infer_shape_partial", graph, shapes))
     return found
 
 
-def _known(shapes: dict) -> dict[Entry, tuple[int, ...]]:
+def _known(graph: Graph, shapes: dict) -> dict[Entry, tuple[int, ...]]:
+    """The shapes that are known. With NumPy's shapes MXNet writes None and -1 for what is not, else () and 0."""
+    if graph.is_numpy:
+        return {entry: tuple(shape) for entry, shape in shapes.items() if shape is not None and -1 not in shape}
     return {entry: tuple(shape) for entry, shape in shapes.items() if shape and 0 not in shape}
 
 
@@ -216,7 +219,8 @@ def by_mxnet(method: str, graph: Graph, known: dict) -> dict[Entry, Any]:
     entries, names = _entries(graph), set(graph.variables())   # MXNet refuses other names
     symbol = Graph(entries, graph.attrs).symbol()
     try:
-        _, inferred, _ = getattr(symbol, method)(**{name: value for name, value in known.items() if name in names})
+        with graph.mode():
+            _, inferred, _ = getattr(symbol, method)(**{name: value for name, value in known.items() if name in names})
     except OpError:
         raise
     except Exception as error:   # MXNetError; and Exception itself, for a tensor of 2^31 elements and more

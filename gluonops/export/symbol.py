@@ -23,7 +23,7 @@ def symbol(net: mx.gluon.Block, prefix: str | os.PathLike, data_shape: DataShape
            head: str | None = None, epoch: int = 0, dtype: str | None = None, fold_batch_norm: bool = False,
            training: bool = False, pad_channels: bool = False, split_channels: bool = False,
            metadata: dict[str, Any] | None = None, outputs: Iterable[str] = (),
-           inputs: Any = None) -> tuple[str, str]:
+           inputs: Any = None, numpy: bool = False) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params``.
 
     ``mx.model.load_checkpoint`` (and so ``mx.mod.Module``), ``gluon.SymbolBlock.imports``, ``mx.sym.load`` and MXNet's
@@ -74,6 +74,9 @@ def symbol(net: mx.gluon.Block, prefix: str | os.PathLike, data_shape: DataShape
         a dict with the names of its arguments. Runs of the net are recorded with them, so that it may be any Block, and
         a HybridBlock that reads shapes. The inputs have the names of the arguments. An ExportWarning names the sizes
         that the graph is fixed to. See the page *Nets that cannot be hybridized*.
+    numpy : bool, default False
+        Of a net of NumPy mode: keep the operators that it has. By default those that have a legacy one of the same
+        meaning become it, so that ``Module`` and programs of legacy mode take the file.
 
     Returns
     -------
@@ -100,7 +103,7 @@ def symbol(net: mx.gluon.Block, prefix: str | os.PathLike, data_shape: DataShape
 
     if outputs and head is not None:
         raise OpError(where, "outputs and head are both given; expected one of them", "Leave one of them out")
-    model = ExportedModel.from_net(net, data_shape, dtype, head, where, inputs)
+    model = ExportedModel.from_net(net, data_shape, dtype, head, where, inputs, numpy)
     if outputs:
         model = model.below(where, outputs)
     model.metadata = {**model.metadata, **metadata, "dtype": model.metadata["dtype"]}

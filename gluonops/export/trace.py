@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 from mxnet.util import is_np_array
 
 from .. import ops
@@ -20,6 +21,7 @@ from ..contract import registry
 from ..contract.errors import OpError
 from .canonical import canonicalize_graph
 from .graph import Graph, ends_in_softmax
+from .legacy_names import write_legacy_names
 from .metadata import metadata_of
 from .recording import check_initialized
 from .sizes import DataShape, Shapes, input_shapes, known_shapes, last_line, mismatch_reason, type_mismatch, type_name
@@ -30,7 +32,8 @@ ARRAY_ATTRIBUTES = ("shape", "ndim", "size", "dtype", "context", "ctx")
 
 
 def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: str | None = None,
-          head: str | None = None) -> tuple[Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
+          head: str | None = None, keeps_numpy: bool = False
+          ) -> tuple[Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
     """The canonical graph of a net, its parameters and states, the shapes of its inputs, and the metadata.
 
     See :meth:`gluonops.export.ExportedModel.from_net`.
@@ -43,11 +46,11 @@ def trace(where: str, net: mx.gluon.HybridBlock, data_shape: DataShape, dtype: s
     shapes = input_shapes(where, data_shape)
     is_numpy = numpy_mode.is_numpy_net(net)
     with numpy_mode.mode(is_numpy), numpy_mode.fresh_variables(net):
-        return _traced(where, net, shapes, dtype, head)
+        return _traced(where, net, shapes, dtype, head, keeps_numpy)
 
 
-def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | None,
-            head: str | None) -> tuple[Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
+def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | None, head: str | None,
+            keeps_numpy: bool) -> tuple[Graph, dict[str, mx.nd.NDArray], Shapes, dict[str, Any]]:
     """What :func:`trace` returns, in the net's own mode."""
     trained = (parameter.dtype for parameter in net.collect_params().values() if parameter.grad_req != "null")
     dtype = type_name(where, dtype or next(trained, "float32"))
@@ -59,7 +62,9 @@ def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | 
               if parameter.name in names}
     graph = _described(outputs, values)
     all_shapes = {**{name: value.shape for name, value in values.items()}, **shapes}
-    all_types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, dtype)}
+    all_types = {**{name: value.dtype for name, value in values.items()}, **dict.fromkeys(shapes, np.dtype(dtype))}
+    if not keeps_numpy:
+        write_legacy_names(graph, all_shapes, all_types, shapes)
     reason = mismatch_reason(graph, all_shapes) or type_mismatch(graph, all_types)
     if reason:
         raise _refusal(where, net, shapes, reason)

@@ -175,6 +175,8 @@ CASES = {
 
 def cases():
     for op in rules.RULES:
+        if op.startswith(("_np_", "_npi_", "_npx_")) and op not in CASES:   # tests/numpy_mode has these
+            continue
         pair = [(2, 1, 8, 10), (2, 6, 1, 10)] if op.startswith("broadcast_") else [IMAGE, IMAGE]
         takes_two = rules.RULES[op] in (rules.RULES["elemwise_add"], rules.RULES["broadcast_add"])
         scalar = {"scalar": 2} if op.endswith("_scalar") else {}

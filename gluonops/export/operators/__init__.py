@@ -55,6 +55,8 @@ from . import (  # noqa: F401  (the families fill the tables)
     layers,
     linalg,
     normalization,
+    numpy_arithmetic,
+    numpy_arrays,
     pooling,
     regions,
     sampling,

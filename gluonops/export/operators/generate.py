@@ -24,6 +24,13 @@ KINDS = {"int": "int", "int (non-negative)": "count", "long": "int", "long (non-
          "Shape": "shape", "tuple of <Shape(tuple)>": "shapes", "tuple of <double>": "doubles",
          "tuple of <float>": "floats", "tuple of <long>": "shape", "ptr": "string", "": "string"}
 INPUT = re.compile(r"NDArray|Symbol")
+# What MXNet's registry says otherwise, or not at all, of operators that read these attributes.
+CORRECTED = {
+    "_npi_concatenate": {"num_args": {"type": "int", "required": True},
+                         "axis": {"type": "int", "none": True, "default": 0}},
+    "_npi_norm": {"ord": {"type": "double", "default": 2.0}, "axis": {"type": "shape", "none": True, "default": None},
+                  "flag": {"type": "int", "default": -1}, "keepdims": {"type": "bool", "default": False}},
+}
 UNKNOWN = "gluonops_unknown"   # no operator has an attribute of this name
 NO_SUCH_ATTRIBUTE = "Cannot find argument"
 
@@ -69,7 +76,8 @@ def _information(handle: ctypes.c_void_p) -> tuple[str, dict[str, str]]:
 def _operator(name: str, handle: ctypes.c_void_p, arguments: dict[str, str]) -> dict[str, Any]:
     """What the schema says of an operator, without its aliases."""
     inputs = [name for name, words in arguments.items() if INPUT.match(words)]
-    attributes = {name: _attribute(words) for name, words in arguments.items() if name not in inputs}
+    attributes = CORRECTED.get(name) or {key: _attribute(words) for key, words in arguments.items()
+                                         if key not in inputs}
     operator = {"inputs": inputs}
     if any("[]" in arguments[name] for name in inputs):
         operator["variadic"] = True

@@ -94,7 +94,7 @@ def _lowered(graph: Graph, node: Node, backend: str) -> list[Entry]:
     """The outputs of the nodes that replace a canonical node."""
     op = registry.get(our_name(node)).op
     placeholders = {arg.name: mx.sym.var(f"input{i}") for i, arg in enumerate(op.inputs)}
-    with _backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
+    with graph.mode(), _backend(backend), mx.name.NameManager(), mx.AttrScope(**node.marks()):
         symbols = emitter.emit(op, placeholders, node.options(), node.name)
     symbols = symbols if isinstance(symbols, tuple) else (symbols,)
     return graph.splice(mx.sym.Group(symbols), {f"input{i}": entry for i, entry in enumerate(node.inputs)})

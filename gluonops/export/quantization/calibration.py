@@ -76,7 +76,7 @@ def _values(model, batches):
     fixed = {node.name for node in parameter_only(model.graph, model.parameters)}
     internals = model.graph.symbol().get_internals()
     tensors = {tensor.list_outputs()[0]: tensor for tensor in internals if tensor.name not in fixed}
-    runner = Runner(mx.sym.Group(list(tensors.values())), model.parameters)
+    runner = Runner(mx.sym.Group(list(tensors.values())), model.parameters, model.graph.mode)
     for batch in batches:
         for name, values in zip(tensors, runner(batch)):
             if values.dtype == np.float32 and values.size:

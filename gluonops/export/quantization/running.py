@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import mxnet as mx
 import numpy as np
@@ -40,10 +40,12 @@ def explained(where: str) -> Iterator[None]:
 class Runner:
     """A symbol with its parameters, called on batches.
 
-    ``parameters``: integers stand for floats, as a Module loads them.
+    - ``parameters``: integers stand for floats, as a Module loads them.
+    - ``mode``: that of its graph, as a context.
     """
 
-    def __init__(self, symbol: mx.sym.Symbol, parameters: dict[str, mx.nd.NDArray]):
+    def __init__(self, symbol: mx.sym.Symbol, parameters: dict[str, mx.nd.NDArray], mode: Callable):
+        self._mode = mode
         self._names = symbol.list_inputs()
         self._values = {name: parameters[name] for name in self._names if name in parameters}
         for name, value in self._values.items():
@@ -53,10 +55,11 @@ class Runner:
 
     @classmethod
     def of(cls, model: ExportedModel) -> Runner:
-        return cls(model.graph.symbol(), model.parameters)
+        return cls(model.graph.symbol(), model.parameters, model.graph.mode)
 
     def __call__(self, batch: Batch) -> list[np.ndarray]:
-        results = self._run(*[batch[name] if name in batch else self._values[name] for name in self._names])
+        with self._mode():
+            results = self._run(*[batch[name] if name in batch else self._values[name] for name in self._names])
         return [result.asnumpy() for result in (results if isinstance(results, list) else [results])]
 
 

@@ -101,8 +101,10 @@ NUMPYS_CODES = {-2: 0, -3: SKIP, -4: -2, -5: -3, -6: -4}
 def sizes_of_reshape(call: NodeValues, data: Sequence) -> list:
     """The sizes of a reshape; -1 for one that follows. Those of the data may be expressions."""
     has_numpys_codes = call.node.op == "_npx_reshape"
+    if call.node.op == "_np_reshape":   # All its codes but -1 are sizes.
+        return list(call.ints("newshape", ()))
     codes = call.ints("newshape" if has_numpys_codes else "shape", ())
-    if not codes:   # MXNet 0.8 wrote it.
+    if not codes and not has_numpys_codes:   # MXNet 0.8 wrote it.
         target = call.ints("target_shape", ())
         sizes = [data[0] if call.flag("keep_highest") else target[0], *target[1:]]
         return [size or -1 for size in sizes]
@@ -160,7 +162,7 @@ MOVES = {
     "tile": lambda call, x: np.tile(x, call.ints("reps", ())),
     "transpose": lambda call, x: x.transpose(call.ints("axes", None)),
 }
-MOVES["_npx_reshape"] = MOVES["Reshape"]
+MOVES["_npx_reshape"] = MOVES["_np_reshape"] = MOVES["Reshape"]
 
 
 @shape_of(*MOVES)
@@ -172,7 +174,8 @@ def moved(call: Call) -> Shape:
         least = max(-(begin or 0), end or 0)
         call.check(call.data[axis] == OPEN or call.data[axis] >= least, 0, f"at least {least} along axis {axis}")
     result = MOVES[call.node.op](call, *(np.empty(shape, []) for shape in call.shapes))
-    call.check(result.size > 0 or OPEN in call.data, 0, "elements in what is taken")
+    is_numpys = call.node.op in ("_np_reshape", "_npx_reshape")   # they take arrays without elements
+    call.check(result.size > 0 or is_numpys or OPEN in call.data, 0, "elements in what is taken")
     return result.shape
 
 

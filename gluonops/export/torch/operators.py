@@ -196,8 +196,11 @@ def product(call: Call) -> str:
     return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
 
 
-@converts("Reshape", "_npx_reshape")
+@converts("Reshape", "_npx_reshape", "_np_reshape")
 def reshape(call: Call) -> str:
+    call.refuse_if(call.text("order", "C") != "C", f"has order {call.text('order')}; expected C")
+    if not call.shape or not call.shapes[0]:   # of one number
+        return f"{{0}}.reshape({call.shape})"
     free = call.free_output
     old = [_Size(f"{{0}}.shape[{axis}]") if axis in call.free[0] else size for axis, size in enumerate(call.shapes[0])]
     new = sizes_of_reshape(call, old)

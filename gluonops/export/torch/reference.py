@@ -53,7 +53,8 @@ class Reference:
         _mend_gradients(model.graph, model.metadata["dtype"])
         copy_outputs(model.graph)   # MXNet has no gradient of outputs that are inputs or parameters
         self._uses = _split_uses(model.graph, trained)
-        symbol = passes.lower(model, "auto").graph.symbol()
+        lowered = passes.lower(model, "auto").graph
+        symbol, self._mode = lowered.symbol(), lowered.mode
         self.names = self.model.graph.symbol().list_outputs() if entries is None else []
         self._inputs = symbol.list_inputs()
         used = {use: name for name, uses in self._uses.items() for use in uses}
@@ -86,6 +87,11 @@ class Reference:
 
     def __call__(self, values: Values, drawing: np.random.RandomState | None = None) -> list[np.ndarray]:
         """The outputs, the gradients and the states. ``drawing``: nudges the inputs and the parameters."""
+        with self._mode():
+            return self._computed(values, drawing)
+
+    def _computed(self, values: Values, drawing: np.random.RandomState | None) -> list[np.ndarray]:
+        """What a call returns, in the graph's own mode."""
         dtype = self.model.metadata["dtype"]
         if drawing is not None:
             values = {name: nudged(value, drawing) for name, value in values.items()}

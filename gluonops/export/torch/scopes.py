@@ -20,6 +20,8 @@ from ..operators.forms import Form
 
 if importing.is_imported() or TYPE_CHECKING:
     import mxnet as mx
+
+    from ...backends.numpy_mode import to_legacy
 if TYPE_CHECKING:
     from ..recording.tape import Call
 
@@ -174,11 +176,12 @@ def _holds(block: mx.gluon.Block, other: mx.gluon.Block) -> bool:
 
 
 def _symbols(values: object) -> Iterator[mx.sym.Symbol]:
+    """The symbols among values, those of NumPy mode as legacy ones of the same nodes."""
     if isinstance(values, (list, tuple)):
         for value in values:
             yield from _symbols(value)
     elif hasattr(values, "get_internals"):
-        yield values
+        yield to_legacy(values)
 
 
 def tree_of(graph: Graph, recorder: Recorder | None, parameters: set[str], forms: dict[Node, Form]) -> Scope:

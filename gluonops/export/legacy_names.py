@@ -1,0 +1,63 @@
+"""Writes a graph from NumPy mode with legacy operators, as far as they mean the same."""
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from . import rules
+from .graph import Entry, Graph, Node, is_mark
+from .operators.attributes import attributes_of
+from .operators.siblings import SIBLINGS, Known, Sibling
+from .sizes import Shapes, known_shapes, known_types
+
+ATTRIBUTE = "is_np_shape"   # of a graph that MXNet has to run with NumPy's shapes
+Found = dict[Entry, tuple[int, ...]]
+
+
+def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype], inputs: Shapes) -> None:
+    """Replace NumPy operators by legacy ones in place, and say so if no node needs NumPy's shapes any more.
+
+    What has no legacy sibling stays. ``shapes`` and ``types``: those of all variables, ``inputs``: the shapes of those
+    that have a batch.
+    """
+    if not graph.is_numpy:
+        return
+    found, kinds = _inferred(graph, shapes), known_types(graph, types)
+    larger = _inferred(graph, {**shapes, **{name: (shape[0] + 1, *shape[1:]) for name, shape in inputs.items()}})
+    replaced = {}
+    for node in graph.nodes():
+        if node.op in SIBLINGS:
+            made = _sibling_of(node, found, kinds, larger or found)
+            if made is not None:
+                replaced[node, 0] = _written(node, made, kinds), 0
+    graph.replace(replaced)
+    if found and not any(shape == () or 0 in shape for shape in found.values() if shape is not None):
+        del graph.attrs[ATTRIBUTE]
+
+
+def _inferred(graph: Graph, shapes: Shapes) -> Found:
+    """The shapes of all outputs as the rules infer them, which know the open sizes of a first state; else as MXNet."""
+    with contextlib.suppress(rules.Misfit):
+        return rules.infer_shapes(graph, shapes)
+    return known_shapes(graph, shapes)
+
+
+def _sibling_of(node: Node, found: Found, kinds: dict[Entry, np.dtype], larger: Found) -> Sibling | None:
+    """The legacy operator that a node may become; None if there is none, or not enough is known."""
+    entries = [*node.inputs, (node, 0)]
+    if any(found.get(entry) is None or entry not in kinds for entry in entries):
+        return None
+    return SIBLINGS[node.op](Known(
+        node, attributes_of(node), [found[entry] for entry in node.inputs], [kinds[entry] for entry in node.inputs],
+        found[node, 0], kinds[node, 0], [larger.get(entry) or found[entry] for entry in node.inputs]))
+
+
+def _written(node: Node, made: Sibling, kinds: dict[Entry, np.dtype]) -> Node:
+    """The node as the legacy operator, behind the casts that it needs."""
+    inputs, marks = node.inputs, {name: text for name, text in node.attrs.items() if is_mark(name)}
+    if made.inputs is not None:
+        inputs = [entry if kinds[entry] == made.inputs else
+                  (Node("Cast", f"{node.name}_cast{place}", {"dtype": made.inputs.name, **marks}, [entry]), 0)
+                  for place, entry in enumerate(node.inputs)]
+    return Node(made.op, node.name, {**made.attrs, **marks}, inputs)
