@@ -79,8 +79,11 @@ def is_numpy_net(net: mx.gluon.Block) -> bool:
 
 @contextlib.contextmanager
 def mode(active: bool) -> Iterator[None]:
-    """NumPy mode, or the legacy one, inside the ``with`` block, whatever is in force outside."""
-    with np_shape(active), np_array(active):
+    """NumPy mode, or the legacy one, inside the ``with`` block, whatever is in force outside.
+
+    MXNet refuses NumPy's arrays without its shapes: the arrays are switched on last, and off first.
+    """
+    with np_array(False), np_shape(active), np_array(active):
         yield
 
 

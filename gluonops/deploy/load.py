@@ -15,7 +15,7 @@ from ..contract.errors import OpError
 from ..data.base import class_names
 from ..export import passes
 from ..export.files import shapes_of_inputs
-from ..export.graph import ends_in_softmax
+from ..export.graph import Graph, ends_in_softmax
 from ..export.locate import ARCHIVES, SYMBOL, split
 from ..export.metadata import classes_of, metadata_of
 from ..export.model import ExportedModel
@@ -118,6 +118,7 @@ def _from_symbol(path, epoch, device, data_shape, outputs):
     prefix, _ = split(path)
     if data_shape is not None:
         model.inputs = shapes_of_inputs(WHERE, model.graph, model.parameters, model.inputs, data_shape)
+    model.write_legacy_names()
     if model.has_label():
         model = passes.inference(model)
     model = passes.describe(passes.detections(model))   # older files have less metadata
@@ -128,14 +129,25 @@ def _from_symbol(path, epoch, device, data_shape, outputs):
     if inputs[0] not in model.inputs:
         raise OpError(WHERE, f"{prefix}-symbol.json does not have the shape of its input: {OLDER}",
                       "Pass data_shape, or --data-shape; or export the net with gluonops.export.symbol")
-    outputs = passes.lower(model, "auto").graph.symbol()
-    with warnings.catch_warnings():
+    graph = passes.lower(model, "auto").graph
+    with graph.mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")   # MXNet warns that it cannot decide the type of the data.
-        net = gluon.SymbolBlock(outputs, [mx.sym.var(inputs[0])])
-    for name, parameter in net.collect_params().items():
-        parameter._load_init(model.parameters[name], device, cast_dtype=True)   # those of 8-bit layers are int8
+        net = gluon.SymbolBlock(graph.symbol(), [mx.sym.var(inputs[0])])
+        for name, parameter in net.collect_params().items():
+            parameter._load_init(model.parameters[name], device, cast_dtype=True)   # those of 8-bit layers are int8
     net.hybridize(static_alloc=True)
-    return _Found(net, model.inputs[inputs[0]], model.metadata)
+    return _Found(_InMode(net, graph), model.inputs[inputs[0]], model.metadata)
+
+
+class _InMode:
+    """A net of legacy arrays, called in the mode of its graph, whatever the process is in."""
+
+    def __init__(self, net: gluon.SymbolBlock, graph: Graph):
+        self._net, self._graph = net, graph
+
+    def __call__(self, batch: mx.nd.NDArray) -> mx.nd.NDArray | list[mx.nd.NDArray]:
+        with self._graph.mode():
+            return self._net(batch)
 
 
 def _from_onnx(path):

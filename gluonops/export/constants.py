@@ -34,8 +34,8 @@ FUNCTIONS: dict[str, Callable] = {
 
 # Operators that read only the shape of some of their inputs, by position.
 SHAPE_READERS = {"Crop": (1,), "_contrib_MultiBoxPrior": (0,), "_contrib_arange_like": (0,), "zeros_like": (0,),
-                 "ones_like": (0,), "slice_like": (1,), "broadcast_like": (1,), "reshape_like": (1,),
-                 "shape_array": (0,), "size_array": (0,)}
+                 "_npi_full_like": (0,), "ones_like": (0,), "slice_like": (1,), "broadcast_like": (1,),
+                 "reshape_like": (1,), "shape_array": (0,), "size_array": (0,)}
 RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
 
 

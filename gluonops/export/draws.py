@@ -25,11 +25,14 @@ from .values import NodeValues
 
 Values = dict[str, np.ndarray]
 # What passes on numbers as they are, perhaps in another shape, order or type.
-PASSES_ON = (*MOVES, "BlockGrad", "Cast", "Concat", "Flatten", "SliceChannel", "_copy", "_identity_with_attr_like_rhs",
+PASSES_ON = (*MOVES, "_np_copy", "_np_moveaxis", "_np_squeeze", "_np_transpose", "_npi_broadcast_to",
+             "_npi_concatenate", "_npi_flip", "_npi_stack", "BlockGrad", "Cast", "Concat", "Flatten", "SliceChannel",
+             "_copy", "_identity_with_attr_like_rhs",
              "_split_v2", "amp_cast", "broadcast_axis", "broadcast_like", "reverse", "slice_like", "stack")
 # What makes indices or boxes that are in range, whatever it reads.
 MAKES_INDICES = ("_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_MultiProposal", "_contrib_Proposal",
-                 "_contrib_arange_like", "_contrib_box_nms", "argmax", "argmin", "argsort", "argmax_channel",
+                 "_contrib_arange_like", "_contrib_box_nms", "_npi_argmax", "_npi_argmin",
+                 "argmax", "argmin", "argsort", "argmax_channel",
                  "ones_like", "shape_array", "size_array", "topk", "zeros_like")
 ROW_OF_BOX = 5       # the number of an image, and two corners
 ROW_OF_LABEL = 5     # a box, and its class

@@ -214,5 +214,5 @@ def write(graph: Graph, values: Arrays, paths: tuple[str, str]) -> tuple[str, st
     states = set(graph.symbol().list_auxiliary_states())
     tagged = {f"{'aux' if name in states else 'arg'}:{name}": value for name, value in values.items()}
     replace("export", {paths[0]: lambda path: pathlib.Path(path).write_text(graph.text(), encoding="utf-8"),
-                       paths[1]: lambda path: params.write(path, tagged)})
+                       paths[1]: lambda path: params.write(path, tagged, graph.is_numpy)})
     return paths

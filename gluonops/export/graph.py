@@ -163,7 +163,7 @@ class Graph:
             return
         from mxnet.util import np_array, np_shape  # here: graphs are read without MXNet, too
 
-        with np_shape(self.is_numpy), np_array(False):
+        with np_array(False), np_shape(self.is_numpy):   # MXNet refuses NumPy's arrays without its shapes
             yield
 
     def copy(self) -> Graph:

@@ -25,13 +25,10 @@ def write_legacy_names(graph: Graph, shapes: Shapes, types: dict[str, np.dtype],
         return
     found, kinds = _inferred(graph, shapes), known_types(graph, types)
     larger = _inferred(graph, {**shapes, **{name: (shape[0] + 1, *shape[1:]) for name, shape in inputs.items()}})
-    replaced = {}
     for node in graph.nodes():
-        if node.op in SIBLINGS:
-            made = _sibling_of(node, found, kinds, larger or found)
-            if made is not None:
-                replaced[node, 0] = _written(node, made, kinds), 0
-    graph.replace(replaced)
+        made = _sibling_of(node, found, kinds, larger or found) if node.op in SIBLINGS else None
+        if made is not None:
+            _write(graph, node, made, kinds)
     if found and not any(shape == () or 0 in shape for shape in found.values() if shape is not None):
         del graph.attrs[ATTRIBUTE]
 
@@ -53,11 +50,11 @@ def _sibling_of(node: Node, found: Found, kinds: dict[Entry, np.dtype], larger: 
         found[node, 0], kinds[node, 0], [larger.get(entry) or found[entry] for entry in node.inputs]))
 
 
-def _written(node: Node, made: Sibling, kinds: dict[Entry, np.dtype]) -> Node:
-    """The node as the legacy operator, behind the casts that it needs."""
-    inputs, marks = node.inputs, {name: text for name, text in node.attrs.items() if is_mark(name)}
-    if made.inputs is not None:
-        inputs = [entry if kinds[entry] == made.inputs else
-                  (Node("Cast", f"{node.name}_cast{place}", {"dtype": made.inputs.name, **marks}, [entry]), 0)
-                  for place, entry in enumerate(node.inputs)]
-    return Node(made.op, node.name, {**made.attrs, **marks}, inputs)
+def _write(graph: Graph, node: Node, made: Sibling, kinds: dict[Entry, np.dtype]) -> None:
+    """Make a node the legacy operator in place, behind the casts that it needs."""
+    marks = {name: text for name, text in node.attrs.items() if is_mark(name)}
+    node.op, node.attrs = made.op, {**made.attrs, **marks}
+    for place, entry in enumerate(node.inputs):
+        if made.inputs not in (None, kinds[entry]):
+            cast = {"dtype": made.inputs.name, **marks}
+            node.inputs[place] = Node("Cast", graph.free_name(f"{node.name}_cast{place}"), cast, [entry]), 0

@@ -21,7 +21,7 @@ NO_PACKAGE = ("ImportError", "ModuleNotFoundError", "NotImplemented")   # onnxru
 
 ORDERS = ("argsort", "topk")   # MXNet orders equal numbers in any way, where a row has more than 16.
 ONNX_TYPES = {"float": "float32", "double": "float64"}   # ONNX's names of types that NumPy calls otherwise
-RANKS = ("argmax", "argmin", *ORDERS)
+RANKS = ("_npi_argmax", "_npi_argmin", "argmax", "argmin", *ORDERS)
 TIED = (*ORDERS, *rows.RANKS)   # So do suppressions with boxes of one score.
 TIE = 1e-6   # Equal numbers become numbers that differ by so much.
 NUDGES = 4   # Parameters are changed so often at whole numbers and halves, where nothing else is rounded.

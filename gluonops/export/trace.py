@@ -69,7 +69,8 @@ def _traced(where: str, net: mx.gluon.HybridBlock, shapes: Shapes, dtype: str | 
     if reason:
         raise _refusal(where, net, shapes, reason)
     if head is not None:
-        graph = Graph.of(_with_loss_head(where, net, list(graph.symbol()), head))
+        with graph.mode():   # MXNet writes it in the graph
+            graph = Graph.of(_with_loss_head(where, net, list(graph.symbol()), head))
     canonicalize_graph(graph)
     values = {name: values[name] for name in graph.variables() if name in values}
     return graph, values, shapes, {**metadata_of(net), "dtype": dtype}

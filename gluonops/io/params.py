@@ -151,8 +151,10 @@ def _in_mxnet(where: str, path: str | os.PathLike, name: str, values: np.ndarray
     return mx.ndarray.ndarray.array(values, mx.cpu(), values.dtype)   # mx.nd.array warns with SciPy
 
 
-def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]) -> None:
+def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array], is_numpy: bool = False) -> None:
     """Write the bytes that ``mx.nd.save`` writes. ``arrays``: by name, or a list without names.
+
+    ``is_numpy``: as it writes them with NumPy's shapes, with which they are to be read then.
 
     Raises OSError: the file cannot be written. An OpError if MXNet does not have the type of an array.
     """
@@ -166,7 +168,7 @@ def write(path: str | os.PathLike, arrays: Mapping[str, Array] | Sequence[Array]
         file.write(struct.pack("<QQQ", LIST_MARK, 0, len(arrays)))
         for array in arrays:
             value = as_numpy(array)
-            needs_numpys_shapes = not value.ndim or not value.size
+            needs_numpys_shapes = is_numpy or not value.ndim or not value.size
             mark = MARK_V3 if needs_numpys_shapes else MARK_V2
             file.write(struct.pack(f"<Iii{value.ndim}q", mark, DENSE, value.ndim, *value.shape))
             file.write(struct.pack("<iii", *CPU, TYPES.index(value.dtype)))

@@ -174,8 +174,59 @@ def _(call: OnnxCall, *parts: Tensor, axis) -> Tensor:
     return call.model.add("Concat", *(part.unsqueeze(place) for part in parts), axis=place)
 
 
+@shape("_npi_vstack")
+@shape("_npi_hstack", of_columns=True)
+def _(call: Call, *parts: Shape, of_columns=False) -> Shape:
+    """Rows below each other, or columns beside each other; a vector is a row, or has rows of one element."""
+    parts = [_at_least(part, of_columns) for part in parts]
+    place = 1 if of_columns and len(parts[0]) > 1 else 0
+    for position, part in enumerate(parts):
+        call.check(part[:place] + part[place + 1:] == parts[0][:place] + parts[0][place + 1:], position, parts[0])
+    return (*parts[0][:place], sum(part[place] for part in parts), *parts[0][place + 1:])
+
+
+def _at_least(part: Shape, of_columns: bool) -> Shape:
+    """The shape of a part: an hstack joins vectors at their ends, a vstack makes rows of them."""
+    return (part or (1,)) if of_columns else (1,) * (2 - len(part)) + part
+
+
+@onnx("_npi_vstack", of_columns=False)
+@onnx("_npi_hstack", of_columns=True)
+def _(call: OnnxCall, *parts: Tensor, of_columns) -> Tensor:
+    shapes = [_at_least(part, of_columns) for part in call.shapes]
+    parts = [part if shape == old else part.reshape(shape) for part, shape, old in zip(parts, shapes, call.shapes)]
+    return call.model.add("Concat", *parts, axis=1 if of_columns and len(shapes[0]) > 1 else 0)
+
+
+in_torch("_npi_vstack", "torch.vstack([{*}])")
+in_torch("_npi_hstack", "torch.hstack([{*}])")
 in_torch("_npi_stack", "torch.stack([{*}], <axis=0>)")
 TYPES.update(dict.fromkeys(("_npi_concatenate", "_npi_stack", "_npi_vstack", "_npi_hstack"), alike))
+
+
+# -- borders ----------------------------------------------------------------------------------------------------------
+@shape("_npi_pad")
+def _(call: Call, data: Shape, *, pad_width) -> Shape:
+    call.check(len(pad_width) == len(data), 0, f"{len(pad_width)} axes")
+    return tuple(size + before + after for size, (before, after) in zip(data, pad_width))
+
+
+@onnx("_npi_pad")
+def _(call: OnnxCall, data: Tensor, *, pad_width, mode, constant_value) -> Tensor:
+    widths = call.model.ints(*(before for before, _ in pad_width), *(after for _, after in pad_width))
+    if mode == "constant":
+        return data.apply("Pad", widths, call.model.scalar(constant_value, call.dtype), mode=mode)
+    if mode not in ("edge", "reflect"):
+        raise call.refuse(f"has mode {mode}; expected constant, edge or reflect")
+    return data.apply("Pad", widths, mode=mode)
+
+
+@torch("_npi_pad")
+def _(call: TorchCall, *, pad_width, mode, constant_value) -> str:
+    """F.pad counts axes from the last one."""
+    call.refuse_if(mode != "constant", f"has mode {mode}; expected constant")
+    sizes = tuple(size for pair in reversed(pad_width) for size in pair)
+    return f"F.pad({{0}}, {sizes}" + (f", value={constant_value})" if constant_value else ")")
 
 
 # -- reductions -----------------------------------------------------------------------------------------------------

@@ -192,8 +192,8 @@ def _product(known: Known) -> Sibling | None:
         return None
     if right == 2 and left > 1:
         return Sibling("dot") if left == 2 or known.node.op == "_np_dot" else None
-    is_batch = known.node.op == "_npi_matmul" and left == right == 3 and all(
-        one[0] == other[0] for one, other in (known.shapes, known.others))
+    is_batch = known.node.op == "_npi_matmul" and left == right > 2 and all(
+        one[:-2] == other[:-2] for one, other in (known.shapes, known.others))
     return Sibling("batch_dot") if is_batch else None
 
 

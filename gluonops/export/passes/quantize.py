@@ -191,7 +191,8 @@ def _quantized_graph(model, ranges, layers):
     """The graph of oneDNN's int8 operators. Takes the sums that MXNet would compute wrongly out of the fusion."""
     inputs = [name for name in model.graph.variables() if name not in model.parameters]
     while True:
-        quantized = Graph.of(_as_mxnet_quantizes(model.graph.symbol(), ranges, layers))
+        with model.graph.mode():   # MXNet writes it in the graph
+            quantized = Graph.of(_as_mxnet_quantizes(model.graph.symbol(), ranges, layers))
         # MXNet puts a second one behind an 8-bit output that a float node reads too, and would end there.
         seconds = [node for node in quantized.nodes() if node.op == DEQUANTIZE and node.source().op == DEQUANTIZE]
         quantized.replace({(node, 0): node.inputs[0] for node in seconds})

@@ -12,6 +12,7 @@ from .. import passes
 from ..draws import Values
 from ..graph import Entry, Graph, Node
 from ..model import ExportedModel
+from ..operators.attributes import attributes_of
 from ..sides import nudged, without_ties
 from .prepare import copy_outputs
 
@@ -182,6 +183,25 @@ def _joined(node: Node, *inputs):
     return F.slice_axis(F.concat(*inputs, dim=int(node.attrs.get("dim", 1))), axis=0, begin=0, end=None)
 
 
+def _with_number(node: Node, condition, array):
+    """MXNet gives the gradient of a choice between an array and a number to the elements that were not chosen."""
+    condition, array = condition.as_np_ndarray(), array.as_np_ndarray()
+    parts = [F.np.full_like(array, attributes_of(node)["scalar"]), array]
+    if node.op == "_npi_where_rscalar":
+        parts.reverse()
+    return F.np.where(condition, *parts).as_nd_ndarray()
+
+
+def _spread(node: Node, x):
+    """MXNet has no gradient of a variance."""
+    axis, keeps, freedom = (attributes_of(node)[name] for name in ("axis", "keepdims", "ddof"))
+    x = x.as_np_ndarray()
+    squares = F.np.square(x - F.np.mean(x, axis=axis, keepdims=True))
+    count = F.np.sum(F.np.ones_like(x), axis=axis, keepdims=keeps)
+    found = F.np.sum(squares, axis=axis, keepdims=keeps) / (count - freedom)
+    return (F.np.sqrt(found) if node.op == "_npi_std" else found).as_nd_ndarray()
+
+
 # Operator -> what computes the same with a right gradient, from the node and symbols of its inputs; None for a node
 # whose gradient is right.
 FORMULAS = {
@@ -189,6 +209,10 @@ FORMULAS = {
     "LeakyReLU": _activation,
     "Pooling": _pooled,
     "SequenceLast": _last,
+    "_npi_std": _spread,
+    "_npi_var": _spread,
+    "_npi_where_lscalar": _with_number,
+    "_npi_where_rscalar": _with_number,
     "batch_take": lambda node, x, indices: F.pick(x, indices),   # it has no gradient in MXNet, not even one of 0
     "SoftmaxActivation": lambda node, x: F.softmax(x, axis=1 if node.attrs.get("mode") == "channel" else -1),
 }

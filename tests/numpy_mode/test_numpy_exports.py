@@ -1,0 +1,185 @@
+"""Nets as the book writes them leave NumPy mode: symbol JSON, ONNX and PyTorch, in each mode, from net and files."""
+import json
+import re
+
+import book_nets
+import gluonops as gops
+import mxnet as mx
+import numpy as np
+import pytest
+from gluonops import export
+from mxnet import npx
+from mxnet.gluon import nn
+from mxnet.util import np_shape
+
+MODES = ["numpy", "shapes", "legacy"]
+
+
+def enter(mode):
+    """A mode of the process."""
+    npx.reset_np()
+    if mode == "numpy":
+        npx.set_np()
+    elif mode == "shapes":
+        npx.set_np(shape=True, array=False)
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    yield request.param
+    npx.reset_np()
+
+
+@pytest.fixture
+def book_net(numpy_mode, request):
+    yield book_nets.made(request.param)
+    npx.reset_np()
+
+
+def in_force():
+    return npx.is_np_shape(), npx.is_np_array()
+
+
+def in_onnxruntime(path, inputs):
+    session = pytest.importorskip("onnxruntime").InferenceSession(path)
+    return session.run(None, dict(zip([one.name for one in session.get_inputs()], inputs)))
+
+
+def is_close(found, expected, tolerance=2e-5):
+    assert [(each.shape, each.dtype) for each in found] == [(each.shape, each.dtype) for each in expected]
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, tolerance, tolerance)
+
+
+def of_symbol(prefix, shapes, inputs):
+    """What the files compute, bound with legacy arrays."""
+    loaded = mx.sym.load(f"{prefix}-symbol.json")
+    arrays = {name.split(":", 1)[1]: value for name, value in mx.nd.load(f"{prefix}-0000.params").items()}
+    arrays.update((name, mx.nd.array(value)) for name, value in zip(shapes, inputs))
+    names, states = loaded.list_arguments(), loaded.list_auxiliary_states()
+    bound = loaded.bind(mx.cpu(), {name: arrays[name] for name in names},
+                        aux_states={name: arrays[name] for name in states}, grad_req="null")
+    return [each.asnumpy() for each in bound.forward()]
+
+
+@pytest.mark.parametrize("book_net", book_nets.NETS, indirect=True)
+def test_files_and_onnx_in_each_mode(book_net, tmp_path):
+    net, inputs, expected, shapes = book_net
+    for mode in MODES:
+        enter(mode)
+        before, prefix = in_force(), str(tmp_path / mode)
+        export.symbol(net, prefix, shapes)
+        export.symbol(net, f"{prefix}-kept", shapes, numpy=True)
+        for source, name in ((net, "net"), (prefix, "files"), (f"{prefix}-kept", "kept")):
+            path = export.onnx(source, str(tmp_path / f"{mode}-{name}.onnx"), shapes, "state0" not in shapes)
+            is_close(in_onnxruntime(path, inputs), expected)
+        assert in_force() == before
+    assert len({(tmp_path / f"{mode}-symbol.json").read_text() for mode in MODES}) == 1
+
+
+@pytest.mark.parametrize("book_net", [name for name in book_nets.NETS if name not in book_nets.OF_NUMPY], indirect=True)
+def test_default_files_are_of_legacy_mode(book_net, tmp_path):
+    net, inputs, expected, shapes = book_net
+    export.symbol(net, str(tmp_path / "net"), shapes)
+    npx.reset_np()
+    content = json.loads((tmp_path / "net-symbol.json").read_text())
+    assert "is_np_shape" not in content["attrs"]
+    assert [node["op"] for node in content["nodes"] if node["op"].startswith(("_np_", "_npi_", "_npx_"))] == []
+    is_close(of_symbol(tmp_path / "net", shapes, inputs), expected)
+
+
+@pytest.mark.parametrize("book_net", book_nets.NETS, indirect=True)
+def test_torch_with_gradients(book_net, tmp_path):
+    """The export itself compares outputs, gradients and a step with MXNet."""
+    pytest.importorskip("torch")
+    net, _, _, shapes = book_net
+    export.symbol(net, str(tmp_path / "kept"), shapes, numpy=True)
+    export.torch(net, tmp_path / "numpy", shapes)
+    npx.reset_np()
+    export.torch(net, tmp_path / "legacy", shapes)
+    export.torch(str(tmp_path / "kept"), tmp_path / "files", shapes)
+    sources = {(tmp_path / folder / "net.py").read_text() for folder in ("numpy", "legacy")}
+    assert len(sources) == 1
+    assert (tmp_path / "files" / "net.py").is_file()
+
+
+@pytest.mark.parametrize("book_net", ["lenet", "resnet", "mixed"], indirect=True)
+def test_files_are_read_in_each_mode(book_net, tmp_path):
+    """By MXNet's own loader where it can, by rewrite and by picture."""
+    net, inputs, expected, shapes = book_net
+    export.symbol(net, str(tmp_path / "kept"), shapes, numpy=True)
+    for mode in MODES:
+        enter(mode)
+        before = in_force()
+        export.rewrite(str(tmp_path / "kept"), str(tmp_path / f"{mode}-again"))
+        export.picture(str(tmp_path / "kept"), str(tmp_path / f"{mode}.svg"), shapes)
+        export.picture(net, str(tmp_path / f"{mode}-net.svg"), shapes)
+        with np_shape(True):
+            is_close(of_symbol(tmp_path / f"{mode}-again", shapes, inputs), expected)
+        assert in_force() == before
+    texts = {mode: re.findall(r" d='?\"[^\"]*", (tmp_path / f"{mode}.svg").read_text()) for mode in MODES}
+    assert texts["numpy"] == texts["shapes"] == texts["legacy"] != []
+
+
+@pytest.mark.filterwarnings("ignore::gluonops.export.warning.ExportWarning")   # untrained nets lose much
+@pytest.mark.parametrize("book_net", ["lenet", "resnet"], indirect=True)
+def test_quantized_in_each_mode(book_net, tmp_path):
+    net, _, _, shapes = book_net
+    drawing = np.random.RandomState(1)
+    export.symbol(net, str(tmp_path / "kept"), shapes, numpy=True)
+    data = drawing.uniform(-1, 1, (6, *shapes["data"][1:])).astype("float32")
+    for mode in MODES:
+        enter(mode)
+        before = in_force()
+        for source, name in ((net, "net"), (str(tmp_path / "kept"), "files")):
+            export.quantize(source, str(tmp_path / f"{mode}-{name}"), data, onnx=str(tmp_path / f"{mode}-{name}.onnx"))
+        assert in_force() == before
+    assert len({(tmp_path / f"{mode}-net-symbol.json").read_text() for mode in MODES}) == 1
+
+
+def test_a_legacy_net_is_exported_the_same_in_numpy_mode(tmp_path):
+    net = nn.HybridSequential(prefix="")
+    net.add(nn.Conv2D(4, 3, padding=1), nn.BatchNorm(), gops.nn.Mish(), nn.Dense(3))
+    net.initialize(mx.init.Xavier())
+    data = mx.nd.random.uniform(shape=(2, 3, 8, 8))
+    expected = [net(data).asnumpy()]
+    sources = []
+    for mode in MODES:
+        enter(mode)
+        prefix = str(tmp_path / mode)
+        export.symbol(net, prefix, (2, 3, 8, 8))
+        is_close(in_onnxruntime(export.onnx(net, f"{prefix}.onnx", (2, 3, 8, 8)), [data.asnumpy()]), expected)
+        is_close(in_onnxruntime(export.onnx(prefix, f"{prefix}-files.onnx"), [data.asnumpy()]), expected)
+        if mode != "shapes":
+            export.torch(net, tmp_path / f"{mode}-torch", (2, 3, 8, 8))
+            sources.append((tmp_path / f"{mode}-torch" / "net.py").read_text())
+    npx.reset_np()
+    assert len({(tmp_path / f"{mode}-symbol.json").read_text() for mode in MODES}) == len(set(sources)) == 1
+
+
+@pytest.mark.parametrize("book_net", ["lenet", "resnet"], indirect=True)
+def test_module_trains_the_files(book_net, tmp_path):
+    net, _, _, shapes = book_net
+    export.symbol(net, str(tmp_path / "net"), shapes, head="softmax_output")
+    npx.reset_np()
+    symbol, arguments, states = mx.model.load_checkpoint(str(tmp_path / "net"), 0)
+    module = mx.mod.Module(symbol, label_names=["softmax_label"])
+    batches = mx.io.NDArrayIter(np.random.RandomState(1).rand(4, *shapes["data"][1:]).astype("float32"),
+                                np.array([0, 1, 2, 3], "float32"), 2, label_name="softmax_label")
+    module.fit(batches, num_epoch=1, arg_params=arguments, aux_params=states)
+    after, _ = module.get_params()
+    assert any(np.abs(after[name].asnumpy() - arguments[name].asnumpy()).max() > 0 for name in arguments)
+
+
+def test_a_loaded_classifier_runs_in_each_mode(numpy_mode, tmp_path):
+    net, _, _, _ = book_nets.made("resnet")
+    net.classes = [str(number) for number in range(10)]
+    net.preprocessing = {"colours": "RGB", "range": [0, 1], "resize": "stretch"}
+    export.symbol(net, str(tmp_path / "net"), book_nets.IMAGES, numpy=True)
+    found = []
+    picture = np.random.RandomState(1).randint(0, 255, (20, 30, 3)).astype("uint8")
+    for mode in MODES:
+        enter(mode)
+        found.append(export.load(str(tmp_path / "net")).classify(picture))
+    npx.reset_np()
+    assert found[0] == found[1] == found[2]
