@@ -77,6 +77,18 @@ def is_numpy_net(net: mx.gluon.Block) -> bool:
     return is_np_array()
 
 
+def check_one_mode(where: str, net: mx.gluon.Block) -> None:
+    """An OpError for a net of which some parameters have arrays of the NumPy interface, and others legacy ones."""
+    first = {}
+    for parameter in net.collect_params().values():
+        if parameter._data is not None:
+            first.setdefault(is_numpy(parameter._data[0]), parameter.name)
+    if len(first) > 1:
+        raise OpError(where, f"{type(net).__name__} is half in each mode: its parameter {first[True]} is an mx.np "
+                      f"array, and {first[False]} a legacy one", "Make and initialize the whole net either after "
+                      "npx.set_np() or without it, and load its parameters then")
+
+
 @contextlib.contextmanager
 def mode(active: bool) -> Iterator[None]:
     """NumPy mode, or the legacy one, inside the ``with`` block, whatever is in force outside.

@@ -55,6 +55,6 @@ def _write(graph: Graph, node: Node, made: Sibling, kinds: dict[Entry, np.dtype]
     marks = {name: text for name, text in node.attrs.items() if is_mark(name)}
     node.op, node.attrs = made.op, {**made.attrs, **marks}
     for place, entry in enumerate(node.inputs):
-        if made.inputs not in (None, kinds[entry]):
+        if made.inputs is not None and made.inputs != kinds[entry]:
             cast = {"dtype": made.inputs.name, **marks}
             node.inputs[place] = Node("Cast", graph.free_name(f"{node.name}_cast{place}"), cast, [entry]), 0

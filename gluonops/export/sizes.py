@@ -72,9 +72,14 @@ def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
     except rules.Misfit as misfit:
         return str(misfit)
     for (node, _), shape in found.items():   # MXNet silently overwrites shapes of a batch norm's parameters
-        if node.is_variable and node.name in shapes and tuple(shape) != shapes[node.name]:
+        if node.is_variable and node.name in shapes and not _agree(tuple(shape), shapes[node.name]):
             return f"{node.name} is {shapes[node.name]}; expected {tuple(shape)}"
     return None
+
+
+def _agree(found: tuple[int, ...], given: tuple[int, ...]) -> bool:
+    """Whether a shape that MXNet infers is the given one. With NumPy's shapes it may forget sizes, which are -1 then."""
+    return len(found) == len(given) and all(size in (-1, known) for size, known in zip(found, given))
 
 
 def type_mismatch(graph: Graph, dtypes: dict) -> str | None:

@@ -8,7 +8,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from gluonops import export
-from mxnet import npx
+from mxnet import gluon, npx
 from mxnet.gluon import nn
 from mxnet.util import np_shape
 
@@ -183,3 +183,63 @@ def test_a_loaded_classifier_runs_in_each_mode(numpy_mode, tmp_path):
         found.append(export.load(str(tmp_path / "net")).classify(picture))
     npx.reset_np()
     assert found[0] == found[1] == found[2]
+
+
+def dense(channels):
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(2, 3, in_channels=channels))
+    return net
+
+
+class OfConstants(gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.np.ones((2, 3)) * 2
+
+
+class WithLegacyOperator(gluon.HybridBlock):
+    def hybrid_forward(self, F, x):
+        return F.relu(x)
+
+
+def half():
+    net, other = dense(3), dense(2)
+    net.initialize()
+    npx.reset_np()
+    other.initialize()
+    both = nn.HybridSequential()
+    both.add(net, other)
+    return both
+
+
+def made_in_legacy_mode():
+    npx.reset_np()
+    net = dense(3)
+    npx.set_np()
+    net.initialize()
+    return net
+
+
+def made_in_numpy_mode():
+    net = dense(3)
+    npx.reset_np()
+    net.initialize()
+    return net
+
+
+WRONG = {
+    half: r"is half in each mode: its parameter conv\d+_weight is an mx\.np array, and conv\d+_weight a legacy one",
+    made_in_legacy_mode: "is of NumPy mode, and has a layer of Convolution that was made in the other one",
+    made_in_numpy_mode: "is of legacy mode, and has a layer of convolution that was made in the other one",
+    WithLegacyOperator: "is of NumPy mode, and calls the legacy operator relu",
+    OfConstants: r"no output of OfConstants depends on an input \(data\)",
+    lambda: dense(3): r"the parameter conv\d+_weight of HybridSequential is not initialized",
+}
+
+
+@pytest.mark.parametrize("make", WRONG, ids=list(WRONG.values()))
+def test_nets_that_no_mode_runs(make, numpy_mode, tmp_path):
+    net = make()
+    for function, name in ((export.symbol, "net"), (export.onnx, "net.onnx")):
+        with pytest.raises(gops.OpError, match=WRONG[make]):
+            function(net, str(tmp_path / name), (2, 3, 8, 8))
+    assert list(tmp_path.iterdir()) == []

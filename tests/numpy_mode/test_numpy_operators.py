@@ -76,6 +76,8 @@ FLOATS = [
     *each(["_npi_vstack", "_npi_hstack"], ([(MAT, F)] * 2, {"num_args": 2}), ([(ROW, F)] * 2, {"num_args": 2})),
     ("_npi_pad", [(MAT, F)], {"pad_width": ((0, 1), (2, 0))}),
     ("_npi_pad", [(MAT, F)], {"pad_width": ((0, 0), (2, 1)), "constant_value": 1.5}),
+    *[("_npi_pad", [((1, 2, 4, 4), F)], {"pad_width": ((0, 0), (0, 0), (1, 1), (2, 1)), "mode": mode})
+      for mode in ("reflect", "edge")],
     *[("_npi_stack", [(MAT, F)] * 2, {"num_args": 2, "axis": axis}) for axis in (0, 1, -1)],
     ("_npi_stack", [(ONE, F)] * 3, {"num_args": 3}),
     *each(["_np_sum", "_npi_mean", "_np_prod", "_np_max", "_np_min"],

@@ -223,9 +223,15 @@ def _(call: OnnxCall, data: Tensor, *, pad_width, mode, constant_value) -> Tenso
 
 @torch("_npi_pad")
 def _(call: TorchCall, *, pad_width, mode, constant_value) -> str:
-    """F.pad counts axes from the last one."""
-    call.refuse_if(mode != "constant", f"has mode {mode}; expected constant")
+    """F.pad counts axes from the last one. Its other modes take the pixels' axes alone."""
+    modes = {"edge": "replicate", "reflect": "reflect"}
+    is_of_pixels = mode in modes and call.ndim > 2 and not any(map(any, pad_width[:2]))
+    call.refuse_if(mode != "constant" and not is_of_pixels,
+                   f"has mode {mode} along {pad_width}; expected constant, or edge or reflect of pixels")
+    pad_width = pad_width if mode == "constant" else pad_width[2:]
     sizes = tuple(size for pair in reversed(pad_width) for size in pair)
+    if mode in modes:
+        return f"F.pad({{0}}, {sizes}, mode='{modes[mode]}')"
     return f"F.pad({{0}}, {sizes}" + (f", value={constant_value})" if constant_value else ")")
 
 
