@@ -78,7 +78,7 @@ def mismatch_reason(graph: Graph, shapes: dict) -> str | None:
 
 
 def _agree(found: tuple[int, ...], given: tuple[int, ...]) -> bool:
-    """Whether a shape that MXNet infers is the given one. With NumPy's shapes it may forget sizes, which are -1 then."""
+    """Whether a shape that MXNet infers is the given one. With NumPy's shapes, -1 is a size that it has forgotten."""
     return len(found) == len(given) and all(size in (-1, known) for size, known in zip(found, given))
 
 
