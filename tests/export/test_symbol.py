@@ -106,7 +106,7 @@ def test_nothing_is_lost_when_writing_fails(net, tmp_path, monkeypatch):
     paths = gops.export.symbol(net, tmp_path / "net", SHAPE)
     before = [pathlib.Path(path).read_bytes() for path in paths]
 
-    def full(path, values):
+    def full(path, values, *options):
         with open(path, "w") as file:
             file.write("half")
         raise OSError("No space left on device")
