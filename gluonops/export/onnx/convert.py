@@ -71,7 +71,8 @@ def convert(exported: ExportedModel, dynamic_batch: bool, opset: int, metadata: 
     outputs = [(_tensor(tensors, output).name, name, sizes.shape[output], sizes.dtype[output])
                for output, name in zip(graph.outputs, names)]
     texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
-    return model.finish([inputs[name] for name in shapes], outputs, texts)
+    given = [inputs[name] for name in shapes if name in inputs]   # others are read for a fixed shape alone
+    return model.finish(given, outputs, texts)
 
 
 def _live(graph: Graph, constant: set[Node]) -> set[Node]:
