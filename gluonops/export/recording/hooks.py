@@ -61,7 +61,7 @@ def _install() -> None:
     for name, event in EVENTS.items():
         _replace(_LIB, name, _asking(getattr(_LIB, name), event))
     _replace(_LIB, "MXNDArrayFree", _forgetting(_LIB.MXNDArrayFree))
-    _replace(emitter._Emitter, "emit", _emitting(emitter._Emitter.emit))
+    _replace(emitter.Prepared, "__call__", _emitting(emitter.Prepared.__call__))
     _replace(mx.gluon.Block, "__call__", _calling(mx.gluon.Block.__call__))
     for name, function in PACKED.items():
         module = mx.nd.numpy._op._api_internal
