@@ -103,7 +103,7 @@ lint: $(STAMP) ## ruff
 format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code alone
 	$(BIN)/python -m ruff check --fix .
 
-table: $(STAMP) ## write the names of layers and losses in README.md anew
+table: $(STAMP) ## write the tables of README.md and docs anew: layers, operators, the zoo, support
 	$(BIN)/python tools/table.py
 
 docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 import pathlib
+import re
 import sys
 
 import gluonops
@@ -77,6 +78,11 @@ def name_repository(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = source[0].replace("<this repository>", REPOSITORY)
 
 
+def link_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
+    """Let the table of operators link to their pages; on a code host it links to the docstrings."""
+    source[0] = re.sub(r"\(\.\./gluonops/ops/(\w+)/__init__\.py\)", r"(ops/\1.rst)", source[0])
+
+
 def link_to_source(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
     """Leave the link for editing away where a page has no source; the theme shows it for a page with a suffix."""
     if page.startswith(GENERATED):
@@ -109,6 +115,7 @@ def setup(app: Sphinx) -> None:
     import reference
     app.connect("builder-inited", write_pages)
     app.connect("source-read", name_repository)
+    app.connect("source-read", link_to_pages)
     app.connect("doctree-resolved", keep_names_whole)
     app.connect("html-page-context", link_to_source)
     app.connect("autodoc-skip-member", skip_field)

@@ -1,12 +1,16 @@
 """The tables that no page holds: `make docs` makes them from the contracts and from committed results."""
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import pathlib
 import sys
+import textwrap
 from collections.abc import Iterable
 
-from gluonops.commands import table
+from gluonops.export.operators import schema
+from gluonops.export.operators.registry import ONNX, OPSETS, TORCH
 from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -21,7 +25,7 @@ def write(folder: pathlib.Path) -> None:
     folder.mkdir(exist_ok=True)
     found = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
     other = results.load(ROOT / "docs" / "processors.json")
-    texts = {"operators": table.families("ops"), "cfgs": cfgs(), "zoo": zoo(), "avx2": avx2(),
+    texts = {"avx2": avx2(),
              "checks": checks(found["checks"], found["date"]), "memory": memory(found["memory"]),
              "settings": settings(other["settings"]), "emulated": emulated(other["emulated"])}
     for name, text in texts.items():
@@ -58,6 +62,33 @@ def checks(results: list[dict], date: str) -> str:
     rows = ([row["promise"], row["found"].format(**row["figures"], pairs=pairs), f"`{row['command']}`"]
             for row in results)
     return markdown(["promise", f"last check ({date})", "command"], rows)
+
+
+def converters() -> str:
+    """The operators that have a converter to ONNX or PyTorch, and what each of these refuses."""
+    names = sorted({*ONNX, *TORCH} - {*schema.ALIKE}, key=lambda name: name.lstrip("_").lower())
+    return markdown(["operator", "other names", "ONNX", "PyTorch", "not converted"], map(_converter, names))
+
+
+def _converter(name: str) -> list[str]:
+    """The cells of an operator."""
+    known = schema.find(name)
+    aliases = [alias for alias in known.aliases if not alias.startswith("_")] if known else []
+    opset = f"from opset {OPSETS[name]}" if name in OPSETS else "yes"
+    refused = {text: None for table in (ONNX, TORCH) if name in table for text in _refusals(table[name])}
+    return [f"`{name}`", ", ".join(f"`{alias}`" for alias in aliases), opset if name in ONNX else NOT_MEASURED,
+            "yes" if name in TORCH else NOT_MEASURED, "a node that " + "; ".join(refused) if refused else ""]
+
+
+def _refusals(converter: object) -> Iterable[str]:
+    """What a converter refuses: the texts of its calls of ``refuse_if``, with an ellipsis for a value."""
+    function = getattr(converter, "function", converter)
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        return
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "refuse_if":
+            parts = node.args[1].values if isinstance(node.args[1], ast.JoinedStr) else [node.args[1]]
+            yield "".join(part.value if isinstance(part, ast.Constant) else "..." for part in parts)
 
 
 def memory(results: list[dict]) -> str:

@@ -109,9 +109,10 @@ def _parser() -> argparse.ArgumentParser:
                   "Let pip download MXNet's wheel, write a wheel from it that allows NumPy 2 and gives MXNet a view of "
                   "NumPy, and install that.", mxnet_wheel.run)
     mxnet_wheel.add_arguments(install)
-    ops = add("ops", "the operators: layers, backends, types, attributes, gradients, export",
-              "Print the operators, as their contracts declare them.")
-    ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
+    ops = add("ops", "the operators: function, layer, backends, types, gradients, export",
+              "Print the operators, as their contracts declare them, or one of them.")
+    ops.add_argument("name", nargs="?", help="an operator, a layer or a loss, such as group_norm, GroupNorm or "
+                     "focal_loss; all operators if left out")
     ops.set_defaults(module="table")
     _add_files(add)
     _add_scripts(add, debug)
@@ -119,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     net_arguments.add_on_images(add, debug)
     _add_anchors(add)
     net_arguments.add_export(add)
+    net_arguments.add_import(add)
     net_arguments.add_viz(add)
     _add_bench(add)
     add("completion", "a script for bash or zsh that completes commands and options",

@@ -170,6 +170,8 @@ def _needs(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> list[Need]:
     """Every index, length and box in a graph, inputs first."""
     needs = []
     for node in graph.nodes():
+        if any(entry not in shape for entry in node.inputs):   # It is computed from a label that nobody has given.
+            continue
         if node.op in INDICES:
             position, end = INDICES[node.op]
             if position < len(node.inputs):

@@ -8,8 +8,8 @@ from gluonops.bench import cases
 from gluonops.commands import bench, cli
 from gluonops.contract import registry
 
-COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "viz",
-            "bench", "train", "val", "completion"]
+COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "import",
+            "viz", "bench", "train", "val", "completion"]
 FAILS = {"install-mxnet": ["--wheel", "no.whl", "-o", "wheels"], "ops": ["nope"],
          "files": ["convert", "nowhere", "net.params"], "convert": ["no.cfg", "no.weights", "net"],
          "detect": ["no.png", "--cfg", "no.cfg", "--weights", "no.weights", "-o", "out.png"],

@@ -18,7 +18,7 @@ from mxnet.gluon import nn
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-FILES = ("net.py", "net.safetensors", "names.json")
+FILES = ("net.py", "net.safetensors", "names.json", "origin-symbol.json")
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")
 PROGRAM = """
 import json, sys, warnings
