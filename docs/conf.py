@@ -1,4 +1,4 @@
-"""The settings of Sphinx. `make docs` generates pages and tables, and builds all into docs/_build."""
+"""The settings of Sphinx. `make docs` generates pages, and builds all into docs/_build."""
 from __future__ import annotations
 
 import logging
@@ -51,14 +51,12 @@ nitpicky = False
 
 def write_pages(app: Sphinx) -> None:
     """Write a page for each operator and its pictures into docs/ops, pictures of other pages into docs/drawn, and the
-    reference into docs/api, and tables into docs/tables."""
+    reference into docs/api."""
     import guide_pictures
     import operator_pages
     import pictures
     import reference
-    import tables
     logging.getLogger().setLevel(logging.WARNING)   # a package of the theme prints what MXNet logs
-    tables.write(HERE / "tables")
     reference.write(HERE / "api")
     pictures.draw(HERE / "drawn", guide_pictures.PICTURES)
     guide_pictures.draw_folding(HERE / "drawn")

@@ -40,7 +40,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encod
 # The commands that no test types, and why.
 PARSED = {
     r"git clone": "the address is not public yet",
-    r"pip install": "it changes the environment; test_packaging.py installs what a wheel has",
+    r"pip (un)?install": "it changes the environment; test_packaging.py installs what a wheel has",
     r"gluonops install-mxnet": "it changes the environment; tools/wheels.py runs it in a new one",
     r"make ": "the targets take up to an hour; .ci/run and tools/fresh_check.py make them",
     r"python -m build": "test_packaging.py runs it",

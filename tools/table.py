@@ -34,7 +34,9 @@ def tables() -> dict[str, dict[str, str]]:
     return {"README.md": {"table": table.catalogue(), "support": support.markdown()},
             "docs/ops.md": {"operators": table.families()}, "docs/zoo.md": {"zoo": made["zoo"]()},
             "docs/darknet.md": {"cfgs": made["cfgs"]()},
-            "docs/converters.md": {"converters": made["converters"]()}}
+            "docs/converters.md": {"converters": made["converters"]()},
+            "docs/install.md": {"support": support.markdown(), "extras": made["extras"]()},
+            "docs/reliability.md": made["reliability"](), "docs/performance.md": {"avx2": made["avx2"]()}}
 
 
 def written() -> dict[str, str]:

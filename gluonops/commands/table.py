@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import textwrap
+import types
 
 from .. import loss, nn, ops
 from ..contract import registry
@@ -19,6 +20,7 @@ from ..contract.op import FAMILIES, Arg, Op
 from ..export.formats import formats_of
 from ..runtime.near import perhaps
 
+MADE_OF_OTHERS = "made of other operators"
 # What a terminal shows of an operator in lines of their own -> the first word of the line.
 HEADINGS = {"function": "Function", "layer": "Layer", "backends": "Backends", "dtypes": "Types",
             "gradient": "Gradient", "export": "Export"}
@@ -162,12 +164,24 @@ def _condition(op: Op, arg: Arg) -> str:
 
 
 def catalogue() -> str:
-    """The names of all layers and losses, in Markdown, for the README."""
-    lines = ["| | |", "| --- | --- |"]
-    for words, room in (("Layers", nn), ("Losses", loss)):
-        names = ", ".join(f"`{name}`" for name in sorted(room.__all__) if isinstance(getattr(room, name), type))
-        lines.append(f"| {words} in `{room.__name__}` | {names} |")
+    """The names of all layers and losses by what they are for, in Markdown, for the README."""
+    lines = ["| | layers in `gluonops.nn` | losses in `gluonops.loss` |", "| --- | --- | --- |"]
+    for family in (*FAMILIES, MADE_OF_OTHERS):
+        cells = [", ".join(f"`{name}`" for name in _classes(room) if _family(getattr(room, name)) == family)
+                 for room in (nn, loss)]
+        if any(cells):
+            lines.append(f"| {family} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _classes(room: types.ModuleType) -> list[str]:
+    return sorted(name for name in room.__all__ if isinstance(getattr(room, name), type))
+
+
+def _family(block: type) -> str:
+    """The family of a block's operator."""
+    op = getattr(block, "_op", None)
+    return op.family if op else MADE_OF_OTHERS
 
 
 def families() -> str:
