@@ -86,14 +86,6 @@ class NodeValues:
             matrices[f"{cell}_h2h_weight"] = rows, size
         return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}
 
-    def reduced_axes(self) -> tuple[int, ...]:
-        """The axes along which a reduction runs, from 0: the named ones, or all others; all if none is named."""
-        every = range(len(self.shapes[0]))
-        named = {axis % len(every) for axis in self.ints("axis", ())}
-        if self.flag("exclude"):
-            return tuple(axis for axis in every if axis not in named)
-        return tuple(sorted(named) or every)
-
     def squeezed_axes(self) -> tuple[int, ...]:
         """The axes that a squeeze removes: the named ones, or all of one element."""
         named = self.value("axis")

@@ -237,7 +237,7 @@ def test_every_operator_that_becomes_torch_has_a_rule():
     ("_contrib_interleaved_matmul_selfatt_valatt", [(5, 2, 24), (8, 5, 6)], {"heads": 4}),
     ("slice_axis", [IMAGE], {"axis": 9, "begin": 0, "end": None}), ("transpose", [IMAGE], {"axes": "(1, 'a')"}),
     ("slice_axis", [IMAGE], {"axis": 1, "begin": -7, "end": None}), ("topk", [IMAGE], {"axis": 1, "k": 7}),
-    ("gather_nd", [IMAGE, (5, 3)], {}),
+    ("gather_nd", [IMAGE, (5, 3)], {}), ("moments", [IMAGE], {}),
     ("slice_axis", [IMAGE], {"axis": 1, "begin": 0, "end": 7}),
     ("Pad", [IMAGE[1:]], {"mode": "edge", "pad_width": (0, 0, 0, 0, 1, 1)}),
     ("_linalg_gemm2", [(2, 3, 4, 3)] * 2, {"axis": 1}), ("pick", [(4, 5), (4,)], {"axis": None}),

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..constants import is_random
 from .model import CONVERTERS, Call, Tensor, converts, onnx_type
 
 
-@converts("_copy", "BlockGrad", "make_loss", "MakeLoss", "Dropout", "_NoGradient", "_identity_with_attr_like_rhs")
+@converts("_copy", "BlockGrad", "make_loss", "MakeLoss", "_NoGradient", "_identity_with_attr_like_rhs")
 def same(call: Call) -> Tensor:
-    if is_random(call.node):
-        raise call.refuse("drops numbers at inference, too")
     return call.inputs[0]
 
 
@@ -271,8 +268,6 @@ def pad(call: Call) -> Tensor:
     return call.inputs[0].apply("Pad", widths, value, mode=call.text("mode", "constant"))
 
 
-converts("Cast", "amp_cast")(
-    lambda call: call.inputs[0] if call.dtype == call.dtypes[0] else call.inputs[0].cast(call.dtype))
 converts("broadcast_to", "broadcast_axis", "broadcast_like")(
     lambda call: call.inputs[0] if call.shape == call.shapes[0] else call.inputs[0].expand(call.shape))
 converts("Concat", "_rnn_param_concat")(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arithmetic import rounded
+from ..operators.arithmetic import rounded
 from .model import Call, Tensor, converts
 
 LOWEST = float(np.finfo(np.float32).min)   # the score of a row that does not take part

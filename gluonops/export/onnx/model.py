@@ -311,6 +311,17 @@ class Call(SizedNode):
         """An OpError; see :func:`refusal`."""
         return refusal(self.node, what)
 
+    def refuse_integers(self) -> None:
+        """Raise an OpError for integers: MXNet rounds them, or they overflow, differently than in ONNX."""
+        if self.dtype.kind in "iu":
+            raise self.refuse(f"computes in {self.dtype}, where MXNet's numbers are not ONNX's; expected float32")
+
+    def widened(self, compute: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """What a function of tensors computes, of int8 and uint8 in int32: ONNX has no powers and sums of 8 bits."""
+        if self.dtype.itemsize > 1:
+            return compute(*values)
+        return compute(*[value.cast(np.int32) for value in values]).cast(self.dtype)
+
 
 def converts(*names: str, opset: int | None = None) -> Callable:
     """Enter the decorated function for these operators. It returns a tensor, or a list of tensors.

@@ -56,6 +56,7 @@ from . import (  # noqa: F401  (the families fill the tables)
     linalg,
     normalization,
     pooling,
+    reductions,
     regions,
     sampling,
 )

@@ -56,6 +56,13 @@ class Call(NodeValues):
             shape = tuple(old or new for old, new in zip(known, shape))
         self.shapes[position] = self._found[self.node.inputs[position]] = shape
 
+    def reduced(self, axes: Iterable[int], keeps: bool) -> Shape:
+        """The shape of the data without these axes, or with a size of 1 there; ``(1,)`` if none is left."""
+        axes = set(axes)
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(self.data)
+                      if keeps or axis not in axes)
+        return shape or (1,)
+
     def check(self, fits: bool, position: int, expected: object) -> None:
         """Raise a Misfit unless an input fits."""
         if not fits:

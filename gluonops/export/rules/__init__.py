@@ -7,7 +7,7 @@ or a list of those of several. Outputs that nothing reads, such as the mask of a
 from .. import operators  # noqa: F401  (its families fill the table, and so do these modules)
 from ..operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
 from . import arrays, layers
-from .arrays import MOVES, arange_values, names_of, sizes_of_reshape
+from .arrays import MOVES, arange_values, sizes_of_reshape
 
 __all__ = ["MOVES", "RULES", "Call", "Misfit", "arange_values", "arrays", "attributes_of", "infer_shapes",
-           "infer_types", "layers", "names_of", "sizes_of_reshape"]
+           "infer_types", "layers", "sizes_of_reshape"]

@@ -3,53 +3,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..operators.shapes import OPEN, RULES, Call, Misfit, Shape, shape_of
 from ..values import NodeValues
 
-FIRST = ("abs", "amp_cast", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cbrt", "ceil",
-         "cos", "cosh", "degrees", "erf", "erfinv", "exp", "expm1", "fix", "floor", "gamma", "gammaln",
-         "log", "log10", "log1p", "log2", "log_softmax", "logical_not", "make_loss", "negative",
-         "ones_like", "radians", "rcbrt", "reciprocal", "relu", "reverse", "rint", "round", "rsqrt", "sigmoid", "sign",
-         "sin", "sinh", "smooth_l1", "softsign", "sqrt", "square", "tan", "tanh", "trunc",
-         "zeros_like", "BlockGrad", "Cast", "MakeLoss", "_contrib_box_nms", "_copy",
+FIRST = ("make_loss", "ones_like", "reverse", "zeros_like", "BlockGrad", "MakeLoss", "_contrib_box_nms", "_copy",
          "_identity_with_attr_like_rhs")
-OF_TWO = ("add", "sub", "mul", "div", "power", "mod", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
-          "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor")
-REVERSED = ("sub", "div", "power", "mod")   # these also exist with a scalar in front
-
-
-def names_of(operation: str) -> list[str]:
-    """MXNet's names of an operation: for equal shapes, for others, with a scalar behind it, and with one in front."""
-    word = {"add": "plus", "sub": "minus"}.get(operation, operation)
-    same = "elemwise" if operation in OF_TWO[:4] else ""
-    front = [f"_r{word}_scalar"] if operation in REVERSED else []
-    return [f"{same}_{operation}", f"broadcast_{operation}", f"_{word}_scalar", *front]
-
-
-@shape_of("where")
-def where(call: Call) -> Shape:
-    shape = call.alike((1, 2)) and call.shapes[1]
-    call.check(call.data in (shape, shape[:1]), 0, shape)
-    return shape
-
-
-# -- reductions and products --------------------------------------------------------------------------------------
-def _reduced(call: Call, axes: Iterable[int], keeps: bool) -> Shape:
-    axes = set(axes)
-    shape = tuple(1 if axis in axes else size for axis, size in enumerate(call.data) if keeps or axis not in axes)
-    return shape or (1,)
-
-
-@shape_of("moments")
-def moments(call: Call) -> list[Shape]:
-    axes = [axis % len(call.data) for axis in call.ints("axes", ())]
-    return [_reduced(call, axes, call.flag("keepdims"))] * 2
-
-
 @shape_of("topk")
 def top(call: Call) -> Shape | list[Shape]:
     kind, axis = call.text("ret_typ", "indices"), call.value("axis", -1)
@@ -75,21 +37,6 @@ def gathered(call: Call) -> Shape:
     count, *rest = call.shapes[1]
     call.check(count <= len(call.data), 1, f"rows of indices for {len(call.data)} axes at most")
     return (*rest, *call.data[count:])
-
-
-@shape_of("batch_dot", "_linalg_gemm2", "dot")
-def product(call: Call) -> Shape:
-    left, right = call.shapes
-    call.check(call.value("axis", -2) in (-2, len(left) - 2), 0, "its rows along the last axis but one")
-    if call.node.op == "dot":
-        left = left[1:] + left[:1] if call.flag("transpose_a") else left
-        right = right[-1:] + right[:-1] if call.flag("transpose_b") else right
-        call.check(left[-1] == right[0], 1, f"{left[-1]} rows")
-        return (*left[:-1], *right[1:]) or (1,)
-    rows, inner = left[:-3:-1] if call.flag("transpose_a") else left[-2:]
-    others, columns = right[:-3:-1] if call.flag("transpose_b") else right[-2:]
-    call.check(inner == others and left[:-2] == right[:-2], 1, f"{inner} rows")
-    return (*left[:-2], rows, columns)
 
 
 # -- what moves and selects elements --------------------------------------------------------------------------------
@@ -263,7 +210,7 @@ def blocks(call: Call) -> Shape:
 
 @shape_of("pick")
 def pick(call: Call) -> Shape:
-    shapes = [_reduced(call, [call.axis()], keeps) for keeps in (False, True)]
+    shapes = [call.reduced([call.axis()], keeps) for keeps in (False, True)]
     if call.shapes[1] is None:
         call.expect(1, shapes[False])
     call.check(call.shapes[1] in shapes, 1, shapes[0])
@@ -275,7 +222,7 @@ def sequence(call: Call) -> Shape:
     """They may read the length of each sequence. Time and batch are the first two axes."""
     time = call.axis(default=0)
     call.expect(1, (call.data[1 - time],))
-    return _reduced(call, [time], False) if call.node.op == "SequenceLast" else call.data
+    return call.reduced([time], False) if call.node.op == "SequenceLast" else call.data
 
 
 # Attention with interleaved heads: (time, batch, heads * parts * size), with two or three parts.
@@ -313,18 +260,12 @@ def pad(call: Call) -> Shape:
 
 
 RULES.update({
-    **dict.fromkeys((*FIRST, *(name for operation in OF_TWO for name in names_of(operation)[2:])),
-                    lambda call: call.data),
-    **dict.fromkeys(("add_n", *(names_of(operation)[0] for operation in OF_TWO)), Call.alike),
-    **dict.fromkeys((f"broadcast_{name}" for name in OF_TWO), lambda call: np.broadcast_shapes(*call.shapes)),
-    **dict.fromkeys(("sum", "mean", "max", "min", "prod", "nansum", "nanprod", "norm", "argmax", "argmin"),
-                    lambda call: _reduced(call, call.reduced_axes(), call.flag("keepdims"))),
+    **dict.fromkeys(FIRST, lambda call: call.data),
     "take": lambda call: (*call.data[:call.axis(default=0)], *call.shapes[1], *call.data[call.axis(default=0) + 1:]),
     "Flatten": lambda call: (call.data[0], math.prod(call.data[1:])),
     "one_hot": lambda call: (*call.data, call.value("depth")),
     "shape_array": lambda call: (len(call.data),),
     "size_array": lambda call: (1,),
-    "_np_cumsum": lambda call: (math.prod(call.data),) if call.value("axis") is None else call.data,
     "_contrib_index_array": lambda call: (*call.data, len(call.ints("axes", call.data))),
     "_contrib_arange_like": lambda call: call.data if call.value("axis") is None else (call.data[call.axis()],),
     "_arange": lambda call: (len(arange_values(call)),),

@@ -1,64 +1,17 @@
 """Converters of operators without parameters: arithmetic, reductions, products, sequences, and what moves elements."""
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..operators.forms import Form, number, one
-from ..rules import names_of, sizes_of_reshape
+from ..rules import sizes_of_reshape
 from .registry import CONVERTERS, Call, arguments_of, converts
 
-# MXNet's name and torch's, where `torch.<name>` computes the operator.
-SAME = ("abs", "arccosh", "arcsinh", "arctanh", "cos", "cosh", "erf", "exp", "expm1", "log", "log10", "log1p", "log2",
-        "negative", "ones_like", "reciprocal", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "zeros_like")
-UNARY = {**{name: name for name in SAME}, "arccos": "acos", "arcsin": "asin", "arctan": "atan", "gluonops_abs": "abs"}
-# They read two inputs; below, integers are divided otherwise.
-ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/", "power": "**"}
-COMPARISONS = {"equal": "==", "not_equal": "!=", "greater": ">", "greater_equal": ">=", "lesser": "<",
-               "lesser_equal": "<="}
-OF_TWO = {
-    **{name: f"{{0}} {symbol} {{1}}" for name, symbol in ARITHMETIC.items()},
-    **{name: f"({{0}} {symbol} {{1}}).to({{0}}.dtype)" for name, symbol in COMPARISONS.items()},
-    **{f"logical_{name}": f"(({{0}} != 0) {symbol} ({{1}} != 0)).to({{0}}.dtype)"
-       for name, symbol in (("and", "&"), ("or", "|"), ("xor", "^"))},
-    "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})",
-    "mod": "remainder({0}, {1})"}
-# What rounds. Integers stay as they are.
-ROUNDING = {"ceil": "torch.ceil({0})", "floor": "torch.floor({0})", "trunc": "torch.trunc({0})",
-            "fix": "torch.trunc({0})", "rint": "half_down({0})", "round": "half_away({0})"}
-
-
-def _of_floats(text: str) -> Callable[[Call], str]:
-    """A converter for what leaves integers as they are."""
-    return lambda call: text if call.dtype.kind == "f" else "{0}"
-
-
-for _name, _function in UNARY.items():
-    CONVERTERS[_name] = f"torch.{_function}({{0}})"
-for _operation, _text in OF_TWO.items():
-    _same, _broadcast, _scalar, *_front = names_of(_operation)
-    CONVERTERS[_same] = CONVERTERS[_broadcast] = _text
-    CONVERTERS[_scalar] = _text.replace("{1}", "<scalar=1>")
-    CONVERTERS.update(dict.fromkeys(_front, _text.replace("{0}", "<scalar=1>").replace("{1}", "{0}")))
-for _name, _text in ROUNDING.items():
-    CONVERTERS[_name] = _of_floats(_text)
 CONVERTERS.update({
+    "ones_like": "torch.ones_like({0})",
+    "zeros_like": "torch.zeros_like({0})",
     "_copy": "{0}",
     "BlockGrad": "{0}.detach()",
-    "_mul_scalar": lambda call: "-{0}" if call.value("scalar", 1) == -1 else "{0} * <scalar=1>",
-    "_maximum_scalar": "{0}.clamp(min=<scalar=1>)",
-    "_minimum_scalar": "{0}.clamp(max=<scalar=1>)",
-    "_mod_scalar": lambda call: "torch.remainder({0}, <scalar=1>)" if call.value("scalar", 1) else
-    "torch.zeros_like({0})",
-    "_rmod_scalar": "remainder(torch.full_like({0}, <scalar=1>), {0})",
-    "_rpower_scalar": lambda call: "<scalar=1> ** {0}" if call.value("scalar", 1) >= 0 else "(<scalar=1>) ** {0}",
-    "logical_not": "({0} == 0).to({0}.dtype)",
     **dict.fromkeys(("broadcast_to", "broadcast_axis"), lambda call: "{{0}}.expand({})".format(
         ", ".join("-1" if new == old else str(new) for old, new in zip(call.shapes[0], call.shape)))),
-    **dict.fromkeys(("Cast", "amp_cast"), lambda call: "{0}" if call.dtype == call.dtypes[0] or
-                    {call.dtype.name, call.dtypes[0].name} <= set(call.own) else f"{{0}}.to({_chosen_type(call)})"),
-    "smooth_l1": lambda call: "F.smooth_l1_loss({{0}}, torch.zeros_like({{0}}), reduction='none', beta={!r})".format(
-        1 / float(call.value("scalar", 1.0)) ** 2),
-    "add_n": lambda call: " + ".join(f"{{{index}}}" for index in range(len(call.node.inputs))),
     "Concat": "torch.cat([{*}], <dim=1>)",
     "stack": "torch.stack([{*}], <axis=0>)",
     "Flatten": lambda call: Form("{0}.flatten(1)", "nn.Flatten") if call.ndim > 1 else "{0}.unsqueeze(1)",
@@ -69,8 +22,6 @@ CONVERTERS.update({
     "tile": "{0}.tile(<reps>)",
     "transpose": lambda call: f"{{0}}.permute{call.ints('axes', tuple(reversed(range(call.ndim))))}",
     "gather_nd": lambda call: "{0}[" + ", ".join(f"{{1}}[{index}].long()" for index in range(call.shapes[1][0])) + "]",
-    "_np_cumsum": lambda call: ("{0}.flatten().cumsum(0" if call.value("axis") is None else "{0}.cumsum(<axis>") +
-    (", dtype={0}.dtype)" if call.dtype.kind in "iu" else ")"),
     "_contrib_index_array": lambda call: "torch.stack([{}], -1)".format(", ".join(
         f"torch.ones_like({{0}}).cumsum({axis % call.ndim}) - 1" for axis in call.ints("axes", range(call.ndim)))),
     "_contrib_interleaved_matmul_selfatt_qk":
@@ -79,20 +30,7 @@ CONVERTERS.update({
     "_contrib_interleaved_matmul_encdec_qk":
         "attention_scores(part_of_heads({0}, <heads>, 0, 1), part_of_heads({1}, <heads>, 0, 2))",
     "_contrib_interleaved_matmul_encdec_valatt": "join_heads({1} @ part_of_heads({0}, <heads>, 1, 2), <heads>)",
-    "gluonops_swish": lambda call: Form("F.silu({0})", "nn.SiLU") if call.value("beta", 1.0) == 1 else
-    "{0} * torch.sigmoid(<beta> * {0})",
 })
-
-
-@converts("elemwise_div", "broadcast_div", "_div_scalar")
-def quotient(call: Call) -> str:
-    """Of integers it is cut."""
-    divisor = "<scalar=1>" if call.node.op == "_div_scalar" else "{1}"
-    if call.dtype.kind not in "iu":
-        return f"{{0}} / {divisor}"
-    call.refuse_if(call.node.op == "_div_scalar" and call.value("scalar", 1) == 0,
-                   "divides integers by 0, which ends MXNet's process")
-    return f"torch.div({{0}}, {divisor}, rounding_mode='trunc')"
 
 
 @converts("squeeze")
@@ -104,63 +42,6 @@ def squeeze(call: Call) -> str:
     return f"{{0}}.squeeze({one(axes[len(axes) == call.ndim:])})"
 
 
-@converts("where")
-def where(call: Call) -> str:
-    """A vector chooses rows."""
-    rows = ", 1" * (len(call.shapes[1]) - 1) if call.ndim == 1 else ""
-    return f"torch.where({{0}}.reshape(-1{rows}) != 0, {{1}}, {{2}})" if rows else "torch.where({0} != 0, {1}, {2})"
-
-
-@converts("sum", "mean", "max", "min", "prod", "nansum")
-def reduction(call: Call) -> str:
-    op, axes, keeps = call.node.op, call.reduced_axes(), call.flag("keepdims")
-    if not axes:   # torch would reduce all of them
-        return "{0}"
-    is_vector = len(axes) == call.ndim and not keeps   # MXNet returns a vector of one element
-    if op in ("max", "min"):
-        text = call.snippet("largest", list(axes), keepdim=keeps)
-        text = text if op == "max" else "-" + text.replace("{*}", "-{0}")
-        if call.dtype.kind in "iu":   # They have no gradient, and the negative of the least may be none of the type.
-            text = f"{{0}}.a{op}({axes}, {keeps})"
-    elif is_vector:
-        text = f"{{0}}.{op}()"
-    else:
-        keep = ", keepdim=True" if keeps else ""
-        groups = reversed(axes) if op == "prod" else [one(axes)]   # torch's prod takes one axis
-        text = "{0}" + "".join(f".{op}({group}{keep})" for group in groups)
-    text = f"{text}.reshape(1)" if is_vector else text
-    return f"{text}.to({{0}}.dtype)" if call.dtype.kind in "iu" else text   # Sums of integers are int64 in torch.
-
-
-@converts("moments")
-def moments(call: Call) -> Form:
-    axes, keeps = call.ints("axes", ()), call.flag("keepdims")
-    call.refuse_if(len(axes) == call.ndim and not keeps, "leaves no axis")
-    options = f"{one(axes)}, keepdim={keeps}"
-    return Form(f"{{0}}.mean({options}), {{0}}.var({options}, correction=0)", outputs=2)
-
-
-@converts("norm")
-def norm(call: Call) -> str:
-    order, axes, keeps = call.value("ord", 2), call.reduced_axes(), call.flag("keepdims")
-    text = f"torch.linalg.vector_norm({{0}}, {order}, {axes}, keepdim={keeps})"
-    return text if keeps or len(axes) < call.ndim else f"{text}.reshape(1)"
-
-
-@converts("argmax", "argmin")
-def arg_extreme(call: Call) -> str:
-    keep = ", keepdim=True" if call.flag("keepdims") else ""
-    return f"{{0}}.{call.node.op}({call.axis(default=None)}{keep}).to({{0}}.dtype)"
-
-
-def _chosen_type(call: Call) -> str:
-    """The type that an attribute chooses. One of the net's own is what ``load`` was asked for: its last input's."""
-    kind = call.text("dtype", "float32")
-    if kind in call.own and (call.dtypes[0].name in call.own or len(call.node.inputs) > 1):
-        return f"{{{len(call.node.inputs) - 1}}}.dtype"
-    return f"torch.{kind}"
-
-
 @converts("topk", "argsort", "sort")
 def top(call: Call) -> Form | str:
     """A stable sort: torch.topk orders equal numbers in any way."""
@@ -170,30 +51,16 @@ def top(call: Call) -> Form | str:
     if kind == "value":
         return f"{order}[0]{part}"
     call.refuse_if(kind not in ("indices", "both"), f"has ret_typ {kind}; expected indices, value or both")
-    indices = f"{order}[1]{part}.to({_chosen_type(call)})"
+    indices = f"{order}[1]{part}.to({call.chosen_type(call.text('dtype', 'float32'))})"
     return indices if kind == "indices" else Form(f"{order}[0]{part}, {indices}", outputs=2)
 
 
 @converts("one_hot")
 def one_hot(call: Call) -> str:
-    depth = call.value("depth")
+    depth, kind = call.value("depth"), call.chosen_type(call.text("dtype", "float32"))
     on, off = call.value("on_value", 1.0), call.value("off_value", 0.0)
-    text = f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({_chosen_type(call)})"
+    text = f"({{0}}.long().unsqueeze(-1) == torch.arange({depth}, device={{0}}.device)).to({kind})"
     return text if (on, off) == (1, 0) else f"{text} * ({number(on)} - {number(off)}) + {number(off)}"
-
-
-@converts("batch_dot", "_linalg_gemm2", "dot")
-def product(call: Call) -> str:
-    if call.node.op == "dot" and max(map(len, call.shapes)) > 2:
-        call.refuse_if(call.flag("transpose_a") or call.flag("transpose_b"),
-                       "transposes tensors of more than two dimensions")
-        return "torch.tensordot({0}, {1}, 1)"
-    if call.node.op == "dot" and call.shape == (1,):   # It is of two vectors.
-        return "({0} @ {1}).reshape(1)"
-    left, right = (f"{{{index}}}" + ".transpose(-2, -1)" * call.flag(name)   # torch.onnx.export does not know mT
-                   for index, name in enumerate(("transpose_a", "transpose_b")))
-    alpha = float(call.value("alpha", 1.0))
-    return f"{left} @ {right}" if alpha == 1 else f"{number(alpha)} * ({left} @ {right})"
 
 
 @converts("Reshape", "_npx_reshape")

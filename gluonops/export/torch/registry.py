@@ -12,17 +12,12 @@ from typing import Any
 from ...contract.errors import OpError
 from ..graph import Node, is_ours, our_name
 from ..operators.forms import Form, Single, number
-from ..operators.registry import TORCH, operator_of
+from ..operators.registry import TORCH, operator_of, traits_of
 from ..sizes import SizedNode
 
 WHERE = "export.torch"
 SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
 CONVERTERS: dict[str, str | Form | Callable] = TORCH   # those of our operators are entered as gluonops_<name>
-# What torch makes floats of, or does not have for integers, where MXNet's results are integers.
-OF_FLOATS = {
-    "LeakyReLU", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cos", "cosh", "erf", "exp", "expm1",
-    "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "mean", "norm", "reciprocal", "rsqrt", "sigmoid",
-    "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sqrt", "tan", "tanh"}
 
 
 class Call(SizedNode):
@@ -43,15 +38,6 @@ class Call(SizedNode):
     def ndim(self) -> int:
         return len(self.shapes[0])
 
-    def value(self, name: str, default: Any = None) -> Any:
-        """An attribute as a number, a tuple or None. A scalar has the type that MXNet holds it in."""
-        value = super().value(name, default)
-        if name != "scalar":
-            return value
-        held = self.held(value)
-        self.refuse_if(held is None, f"has the scalar {value}, which {self.dtypes[0]} does not hold")
-        return held
-
     def from_front(self, axis: int | None) -> int:
         self.refuse_if(axis is None, "runs over the flattened data; expected an axis")
         return super().from_front(axis)
@@ -59,7 +45,17 @@ class Call(SizedNode):
     def refuse_if(self, has_it: bool, what: str) -> None:
         """Raise an OpError for a node that has what its converter does not support."""
         if has_it:
-            raise refusal(self.node, what)
+            raise self.refuse(what)
+
+    def refuse(self, what: str) -> OpError:
+        """An OpError; see :func:`refusal`."""
+        return refusal(self.node, what)
+
+    def chosen_type(self, dtype: str) -> str:
+        """The type that an attribute chooses. One of the net's own is what ``load`` was asked for: its last input's."""
+        if dtype in self.own and (self.dtypes[0].name in self.own or len(self.node.inputs) > 1):
+            return f"{{{len(self.node.inputs) - 1}}}.dtype"
+        return f"torch.{dtype}"
 
     def single(self, name: str, default: Any = None) -> Single:
         """An attribute that MXNet holds in float32."""
@@ -84,7 +80,7 @@ class Call(SizedNode):
     def form(self) -> Form:
         """What the node is in torch, from its converter."""
         found = converter_of(self.node)
-        self.refuse_if(self.node.op in OF_FLOATS and self.dtypes[0].kind in "iu",
+        self.refuse_if(traits_of(self.node).is_of_floats and self.dtypes[0].kind in "iu",
                        f"computes in {self.dtypes[0]} with integers as results, which torch does not; cast its input "
                        "to float32")
         try:
