@@ -18,15 +18,14 @@ from .constants import SHAPE_READERS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves
 from .model import ExportedModel
+from .operators import having
 from .parameters import is_layer
-from .rules import MOVES
 from .sizes import Shapes, known_shapes
 from .values import NodeValues
 
 Values = dict[str, np.ndarray]
 # What passes on numbers as they are, perhaps in another shape, order or type.
-PASSES_ON = (*MOVES, "BlockGrad", "Cast", "Concat", "Flatten", "SliceChannel", "_copy", "_identity_with_attr_like_rhs",
-             "_split_v2", "amp_cast", "broadcast_axis", "broadcast_like", "reverse", "slice_like", "stack")
+PASSES_ON = having("moves") | {"Concat", "stack"}
 # What makes indices or boxes that are in range, whatever it reads.
 MAKES_INDICES = ("_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_MultiProposal", "_contrib_Proposal",
                  "_contrib_arange_like", "_contrib_box_nms", "argmax", "argmin", "argsort", "argmax_channel",

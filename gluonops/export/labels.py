@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from ..contract import registry
 from .graph import VARIABLE, Graph, Node, is_ours, our_name
+from .operators import traits_of
 from .parameters import is_layer, of_layers
 
 # MXNet's loss heads: what each of them computes at inference, from its first input. They read labels behind it. The
@@ -21,10 +22,6 @@ LOSS_HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_
 LOSSES = ("CTCLoss", "MakeLoss", "make_loss", "softmax_cross_entropy")
 # What computes the targets of a loss from labels: the positions of the labels among its inputs.
 TARGETS = {"_contrib_MultiBoxTarget": (1,), "_contrib_box_encode": (0, 1, 3), "_contrib_mrcnn_mask_target": (1, 2, 3)}
-# Their output has the numbers of their first input, or some of them.
-MOVES = ("BlockGrad", "Cast", "Flatten", "MakeLoss", "Reshape", "SliceChannel", "SwapAxis", "_copy", "_npx_reshape",
-         "_split_v2", "amp_cast", "expand_dims", "make_loss", "reshape_like", "slice", "slice_axis", "squeeze", "tile",
-         "transpose")
 # The shape of a label that does not follow from the data's, by what reads it: the sizes behind the batch.
 EXAMPLES = {"_contrib_MultiBoxTarget": (8, 5), "CTCLoss": (4,)}
 OPERATOR = "__gluonops_operator__"   # the mark on the outputs of a builtin form: the operator, and its attributes
@@ -169,7 +166,7 @@ def _behind(node: Node, position: int, ways: int) -> int:
         return headed | (HEADED if ways & (COPIED | COMPUTED) else 0) | (HEADED_LEARNED if ways & LEARNED else 0)
     if is_layer(node) and position == 0 and len(node.inputs) > 1:
         return headed | LEARNED
-    if node.op in MOVES and position == 0:
+    if traits_of(node).moves and position == 0:
         return ways
     return headed | ways & LEARNED | (COMPUTED if ways & (COPIED | COMPUTED) else 0)
 

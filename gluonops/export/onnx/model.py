@@ -94,6 +94,13 @@ class Tensor:
         last = [(LAST if step > 0 else FIRST) if end is None else end for end, step in zip(ends, steps)]
         return self.apply("Slice", *(self.model.ints(*values) for values in (first, last, axes, steps)))
 
+    def as_indices(self, count: int | None = None, mode: str = "clip") -> Tensor:
+        """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
+        value = self.cast(np.int64)
+        if count is None:
+            return value
+        return value.apply("Mod", count) if mode == "wrap" else value.apply("Clip", 0, count - 1)
+
     def column(self, begin: int, end: int | None = None) -> Tensor:
         """The columns from ``begin`` to ``end`` of its last axis if it has three; one column by default."""
         return self.cut([2], [begin], [begin + 1 if end is None else end])
@@ -302,6 +309,11 @@ class Call(SizedNode):
     def operands(self) -> list[Tensor | None]:
         """What a converter takes as inputs."""
         return self.inputs
+
+    @property
+    def type_number(self) -> int:
+        """ONNX's number of the type of the first output."""
+        return onnx_type(self.dtype)
 
     def floats(self, **names: tuple[str, float]) -> dict[str, float]:
         """Attributes of an ONNX node, by name: those of MXNet's node, of a name and with a default."""

@@ -51,15 +51,20 @@ A module of a family imports neither MXNet nor ONNX nor torch, and of ``export``
 from . import (  # noqa: F401  (the families fill the tables)
     activations,
     arithmetic,
+    arrays,
     drawing,
+    filling,
+    indexing,
     layers,
     linalg,
+    losses,
     normalization,
+    parts,
     pooling,
     reductions,
     regions,
     sampling,
 )
-from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of
+from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of, values
 
-__all__ = ["having", "in_torch", "onnx", "operator_of", "shape", "torch", "traits", "traits_of"]
+__all__ = ["having", "in_torch", "onnx", "operator_of", "shape", "torch", "traits", "traits_of", "values"]

@@ -14,7 +14,7 @@ traits("Activation", "LeakyReLU", "relu", "clip", "gluonops_mish", "gluonops_swi
 traits("sigmoid", "tanh", is_gate=True)
 traits("LeakyReLU", "log_softmax", "sigmoid", "softmax", "softmin", "softsign", "tanh", is_of_floats=True)
 traits("LeakyReLU", has_parameters=True)   # prelu reads slopes
-traits("Dropout", "_copy", "BlockGrad", is_identity=True)
+traits("Dropout", is_identity=True)
 IN_ONNX = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 IN_TORCH = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
             "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),

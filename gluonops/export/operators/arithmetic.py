@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .forms import Form, Single, number
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits, values
 from .shapes import Call, Shape
 
 # -- functions of one array -------------------------------------------------------------------------------------------
@@ -242,6 +242,21 @@ _enter("power", _power, "{0} ** {1}")
 _enter("mod", _modulo, "remainder({0}, {1})")
 
 
+@values("_div_scalar", compute=operator.truediv)
+@values("_minus_scalar", compute=operator.sub)
+@values("_mul_scalar", compute=operator.mul)
+@values("_plus_scalar", compute=operator.add)
+def _(call: Call, x: np.ndarray, *, scalar, compute) -> np.ndarray:
+    return compute(x, x.dtype.type(scalar))
+
+
+@values("broadcast_add", compute=operator.add)
+@values("broadcast_mul", compute=operator.mul)
+@values("broadcast_sub", compute=operator.sub)
+def _(call: Call, x: np.ndarray, y: np.ndarray, *, compute) -> np.ndarray:
+    return compute(x, y)
+
+
 @torch("_mul_scalar")
 def _(call: TorchCall, *, scalar) -> str:
     scalar = call.held(scalar)
@@ -312,7 +327,25 @@ def _(call: TorchCall) -> str:
     return " + ".join(f"{{{index}}}" for index in range(len(call.node.inputs)))
 
 
-# -- casts ------------------------------------------------------------------------------------------------------------
+# -- casts, and copies ------------------------------------------------------------------------------------------------
+traits("BlockGrad", "Cast", "_copy", "_identity_with_attr_like_rhs", "amp_cast", moves=True)
+traits("BlockGrad", "_copy", is_identity=True)
+
+
+@shape("BlockGrad", "_copy", "_identity_with_attr_like_rhs")
+def _(call: Call, data: Shape, *others: Shape) -> Shape:
+    return data
+
+
+@onnx("BlockGrad", "_NoGradient", "_copy", "_identity_with_attr_like_rhs")
+def _(call: OnnxCall, data: Tensor, *others: Tensor) -> Tensor:
+    return data
+
+
+in_torch("_copy", "{0}")
+in_torch("BlockGrad", "{0}.detach()")
+
+
 @shape("Cast", "amp_cast")
 def _(call: Call, data: Shape) -> Shape:
     return data

@@ -12,7 +12,7 @@ from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..values import NodeValues
-from .registry import SHAPES
+from .registry import SHAPES, VALUES
 
 Shape = tuple[int, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
@@ -62,6 +62,14 @@ class Call(NodeValues):
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(self.data)
                       if keeps or axis not in axes)
         return shape or (1,)
+
+    def moved(self) -> Shape:
+        """The shape of what NumPy makes of the inputs, by arrays without memory: for operators that copy nothing."""
+        if None in self.shapes:
+            raise TypeError("a shape is not known")
+        result = VALUES[self.node.op](self, *(np.empty(shape, []) for shape in self.shapes))
+        self.check(result.size > 0 or OPEN in self.data, 0, "elements in what is taken")
+        return result.shape
 
     def check(self, fits: bool, position: int, expected: object) -> None:
         """Raise a Misfit unless an input fits."""
@@ -114,7 +122,7 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
         if node.op in ("FullyConnected", "SliceChannel") and OPEN in (found[node.inputs[0]] or ()):
             call = Call(node, found)
             rows = [shape[0] for (maker, _), shape in found.items() if maker is node and shape]
-            if rows and call.value("axis", 1) != 0:
+            if rows and call.attributes.get("axis") != 0:
                 call.expect(0, (max(rows), *call.data[1:]))
     return found
 

@@ -5,9 +5,8 @@ or a list of those of several. Outputs that nothing reads, such as the mask of a
 :func:`infer_shapes` applies the rules to a graph.
 """
 from .. import operators  # noqa: F401  (its families fill the table, and so do these modules)
+from ..operators.registry import VALUES
 from ..operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
 from . import arrays, layers
-from .arrays import MOVES, arange_values, sizes_of_reshape
 
-__all__ = ["MOVES", "RULES", "Call", "Misfit", "arange_values", "arrays", "attributes_of", "infer_shapes",
-           "infer_types", "layers", "sizes_of_reshape"]
+__all__ = ["RULES", "VALUES", "Call", "Misfit", "arrays", "attributes_of", "infer_shapes", "infer_types", "layers"]
