@@ -74,14 +74,3 @@ class NodeValues:
         kernel = attributes["kernel"]
         ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
         return kernel, attributes["stride"] or ones, attributes["pad"] or zeros, attributes.get("dilate") or ones
-
-    def recurrent_parameters(self, width: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of the matrices and biases in the vector of an RNN, in their order. ``width``: of its data."""
-        size, ends = self.value("state_size"), "lr" if self.flag("bidirectional") else "l"
-        rows = {"lstm": 4, "gru": 3}.get(self.text("mode"), 1) * size
-        cells = [f"{end}{layer}" for layer in range(self.value("num_layers")) for end in ends]
-        matrices = {}
-        for i, cell in enumerate(cells):
-            matrices[f"{cell}_i2h_weight"] = rows, width if i < len(ends) else len(ends) * size
-            matrices[f"{cell}_h2h_weight"] = rows, size
-        return {**matrices, **{f"{cell}_{part}_bias": (rows,) for cell in cells for part in ("i2h", "h2h")}}

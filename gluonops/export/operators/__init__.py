@@ -61,9 +61,11 @@ from . import (  # noqa: F401  (the families fill the tables)
     normalization,
     parts,
     pooling,
+    recurrent,
     reductions,
     regions,
     sampling,
+    sequences,
 )
 from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of, values
 

@@ -7,6 +7,6 @@ or a list of those of several. Outputs that nothing reads, such as the mask of a
 from .. import operators  # noqa: F401  (its families fill the table, and so do these modules)
 from ..operators.registry import VALUES
 from ..operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
-from . import arrays, layers
+from . import layers
 
-__all__ = ["RULES", "VALUES", "Call", "Misfit", "arrays", "attributes_of", "infer_shapes", "infer_types", "layers"]
+__all__ = ["RULES", "VALUES", "Call", "Misfit", "attributes_of", "infer_shapes", "infer_types", "layers"]

@@ -6,20 +6,6 @@ import math
 from ..operators.shapes import Call, Shape, shape_of
 
 
-@shape_of("RNN")
-def recurrent(call: Call) -> list[Shape]:
-    time, batch, inputs = call.data
-    size, layers = call.value("state_size"), call.value("num_layers")
-    ends = 2 if call.flag("bidirectional") else 1
-    shown = call.value("projection_size") or size
-    if shown == size:   # a projection has weights of its own
-        call.expect(1, (sum(map(math.prod, call.recurrent_parameters(inputs).values())),))
-    states = [(layers * ends, batch, shown), (layers * ends, batch, size)][:2 if call.text("mode") == "lstm" else 1]
-    for position, state in enumerate(states, 2):
-        call.expect(position, state)
-    return [(time, batch, shown * ends), *(states if call.flag("state_outputs") else [])]
-
-
 # -- losses -------------------------------------------------------------------------------------------------------
 @shape_of("SoftmaxOutput")
 def softmax_output(call: Call) -> Shape:
