@@ -300,7 +300,7 @@ class SizedNode(NodeValues):
 
     def bilinear_window(self) -> tuple[int, int, int]:
         """Kernel, stride and padding of the deconvolution that an UpSampling with weights is."""
-        scale = self.value("scale")
+        scale = self.attributes["scale"]
         return 2 * scale - scale % 2, scale, scale // 2
 
     def windows(self) -> list[tuple[int, ...]]:

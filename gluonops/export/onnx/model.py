@@ -14,6 +14,7 @@ import numpy as np
 
 from ...contract.errors import OpError
 from ...contract.op import PREFIX
+from ..constants import evaluate
 from ..graph import Graph, Node
 from ..operators.registry import ONNX, OPSETS
 from ..sizes import Batch, Size, SizedNode, Sizes
@@ -315,9 +316,12 @@ class Call(SizedNode):
         """ONNX's number of the type of the first output."""
         return onnx_type(self.dtype)
 
-    def floats(self, **names: tuple[str, float]) -> dict[str, float]:
-        """Attributes of an ONNX node, by name: those of MXNet's node, of a name and with a default."""
-        return {name: float(self.value(*item)) for name, item in names.items()}
+    def of_zeros(self, *shapes: tuple[int, ...]) -> Tensor:
+        """What MXNet computes of arrays of zeros of these shapes, as a constant."""
+        inputs = [(Node("_zeros", "placeholder", {"shape": str(shape), "dtype": self.dtype.name}), 0)
+                  for shape in shapes]
+        value, = evaluate([(Node(self.node.op, self.node.name, self.node.options(), inputs), 0)], {}, {})
+        return self.model.constant(value)
 
     def refuse(self, what: str) -> OpError:
         """An OpError; see :func:`refusal`."""
@@ -333,19 +337,6 @@ class Call(SizedNode):
         if self.dtype.itemsize > 1:
             return compute(*values)
         return compute(*[value.cast(np.int32) for value in values]).cast(self.dtype)
-
-
-def converts(*names: str, opset: int | None = None) -> Callable:
-    """Enter the decorated function for these operators. It returns a tensor, or a list of tensors.
-
-    ``opset``: the first version of ONNX's operators that has what they need.
-    """
-    def enter(function: Callable) -> Callable:
-        CONVERTERS.update(dict.fromkeys(names, function))
-        if opset is not None:
-            OPSETS.update(dict.fromkeys(names, opset))
-        return function
-    return enter
 
 
 def opset_of(graph: Graph, opset: int | None) -> int:

@@ -106,7 +106,7 @@ STATES, CONTINUED = "__states__", "__continued__"
 def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projection_size, lstm_state_clip_min,
       use_sequence_length) -> Form:
     """Its inputs are the data, the parameters of all layers and the states, as its marks say."""
-    states = call.value(STATES)
+    states = call.node.attrs.get(STATES)
     call.refuse_if(states is None or projection_size is not None or use_sequence_length,
                    "has lengths as inputs, packed parameters, or a projection")
     call.refuse_if(lstm_state_clip_min is not None, "clips its states, which MXNet does on a GPU only")
@@ -118,9 +118,9 @@ def _(call: TorchCall, *, state_size, num_layers, bidirectional, mode, p, projec
     if mode.startswith("rnn_"):
         args["nonlinearity"] = mode[len("rnn_"):]
     module = f"nn.{OPERATORS[mode]}"
-    begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[states]
+    begin = {0: "", 1: ", {1}", 2: ", ({1}, {2})"}[int(states)]
     text = f"{{self}}({{0}}{begin})"
-    if not call.flag(CONTINUED):
+    if not call.node.flag(CONTINUED):
         text, outputs = f"{text}[0]", 1
     else:
         text, outputs = (f"with_states({text})", 3) if mode == "lstm" else (text, 2)

@@ -31,6 +31,7 @@ class Traits:
     - ``is_linear``: its inputs are data, a weight and perhaps a bias, and it multiplies and adds them.
     - ``is_activation``: a function of each element alone, which belongs to the layer in front of it.
     - ``is_gate``: such a function, which often makes factors for another branch.
+    - ``is_loss``: MXNet's; it makes a loss of its first input, and reads labels behind it.
     - ``is_of_floats``: torch computes it with floats alone, or makes floats; MXNet's results of integers are integers.
     - ``moves``: its outputs have the numbers of its first input as they are, or some of them, perhaps in another type.
     - ``is_identity``: at inference it returns its first input, perhaps without a gradient.
@@ -42,6 +43,7 @@ class Traits:
     is_linear: bool = False
     is_activation: bool = False
     is_gate: bool = False
+    is_loss: bool = False
     is_of_floats: bool = False
     moves: bool = False
     is_identity: bool = False

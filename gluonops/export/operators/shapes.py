@@ -88,14 +88,6 @@ class Call(NodeValues):
         return self.data
 
 
-def shape_of(*names: str) -> Callable[[Rule], Rule]:
-    """Enter the decorated rule for these operators."""
-    def enter(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, rule))
-        return rule
-    return enter
-
-
 def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | None]:
     """The shape of every output, as far as it follows from shapes of variables; None for others.
 

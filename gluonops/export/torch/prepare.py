@@ -15,6 +15,7 @@ from .. import passes
 from ..constants import computed, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
+from ..operators.attributes import attributes_of
 from ..operators.normalization import COUNTER, DARKNET
 from ..operators.recurrent import CONTINUED, STATES, parameters_of
 from ..sizes import Sizes
@@ -139,7 +140,7 @@ def packed_parts(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
     for node in graph.nodes():
         if node.op != "RNN" or node.source(1).name not in parameters:
             continue
-        if NodeValues(node, []).value("projection_size") is not None:   # it has further matrices, and no converter
+        if attributes_of(node)["projection_size"] is not None:   # it has further matrices, and no converter
             continue
         vector, begin = node.source(1).name, 0
         for name, sizes in parameters_of(NodeValues(node, []), shape[node.inputs[0]][2]).items():

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...contract.errors import OpError
 from ..graph import Node, is_ours, our_name
-from ..operators.forms import Form, Single, number
+from ..operators.forms import Form, number
 from ..operators.registry import TORCH, operator_of, traits_of
 from ..sizes import SizedNode
 
@@ -57,14 +57,6 @@ class Call(SizedNode):
             return f"{{{len(self.node.inputs) - 1}}}.dtype"
         return f"torch.{dtype}"
 
-    def single(self, name: str, default: Any = None) -> Single:
-        """An attribute that MXNet holds in float32."""
-        return Single(self.value(name, default))
-
-    def singles(self, name: str, default: tuple) -> list[Single]:
-        """An attribute of several such numbers."""
-        return list(map(Single, self.ints(name, default)))
-
     def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
         """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
 
@@ -97,16 +89,10 @@ class Call(SizedNode):
 
     def _written(self, text: str, inputs: int) -> str:
         """A text with the values of attributes, and with as many inputs for ``{*}``."""
-        text = re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, text)
+        text = re.sub(r"<(\w+)>", lambda match: number(self.attributes[match[1]]), text)
         read = list(map(int, re.findall(r"{(\d+)}", text)))
         self.refuse_if(max(read, default=-1) >= inputs, f"has {inputs} inputs; expected more")
         return text.replace("{*}", ", ".join(f"{{{i}}}" for i in range(inputs)))
-
-    def _attribute(self, match: re.Match) -> str:
-        if match[1] not in self.node.attrs and match[2] is None:
-            return number(self.attributes[match[1]])
-        value = self.value(match[1]) if match[1] in self.node.attrs else None
-        return number(value) if value is not None or match[2] is None else match[2]
 
 
 def usually(text: str) -> str:
@@ -118,14 +104,6 @@ def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
     without = re.sub(r"(,\s+)?\w+=__usual__\([^()]+\)", "", text)
     return re.sub(r"__single__\(([^()]+)\)", r"\1", without)
-
-
-def converts(*names: str) -> Callable:
-    """Enter the decorated function for these operators: ``convert(call)`` returns a Form, or its text."""
-    def enter(function: Callable) -> Callable:
-        CONVERTERS.update(dict.fromkeys(names, function))
-        return function
-    return enter
 
 
 def converter_of(node: Node) -> str | Form | Callable | None:

@@ -29,7 +29,7 @@ from ..operators.forms import Form
 from ..operators.normalization import COUNTER, DARKNET
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
-from . import boxes, fixed, losses, origin  # noqa: F401  (each but origin fills the table)
+from . import fixed, losses, origin  # noqa: F401  (each but origin fills the table)
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of

@@ -4,9 +4,8 @@ A rule is a function of a :class:`Call`: it checks the shapes of the inputs, and
 or a list of those of several. Outputs that nothing reads, such as the mask of a Dropout, may be missing.
 :func:`infer_shapes` applies the rules to a graph.
 """
-from .. import operators  # noqa: F401  (its families fill the table, and so do these modules)
-from ..operators.registry import VALUES
-from ..operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
-from . import layers
+from . import operators  # noqa: F401  (its families fill the table)
+from .operators.registry import VALUES
+from .operators.shapes import RULES, Call, Misfit, attributes_of, infer_shapes, infer_types
 
-__all__ = ["RULES", "VALUES", "Call", "Misfit", "attributes_of", "infer_shapes", "infer_types", "layers"]
+__all__ = ["RULES", "VALUES", "Call", "Misfit", "attributes_of", "infer_shapes", "infer_types"]
