@@ -21,7 +21,7 @@ STAMP   := $(VENV)/.gluonops-$(MXNET)
 # make compiles the C++ library itself, where one can see it.
 PIP     := GLUONOPS_COMPILE=0 $(BIN)/python -m pip install --quiet
 
-.PHONY: help demo test test-all coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery first-hour new-op clean
+.PHONY: help demo test test-all coverage test-matrix test-processors test-kill soak fuzz native sanitize cuda-check cuda-sanitize cuda-ptx cuda-import-check arm-check fresh-check wheels bench lint format table docs gallery new-op clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -103,7 +103,7 @@ lint: $(STAMP) ## ruff
 format: $(STAMP) ## ruff, mending what it can; it leaves the layout of the code alone
 	$(BIN)/python -m ruff check --fix .
 
-table: $(STAMP) ## write the names of layers and losses in README.md anew
+table: $(STAMP) ## write the tables that stand in README.md and in pages anew
 	$(BIN)/python tools/table.py
 
 docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
@@ -113,9 +113,6 @@ docs: $(STAMP) ## the pages of docs/ as a web site, under docs/_build/html
 
 gallery: $(STAMP) ## run the examples shortly, and write docs/gallery.md with their results; EXAMPLE=x for one of them
 	$(BIN)/python docs/gallery.py $(EXAMPLE)
-
-first-hour: ## type the commands of a first hour in a fresh clone, and write docs/first_hour.txt
-	python3 tools/first_hour.py
 
 new-op: $(STAMP) ## NAME=x: start an operator; its tests fail until its files are filled
 	$(BIN)/python tools/new_op.py "$(NAME)"

@@ -78,7 +78,9 @@ def installed_mxnet():
 class BuildPy(build_py):
     """Compiles the C++ library as well, unless GLUONOPS_COMPILE is 0, or MXNet does not run on this system.
 
-    Without a compiler the package is installed without it, and says so.
+    The library stays in the source tree, too, where the next installation finds it and does not compile it again, and
+    where Python finds it that is started in the root of the clone. Without a compiler the package is installed without
+    it, and says so.
     """
 
     def run(self):
@@ -88,10 +90,13 @@ class BuildPy(build_py):
         folder = HERE if self.editable_mode else pathlib.Path(self.build_lib)
         native = folder / "gluonops" / "native"
         try:
-            NATIVE["find_compiler"]()   # It fails before a download.
+            compiler = NATIVE["find_compiler"]()   # It fails before a download.
             with tempfile.TemporaryDirectory() as downloaded:
                 mxnet = installed_mxnet() or WHEEL["headers"](pathlib.Path(downloaded))
-                NATIVE["build"](native / "libgluonops.so", mxnet, generated=native / "generated")
+                library = NATIVE["build"](native / "libgluonops.so", mxnet, generated=native / "generated",
+                                          built=[NATIVE["LIBRARY"]])
+            if NATIVE["compiles_for_this_machine"](compiler) and os.access(NATIVE["LIBRARY"].parent, os.W_OK):
+                NATIVE["copy"](library, NATIVE["LIBRARY"])
         except (NATIVE["BuildError"], WHEEL["InstallError"]) as error:
             print(f"{error}\nWARNING: gluonops is installed without its C++ library: the custom and builtin backends "
                   "work, slower on the CPU, and the native one does not. Later: python -m gluonops.native.build",

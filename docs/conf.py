@@ -1,8 +1,9 @@
-"""The settings of Sphinx. `make docs` generates pages and tables, and builds all into docs/_build."""
+"""The settings of Sphinx. `make docs` generates pages, and builds all into docs/_build."""
 from __future__ import annotations
 
 import logging
 import pathlib
+import re
 import sys
 
 import gluonops
@@ -50,14 +51,12 @@ nitpicky = False
 
 def write_pages(app: Sphinx) -> None:
     """Write a page for each operator and its pictures into docs/ops, pictures of other pages into docs/drawn, and the
-    reference into docs/api, and tables into docs/tables."""
+    reference into docs/api."""
     import guide_pictures
     import operator_pages
     import pictures
     import reference
-    import tables
     logging.getLogger().setLevel(logging.WARNING)   # a package of the theme prints what MXNet logs
-    tables.write(HERE / "tables")
     reference.write(HERE / "api")
     pictures.draw(HERE / "drawn", guide_pictures.PICTURES)
     guide_pictures.draw_folding(HERE / "drawn")
@@ -75,6 +74,11 @@ def name_repository(app: Sphinx, page: str, source: list[str]) -> None:
     """Put the repository's address into the commands that clone it."""
     if REPOSITORY:
         source[0] = source[0].replace("<this repository>", REPOSITORY)
+
+
+def link_to_pages(app: Sphinx, page: str, source: list[str]) -> None:
+    """Let the table of operators link to their pages; on a code host it links to the docstrings."""
+    source[0] = re.sub(r"\(\.\./gluonops/ops/(\w+)/__init__\.py\)", r"(ops/\1.rst)", source[0])
 
 
 def link_to_source(app: Sphinx, page: str, template: str, context: dict, doctree: nodes.document | None) -> None:
@@ -109,6 +113,7 @@ def setup(app: Sphinx) -> None:
     import reference
     app.connect("builder-inited", write_pages)
     app.connect("source-read", name_repository)
+    app.connect("source-read", link_to_pages)
     app.connect("doctree-resolved", keep_names_whole)
     app.connect("html-page-context", link_to_source)
     app.connect("autodoc-skip-member", skip_field)

@@ -74,7 +74,7 @@ class Example(NamedTuple):
 
 EXAMPLES = [
     Example("Train a detector",
-            "Tiny YOLOv2 at half its width learns to find digits in scenes, from nothing. The script computes the "
+            "Tiny YOLOv2 at half its width learns to find digits in scenes, from scratch. The script computes the "
             "anchors, pretrains the backbone, measures mAP after each epoch, and exports the detector.",
             ("python examples/finetune_detector.py --size 128 --count 2000 100 --epochs 10 --seed 1",),
             r"On 100 images, .*?average\.", "out/finetune_detector/detections.png",
@@ -120,7 +120,7 @@ EXAMPLES = [
             "The two features of each held-out digit, a colour for each class."),
     Example("Compare classes that the net has never seen",
             "ArcFace trains on the digits 0 to 4. Then the script compares pairs of images of 5 to 9 by the angle "
-            "between their vectors. [Which loss](which_loss.md) compares five losses in this way.",
+            "between their vectors. [Embeddings](which_loss.md) compares five losses like this.",
             ("python examples/finetune_classifier.py --loss arcface --classes 0 1 2 3 4 --epochs 15 --seed 1",),
             r"Of pairs of .*? is [\d.]+\d\.", "out/finetune_classifier/roc.png",
             "The share of pairs of one class that it accepts, over the share of pairs of two classes that it accepts.",

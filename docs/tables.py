@@ -1,12 +1,20 @@
-"""The tables that no page holds: `make docs` makes them from the contracts and from committed results."""
+"""The tables of the pages, made from the contracts and from committed results.
+
+They stand in their pages, where a code host shows them, and ``tools/table.py`` writes them there.
+"""
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import pathlib
+import re
 import sys
+import textwrap
 from collections.abc import Iterable
 
-from gluonops.commands import table
+from gluonops.export.operators import schema
+from gluonops.export.operators.registry import ONNX, OPSETS, TORCH
 from gluonops.runtime import support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -14,18 +22,40 @@ sys.path.insert(0, str(ROOT))   # benchmarks/ is no installed package
 from benchmarks.harness import report, results  # noqa: E402
 
 NOT_MEASURED = "-"
+EXTRAS = {   # what each extra of setup.py is for
+    "cpu": "MXNet's own wheel, for NumPy 1 and Python up to 3.12; `gluonops install-mxnet` is for all",
+    "cu117": "the same for NVIDIA GPUs, with the CUDA libraries",
+    "examples": "`gluonops train` for classifiers and digits, and most scripts in `examples/`",
+    "detection": "`gluonops train`, `val` and `anchors` for detectors",
+    "onnx": "exports to ONNX, and running ONNX files",
+    "safetensors": "`gluonops files` when it writes `NAME.safetensors`",
+    "torch": "exports to PyTorch that are compared with MXNet, and running them",
+    "tensorboard": "`gluonops train` with `--tensorboard`",
+    "picture": "`gluonops viz`",
+    "test": "the tests; `make test` installs it",
+    "dev": "the linter and other tools for developers; `make test` installs it",
+    "docs": "these pages; `make docs` installs it",
+}
 
 
-def write(folder: pathlib.Path) -> None:
-    """Write ``<table>.inc`` for each table. Pages include them."""
-    folder.mkdir(exist_ok=True)
+def reliability() -> dict[str, str]:
+    """The tables of the page about reliability, by their names."""
     found = json.loads((ROOT / "docs" / "reliability.json").read_text(encoding="utf-8"))
     other = results.load(ROOT / "docs" / "processors.json")
-    texts = {"operators": table.families("ops"), "cfgs": cfgs(), "zoo": zoo(), "avx2": avx2(),
-             "checks": checks(found["checks"], found["date"]), "memory": memory(found["memory"]),
-             "settings": settings(other["settings"]), "emulated": emulated(other["emulated"])}
-    for name, text in texts.items():
-        (folder / f"{name}.inc").write_text(f"{text}\n", encoding="utf-8")
+    return {"checks": checks(found["checks"], found["date"]), "memory": memory(found["memory"]),
+            "settings": settings(other["settings"]), "emulated": emulated(other["emulated"])}
+
+
+def extras() -> str:
+    """The extras that setup.py declares, what each is for, and the packages in it."""
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+    declared, = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "EXTRAS")
+    rows = []
+    for name, packages in zip(declared.keys, declared.values):
+        texts = [package.value for package in packages.elts if isinstance(package, ast.Constant)]
+        names = [re.match(r"[\w.-]+", text)[0] for text in texts]
+        rows.append([f"`{name.value}`", EXTRAS[name.value], ", ".join(names)])
+    return markdown(["extra", "what for", "packages"], rows)
 
 
 def cfgs() -> str:
@@ -60,6 +90,33 @@ def checks(results: list[dict], date: str) -> str:
     return markdown(["promise", f"last check ({date})", "command"], rows)
 
 
+def converters() -> str:
+    """The operators that have a converter to ONNX or PyTorch, and what each of these refuses."""
+    names = sorted({*ONNX, *TORCH} - {*schema.ALIKE}, key=lambda name: name.lstrip("_").lower())
+    return markdown(["operator", "other names", "ONNX", "PyTorch", "not converted"], map(_converter, names))
+
+
+def _converter(name: str) -> list[str]:
+    """The cells of an operator."""
+    known = schema.find(name)
+    aliases = [alias for alias in known.aliases if not alias.startswith("_")] if known else []
+    opset = f"from opset {OPSETS[name]}" if name in OPSETS else "yes"
+    refused = {text: None for table in (ONNX, TORCH) if name in table for text in _refusals(table[name])}
+    return [f"`{name}`", ", ".join(f"`{alias}`" for alias in aliases), opset if name in ONNX else NOT_MEASURED,
+            "yes" if name in TORCH else NOT_MEASURED, "a node that " + "; ".join(refused) if refused else ""]
+
+
+def _refusals(converter: object) -> Iterable[str]:
+    """What a converter refuses: the texts of its calls of ``refuse_if``, with an ellipsis for a value."""
+    function = getattr(converter, "function", converter)
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        return
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "refuse_if":
+            parts = node.args[1].values if isinstance(node.args[1], ast.JoinedStr) else [node.args[1]]
+            yield "".join(part.value if isinstance(part, ast.Constant) else "..." for part in parts)
+
+
 def memory(results: list[dict]) -> str:
     """How much memory each use keeps."""
     rows = ([row["use"], ", ".join(row["bytes"]), f"{row['times']:,}",
@@ -69,6 +126,8 @@ def memory(results: list[dict]) -> str:
 
 def settings(rows: list[dict]) -> str:
     """The core tests as on other processors, from the results of `make test-processors`."""
+    if not rows:
+        return "These rows were not measured since the machinery behind them was changed."
     names = ["as a processor", "library", "oneDNN", "OpenBLAS", "threads", "seed", "passed", "failed", "seconds"]
     keys = ["processor", "library", "onednn", "blas", *names[4:]]
     return markdown(names, ([str(row.get(key, NOT_MEASURED)) for key in keys] for row in rows))

@@ -1,6 +1,6 @@
 """Train or fine-tune a classifier on digits, MNIST's files, folders of images or RecordIO; export and check it.
 
-    gluonops train                                                  # digits, from nothing
+    gluonops train                                                  # digits, from scratch
     gluonops train DIR                                              # a few dozen pictures are enough
     gluonops train DIR --model resnet18_v1 --size 64 --flip 0.5
     gluonops train --classes 5 6 7 --pretrained out/finetune_classifier/last.checkpoint
@@ -159,6 +159,7 @@ def verify(net, images, args):
 
 def main(args):
     began = time.time()
+    train.check_packages("classification")
     train.set_seeds(args.seed)
     devices = train.devices(args.device)
     train.check_dtype(args.dtype, devices)

@@ -1,6 +1,6 @@
 """Train or fine-tune YOLOv2, Tiny YOLOv2 or a Darknet cfg; measure mAP and AP after each epoch; export and check it.
 
-    gluonops train --task detect                                    # scenes of digits, from nothing
+    gluonops train --task detect                                    # scenes of digits, from scratch
     gluonops train DIR                                              # a few dozen pictures are enough
     gluonops train DIR --size 416 --flip 0.5 --freeze 2
         --pretrained yolov2-tiny-voc.weights --pretrained-names voc.names --width 1 --head-channels 1024 1024
@@ -148,6 +148,7 @@ def fit(net, training, validation, args, workers, device):
 
 def main(args):
     began = time.time()
+    train.check_packages("detection")
     train.set_seeds(args.seed)
     devices = train.devices(args.device)
     train.check_dtype(args.dtype, devices)

@@ -164,6 +164,7 @@ def fit(net, path, images, args, workers, device, seen):
 
 def main(args):
     began = time.time()
+    train.check_packages(args.task, draws=False)
     train.set_seeds(args.seed)
     train.make_folder(args.out)
     devices = train.devices(args.device)

@@ -7,14 +7,14 @@ Import it before mxnet: it gives MXNet the NumPy that MXNet was written for, the
 ``gluonops.export.torch`` alone.
 """
 import importlib
-import importlib.util
 import typing
 
 from .runtime import interrupted as _interrupted
 
 _interrupted.install()
 
-from .runtime import importing as _importing  # noqa: E402  (Ctrl-C during the imports below is one line)
+from .runtime import clone as _clone  # noqa: E402  (Ctrl-C during the imports below is one line)
+from .runtime import importing as _importing  # noqa: E402
 
 _importing.import_mxnet()
 
@@ -41,9 +41,7 @@ if _importing.is_imported():
     native.loaded()   # the first question loads the library
     tuning.tune_at_import()
 
-    if importlib.util.find_spec(f"{__name__}.models") is None:
-        raise ImportError(f"gluonops: {__path__[0]} is part of a clone that is not installed (its models are missing). "
-                          "Run in the clone: pip install -e .")
+    _clone.find_parts(__name__)
 
     from . import legacy, loss, nn, ops, optimizer
     from .backends.native import library_path as native_library_path

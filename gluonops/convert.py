@@ -67,7 +67,7 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     >>> gops.convert.from_torch({"fc.weight": np.array([[3, 4]]), "fc.bias": np.array([5])}, net)
     {'fc.weight': 'dense0_weight', 'fc.bias': 'dense0_bias'}
     """
-    arrays = _arrays(state_dict)
+    arrays = arrays_of(WHERE, state_dict)
     parameters = _parameters(net)
     theirs = _tree(_weight(name, value.shape) for name, value in arrays.items())
     pairs = _pairs([*_weights(_by_number(theirs))],
@@ -80,27 +80,31 @@ def from_torch(state_dict: Mapping[str, Any], net: mx.gluon.Block) -> dict[str, 
     return {their.name: parameters[our.name].name for their, our in pairs}
 
 
-def _arrays(state_dict: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The arrays by name. An OpError if there is something else among them."""
+def arrays_of(where: str, state_dict: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The arrays of a state dict by name, without counters. An OpError if there is something else among them.
+
+    ``where``: the caller, for errors.
+    """
     if not isinstance(state_dict, Mapping):
-        raise OpError(WHERE, f"state_dict is {type(state_dict).__name__}; expected a dict of tensors",
+        raise OpError(where, f"state_dict is {type(state_dict).__name__}; expected a dict of tensors",
                       "Pass model.state_dict(), or what torch.load returns")
     arrays = {}
     for name, value in state_dict.items():
         if not isinstance(name, str) or not name:
-            raise OpError(WHERE, f"state_dict has the name {name!r}; expected one such as 'fc.weight'",
+            raise OpError(where, f"state_dict has the name {name!r}; expected one such as 'fc.weight'",
                           "Pass model.state_dict()")
         if hasattr(value, "numel"):   # a tensor
             try:
                 value = value.detach().cpu()
-                value = (value.double() if value.is_floating_point() else value).numpy()   # NumPy has no bfloat16
+                is_small = value.is_floating_point() and value.element_size() < 4   # NumPy has no bfloat16
+                value = (value.float() if is_small else value).numpy()
             except (NotImplementedError, RuntimeError, TypeError) as error:   # sparse, or without values
-                raise OpError(WHERE, f"state_dict[{name!r}] cannot be read: {error}", "Pass dense tensors") from error
+                raise OpError(where, f"state_dict[{name!r}] cannot be read: {error}", "Pass dense tensors") from error
         if not isinstance(value, np.ndarray):
-            raise OpError(WHERE, f"state_dict[{name!r}] is {type(value).__name__}; expected a tensor",
+            raise OpError(where, f"state_dict[{name!r}] is {type(value).__name__}; expected a tensor",
                           "Pass the dict that has the tensors")
         if value.dtype.kind not in "fiub":
-            raise OpError(WHERE, f"state_dict[{name!r}] is of {value.dtype}; expected real numbers",
+            raise OpError(where, f"state_dict[{name!r}] is of {value.dtype}; expected real numbers",
                           "Pass the dict that has the weights")
         if not name.endswith(NOT_WEIGHTS):
             arrays[name] = value

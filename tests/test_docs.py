@@ -8,13 +8,16 @@ import os
 import pathlib
 import re
 import runpy
+import shlex
 from typing import NamedTuple
 
 import fresh
 import gluonops as gops
 import pytest
+import test_printed_commands
 from docutils import nodes
 from gluonops.backends.block import OpBlock, entries, sections
+from gluonops.commands import cli
 from gluonops.ops._boxes.contract import FORMAT
 from gluonops.ops._labels.contract import IGNORE
 
@@ -65,6 +68,29 @@ def test_examples(page, tmp_path):
             flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
             assert doctest.OutputChecker().check_output(block.printed, output, flags), (
                 f"{block.text}\nprints\n\n{output}\nand the page says\n\n{block.printed}")
+
+
+def without_numbers(text):
+    """A text without what depends on the processor: numbers, and which gradient differs most."""
+    return re.sub(r"\d[\d.e-]*", "X", re.sub(r"the gradient of [\w.]+", "the gradient of Y", text))
+
+
+@pytest.mark.parametrize("page", ["exporting", "there_and_back"])
+def test_what_commands_print(page, tmp_path, monkeypatch, capfd):
+    """It is what the page shows behind them, but for the numbers."""
+    if page == "exporting":
+        test_printed_commands.resnet(tmp_path / "resnet")
+    else:
+        done = run(page, tmp_path)
+        assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    shown = [block for block in blocks(page, "sh") if block.printed]
+    assert shown
+    for block in shown:
+        capfd.readouterr()
+        for line in block.text.splitlines():
+            assert cli.main(shlex.split(line, comments=True)[1:]) == 0
+        assert without_numbers(capfd.readouterr().out) == without_numbers(block.printed)
 
 
 @pytest.mark.parametrize("backend", ["custom", "native", "builtin"], indirect=True)
@@ -281,6 +307,14 @@ def test_the_repository_is_one_setting(address, monkeypatch):
     assert options["version"] == gops.__version__
 
 
+def test_the_tables_of_pages_are_up_to_date():
+    """Those that a code host shows, too."""
+    pages = runpy.run_path(str(DOCS.parent / "tools" / "table.py"))["written"]()
+    assert {"README.md", "docs/ops.md", "docs/zoo.md", "docs/converters.md", "docs/darknet.md"} <= set(pages)
+    old = [page for page, text in pages.items() if text != (DOCS.parent / page).read_text(encoding="utf-8")]
+    assert not old, "run `make table`"
+
+
 def test_the_tables_of_reliability(docs):
     """Their commands exist, and every figure has its place in a sentence."""
     import tables
@@ -296,5 +330,6 @@ def test_the_tables_of_reliability(docs):
 
 
 def test_every_page_is_in_the_table_of_contents():
-    listed = re.findall(r"^(?:[\w ]+ <)?([a-z0-9_/]+)>?$", PAGES["index"], re.M)
+    trees = [tree for text in PAGES.values() for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", text, re.M | re.S)]
+    listed = re.findall(r"^(?:[\w ]+ <)?([a-z0-9_/]+)>?$", "\n".join(trees), re.M)
     assert sorted([*listed, "index"]) == sorted([*PAGES, "api/index"])

@@ -13,6 +13,7 @@ import sysconfig
 import tarfile
 import zipfile
 
+import fresh
 import gluonops as gops
 import pytest
 from packaging.requirements import Requirement
@@ -156,6 +157,25 @@ def test_an_installed_wheel_runs(built, environment, tmp_path):
     install(environment, built[1], cwd=tmp_path)
     package, = environment.glob("lib/python*/site-packages/gluonops")
     check_installed(environment, package, package / "models", tmp_path)
+
+
+# What an editable installation adds to the import system is taken away: as after `pip install .`.
+NOT_EDITABLE = "import sys; sys.meta_path = [finder for finder in sys.meta_path if 'editable' not in repr(finder)]; "
+
+
+def test_python_in_the_root_of_a_clone_finds_its_parts(tmp_path):
+    """It finds the folder gluonops there before what is installed, and models and examples beside it."""
+    for name in ("gluonops", "models", "examples"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "generated"))
+    found = json.loads(fresh.python("-c", NOT_EDITABLE + ASK, cwd=tmp_path).stdout)
+    assert pathlib.Path(found["gluonops"]) == tmp_path / "gluonops" / "__init__.py"
+    assert pathlib.Path(found["models"]) == tmp_path / "models" / "__init__.py" and found["output"] == [2, 10]
+    doctor = "import runpy; sys.argv = ['gluonops', 'doctor']; runpy.run_module('gluonops', run_name='__main__')"
+    done = fresh.python("-c", NOT_EDITABLE + doctor, cwd=tmp_path)
+    assert done.stdout.endswith("gluonops works here.\n"), done.stdout
+    shutil.rmtree(tmp_path / "models")
+    done = fresh.python("-c", NOT_EDITABLE + "import gluonops", cwd=tmp_path)
+    assert done.returncode == 1 and "lacks its models, and they do not lie beside it" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.slow

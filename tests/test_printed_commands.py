@@ -34,13 +34,13 @@ TEXTS = {page: (ROOT / page).read_text(encoding="utf-8") for page in PAGES}
 FENCE = re.compile(r"^```(\w*).*?\n(.*?)^```$", re.M | re.S)
 INLINE = re.compile(r"`((?:gluonops|python|make|pip) (?!-m gluonops`)[^`]+)`")
 SCRIPT = ("# role.sh", "#SBATCH")   # a block that begins so is a file; test_several_machines.py runs it
-DAILY = ("README.md",)   # Its commands train and export.
+DAILY = ("README.md", "docs/there_and_back.md")   # Their commands train and export.
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
 
 # The commands that no test types, and why.
 PARSED = {
     r"git clone": "the address is not public yet",
-    r"pip install": "it changes the environment; test_packaging.py installs what a wheel has",
+    r"pip (un)?install": "it changes the environment; test_packaging.py installs what a wheel has",
     r"gluonops install-mxnet": "it changes the environment; tools/wheels.py runs it in a new one",
     r"make ": "the targets take up to an hour; .ci/run and tools/fresh_check.py make them",
     r"python -m build": "test_packaging.py runs it",
@@ -131,6 +131,15 @@ def resnet(path):
     net.export(str(path))
 
 
+def port(path):
+    """The folder of a net in PyTorch, and trained weights beside it."""
+    source = "digits" if pathlib.Path("digits-symbol.json").exists() else "ported"
+    if source == "ported":
+        small_net(pathlib.Path(source))
+    gops.export.torch(source, path)
+    pathlib.Path("trained.pt").write_bytes((path / "net.safetensors").read_bytes())
+
+
 def classes(path):
     for split in ("train", "val"):
         for name in ("rose", "tulip"):
@@ -151,7 +160,7 @@ def detection(make):
 FILES = {
     **dict.fromkeys(("dog.jpg", "cat.jpg", "street.jpg", "photograph.jpg"), picture),
     **dict.fromkeys(("photographs", "photos", "scenes"), pictures),
-    **dict.fromkeys(("net", "old/net"), small_net),
+    **dict.fromkeys(("digits", "net", "old/net"), small_net), "port": port,
     **dict.fromkeys(("flowers", "FOLDER"), classes),
     "resnet": resnet,
     "VOCdevkit": detection(folders.make_voc), "COCO": detection(folders.make_coco),

@@ -1,33 +1,56 @@
-"""Write the README's tables of layers, losses and what is supported anew: ``tools/table.py [--check]``."""
+"""Write the tables anew that pages hold: of operators, layers, results, support: ``tools/table.py [--check]``."""
 from __future__ import annotations
 
 import argparse
 import pathlib
+import runpy
 import sys
 
 import gluonops
 from gluonops.commands import table
 from gluonops.runtime import support
 
-README = pathlib.Path(__file__).resolve().parents[1] / "README.md"
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a table is out of date")
     args = parser.parse_args()
-    old = README.read_text(encoding="utf-8")
-    try:
-        new = table.replace(table.replace(old, "table", table.catalogue()), "support", support.markdown())
-    except gluonops.OpError as error:
-        sys.exit(f"README.md: {error}")
-    if old == new:
+    changed = {page: text for page, text in written().items() if text != (ROOT / page).read_text(encoding="utf-8")}
+    if not changed:
         print("The tables are up to date.")
     elif args.check:
-        sys.exit("A table is out of date. Run: make table")
+        sys.exit(f"A table is out of date in {', '.join(changed)}. Run: make table")
     else:
-        README.write_text(new, encoding="utf-8")
-        print("The tables are written.")
+        for page, text in changed.items():
+            (ROOT / page).write_text(text, encoding="utf-8")
+        print(f"The tables are written: {', '.join(changed)}.")
+
+
+def tables() -> dict[str, dict[str, str]]:
+    """The tables of each page, by the names of their markers."""
+    made = runpy.run_path(str(ROOT / "docs" / "tables.py"))
+    return {"README.md": {"table": table.catalogue(), "support": support.markdown()},
+            "docs/ops.md": {"operators": table.families()}, "docs/zoo.md": {"zoo": made["zoo"]()},
+            "docs/darknet.md": {"cfgs": made["cfgs"]()},
+            "docs/converters.md": {"converters": made["converters"]()},
+            "docs/install.md": {"support": support.markdown(), "extras": made["extras"]()},
+            "docs/reliability.md": made["reliability"](), "docs/performance.md": {"avx2": made["avx2"]()}}
+
+
+def written() -> dict[str, str]:
+    """The pages with today's tables."""
+    pages = {}
+    for page, of_page in tables().items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for name, made in of_page.items():
+            try:
+                text = table.replace(text, name, made)
+            except gluonops.OpError as error:
+                sys.exit(f"{page}: {error}")
+        pages[page] = text
+    return pages
 
 
 if __name__ == "__main__":

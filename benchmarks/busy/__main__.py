@@ -104,7 +104,7 @@ class Busy(Benchmark):
             for peer in PEERS:
                 quiet, busy = (report.of(record, peer, "p50", load=load) for load in LOADS)
                 lines[-1].append(f"{_short(quiet)} ({_short(busy)})" if quiet else "")
-        return report.markdown(["ms, quiet (busy)", *PEERS], lines)
+        return report.markdown(["milliseconds, alone (beside a busy process)", *PEERS], lines)
 
     def summary(self, measured: dict) -> str:
         """The page does not speak of targets."""

@@ -9,6 +9,16 @@ from mxnet.gluon import Block
 from mxnet.initializer import Initializer
 
 
+class Signature:
+    """The signature of a class whose ``__new__`` takes anything: its constructor's, for ``help`` and the pages."""
+
+    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+        if instance is not None:   # An instance has the signature of its call.
+            raise AttributeError("__signature__")
+        _, *arguments = inspect.signature(owner.__init__).parameters.values()
+        return inspect.Signature(arguments)
+
+
 class Printed:
     """A block that is printed as the call that made it, such as ``Softmax(axis=1, temperature=1.0)``.
 
@@ -16,6 +26,7 @@ class Printed:
     """
 
     _options: Mapping[str, Any] = {}
+    __signature__ = Signature()
 
     def __new__(cls, *args: Any, **kwargs: Any):
         block = super().__new__(cls)

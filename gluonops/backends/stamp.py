@@ -1,7 +1,8 @@
-"""The stamp at the end of the C++ library: how long it is, and its checksum.
+"""The end of the C++ library: what it was built from, how long it is, and its checksum.
 
-The loader of the system trusts a library. One that is cut off ends the process with SIGBUS. So the build appends this
-stamp, and the package reads it before it loads the library. A file may end in any bytes behind its ELF sections.
+The loader of the system trusts a library. One that is cut off ends the process with SIGBUS. So the build appends a
+stamp, and the package reads it before it loads the library. A file may end in any bytes behind its ELF sections. In
+front of the stamp stands a digest of the sources and of the compiler: an installation does not compile the same again.
 
 This file imports neither gluonops nor MXNet: the build runs it as a file.
 """
@@ -13,14 +14,25 @@ import struct
 import zlib
 
 MARK = b"gluonops"
+DIGEST = 32   # bytes of the digest in front of the stamp; SHA-256 has as many
 STAMP = struct.Struct("<8sQI")   # the mark; the length and the CRC-32 of what is in front of the stamp
 
 
-def append_stamp(path: str | os.PathLike) -> None:
-    """Append the stamp to a library that the linker has just written."""
-    content = pathlib.Path(path).read_bytes()
+def append_stamp(path: str | os.PathLike, digest: bytes = bytes(DIGEST)) -> None:
+    """Append to a library that the linker has just written the digest of what it was built from, and the stamp."""
+    content = pathlib.Path(path).read_bytes() + digest
     with open(path, "ab") as file:
-        file.write(STAMP.pack(MARK, len(content), zlib.crc32(content)))
+        file.write(digest + STAMP.pack(MARK, len(content), zlib.crc32(content)))
+
+
+def digest_of(path: str | os.PathLike) -> bytes | None:
+    """The digest of what a library was built from. None if there is no library, or a damaged one."""
+    try:
+        if damage(path):
+            return None
+    except OSError:
+        return None
+    return pathlib.Path(path).read_bytes()[-STAMP.size - DIGEST:-STAMP.size]
 
 
 def damage(path: str | os.PathLike) -> str | None:

@@ -23,6 +23,10 @@ from ..version import __version__
 from . import completion, kinds, net_arguments
 from .examples import EXAMPLES
 
+# What a user comes for. The help lists the commands under these titles, and the README and the site have the same ones.
+DOORS = KEEP, BUILD, TAKE = "Keep it running", "Build with it", "Take it with you"
+# The commands that MXNet is not imported for: it takes seconds, and they only read files.
+WITHOUT_MXNET = ("files",)
 # The command runs it as a file, because importing its package needs MXNet.
 FORMATS = pathlib.Path(__file__).parents[1] / "data" / "formats.py"
 EXIT_CODES = """\
@@ -88,43 +92,60 @@ def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False, parents=[debug])
     common.add_argument("--json", action="store_true", help="print JSON, for other programs")
     parser = Parser(
-        prog="gluonops", description="Layers for Gluon on Apache MXNet 1.9.1.",
-        epilog=f"examples:\n  gluonops doctor\n  gluonops bench --help\n\n{EXIT_CODES}",
+        prog="gluonops", usage="gluonops [-h] [--version] COMMAND ...",
+        epilog=f"examples:\n  gluonops doctor\n  gluonops export --help\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"gluonops {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(prog="gluonops", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    listed = ["MXNet 1.9.1 on today's Python: run it, build with it, and convert what it has trained."]
 
     def add(name: str, help: str, description: str, run: Callable | None = None,
             parents: Sequence[argparse.ArgumentParser] = (common,), **options) -> argparse.ArgumentParser:
+        listed.append(f"  {name:<15}{help}")
         command = commands.add_parser(
-            name, parents=list(parents), help=help, description=textwrap.fill(description, 79),
+            name, parents=list(parents), description=textwrap.fill(description, 79),
             epilog=f"examples:\n{EXAMPLES[name]}\n\n{EXIT_CODES}", formatter_class=argparse.RawDescriptionHelpFormatter,
             **options)
         command.set_defaults(run=run or _run, command=name, module=name, parser=command)
         return command
 
+    listed.append(f"\n{KEEP}:")
+    _add_installation(add)
+    listed.append(f"\n{BUILD}:")
+    _add_operators(add)
+    _add_scripts(add, debug)
+    _add_anchors(add)
+    net_arguments.add_on_images(add, debug)
+    listed.append(f"\n{TAKE}:")
+    _add_files(add)
+    net_arguments.add_export(add)
+    net_arguments.add_import(add)
+    net_arguments.add_convert(add)
+    net_arguments.add_viz(add)
+    listed.append("\nIn your shell:")
+    add("completion", "a script for bash or zsh that completes commands and options",
+        "Print a script that makes the key Tab complete the commands and options of gluonops. Write it into a file "
+        "that your shell reads at its start.", completion.run).set_defaults(whole=parser)
+    parser.description = "\n".join(listed)
+    return parser
+
+
+def _add_installation(add: Callable) -> None:
     add("doctor", "what is installed, what is missing, and what to do about it",
         "Print versions, backends, GPUs and what is missing. Exits with 1 if gluonops cannot be used.", _run_doctor)
     install = add("install-mxnet", "MXNet 1.9.1, changed so that it runs with NumPy 2",
                   "Let pip download MXNet's wheel, write a wheel from it that allows NumPy 2 and gives MXNet a view of "
                   "NumPy, and install that.", mxnet_wheel.run)
     mxnet_wheel.add_arguments(install)
-    ops = add("ops", "the operators: layers, backends, types, attributes, gradients, export",
-              "Print the operators, as their contracts declare them.")
-    ops.add_argument("name", nargs="?", help="one operator; all of them if left out")
+
+
+def _add_operators(add: Callable) -> None:
+    ops = add("ops", "the operators: function, layer, backends, types, gradients, export",
+              "Print the operators, as their contracts declare them, or one of them.")
+    ops.add_argument("name", nargs="?", help="an operator, a layer or a loss, such as group_norm, GroupNorm or "
+                     "focal_loss; all operators if left out")
     ops.set_defaults(module="table")
-    _add_files(add)
-    _add_scripts(add, debug)
-    net_arguments.add_convert(add)
-    net_arguments.add_on_images(add, debug)
-    _add_anchors(add)
-    net_arguments.add_export(add)
-    net_arguments.add_viz(add)
     _add_bench(add)
-    add("completion", "a script for bash or zsh that completes commands and options",
-        "Print a script that makes the key Tab complete the commands and options of gluonops. Write it into a file "
-        "that your shell reads at its start.", completion.run).set_defaults(whole=parser)
-    return parser
 
 
 def _add_files(add: Callable) -> None:
@@ -202,6 +223,8 @@ def _run(args: argparse.Namespace) -> int | None:
     """Check the arguments, then import the package and run the command. Only one that finds a fault returns a code."""
     if hasattr(args, "check"):
         args.check(args)
+    if args.module in WITHOUT_MXNET:
+        sys.modules.setdefault("mxnet", None)   # The package is imported as where MXNet is not installed.
     return importlib.import_module(f"gluonops.commands.{args.module}").run(args)
 
 

@@ -54,6 +54,10 @@ EXAMPLES = {
   gluonops export net --onnx net.onnx             ONNX, for any batch size
   gluonops export net small --int8 --calibrate photos   8-bit layers, for MXNet on the CPU
   gluonops export net --onnx small.onnx --int8 --calibrate photos --limit 0.05""",
+    "import": """\
+  gluonops import port trained.pt --into home/net      a file of torch.save(net.state_dict(), ...)
+  gluonops import port last.ckpt --into home/net       a checkpoint with a state_dict in it
+  gluonops import port trained.safetensors --into home/net --backend native""",
     "viz": """\
   gluonops viz deploy -o deploy.svg               the net of deploy-symbol.json
   gluonops viz deploy -o deploy.png --data-shape 1,3,416,416

@@ -9,6 +9,7 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..contract.errors import OpError
 from ..export.files import shapes_of_inputs
 from ..export.torch.write import port
 from ..io.files import check_writable, made_folder, replace
+from ..io.optional import require
 from .net_arguments import QUANTIZE_OPTIONS
 
 MOST_IMAGES = 128   # Calibration takes so many, evenly spaced over the folder: more hardly change the ranges.
@@ -30,18 +32,33 @@ def run(args: argparse.Namespace) -> None:
         for path in (args.target, args.onnx, args.torch):
             if path is not None:
                 stack.enter_context(made_folder("export", path))
-        caught = stack.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("always", export.ExportWarning)
+        notes = stack.enter_context(noted())
         result = _quantize(args) if args.int8 else None
         written, differences = _write(args) if result is None else (list(result.paths), [])
-    notes = [str(warning.message) for warning in caught if issubclass(warning.category, export.ExportWarning)]
+    if result is not None and not args.json:
+        print(result)
+    report(args, written, differences, notes, _plain(result))
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[list[str]]:
+    """Within it, ExportWarnings are not printed. When it ends, the list has their texts."""
+    notes = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", export.ExportWarning)
+        yield notes
+    notes += [str(warning.message) for warning in caught if issubclass(warning.category, export.ExportWarning)]
+
+
+def report(args: argparse.Namespace, written: list[str], differences: list[tuple[str, export.Difference]],
+           notes: list[str], further: dict[str, Any]) -> None:
+    """Print the paths, each difference with the name of its file, and the notes; as JSON with what is ``further``."""
     if args.json:
-        print(json.dumps({"written": written, "notes": notes, **_plain(result), "differences": [
+        print(json.dumps({"written": written, "notes": notes, **further, "differences": [
             {"file": name, **difference._asdict()} for name, difference in differences]}, indent=2))
         return
     found = [f"{name}, {difference}" for name, difference in differences]
-    lines = [*written, *found, *(f"note: {note}" for note in notes)]
-    print("\n".join(lines if result is None else [str(result), *lines]))
+    print("\n".join([*written, *found, *(f"note: {note}" for note in notes)]))
 
 
 def _write(args):
@@ -70,7 +87,7 @@ def _write(args):
                                                                  args.training, args.force, args.outputs)
         differences += [(os.path.join(args.torch, "net.py"), one) for one in found]
         replace("export", {path: functools.partial(os.replace, beside) for path, beside in made.items()})
-    return [*made, *ported], differences
+    return [*made, *(os.path.join(args.torch, os.path.basename(path)) for path in ported)], differences
 
 
 def _compared(args, path):
@@ -86,6 +103,7 @@ def _beside(stack, path):
 
 def _quantize(args):
     """Write the net in 8 bits, calibrated with the images of a folder. Return what ``export.quantize`` returns."""
+    require("PIL.Image", "export", "Run: pip install pillow. It reads the pictures of --calibrate")
     model = export.ExportedModel.from_files(args.source, args.epoch, outputs=args.outputs)
     preprocessing = model.metadata.get("preprocessing") if args.preprocessing is None else args.preprocessing
     try:

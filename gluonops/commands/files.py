@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from .. import files
-from ..export.parameters import listed
+from ..export.parameters import MOST_NAMES, listed
 from ..files.read import NET, kind_of
 from ..io.files import make_folder
 
@@ -14,6 +14,7 @@ from ..io.files import make_folder
 NOTES = {"labels": "these inputs are labels:", "shapes_needed": "an export needs --data-shape for",
          "outputs_needed": "every output is a loss, so that ONNX and PyTorch need --output", "cut_at": "--output of an "
          "export may be"}
+MOST_SHOWN = 3   # of the nodes in the last note; --json has all of them
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,7 +45,8 @@ def _outlook(args: argparse.Namespace) -> dict[str, list[str]]:
 
 def _notes(outlook: dict[str, list[str]]) -> list[str]:
     """What an export will need, in words."""
-    return [f"note: {NOTES[name]} {listed(found)}" for name, found in outlook.items() if found]
+    return [f"note: {NOTES[name]} {listed(found, MOST_SHOWN if name == 'cut_at' else MOST_NAMES)}"
+            for name, found in outlook.items() if found]
 
 
 def _lines(content: dict[str, Any]) -> list[str]:

@@ -103,6 +103,24 @@ def _check_int8(args: argparse.Namespace) -> None:
         args.parser.error("--backend, --pad-channels, --split-channels and --fixed-batch do not go with --int8")
 
 
+def add_import(add: Callable) -> None:
+    command = add("import", "weights that were trained in PyTorch, back as symbol JSON and parameters",
+                  "Bring a net home that gluonops export --torch has written to the folder PORT, and that was trained "
+                  "in PyTorch. Its graph, names and losses are those of the net that was exported. The net runs in "
+                  "PyTorch and in MXNet, and both are compared before a file is written. This runs the code in "
+                  "PORT/net.py.")
+    command.add_argument("port", metavar="PORT", help="the folder, with net.py, names.json and origin-symbol.json")
+    command.add_argument("weights", metavar="WEIGHTS", help="the trained weights: a .safetensors file, what "
+                         "torch.save(net.state_dict(), FILE) has written, or a checkpoint with such a state_dict in it")
+    command.add_argument("--into", metavar="PREFIX", required=True, help="the files to write are PREFIX-symbol.json "
+                         "and PREFIX-0000.params")
+    command.add_argument("--backend", default="builtin", choices=BACKENDS,
+                         help="what operators of gluonops become (default: builtin, which needs no gluonops)")
+    command.add_argument("--force", action="store_true", help="write the files although the comparison shows a "
+                         "difference, which is then a note")
+    command.set_defaults(module="import_port")
+
+
 def add_viz(add: Callable) -> None:
     viz = add("viz", "a picture of an exported net, with shapes on its edges",
               "Draw an exported net: a box for each layer, shapes on the edges, operators of gluonops marked.")

@@ -5,27 +5,78 @@ Everything in it comes from the contracts.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import shutil
 import textwrap
+import types
 
-from .. import loss, nn
+from .. import loss, nn, ops
 from ..contract import registry
 from ..contract.errors import OpError
 from ..contract.expressions import expression
 from ..contract.op import FAMILIES, Arg, Op
 from ..export.formats import formats_of
+from ..runtime.near import perhaps
 
+MADE_OF_OTHERS = "made of other operators"
 # What a terminal shows of an operator in lines of their own -> the first word of the line.
-HEADINGS = {"layer": "Layer", "backends": "Backends", "dtypes": "Types", "attributes": "Attributes",
+HEADINGS = {"function": "Function", "layer": "Layer", "backends": "Backends", "dtypes": "Types",
             "gradient": "Gradient", "export": "Export"}
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print all operators, or the one that ``args.name`` names."""
-    names = [registry.get(args.name).op.name] if args.name else None
-    print(json.dumps(rows(names), indent=2) if args.json else terminal(shutil.get_terminal_size().columns, names))
+    """Print all operators, or the one that ``args.name`` names: itself, or its layer or loss."""
+    width = shutil.get_terminal_size().columns
+    name = _meant(args.name) if args.name else None
+    if name is None or name in registry.entries():
+        names = [name] if name else None
+        print(json.dumps(rows(names), indent=2) if args.json else terminal(width, names))
+    else:
+        block = described(name)
+        print(json.dumps([block], indent=2) if args.json else _paragraph(name, block, {"layer": "Layer"}, width))
+
+
+def _blocks() -> dict[str, type]:
+    """All layers and losses by their full names, such as ``loss.FocalLoss``."""
+    return {f"{room}.{name}": getattr(catalogue, name) for catalogue, room in ((nn, "nn"), (loss, "loss"))
+            for name in catalogue.__all__ if isinstance(getattr(catalogue, name), type)}
+
+
+def _meant(name: str) -> str:
+    """The operator that a name means, or the layer or loss that is no operator's own. An OpError if there is none.
+
+    A layer or loss may be named with or without ``nn.`` or ``loss.``, and in snake_case: FocalLoss or focal_loss.
+    """
+    entries, blocks = registry.entries(), _blocks()
+    if name in entries:
+        return name
+    for full, block in blocks.items():
+        if _plain(name) in (_plain(full), _plain(full.partition(".")[2])):
+            operator = block.__module__.split(".")[-2]
+            return operator if operator in entries else full
+    known = [*entries, *blocks, *(full.partition(".")[2] for full in blocks)]
+    raise OpError("ops", f"there is no operator, layer or loss {name!r}",
+                  perhaps(name, known) or "gluonops ops lists all of them")
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def described(name: str) -> dict:
+    """What is shown of a layer or a loss that is no operator's own."""
+    block = _blocks()[name]
+    summary, _, _ = inspect.getdoc(block).partition("\n\n")
+    return {"layer": f"{name}{_signature(block)}", "summary": " ".join(summary.split())}
+
+
+def _signature(function: object) -> str:
+    """The arguments of a function or a class with their defaults, without their types."""
+    signature = inspect.signature(function)
+    arguments = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty))
 
 
 def rows(names: list[str] | None = None) -> list[dict]:
@@ -37,7 +88,9 @@ def _row(entry: registry.Entry) -> dict:
     op = entry.op
     return {
         "op": op.name,
+        "function": f"ops.{op.name}{_signature(getattr(ops, op.name))}",
         "layer": _layer(entry),
+        "arguments": _arguments(entry),
         "summary": op.summary,
         "backends": _backends(op),
         "dtypes": _dtypes(op),
@@ -49,12 +102,21 @@ def _row(entry: registry.Entry) -> dict:
 
 def _layer(entry: registry.Entry) -> str:
     """``nn.Reorg``: the class in ``gluonops.nn`` or ``gluonops.loss`` that the operator's block.py defines."""
-    module = f"gluonops.ops.{entry.op.name}.block"
-    for catalogue, package in ((nn, "nn"), (loss, "loss")):
-        for name in catalogue.__all__:
-            if getattr(catalogue, name).__module__ == module:
-                return f"{package}.{name}"
+    for name, block in _blocks().items():
+        if block.__module__ == f"gluonops.ops.{entry.op.name}.block":
+            return name
     return f"none: {entry.op.unsupported.get('block.py', 'not in a catalogue')}"
+
+
+def _arguments(entry: registry.Entry) -> str:
+    """The arguments of the operator's layer, and which of them has another name in the function."""
+    block = _blocks().get(_layer(entry))
+    if block is None:
+        return ""
+    names = inspect.signature(block).parameters
+    others = [(name, attr.name) for attr in entry.op.attrs for name in names
+              if attr.name not in names and name.startswith(attr.name)]
+    return _signature(block) + "".join(f"; {ours} is the function's {theirs}" for ours, theirs in others)
 
 
 def _backends(op: Op) -> str:
@@ -102,39 +164,56 @@ def _condition(op: Op, arg: Arg) -> str:
 
 
 def catalogue() -> str:
-    """The names of all layers and losses, in Markdown, for the README."""
-    lines = ["| | |", "| --- | --- |"]
-    for words, room in (("Layers", nn), ("Losses", loss)):
-        names = ", ".join(f"`{name}`" for name in sorted(room.__all__) if isinstance(getattr(room, name), type))
-        lines.append(f"| {words} in `{room.__name__}` | {names} |")
+    """The names of all layers and losses by what they are for, in Markdown, for the README."""
+    lines = ["| | layers in `gluonops.nn` | losses in `gluonops.loss` |", "| --- | --- | --- |"]
+    for family in (*FAMILIES, MADE_OF_OTHERS):
+        cells = [", ".join(f"`{name}`" for name in _classes(room) if _family(getattr(room, name)) == family)
+                 for room in (nn, loss)]
+        if any(cells):
+            lines.append(f"| {family} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def families(folder: str) -> str:
-    """The operators in Markdown: a table for each family, whose rows link to the operators' pages in a folder."""
+def _classes(room: types.ModuleType) -> list[str]:
+    return sorted(name for name in room.__all__ if isinstance(getattr(room, name), type))
+
+
+def _family(block: type) -> str:
+    """The family of a block's operator."""
+    op = getattr(block, "_op", None)
+    return op.family if op else MADE_OF_OTHERS
+
+
+def families() -> str:
+    """The operators in Markdown: a table for each family, whose rows link to the docstrings that the pages are made of.
+
+    ``docs/conf.py`` makes links to the pages of them.
+    """
     tables = []
     for family in FAMILIES:
         lines = [f"## {family.capitalize()}", "| Operator | Layer or loss | What it does |", "| --- | --- | --- |"]
         for row in rows():
             if registry.get(row["op"]).op.family == family:
                 layer = row["layer"] if " " in row["layer"] else f"`{row['layer']}`"
-                lines.append(f"| [`{row['op']}`]({folder}/{row['op']}.rst) | {layer} | {row['summary']} |")
+                link = f"[`{row['op']}`](../gluonops/ops/{row['op']}/__init__.py)"
+                lines.append(f"| {link} | {layer} | {row['summary']} |")
         tables.append("\n".join(lines))
     return "\n\n".join(tables)
 
 
 def terminal(width: int, names: list[str] | None) -> str:
     """:func:`rows` as text with a paragraph for each, for a terminal of ``width`` columns, at least 40."""
-    paragraphs = []
-    for row in rows(names):
-        lines = [f"{row['op']}: {row['summary']}"]
-        attributes = ", ".join(f"{name}={value!r}" for name, value in row["attributes"].items()) or "none"
-        cells = {**row, "attributes": attributes}
-        for key, heading in HEADINGS.items():
-            lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {heading:<12}",
-                                   subsequent_indent=" " * 14)
-        paragraphs.append("\n".join(lines))
-    return "\n\n".join(paragraphs)
+    return "\n\n".join(_paragraph(row["op"], {**row, "layer": row["layer"] + row["arguments"]}, HEADINGS, width)
+                       for row in rows(names))
+
+
+def _paragraph(name: str, cells: dict, headings: dict[str, str], width: int) -> str:
+    """A name with its summary, and a line for each heading."""
+    lines = [f"{name}: {cells['summary']}"]
+    for key, heading in headings.items():
+        lines += textwrap.wrap(cells[key], max(40, width), initial_indent=f"  {heading:<12}",
+                               subsequent_indent=" " * 14)
+    return "\n".join(lines)
 
 
 def replace(text: str, name: str, table: str) -> str:

@@ -25,10 +25,11 @@ if importing.is_imported():   # gluonops.files reads graphs without MXNet
     from .preprocessing import Preprocessing
     from .quantize import Quantized, QuantizedLayer, quantize
     from .symbol import rewrite, symbol
+    from .torch.home import from_port
 
 __all__ = ["Detection", "Difference", "ExportWarning", "ExportedModel", "LoadedClassifier", "LoadedDetector",
-           "Prediction", "Preprocessing", "Quantized", "QuantizedLayer", "compare", "load", "onnx", "picture",
-           "quantize", "rewrite", "symbol", "torch"]
+           "Prediction", "Preprocessing", "Quantized", "QuantizedLayer", "compare", "from_port", "load", "onnx",
+           "picture", "quantize", "rewrite", "symbol", "torch"]
 
 if not importing.is_imported():
     __getattr__ = importing.refuser(__name__, __all__)

@@ -28,7 +28,7 @@ from .quantization.layers import steady
 from .rows import groups_of_rows, in_the_order_of
 from .sides import AtJumps, InMXNet, InOnnxruntime, Obstacle
 from .sizes import DataShape, Shapes, last_line
-from .tolerance import LEAST, Arrays, Look, differs, distances
+from .tolerance import GRADIENT, LEAST, Arrays, Look, differs, distances
 from .warning import ExportWarning
 
 WHERE = "export.compare"
@@ -52,14 +52,20 @@ class Difference(NamedTuple):
         The largest difference of two numbers.
     relative : float
         The same, divided by the largest number of the output.
+    allowed : float
+        The largest relative difference that is good.
     """
 
     output: str
     absolute: float
     relative: float
+    allowed: float
 
     def __str__(self) -> str:
-        return f"{self.output}: differs by at most {self.absolute:.2g}, {self.relative:.2g} of the largest number"
+        what = "gradient" if self.output.startswith(GRADIENT) else "output"
+        verdict = "good" if self.relative <= self.allowed else "too large"
+        return (f"{self.output}: largest absolute difference {self.absolute:.2g}, relative to the largest {what} "
+                f"{self.relative:.2g} ({verdict}: at most {self.allowed:.2g} is expected)")
 
 
 class Result(NamedTuple):
@@ -79,13 +85,12 @@ class Result(NamedTuple):
 class Finding(NamedTuple):
     """A difference that is too large.
 
-    - ``position``: of the output. ``allowed``: the largest relative difference.
+    - ``position``: of the output.
     - ``place``: of the numbers that differ most, ``theirs`` in MXNet and ``ours``.
     - ``values``: the inputs.
     """
     position: int
     difference: Difference
-    allowed: float
     place: tuple[int, ...]
     theirs: float
     ours: float
@@ -93,8 +98,9 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         at = f" at {list(self.place)}" if self.place else ""
-        return (f"{self.difference.output}{at} is {self.ours:.7g}; MXNet's is {self.theirs:.7g}. The difference is "
-                f"{self.difference.relative:.2g} of the largest number; expected at most {self.allowed:.2g}")
+        return (f"{self.difference.output}{at} is {self.ours:.7g}; MXNet's is {self.theirs:.7g}. The largest absolute "
+                f"difference is {self.difference.absolute:.2g}, relative to the largest number "
+                f"{self.difference.relative:.2g}; expected at most {self.difference.allowed:.2g}")
 
 
 def compare(net: mx.gluon.HybridBlock | str | os.PathLike, path: str | os.PathLike,
@@ -300,7 +306,8 @@ def _result(look: Look, doubtful: Sequence[int], names: Sequence[str], values: V
     """What a look shows. ``doubtful``: the positions of what differs by too much, or jumps."""
     jumping = set(filter(look.jumps, doubtful))
     wrong = [position for position in doubtful if position not in jumping]
-    differences = [Difference(name, *look.difference(position)) for position, name in enumerate(names)]
+    differences = [Difference(name, *look.difference(position), look.allowed(position))
+                   for position, name in enumerate(names)]
     finding = _finding(look, wrong[0], differences[wrong[0]], values) if wrong else None
     kept = [position for position in range(len(names)) if position not in jumping]
     allowed = {position: (look.expected[position], look.allowed(position) * look.scales[position]) for position in kept}
@@ -334,5 +341,4 @@ def _finding(look: Look, position: int, difference: Difference, values: Values) 
     expected, found = look.expected[position], look.found[position]
     apart = distances(expected, found)
     place = tuple(map(int, np.unravel_index(apart.argmax(), apart.shape)))
-    return Finding(position, difference, look.allowed(position), place, float(expected[place]), float(found[place]),
-                   values)
+    return Finding(position, difference, place, float(expected[place]), float(found[place]), values)

@@ -2,45 +2,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 
 from ..contract.errors import OpError
 from ..runtime import importing
 from .graph import VARIABLE, Entry, Graph, Node
-from .rules import MOVES, Call, arange_values
+from .rules import VALUES, Call
 from .sizes import Arrays, Sizes
 
 if importing.is_imported():
     import mxnet as mx
-# What MXNet's operators compute, to the bit, from a call and the values of its inputs.
-FUNCTIONS: dict[str, Callable] = {
-    **MOVES,
-    "_arange": arange_values,
-    "_full": lambda call: np.full(call.ints("shape", ()), call.value("value"), _type(call)),
-    "_ones": lambda call: np.ones(call.ints("shape", ()), _type(call)),
-    "_zeros": lambda call: np.zeros(call.ints("shape", ()), _type(call)),
-    "Concat": lambda call, *parts: np.concatenate(parts, call.value("dim", 1)),
-    "stack": lambda call, *parts: np.stack(parts, call.value("axis", 0)),
-    "_plus_scalar": lambda call, x: x + x.dtype.type(call.value("scalar", 1)),
-    "_minus_scalar": lambda call, x: x - x.dtype.type(call.value("scalar", 1)),
-    "_mul_scalar": lambda call, x: x * x.dtype.type(call.value("scalar", 1)),
-    "_div_scalar": lambda call, x: x / x.dtype.type(call.value("scalar", 1)),
-    "broadcast_add": lambda call, x, y: x + y,
-    "broadcast_sub": lambda call, x, y: x - y,
-    "broadcast_mul": lambda call, x, y: x * y,
-}
 
 # Operators that read only the shape of some of their inputs, by position.
 SHAPE_READERS = {"Crop": (1,), "_contrib_MultiBoxPrior": (0,), "_contrib_arange_like": (0,), "zeros_like": (0,),
                  "_npi_full_like": (0,), "ones_like": (0,), "slice_like": (1,), "broadcast_like": (1,),
                  "reshape_like": (1,), "shape_array": (0,), "size_array": (0,)}
 RANDOM = ("_random_", "_sample_", "sample_", "random_", "_shuffle")
-
-
-def _type(call: Call) -> np.dtype:
-    return np.dtype(call.text("dtype", "float32").replace("None", "float32"))
 
 
 def parameter_only(graph: Graph, values: Arrays) -> set[Node]:
@@ -60,13 +38,13 @@ def computed(entries: list[Entry], attrs: dict) -> list[np.ndarray]:
     An OpError names a node that needs MXNet, where that is not installed.
     """
     nodes = Graph(entries, attrs).nodes()
-    unknown = next((node for node in nodes if node.op not in FUNCTIONS), None)
+    unknown = next((node for node in nodes if node.op not in VALUES), None)
     if unknown is None:
         values = {}
         for node in nodes:
             read = [values[source] for source, _ in node.inputs]
             call = Call(node, {entry: value.shape for entry, value in zip(node.inputs, read)})
-            values[node] = FUNCTIONS[node.op](call, *read)
+            values[node] = VALUES[node.op](call, *read)
         arrays = [values[node] for node, _ in entries]
     elif importing.is_imported():
         arrays = evaluate(entries, {}, attrs)

@@ -6,7 +6,7 @@ followed back through all nodes that it comes from, and the variables that are f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import mxnet as mx
@@ -18,17 +18,14 @@ from .constants import SHAPE_READERS
 from .graph import Entry, Graph, Node, is_ours, our_name
 from .jumps import halves
 from .model import ExportedModel
+from .operators import having
+from .operators.attributes import attributes_of
 from .parameters import is_layer
-from .rules import MOVES
 from .sizes import Shapes, known_shapes
-from .values import NodeValues
 
 Values = dict[str, np.ndarray]
 # What passes on numbers as they are, perhaps in another shape, order or type.
-PASSES_ON = (*MOVES, "_np_copy", "_np_moveaxis", "_np_squeeze", "_np_transpose", "_npi_broadcast_to",
-             "_npi_concatenate", "_npi_flip", "_npi_stack", "BlockGrad", "Cast", "Concat", "Flatten", "SliceChannel",
-             "_copy", "_identity_with_attr_like_rhs",
-             "_split_v2", "amp_cast", "broadcast_axis", "broadcast_like", "reverse", "slice_like", "stack")
+PASSES_ON = having("moves") | {"Concat", "_npi_concatenate", "_npi_stack", "stack"}
 # What makes indices or boxes that are in range, whatever it reads.
 MAKES_INDICES = ("_contrib_MultiBoxDetection", "_contrib_MultiBoxPrior", "_contrib_MultiProposal", "_contrib_Proposal",
                  "_contrib_arange_like", "_contrib_box_nms", "_npi_argmax", "_npi_argmin",
@@ -174,10 +171,12 @@ def _needs(graph: Graph, shape: dict[Entry, tuple[int, ...]]) -> list[Need]:
     """Every index, length and box in a graph, inputs first."""
     needs = []
     for node in graph.nodes():
+        if any(entry not in shape for entry in node.inputs):   # It is computed from a label that nobody has given.
+            continue
         if node.op in INDICES:
             position, end = INDICES[node.op]
             if position < len(node.inputs):
-                needs.append(Need(node, node.inputs[position], 0, end(NodeValues(node, []), _shapes(node, shape))))
+                needs.append(Need(node, node.inputs[position], 0, end(attributes_of(node), _shapes(node, shape))))
         elif node.op in LENGTHS and len(node.inputs) > 1:
             axis = int(node.attrs.get("axis", -1 if node.op == "softmax" else 0))
             needs.append(Need(node, node.inputs[1], 1, 1 + shape[node.inputs[0]][axis]))
@@ -206,21 +205,16 @@ def _shapes(node: Node, shape: dict[Entry, tuple[int, ...]]) -> list[tuple[int, 
     return [shape[entry] for entry in node.inputs]
 
 
-def _along(axis: int) -> Callable:
-    """The size along an axis, which is an attribute with a default."""
-    return lambda values, shapes: shapes[0][values.value("axis", axis)]
-
-
-# Operator -> the position of the indices that it reads, and what says where they end, of attributes and shapes.
+# Operator -> the position of the indices that it reads, and what says where they end, of all attributes and of shapes.
 INDICES = {
-    "Embedding": (0, lambda values, shapes: values.value("input_dim")),
-    "_contrib_index_copy": (1, lambda values, shapes: shapes[0][0]),
-    "batch_take": (1, lambda values, shapes: shapes[0][1]),
-    "gather_nd": (1, lambda values, shapes: min(shapes[0][:shapes[1][0]])),
-    "one_hot": (0, lambda values, shapes: values.value("depth")),
-    "pick": (1, _along(-1)),
-    "scatter_nd": (1, lambda values, shapes: min(values.ints("shape", ())[:shapes[1][0]])),
-    "take": (1, _along(0)),
+    "Embedding": (0, lambda given, shapes: given["input_dim"]),
+    "_contrib_index_copy": (1, lambda given, shapes: shapes[0][0]),
+    "batch_take": (1, lambda given, shapes: shapes[0][1]),
+    "gather_nd": (1, lambda given, shapes: min(shapes[0][:shapes[1][0]])),
+    "one_hot": (0, lambda given, shapes: given["depth"]),
+    "pick": (1, lambda given, shapes: shapes[0][given["axis"]]),
+    "scatter_nd": (1, lambda given, shapes: min(given["shape"][:shapes[1][0]])),
+    "take": (1, lambda given, shapes: shapes[0][given["axis"]]),
 }
 ANY = ("one_hot", "pick", "take")   # MXNet takes any number here: it clips or wraps those that are out of range.
 LENGTHS = ("SequenceLast", "SequenceMask", "SequenceReverse", "softmax", "log_softmax", "softmin")

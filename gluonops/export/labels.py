@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from ..contract import registry
 from .graph import VARIABLE, Graph, Node, is_ours, our_name
+from .operators import traits_of
 from .parameters import is_layer, of_layers
 
 # MXNet's loss heads: what each of them computes at inference, from its first input. They read labels behind it. The
@@ -17,14 +18,8 @@ from .parameters import is_layer, of_layers
 LOSS_HEADS = {"IdentityAttachKLSparseReg": "_copy", "LinearRegressionOutput": "_copy",
               "LogisticRegressionOutput": "sigmoid", "MAERegressionOutput": "_copy", "SVMOutput": "_copy",
               "SoftmaxOutput": "softmax"}
-# MXNet's losses. MakeLoss makes a loss of what it reads; the others read labels behind their data.
-LOSSES = ("CTCLoss", "MakeLoss", "make_loss", "softmax_cross_entropy")
 # What computes the targets of a loss from labels: the positions of the labels among its inputs.
 TARGETS = {"_contrib_MultiBoxTarget": (1,), "_contrib_box_encode": (0, 1, 3), "_contrib_mrcnn_mask_target": (1, 2, 3)}
-# Their output has the numbers of their first input, or some of them.
-MOVES = ("BlockGrad", "Cast", "Flatten", "MakeLoss", "Reshape", "SliceChannel", "SwapAxis", "_copy", "_npx_reshape",
-         "_split_v2", "amp_cast", "expand_dims", "make_loss", "reshape_like", "slice", "slice_axis", "squeeze", "tile",
-         "transpose")
 # The shape of a label that does not follow from the data's, by what reads it: the sizes behind the batch.
 EXAMPLES = {"_contrib_MultiBoxTarget": (8, 5), "CTCLoss": (4,)}
 OPERATOR = "__gluonops_operator__"   # the mark on the outputs of a builtin form: the operator, and its attributes
@@ -169,7 +164,7 @@ def _behind(node: Node, position: int, ways: int) -> int:
         return headed | (HEADED if ways & (COPIED | COMPUTED) else 0) | (HEADED_LEARNED if ways & LEARNED else 0)
     if is_layer(node) and position == 0 and len(node.inputs) > 1:
         return headed | LEARNED
-    if node.op in MOVES and position == 0:
+    if traits_of(node).moves and position == 0:
         return ways
     return headed | ways & LEARNED | (COMPUTED if ways & (COPIED | COMPUTED) else 0)
 
@@ -199,7 +194,7 @@ def _is_loss(node: Node, forms: set[Node]) -> bool:
         return _role(node) == "loss"
     if OPERATOR in node.attrs:
         return node.attrs[OPERATOR].split()[0] in loss_names()
-    if node.op in LOSSES:   # the factor is 0 behind the detections of an SSD that is trained
+    if traits_of(node).is_loss:   # the factor is 0 behind the detections of an SSD that is trained
         return node.op not in ("MakeLoss", "make_loss") or node.attrs.get("grad_scale", "1").strip("0.") != ""
     return node in forms or _picks_a_label(node)
 
@@ -217,7 +212,8 @@ def _label_positions(node: Node, forms: set[Node]) -> Collection[int]:
         return (1,)
     if node in forms:
         return (0,) if node.op == "reshape_like" else ()
-    has_labels = _role(node) in ("loss", "loss head") if is_ours(node) else node.op in (*LOSS_HEADS, *LOSSES)
+    has_labels = (_role(node) in ("loss", "loss head") if is_ours(node) else
+                  node.op in LOSS_HEADS or traits_of(node).is_loss)
     return range(1, len(node.inputs)) if has_labels else ()
 
 

@@ -52,8 +52,8 @@ def renamed_states(variables: Iterable[str], names: Collection[str]) -> dict[str
     return renamed
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names for a message; the first of very many."""
+def listed(names: Iterable[str], most: int = MOST_NAMES) -> str:
+    """Names for a message: the first ``most``, and how many more there are."""
     names = list(names)
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

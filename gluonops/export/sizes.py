@@ -285,17 +285,23 @@ class SizedNode(NodeValues):
         """Type of the first output."""
         return self._sizes.dtype[self.node, 0]
 
-    def held(self, number: float) -> float | int | None:
+    def refuse(self, what: str) -> OpError:
+        """The OpError for what the node's converter does not support."""
+        raise NotImplementedError
+
+    def held(self, number: float) -> float | int:
         """A number as MXNet holds it beside the data: among integers it loses its fraction.
 
-        None if their type does not have it. What MXNet makes of such a number depends on the processor.
+        An OpError if their type does not have it. What MXNet makes of such a number depends on the processor.
         """
         dtype = self.dtypes[0]
         if dtype.kind not in "iu":
             return number
         limits = np.iinfo(dtype)
         is_held = math.isfinite(number) and limits.min <= int(number) <= limits.max
-        return int(number) if is_held else None
+        if not is_held:
+            raise self.refuse(f"has the scalar {number:g}, which {dtype} does not hold")
+        return int(number)
 
     def scales(self) -> list[int]:
         """How often an UpSampling by nearest neighbours repeats the pixels of each input."""
@@ -303,7 +309,7 @@ class SizedNode(NodeValues):
 
     def bilinear_window(self) -> tuple[int, int, int]:
         """Kernel, stride and padding of the deconvolution that an UpSampling with weights is."""
-        scale = self.value("scale")
+        scale = self.attributes["scale"]
         return 2 * scale - scale % 2, scale, scale // 2
 
     def windows(self) -> list[tuple[int, ...]]:

@@ -12,6 +12,7 @@ JUMP = 1e-2
 # A gradient is compared with this share of the largest gradient at least: it may be a difference of sums whose rounding
 # no change of the inputs shows, as behind a batch norm whose head gradients are equal (7.9e-5 of its largest number).
 LEAST_SCALE = 0.1
+GRADIENT = "the gradient of "   # The name of a gradient begins so.
 Arrays = list[np.ndarray]
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import hashlib
 import importlib.util
 import os
 import pathlib
+import platform
 import re
 import runpy
 import shlex
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 __all__ = ["BuildError", "build"]
@@ -28,6 +30,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE.parent
 LIBRARY = HERE / "libgluonops.so"
 GENERATED = HERE / "generated"
+STAMP = runpy.run_path(str(PACKAGE / "backends" / "stamp.py"))
+SOURCES = (".cc", ".h", ".inl")
 MXNET = HERE / "mxnet"        # the ABI of libmxnet
 PATCHES = HERE / "patches"    # what replaces a part of MXNet
 COMPILERS = ("g++", "clang++", "c++")
@@ -70,7 +74,8 @@ class BuildError(Exception):
 
 def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None = None, jobs: int | None = None,
           generated: str | os.PathLike = GENERATED, operators: list[str] | None = None,
-          coverage: str | os.PathLike | None = None, sanitize: bool = False) -> pathlib.Path:
+          coverage: str | os.PathLike | None = None, sanitize: bool = False,
+          built: Iterable[str | os.PathLike] = ()) -> pathlib.Path:
     """Build the library.
 
     Parameters
@@ -90,6 +95,9 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     sanitize : bool, default False
         Whether the library ends the process where it reads or writes outside of a tensor, or does what C++ leaves
         undefined. A process that loads it needs ``tests/sanitize.sh``.
+    built : iterable of str or Path, optional
+        Libraries of earlier builds, which need not exist. If the same compiler made one of them of the same sources,
+        it is copied, and nothing is compiled.
 
     Returns
     -------
@@ -109,9 +117,58 @@ def build(library: str | os.PathLike = LIBRARY, mxnet: str | os.PathLike | None 
     extra = SANITIZE if sanitize else [] if coverage is None else COVERAGE
     with _objects_folder(coverage) as folder:
         units = list(compilations(compiler, mxnet, pathlib.Path(folder), sources, extra))
-        _compile([command for command, _ in units], jobs or min(4, processors()))
-        _link([*compiler, *extra], library, [output for _, output in units])
+        commands, objects = [command for command, _ in units], [output for _, output in units]
+        digest = digest_of_build(compiler, commands, sources[0].parent)
+        same = next((path for path in built if STAMP["digest_of"](path) == digest), None)
+        if same is not None:
+            copy(same, library)
+            return library
+        _compile(commands, jobs or min(4, processors()))
+        _link([*compiler, *extra], library, objects, digest)
     return library
+
+
+def digest_of_build(compiler: list[str], commands: list[list[str]], generated: pathlib.Path) -> bytes:
+    """A digest of all that decides what the library will be: the compiler, its options and every source.
+
+    Folders do not count: the same sources lie in others for each installation.
+    """
+    digest = hashlib.sha256()
+    for question in ("--version", "-dumpmachine"):
+        digest.update(subprocess.run([*compiler, question], capture_output=True, check=False).stdout)
+    for command in commands:
+        digest.update("\n".join(map(_without_folder, command)).encode())
+    for root in (PACKAGE, generated):
+        for path in sorted(root.rglob("*")):
+            if path.suffix in SOURCES and (root == generated or GENERATED not in path.parents):
+                digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.digest()
+
+
+def _without_folder(word: str) -> str:
+    """A word of a command: of the path of a file its name, and of that of a folder nothing."""
+    if not os.path.isabs(word):
+        return word
+    return os.path.basename(word) if os.path.splitext(word)[1] else ""
+
+
+def compiles_for_this_machine(compiler: list[str]) -> bool:
+    """Whether a compiler makes programs for this kind of processor, as a cross compiler does not."""
+    done = subprocess.run([*compiler, "-dumpmachine"], capture_output=True, text=True, check=False)
+    return done.stdout.partition("-")[0] == platform.machine()
+
+
+def copy(library: str | os.PathLike, target: str | os.PathLike) -> None:
+    """Copy a library. It appears at its target when it is complete, and nothing happens if it is there already."""
+    target = pathlib.Path(target)
+    if target.exists() and os.path.samefile(library, target):
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(library, partial)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _objects_folder(coverage: str | os.PathLike | None) -> contextlib.AbstractContextManager[str]:
@@ -136,39 +193,64 @@ def _check_writable(library: pathlib.Path) -> None:
 
 
 def _compile(commands: list[list[str]], jobs: int) -> None:
-    """Run the compilers, ``jobs`` at once, and show on the terminal how far they are."""
+    """Run the compilers, ``jobs`` at once, and say how far they are."""
     start = time.monotonic()
-    with _terminal() as terminal, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with _screen() as screen, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        screen.begin(len(commands))
         running = [pool.submit(_run, command) for command in commands]
         try:
             for done, finished in enumerate(concurrent.futures.as_completed(running), 1):
                 finished.result()
-                left = (time.monotonic() - start) / done * (len(commands) - done)
-                terminal.write(f"\rCompiling gluonops's C++ library: {done} of {len(commands)} files, "
-                               f"about {left:.0f} s left \033[K")
-                terminal.flush()
+                screen.show(done, len(commands), time.monotonic() - start)
         except BuildError:
             pool.shutdown(cancel_futures=True)
             raise
-        finally:
-            terminal.write("\n")
 
 
-def _terminal() -> contextlib.AbstractContextManager[TextIO]:
-    """The terminal, even where pip keeps the output for itself; or a file that nobody reads if there is none."""
+class _Screen:
+    """Says how far the compilers are: in one line of the terminal, or in a line of the output for each tenth."""
+
+    def __init__(self, file: TextIO, is_terminal: bool):
+        self._file, self._is_terminal, self._tenths = file, is_terminal, 0
+
+    def begin(self, count: int) -> None:
+        """Say what begins, and how to leave it out."""
+        self._write(f"Compiling the C++ library of gluonops: {count} files, which take one core about three minutes. "
+                    "With GLUONOPS_COMPILE=0, pip install leaves it out.\n")
+
+    def show(self, done: int, count: int, seconds: float) -> None:
+        """Say that so many files are compiled, after so many seconds."""
+        text = f"{done} of {count} files are compiled, about {seconds / done * (count - done):.0f} seconds left"
+        if self._is_terminal:
+            self._write(f"\r{text} \033[K" + "\n" * (done == count))
+        elif done * 10 // count > self._tenths:
+            self._tenths = done * 10 // count
+            self._write(f"{text}\n")
+
+    def _write(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()
+
+
+@contextlib.contextmanager
+def _screen() -> Iterator[_Screen]:
+    """The terminal, even where pip keeps the output for itself. Without one, stderr, which `pip install -v` shows."""
     try:
-        return open("/dev/tty", "w", encoding="utf-8")
+        terminal = open("/dev/tty", "w", encoding="utf-8")
     except OSError:
-        return open(os.devnull, "w", encoding="utf-8")
+        yield _Screen(sys.stderr, is_terminal=False)
+        return
+    with terminal:
+        yield _Screen(terminal, is_terminal=True)
 
 
-def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path]) -> None:
-    """Link the library beside its path, and move it there when it is complete."""
+def _link(compiler: list[str], library: pathlib.Path, objects: list[pathlib.Path], digest: bytes) -> None:
+    """Link the library beside its path, and move it there when it is complete, with the digest of its sources."""
     partial = library.with_name(f".{library.name}.{os.getpid()}")
     try:
         stripped = [] if "-g1" in compiler else STRIPPED
         _run([*compiler, "-shared", *THREADS, "-o", str(partial), *map(str, objects), *LINKING, *stripped])
-        runpy.run_path(str(PACKAGE / "backends" / "stamp.py"))["append_stamp"](partial)
+        STAMP["append_stamp"](partial, digest)
         os.replace(partial, library)
     finally:
         partial.unlink(missing_ok=True)

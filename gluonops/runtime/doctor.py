@@ -19,9 +19,9 @@ from . import cuda_libraries, driver, mxnet_wheel, processor, support
 PACKAGE = pathlib.Path(__file__).parents[1]
 TRIED = "gluonops"   # imported as a user does it, to see whether that works
 FEATURES = ("CUDA", "CUDNN", "MKLDNN", "OPENMP")
-# What an old script computes otherwise with NumPy 2, and what not; docs/old_scripts.md explains it.
-OLD_ARITHMETIC = ("2.0**24 + loss.asscalar() keeps the 1, as with NumPy 1; 2.0**24 + loss.asnumpy()[0] loses it. "
-                  "Write float(loss.asscalar())")
+# What an old script computes otherwise with NumPy 2, and what not. docs/old_scripts.md explains it.
+OLD_ARITHMETIC = ("a sum of loss.asscalar() has double precision, as with NumPy 1. A sum of loss.asnumpy()[0] has "
+                  "single precision, unless you write float(...) around it")
 NO_AVX = ("This processor has no AVX, which the OpenBLAS in MXNet's wheel needs: mx.nd.dot, batch_dot and linalg, and "
           "layers in float64, end the process with an illegal instruction. gluonops' operators, and layers in float32, "
           "work")

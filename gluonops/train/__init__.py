@@ -14,6 +14,7 @@
 - :mod:`~gluonops.train.exporting`: nets on their way out, and back, and how a user runs them
 - :mod:`~gluonops.train.fitting`: a short loop for small data
 - :mod:`~gluonops.train.options`, :mod:`~gluonops.train.interrupting`: a script's command line, errors and Ctrl-C
+- :mod:`~gluonops.train.packages`: whether the packages that a run needs are installed
 
 What cannot be done, such as an argument out of range or a file that cannot be written, is an OpError that says why.
 
@@ -31,6 +32,7 @@ from .interrupting import *
 from .metrics import *
 from .optimizers import *
 from .options import *
+from .packages import *
 from .parameters import *
 from .parts import *
 from .pictures import *

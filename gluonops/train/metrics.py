@@ -201,11 +201,7 @@ class DetectionMetrics:
             yield found[found[:, 1] >= CONFIDENT], label[label[:, 5] == 0]
 
     def _matched_iou(self):
-        overlaps = []
-        for found, label in self._counted():
-            for class_id in np.unique(label[:, 4]):
-                matches = _matches(found[found[:, 0] == class_id], label[label[:, 4] == class_id])
-                overlaps += [overlap for _, object_index, overlap in matches if object_index >= 0]
+        overlaps = [overlap for found, label in self._counted() for overlap in matched(found, label)]
         return float(np.mean(overlaps)) if overlaps else 0.0
 
     def _per_class(self, metric):
@@ -252,6 +248,18 @@ def evaluate_detector(detector: Callable, loader: Iterable, size: tuple[int, int
     for found, label in detections(detector, loader, size, device, stretched):
         metrics.update(found, label)
     return metrics
+
+
+def matched(found: np.ndarray, label: np.ndarray) -> list[float]:
+    """The IoU of each object that is found: by a detection of its class, with an IoU of at least 0.5.
+
+    ``found``, ``label``: as :meth:`DetectionMetrics.update` takes them.
+    """
+    overlaps = []
+    for class_id in np.unique(label[:, 4]):
+        matches = _matches(found[found[:, 0] == class_id], label[label[:, 4] == class_id])
+        overlaps += [overlap for _, object_index, overlap in matches if object_index >= 0]
+    return overlaps
 
 
 def _matches(found, label):

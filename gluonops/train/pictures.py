@@ -14,6 +14,7 @@ from ..export import LoadedDetector
 from ..io.optional import require
 from ..io.params import as_numpy
 from .files import write
+from .metrics import matched
 
 if TYPE_CHECKING:   # matplotlib is optional
     from matplotlib.figure import Figure
@@ -184,13 +185,14 @@ def draw_detections(detector: Callable, dataset: gluon.data.Dataset, size: tuple
 
 def _draw_image(axes, detector, image, label):
     plot_bbox = require("gluoncv.utils.viz", "train.draw_detections").plot_bbox
-    rows = [(*found.box, found.score, found.class_id) for found in detector.detect(image, 0)]
-    boxes, scores, class_ids = np.split(np.reshape(rows, (-1, 6)), (4, 5), axis=1)
+    rows = np.reshape([(found.class_id, found.score, *found.box) for found in detector.detect(image, 0)], (-1, 6))
+    class_ids, scores, boxes = np.split(rows, (1, 2), axis=1)
     for left, top, right, bottom in label[:, :4]:
         axes.plot([left, right, right, left, left], [top, top, bottom, bottom, top], "w--", linewidth=1.2)
     plot_bbox(as_numpy(image), boxes, scores, class_ids, thresh=0, class_names=detector.classes, ax=axes, linewidth=1.5,
               fontsize=8)
-    axes.set_title(f"{len(label)} to find, {len(rows)} found", fontsize=9)
+    right = len(matched(rows, label))
+    axes.set_title(f"{right} of {len(label)} found, {len(rows) - right} wrong", fontsize=9)
 
 
 def _separate_labels(axes):

@@ -142,7 +142,7 @@ def _batch_norms(net):
 
 
 def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task: str) -> str | None:
-    """A sentence about a run that is too short to train anything, or None.
+    """A sentence about a run that is probably too short to train anything, or None.
 
     Parameters
     ----------
@@ -158,8 +158,9 @@ def warning_of_few_updates(updates: int, epochs: int, is_pretrained: bool, task:
     needed = math.ceil(LEAST_UPDATES * epochs / updates)
     start = "" if is_pretrained else " from random weights"
     other = "" if is_pretrained else ", or start from weights: --pretrained auto"
-    return (f"Warning: {updates} update{'s' * (updates != 1)} cannot train a {task}{start}. Leave --epochs out, or "
-            f"pass --epochs {needed}{other}.")
+    count = "1 update is" if updates == 1 else f"{updates} updates are"
+    return (f"Warning: {count} seldom enough to train a {task}{start}. Leave --epochs out, or pass --epochs "
+            f"{needed}{other}.")
 
 
 def hint_for_detector(score: float, updates: int, is_pretrained: bool) -> str | None:

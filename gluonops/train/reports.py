@@ -76,11 +76,20 @@ class ExpectedTime:
         self._marks.append(time.monotonic())
         if len(self._marks) == SLOW + TIMED + 1:
             seconds = (self._marks[-1] - self._marks[SLOW]) / TIMED
-            self._say(f"{'time':>{self._width}}  about {duration(seconds * left)}, and the validations")
+            self._say(f"{'time':>{self._width}}  about {in_words(seconds * left)}, and the validations")
+
+
+def in_words(seconds: float) -> str:
+    """``5 s``, ``12 min 34 s`` or ``1 h 2 min``: in a sentence, ``12:34`` would read as a clock."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def duration(seconds: float) -> str:
-    """``0:05``, ``12:34`` or ``1:02:03``."""
+    """``0:05``, ``12:34`` or ``1:02:03``, for a column."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

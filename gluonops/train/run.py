@@ -24,7 +24,7 @@ from . import parameters
 from .files import lock_folder, make_folder, save_tensors
 from .interrupting import Stopping
 from .precision import MixedPrecision
-from .reports import EpochTable, EventWriter, ExpectedTime, duration, write_history
+from .reports import EpochTable, EventWriter, ExpectedTime, in_words, write_history
 from .workers import Workers, plan, share_parameters, updates_per_epoch
 
 __all__ = ["Run"]
@@ -226,7 +226,7 @@ class Run:
                 self._epoch_began = time.monotonic()
                 yield self.epoch
         if done < total:
-            self.say(f"The {self.title} took {duration(time.monotonic() - began)}.")
+            self.say(f"The {self.title} took {in_words(time.monotonic() - began)}.")
 
     def introduce(self, facts: Mapping[str, object]) -> None:
         """Print what is trained with what, a line for each fact, before the first epoch; later the expected time."""

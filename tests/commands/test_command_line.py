@@ -1,5 +1,6 @@
 """What all commands have in common: help that teaches, exit codes, JSON alone on stdout, errors in one line."""
 import json
+import pathlib
 import re
 
 import gluonops as gops
@@ -8,8 +9,9 @@ from gluonops.bench import cases
 from gluonops.commands import bench, cli
 from gluonops.contract import registry
 
-COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "viz",
-            "bench", "train", "val", "completion"]
+ROOT = pathlib.Path(__file__).parents[2]
+COMMANDS = ["doctor", "install-mxnet", "ops", "files", "convert", "detect", "classify", "anchors", "export", "import",
+            "viz", "bench", "train", "val", "completion"]
 FAILS = {"install-mxnet": ["--wheel", "no.whl", "-o", "wheels"], "ops": ["nope"],
          "files": ["convert", "nowhere", "net.params"], "convert": ["no.cfg", "no.weights", "net"],
          "detect": ["no.png", "--cfg", "no.cfg", "--weights", "no.weights", "-o", "out.png"],
@@ -23,8 +25,20 @@ def test_every_command_is_here(words, capsys):
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
     printed = capsys.readouterr().out
-    assert all(re.search(rf"^    {command}\b", printed, re.M) for command in COMMANDS)
+    assert all(re.search(rf"^  {command}\b", printed, re.M) for command in COMMANDS)
     assert caught.value.code == 0 and list(cli.EXAMPLES) and set(cli.EXAMPLES) == set(COMMANDS)
+    assert all(len(line) < 100 for line in printed.splitlines())
+
+
+def test_the_help_the_readme_and_the_site_show_the_same_doors(capsys):
+    """Keep it running, build with it, take it with you: in one order, and in the same words."""
+    with pytest.raises(SystemExit):
+        cli.main([])
+    found = {"help": re.findall(r"^(\w.*):$", capsys.readouterr().out, re.M)}
+    for page, title in (("README.md", r"^## (.*)$"), ("docs/index.md", r"^:::\{grid-item-card\} (.*)$"),
+                        ("docs/command_line.md", r"^## (.*)$")):
+        found[page] = re.findall(title, (ROOT / page).read_text(encoding="utf-8"), re.M)
+    assert all(tuple(title for title in titles if title in cli.DOORS) == cli.DOORS for titles in found.values()), found
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -30,8 +30,8 @@ def ops(path):
 def written(capsys):
     """The paths that the command prints, without how far the outputs differ from MXNet's."""
     *paths, last = capsys.readouterr().out.splitlines()
-    assert ", net_dense0_fwd_output: differs by at most " in last
-    return [path for path in paths if "differs" not in path]
+    assert ", net_dense0_fwd_output: largest absolute difference " in last and "(good: at most " in last
+    return [path for path in paths if "difference" not in path]
 
 
 def test_export(folder, capsys):

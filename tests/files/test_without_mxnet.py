@@ -83,6 +83,17 @@ def test_where_mxnet_is_not_found(folder):
     check(folder, sys.executable, no_mxnet.environment(folder))
 
 
+def test_the_command_does_not_import_mxnet(folder):
+    """The import takes seconds, and reading files needs nothing of it."""
+    (folder / "mxnet").mkdir()
+    (folder / "mxnet" / "__init__.py").write_text("raise SystemExit('MXNet was imported')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
+    done = [subprocess.run([sys.executable, ROOT / "tools" / "gluonops", *words], cwd=folder, env=environment,
+                           capture_output=True, encoding="utf-8") for words in (["files", "check", "net"], ["ops"])]
+    assert done[0].returncode == 0 and done[0].stdout.startswith("nothing is wrong\n"), done[0].stderr
+    assert done[1].stderr == "MXNet was imported\n"   # The test would see it.
+
+
 @pytest.mark.slow
 def test_an_environment_without_mxnet(folder, tmp_path_factory):
     """pip installs gluonops there from a copy of the sources, with NumPy alone."""

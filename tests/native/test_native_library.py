@@ -1,6 +1,7 @@
 """The library: found, checked, loaded once and silently; and built, or not, with a clear message."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -136,7 +137,8 @@ def test_no_mxnet(tmp_path):
 def test_builds_from_the_command_line(tmp_path):
     command = [sys.executable, "-m", "gluonops.native.build", "--output", str(tmp_path / "a.so")]
     done = subprocess.run(command, text=True, capture_output=True, check=False)
-    assert done.returncode == 0 and done.stderr == "", done.stderr
+    progress = re.compile(r"Compiling the C\+\+ library .*|\d+ of \d+ files are compiled, .*")
+    assert done.returncode == 0 and all(map(progress.fullmatch, done.stderr.splitlines())), done.stderr
     assert [path.name for path in pathlib.Path(tmp_path).iterdir()] == ["a.so"]
     assert native.mismatch_reason(str(tmp_path / "a.so")) is None
 
@@ -161,3 +163,38 @@ def test_the_python_of_operators_is_traced_in_the_threads_of_mxnet():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])})
     assert done.stdout == "{False}\n", done.stderr
+
+
+def test_what_is_built_already_is_copied(tmp_path, monkeypatch):
+    """It is if the same compiler made it of the same sources, wherever these lie."""
+    compiled = []
+
+    def link(compiler, library, objects, digest):
+        library.write_bytes(b"a library")
+        build.STAMP["append_stamp"](library, digest)
+
+    monkeypatch.setattr(build, "_compile", lambda commands, jobs: compiled.append(len(commands)))
+    monkeypatch.setattr(build, "_link", link)
+
+    def make(name, operators=("abs",), built=()):
+        return build.build(tmp_path / f"{name}.so", generated=tmp_path / name / "generated", operators=list(operators),
+                           built=built)
+
+    first = make("first")
+    again = make("again", built=[tmp_path / "absent.so", first])
+    assert len(compiled) == 1 and again.read_bytes() == first.read_bytes()
+    other = make("other", ["abs", "mish"], built=[first, again])
+    assert len(compiled) == 2 and build.STAMP["digest_of"](other) != build.STAMP["digest_of"](first)
+    first.write_bytes(first.read_bytes()[:-1])
+    make("whole", built=[first])
+    assert len(compiled) == 3, "a damaged library is not copied"
+
+
+def test_without_a_terminal_the_build_says_how_far_it_is_in_lines(capsys):
+    screen = build._Screen(sys.stderr, is_terminal=False)
+    screen.begin(40)
+    for done in range(1, 41):
+        screen.show(done, 40, seconds=done / 2)
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert "40 files" in first and "GLUONOPS_COMPILE=0" in first and len(lines) == 10
+    assert lines[4] == "20 of 40 files are compiled, about 10 seconds left"

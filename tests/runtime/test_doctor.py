@@ -1,9 +1,11 @@
 """The doctor, the command line and the support table, also where gluonops does not import."""
 import dataclasses
 import importlib
+import inspect
 import json
 import os
 import pathlib
+import pydoc
 import re
 import subprocess
 import sys
@@ -154,9 +156,44 @@ def test_ops_prints_the_table(capsys):
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(table.rows()))
 
 
+@pytest.mark.parametrize("name", ["group_norm", "GroupNorm", "groupnorm", "nn.GroupNorm"])
+def test_an_operator_is_found_by_its_layer(name, capsys):
+    """The signatures are those of the function and the layer; the page says where they have other names."""
+    assert cli.main(["ops", name]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("group_norm: ")
+    assert "Function ops.group_norm(data, gamma, beta, num_groups=32, eps=1e-05, name=None)" in text
+    assert "Layer nn.GroupNorm(num_groups=32, epsilon=1e-05, " in text
+    assert "; epsilon is the function's eps Backends" in text
+
+
+@pytest.mark.parametrize("name", ["focal_loss", "FocalLoss", "loss.FocalLoss"])
+def test_a_loss_that_is_no_operator_s_own_is_found(name, capsys):
+    assert cli.main(["ops", name]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("loss.FocalLoss: Cross-entropy with less weight on easy examples")
+    assert "Layer loss.FocalLoss(axis=-1, alpha=0.25, gamma=2.0, sparse_label=True" in text
+    assert cli.main(["ops", name, "--json"]) == 0
+    found, = json.loads(capsys.readouterr().out)
+    assert found["layer"].startswith("loss.FocalLoss(")
+
+
+@pytest.mark.parametrize("block", [getattr(room, name) for room in (gops.nn, gops.loss) for name in room.__all__
+                                   if isinstance(getattr(room, name), type)])
+def test_every_layer_shows_its_arguments(block):
+    """``help`` prints the signature; sphinx takes it from __signature__."""
+    kinds = {one.kind for one in inspect.signature(block).parameters.values()}
+    assert inspect.Parameter.VAR_POSITIONAL not in kinds
+    assert inspect.signature(block) == block.__signature__
+    assert f"\n |  {block.__name__}(*args" not in pydoc.plain(pydoc.render_doc(block))
+
+
 def test_errors_of_the_command(capsys):
     assert cli.main(["ops", "reorgg"]) == 1
-    assert capsys.readouterr().err.startswith("gluonops.ops: there is no operator 'reorgg'; there are abs, ")
+    assert capsys.readouterr().err == ("gluonops.ops: there is no operator, layer or loss 'reorgg'. Perhaps you mean "
+                                       "'reorg'.\n")
+    assert cli.main(["ops", "xyz"]) == 1
+    assert capsys.readouterr().err.endswith("loss 'xyz'. gluonops ops lists all of them.\n")
     with pytest.raises(gops.OpError):
         cli.main(["ops", "reorgg", "--debug"])
     for arguments in (["opps"], ["ops", "--jason"]):
@@ -171,7 +208,7 @@ def test_errors_of_the_command(capsys):
 def test_rows_say_what_the_contract_says():
     rows = {row["op"]: row for row in table.rows()}
     assert set(rows) == set(gops.ops.list())
-    assert all(set(row) == {"op", "summary", *table.HEADINGS} for row in rows.values())
+    assert all(set(row) == {"op", "summary", "attributes", "arguments", *table.HEADINGS} for row in rows.values())
     assert rows["reorg"]["layer"] == "nn.Reorg" and rows["softmax_cross_entropy"]["layer"] == "loss.SoftmaxCELoss"
     assert rows["reorg"]["attributes"] == {"stride": 2, "mode": "darknet", "reverse": False}
     assert rows["reorg"]["dtypes"] == "data: float16/32/64, uint8, int8/32/64"
@@ -201,17 +238,19 @@ def test_an_unsupported_file_prints_its_reason(monkeypatch):
 
 
 def test_the_catalogue_names_every_layer_and_loss():
-    *_, layers, losses = table.catalogue().splitlines()
-    assert re.findall(r"`(\w+)`", layers) == sorted({*gops.nn.__all__} - {"replace"})
-    assert re.findall(r"`(\w+)`", losses) == sorted(gops.loss.__all__)
+    rows = [line.split(" | ") for line in table.catalogue().splitlines()[2:]]
+    for column, room in ((1, gops.nn), (2, gops.loss)):
+        names = [name for row in rows for name in re.findall(r"`(\w+)`", row[column])]
+        assert sorted(names) == sorted({*room.__all__} - {"replace"})
 
 
 def test_the_index_has_each_operator_once():
-    lines = table.families("ops").splitlines()
+    lines = table.families().splitlines()
     listed = [line for line in lines if line.startswith("| [")]
     assert len(listed) == len(table.rows())
     for row in table.rows():
-        assert f"| [`{row['op']}`](ops/{row['op']}.rst) | `{row['layer']}` | {row['summary']} |" in listed
+        link = f"[`{row['op']}`](../gluonops/ops/{row['op']}/__init__.py)"
+        assert f"| {link} | `{row['layer']}` | {row['summary']} |" in listed
     assert [line[3:].lower() for line in lines if line.startswith("## ")] == list(FAMILIES)
 
 

@@ -81,10 +81,11 @@ def test_statistics_of_a_short_run():
 
 def test_warnings_of_few_updates():
     said = train.warning_of_few_updates(27, 9, False, "detector")
-    assert said == ("Warning: 27 updates cannot train a detector from random weights. Leave --epochs out, or pass "
+    assert said == ("Warning: 27 updates are seldom enough to train a detector from random weights. Leave --epochs "
+                    "out, or pass "
                     f"--epochs {-(-recipe.LEAST_UPDATES * 9 // 27)}, or start from weights: --pretrained auto.")
     assert "--pretrained" not in train.warning_of_few_updates(1, 1, True, "classifier")
-    assert "1 update cannot train a classifier. " in train.warning_of_few_updates(1, 1, True, "classifier")
+    assert "1 update is seldom enough to train a classifier. " in train.warning_of_few_updates(1, 1, True, "classifier")
     assert train.warning_of_few_updates(recipe.FEW_UPDATES["detector"], 9, False, "detector") is None
     assert train.warning_of_few_updates(40, 9, True, "detector") is None
 

@@ -12,7 +12,7 @@ import gluonops as gops
 import numpy as np
 import pytest
 from gluonops import train
-from gluonops.train import files
+from gluonops.train import files, reports
 
 ROWS = [{"epoch": 1, "loss": 0.5, "learning_rate": 0.01, "score": 0.25},
         {"epoch": 2, "loss": 0.25, "mAP_voc07": 0.125, "score": 0.5}]
@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_written(tmp_path):
 LOCKED = """
 import subprocess
 import sys
-from gluonops.train import files
+from gluonops.train import files, reports
 files.lock_folder(sys.argv[1])
 print("locked", flush=True)
 sys.stdin.read()
@@ -170,3 +170,10 @@ def test_tensorboard(tmp_path):
         writer.write(row)
     content = b"".join(path.read_bytes() for path in sorted(tmp_path.glob("events.out.tfevents.*")))
     assert content.count(b"loss") == 2 and b"mAP_voc07" in content
+
+
+@pytest.mark.parametrize("seconds, words", [(4.6, "5 s"), (59.6, "1 min 0 s"), (754, "12 min 34 s"),
+                                            (3723, "1 h 2 min")])
+def test_times_in_sentences(seconds, words):
+    """They do not read as a clock."""
+    assert reports.in_words(seconds) == words

@@ -55,7 +55,7 @@ def test_the_introduction_ends_with_the_expected_time(tmp_path, capfd, monkeypat
     """The batches that are left need it, after some that trace the net; a run of short epochs has rows instead."""
     seconds = itertools.count()
     monkeypatch.setattr("gluonops.train.reports.time", types.SimpleNamespace(monotonic=lambda: next(seconds)))
-    for batch_size, lines in ((1, ["    time  about 0:23, and the validations"]), (4, [])):
+    for batch_size, lines in ((1, ["    time  about 23 s, and the validations"]), (4, [])):
         run = make(tmp_path / str(batch_size), batch_size=batch_size)
         run.introduce({"pictures": 20})
         finish(run)

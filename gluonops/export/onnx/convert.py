@@ -16,7 +16,6 @@ from ..graph import INPUT_TYPE, Entry, Graph, Node, kind
 from ..model import ExportedModel
 from ..operators.registry import operator_of
 from ..sizes import Sizes
-from . import arithmetic, arrays, boxes, detection, sequences  # noqa: F401  (each fills the table)
 from .loops import unroll, without_branches
 from .model import CONVERTERS, Call, Model, Tensor, refusal
 from .quantize import Quantization, Quantizer

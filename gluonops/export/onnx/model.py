@@ -14,6 +14,7 @@ import numpy as np
 
 from ...contract.errors import OpError
 from ...contract.op import PREFIX
+from ..constants import evaluate
 from ..graph import Graph, Node
 from ..operators.registry import ONNX, OPSETS
 from ..sizes import Batch, Size, SizedNode, Sizes
@@ -93,6 +94,13 @@ class Tensor:
         first = [(0 if step > 0 else LAST) if begin is None else begin for begin, step in zip(begins, steps)]
         last = [(LAST if step > 0 else FIRST) if end is None else end for end, step in zip(ends, steps)]
         return self.apply("Slice", *(self.model.ints(*values) for values in (first, last, axes, steps)))
+
+    def as_indices(self, count: int | None = None, mode: str = "clip") -> Tensor:
+        """Indices as int64, brought into 0 to ``count - 1`` by clipping or wrapping, or left as they are."""
+        value = self.cast(np.int64)
+        if count is None:
+            return value
+        return value.apply("Mod", count) if mode == "wrap" else value.apply("Clip", 0, count - 1)
 
     def column(self, begin: int, end: int | None = None) -> Tensor:
         """The columns from ``begin`` to ``end`` of its last axis if it has three; one column by default."""
@@ -303,26 +311,32 @@ class Call(SizedNode):
         """What a converter takes as inputs."""
         return self.inputs
 
-    def floats(self, **names: tuple[str, float]) -> dict[str, float]:
-        """Attributes of an ONNX node, by name: those of MXNet's node, of a name and with a default."""
-        return {name: float(self.value(*item)) for name, item in names.items()}
+    @property
+    def type_number(self) -> int:
+        """ONNX's number of the type of the first output."""
+        return onnx_type(self.dtype)
+
+    def of_zeros(self, *shapes: tuple[int, ...]) -> Tensor:
+        """What MXNet computes of arrays of zeros of these shapes, as a constant."""
+        inputs = [(Node("_zeros", "placeholder", {"shape": str(shape), "dtype": self.dtype.name}), 0)
+                  for shape in shapes]
+        value, = evaluate([(Node(self.node.op, self.node.name, self.node.options(), inputs), 0)], {}, {})
+        return self.model.constant(value)
 
     def refuse(self, what: str) -> OpError:
         """An OpError; see :func:`refusal`."""
         return refusal(self.node, what)
 
+    def refuse_integers(self) -> None:
+        """Raise an OpError for integers: MXNet rounds them, or they overflow, differently than in ONNX."""
+        if self.dtype.kind in "iu":
+            raise self.refuse(f"computes in {self.dtype}, where MXNet's numbers are not ONNX's; expected float32")
 
-def converts(*names: str, opset: int | None = None) -> Callable:
-    """Enter the decorated function for these operators. It returns a tensor, or a list of tensors.
-
-    ``opset``: the first version of ONNX's operators that has what they need.
-    """
-    def enter(function: Callable) -> Callable:
-        CONVERTERS.update(dict.fromkeys(names, function))
-        if opset is not None:
-            OPSETS.update(dict.fromkeys(names, opset))
-        return function
-    return enter
+    def widened(self, compute: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """What a function of tensors computes, of int8 and uint8 in int32: ONNX has no powers and sums of 8 bits."""
+        if self.dtype.itemsize > 1:
+            return compute(*values)
+        return compute(*[value.cast(np.int32) for value in values]).cast(self.dtype)
 
 
 def opset_of(graph: Graph, opset: int | None) -> int:

@@ -41,26 +41,37 @@ has a default in the function, or it stands for an attribute that one of the ope
     @shape("InstanceNorm", axis=1)
     def _(call, *, axis): ...
 
-**Old functions.** Those in ``export/rules``, ``export/onnx`` and ``export/torch`` that take a call alone stand in the
-same tables, under ``shape_of`` and ``converts``. To move a family, write its module here, import it below, and delete
-the old functions. A function with no parameters but ``call`` may stay as it is. Operators of gluonops are called
-``gluonops_<name>`` in all tables, and their contracts parse their attributes.
+**Values.** ``@values`` enters what NumPy computes of the values of an operator's inputs, to the bit as MXNet does: a
+file is then read without MXNet. Where it copies nothing, ``call.moved()`` in the shape rule has the shape of it.
+
+**Operators of gluonops** are called ``gluonops_<name>`` in all tables, and their contracts parse their attributes.
+Those that are a function of ``torch/losses.txt`` are entered in ``torch/losses.py``.
 
 A module of a family imports neither MXNet nor ONNX nor torch, and of ``export`` only this package.
 """
 from . import (  # noqa: F401  (the families fill the tables)
     activations,
     arithmetic,
+    arrays,
+    boxes,
+    detection,
     drawing,
+    filling,
+    indexing,
     layers,
     linalg,
+    losses,
     normalization,
     numpy_arithmetic,
     numpy_arrays,
+    parts,
     pooling,
+    recurrent,
+    reductions,
     regions,
     sampling,
+    sequences,
 )
-from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of
+from .registry import having, in_torch, onnx, operator_of, shape, torch, traits, traits_of, values
 
-__all__ = ["having", "in_torch", "onnx", "operator_of", "shape", "torch", "traits", "traits_of"]
+__all__ = ["having", "in_torch", "onnx", "operator_of", "shape", "torch", "traits", "traits_of", "values"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .forms import Form, Single
+from .forms import Form, Single, number
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
 from .shapes import Call, Shape
 from .windows import across
@@ -12,8 +12,9 @@ from .windows import across
 traits("Activation", "LeakyReLU", "relu", "clip", "gluonops_mish", "gluonops_swish", "gluonops_hard_swish",
        "gluonops_gelu", is_activation=True)
 traits("sigmoid", "tanh", is_gate=True)
+traits("LeakyReLU", "log_softmax", "sigmoid", "softmax", "softmin", "softsign", "tanh", is_of_floats=True)
 traits("LeakyReLU", has_parameters=True)   # prelu reads slopes
-traits("Dropout", "_copy", "BlockGrad", is_identity=True)
+traits("Dropout", is_identity=True)
 IN_ONNX = {"relu": "Relu", "sigmoid": "Sigmoid", "softrelu": "Softplus", "softsign": "Softsign", "tanh": "Tanh"}
 IN_TORCH = {"relu": Form("F.relu({0})", "nn.ReLU"), "sigmoid": Form("torch.sigmoid({0})", "nn.Sigmoid"),
             "tanh": Form("torch.tanh({0})", "nn.Tanh"), "softrelu": Form("F.softplus({0})", "nn.Softplus"),
@@ -26,9 +27,24 @@ in_torch("gluonops_hard_swish", Form("F.hardswish({0})", "nn.Hardswish"))
 in_torch("gluonops_swiglu", "F.silu({0}.chunk(2, <axis>)[0]) * {0}.chunk(2, <axis>)[1]")
 
 
-@shape("Activation", "Dropout", "SoftmaxActivation")
+@shape("relu", "sigmoid", "softsign", "tanh", "Activation", "Dropout", "SoftmaxActivation")
 def _(call: Call, data: Shape) -> Shape:
     return data
+
+
+@onnx("relu")
+def _(call: OnnxCall, data: Tensor) -> Tensor:
+    """onnxruntime lacks it for integers."""
+    if call.dtype.kind == "f":
+        return data.apply("Relu")
+    return data if call.dtype.kind == "u" else data.apply("Max", 0)
+
+
+@onnx("sigmoid", function="Sigmoid")
+@onnx("softsign", function="Softsign")
+@onnx("tanh", function="Tanh")
+def _(call: OnnxCall, data: Tensor, *, function) -> Tensor:
+    return data.apply(function)
 
 
 @onnx("Activation")
@@ -87,9 +103,21 @@ def _(call: TorchCall, *, approximation) -> Form:
     return IN_TORCH["gelu"] if approximation == "erf" else Form("F.gelu({0}, approximate='tanh')")
 
 
+@torch("gluonops_swish")
+def _(call: TorchCall, *, beta) -> Form | str:
+    return Form("F.silu({0})", "nn.SiLU") if beta == 1 else f"{{0}} * torch.sigmoid({number(beta)} * {{0}})"
+
+
 @onnx("gluonops_mish", opset=18)
 def _(call: OnnxCall, data: Tensor) -> Tensor:
     return data.apply("Mish")
+
+
+@onnx("Dropout")
+def _(call: OnnxCall, data: Tensor, *, mode) -> Tensor:
+    if mode == "always":
+        raise call.refuse("drops numbers at inference, too")
+    return data
 
 
 @torch("Dropout")
@@ -102,7 +130,7 @@ def _(call: TorchCall, *, p, mode, axes) -> Form:
 
 
 # -- softmax ----------------------------------------------------------------------------------------------------------
-@shape("softmax", "softmin")
+@shape("log_softmax", "softmax", "softmin")
 def _(call: Call, *, axis) -> Shape:
     """It may read the length of each row."""
     axis = call.from_front(axis)

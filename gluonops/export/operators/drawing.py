@@ -1,8 +1,10 @@
-"""Random numbers of the size of a tensor. Each target draws others than MXNet, of the same distribution."""
+"""Random numbers. Each target draws others than MXNet, of the same distribution."""
 from __future__ import annotations
 
+import numpy as np
+
 from .forms import number
-from .registry import TorchCall, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, onnx, shape, torch
 from .shapes import Call, Shape
 
 
@@ -25,3 +27,41 @@ def _(call: TorchCall, *, loc, scale) -> str:
 @torch("_random_uniform_like")
 def _(call: TorchCall, *, low, high) -> str:
     return _scaled("torch.rand_like({0})", high - low, low)
+
+
+@onnx("_random_normal", "_random_normal_like")
+def _(call: OnnxCall, *like: Tensor, loc, scale) -> Tensor:
+    return _drawn(call, like, "RandomNormal", mean=loc, scale=scale)
+
+
+@onnx("_random_uniform", "_random_uniform_like")
+def _(call: OnnxCall, *like: Tensor, low, high) -> Tensor:
+    return _drawn(call, like, "RandomUniform", low=low, high=high)
+
+
+def _drawn(call: OnnxCall, like: tuple[Tensor, ...], op: str, **options: float) -> Tensor:
+    """Numbers in the shape of an input, or of the node."""
+    if like:
+        return like[0].apply(f"{op}Like", dtype=call.type_number, **options)
+    return call.model.add(op, shape=call.shape, dtype=call.type_number, **options)
+
+
+@onnx("_sample_normal", op="RandomNormalLike")
+@onnx("_sample_uniform", op="RandomUniformLike")
+def _(call: OnnxCall, *inputs: Tensor, op) -> Tensor:
+    """Numbers for each element of the inputs: a mean and a deviation, or the bounds of an interval."""
+    further = (1,) * (len(call.shape) - len(call.shapes[0]))
+    first, second = (value.cast(call.dtype).reshape((*call.shapes[0], *further)) for value in inputs)
+    numbers = call.model.scalar(0, call.dtype).expand(call.shape).apply(op, dtype=call.type_number)
+    return first + numbers * (second if op == "RandomNormalLike" else second - first)
+
+
+@onnx("_sample_multinomial")
+def _(call: OnnxCall, data: Tensor, *, get_prob) -> Tensor:
+    """ONNX takes the logarithms of the probabilities, a row for each image."""
+    if get_prob:
+        raise call.refuse("returns the probabilities of what it draws")
+    *batch, classes = call.shapes[0]
+    count = int(np.prod(call.shape[len(batch):], dtype=int))
+    rows = data.apply("Log").reshape((*batch, classes) if batch else (1, classes))
+    return rows.apply("Multinomial", sample_size=count, dtype=call.type_number).reshape(call.shape)

@@ -25,7 +25,7 @@ class Form:
     """What a node is in torch.
 
     - ``text``: an expression of the inputs ``{0}``, ``{1}``, ..., of which ``{*}`` are all; None if only a module
-      computes it. ``<name>`` and ``<name=default>`` are attributes of the node. Of a node with a state it is for
+      computes it. ``<name>`` is an attribute of the node. Of a node with a state it is for
       parameters that are computed.
     - ``module``: the class of a module that computes it from its data; None if there is none.
     - ``args``: the arguments of the module, all whose value may differ from the default.

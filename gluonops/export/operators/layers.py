@@ -233,6 +233,11 @@ def _(call: Call, *, input_dim, output_dim) -> Shape:
     return (*call.data, output_dim)
 
 
+@onnx("Embedding")
+def _(call: OnnxCall, data: Tensor, weight: Tensor, *, input_dim) -> Tensor:
+    return weight.apply("Gather", data.as_indices(input_dim), axis=0)
+
+
 @torch("Embedding")
 def _(call: TorchCall) -> Form:
     return Form("F.embedding({0}.long(), {1})", "nn.Embedding",

@@ -102,7 +102,7 @@ def _(call: OnnxCall, *, eps) -> Tensor:
 @torch("InstanceNorm")
 def _(call: TorchCall, *, eps) -> Form:
     call.refuse_if(math.prod(call.shape[2:]) == 1, "normalizes single numbers, which torch refuses")
-    args = {"num_features": call.shapes[1][0], "eps": eps, "affine": True}
+    args = {"num_features": call.shapes[1][0], "eps": Single(eps), "affine": True}
     return Form(module=f"nn.InstanceNorm{call.ndim - 2}d", args=args, state=state_of(call, "weight", "bias"))
 
 

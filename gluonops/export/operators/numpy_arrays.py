@@ -12,8 +12,10 @@ import numpy as np
 from ..graph import Node
 from .forms import Form
 from .numpy_arithmetic import BOOL, FLOAT32, INT64, alike, chosen, first, promoted, refuse, truth
-from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
+from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch, traits
 from .shapes import TYPES, Call, Shape
+
+traits("_np_copy", "_np_moveaxis", "_np_squeeze", "_np_transpose", "_npi_broadcast_to", "_npi_flip", moves=True)
 
 
 # -- what moves elements ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ SHAPES: dict[str, Callable] = {}   # operator -> its shape rule; the contracts o
 ONNX: dict[str, Callable] = {}     # operator -> its converter to ONNX
 OPSETS: dict[str, int] = {}        # operator -> the first version of ONNX's operators that has what it needs
 TORCH: dict[str, Any] = {}         # operator -> its converter to torch, or the Form or the text that it always is
+VALUES: dict[str, Callable] = {}   # operator -> what NumPy computes of the values of its inputs, as MXNet to the bit
 TRAITS: dict[str, Traits] = {}
 
 
@@ -30,6 +31,9 @@ class Traits:
     - ``is_linear``: its inputs are data, a weight and perhaps a bias, and it multiplies and adds them.
     - ``is_activation``: a function of each element alone, which belongs to the layer in front of it.
     - ``is_gate``: such a function, which often makes factors for another branch.
+    - ``is_loss``: MXNet's; it makes a loss of its first input, and reads labels behind it.
+    - ``is_of_floats``: torch computes it with floats alone, or makes floats; MXNet's results of integers are integers.
+    - ``moves``: its outputs have the numbers of its first input as they are, or some of them, perhaps in another type.
     - ``is_identity``: at inference it returns its first input, perhaps without a gradient.
     """
     has_weights: bool = False
@@ -39,6 +43,9 @@ class Traits:
     is_linear: bool = False
     is_activation: bool = False
     is_gate: bool = False
+    is_loss: bool = False
+    is_of_floats: bool = False
+    moves: bool = False
     is_identity: bool = False
 
 
@@ -66,15 +73,21 @@ class Entered:
         self.attributes = tuple(name for name, default in own.items()
                                 if default is inspect.Parameter.empty and name not in constants)
 
-    def __call__(self, call: Any) -> Any:
+    def __call__(self, call: Any, *inputs: Any) -> Any:
+        """What the function returns. ``inputs``: other ones than the call's, as the values of arrays."""
         record = call.attributes if self.attributes else {}
-        inputs = call.operands if self.inputs else ()
+        inputs = (inputs or call.operands) if self.inputs else ()
         return self.function(call, *inputs, **{name: record[name] for name in self.attributes}, **self.constants)
 
 
 def shape(*names: str, **constants: Any) -> Callable:
     """Enter the decorated function as the shape rule of these operators."""
     return _enter(SHAPES, names, constants)
+
+
+def values(*names: str, **constants: Any) -> Callable:
+    """Enter the decorated function as what NumPy computes of the values of these operators' inputs."""
+    return _enter(VALUES, names, constants)
 
 
 def onnx(*names: str, opset: int | None = None, **constants: Any) -> Callable:

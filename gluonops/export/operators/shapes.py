@@ -12,7 +12,7 @@ from ...contract import registry
 from ...contract.errors import OpError
 from ..graph import Entry, Graph, Node, is_ours, kind, our_name
 from ..values import NodeValues
-from .registry import SHAPES
+from .registry import SHAPES, VALUES
 
 Shape = tuple[int, ...]
 Rule = Callable[["Call"], Union[Shape, list[Shape]]]
@@ -56,6 +56,22 @@ class Call(NodeValues):
             shape = tuple(old or new for old, new in zip(known, shape))
         self.shapes[position] = self._found[self.node.inputs[position]] = shape
 
+    def reduced(self, axes: Iterable[int], keeps: bool) -> Shape:
+        """The shape of the data without these axes, or with a size of 1 there; ``(1,)`` if none is left."""
+        axes = set(axes)
+        shape = tuple(1 if axis in axes else size for axis, size in enumerate(self.data)
+                      if keeps or axis not in axes)
+        return shape or (1,)
+
+    def moved(self) -> Shape:
+        """The shape of what NumPy makes of the inputs, by arrays without memory: for operators that copy nothing."""
+        if None in self.shapes:
+            raise TypeError("a shape is not known")
+        result = VALUES[self.node.op](self, *(np.empty(shape, []) for shape in self.shapes))
+        takes_empty = self.node.op in ("_np_reshape", "_npx_reshape")
+        self.check(result.size > 0 or takes_empty or OPEN in self.data, 0, "elements in what is taken")
+        return result.shape
+
     def check(self, fits: bool, position: int, expected: object) -> None:
         """Raise a Misfit unless an input fits."""
         if not fits:
@@ -71,14 +87,6 @@ class Call(NodeValues):
                 if self.shapes[one] is not None:
                     self.expect(other, self.shapes[one])
         return self.data
-
-
-def shape_of(*names: str) -> Callable[[Rule], Rule]:
-    """Enter the decorated rule for these operators."""
-    def enter(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, rule))
-        return rule
-    return enter
 
 
 def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | None]:
@@ -107,7 +115,7 @@ def infer_shapes(graph: Graph, shapes: dict[str, Shape]) -> dict[Entry, Shape | 
         if node.op in ("FullyConnected", "SliceChannel") and OPEN in (found[node.inputs[0]] or ()):
             call = Call(node, found)
             rows = [shape[0] for (maker, _), shape in found.items() if maker is node and shape]
-            if rows and call.value("axis", 1) != 0:
+            if rows and call.attributes.get("axis") != 0:
                 call.expect(0, (max(rows), *call.data[1:]))
     return found
 

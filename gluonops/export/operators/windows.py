@@ -22,11 +22,11 @@ def map_shape(call: Call, channels: int, sizes: list[int]) -> Shape:
 
 def check_onnx_layout(call: OnnxCall) -> None:
     if call.has_channels_last:
-        raise call.refuse(f"has layout {call.text('layout')}; ONNX puts channels first")
+        raise call.refuse(f"has layout {call.attributes['layout']}; ONNX puts channels first")
 
 
 def check_torch_layout(call: TorchCall) -> None:
-    call.refuse_if(call.has_channels_last, f"has layout {call.text('layout')}; expected channels first")
+    call.refuse_if(call.has_channels_last, f"has layout {call.attributes.get('layout')}; expected channels first")
 
 
 def torch_window(call: TorchCall) -> dict[str, object]:

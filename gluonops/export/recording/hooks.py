@@ -126,7 +126,7 @@ def _calling(original: Callable) -> Callable:
 
 def _emitting(original: Callable) -> Callable:
     """The method that runs an operator of gluonops. The observer sees the operator, and not what computes it."""
-    def emit(self: Any, inputs: tuple, name: str | None) -> Any:
+    def __call__(self: Any, inputs: tuple, name: str | None) -> Any:
         observer = current()
         if observer is None or not all(isinstance(each, mx.nd.NDArray) for each in inputs):
             return original(self, inputs, name)
@@ -137,7 +137,7 @@ def _emitting(original: Callable) -> Callable:
             attrs = {"op_type": self._op.graph_name, **self._op.strings(self._attrs)}
             observer.computed("Custom", attrs, sources, [_number(each.handle) for each in made], False)
             return results
-    return emit
+    return __call__
 
 
 def _instead(original: Callable, function: Callable) -> Callable:

@@ -5,7 +5,8 @@ import ast
 
 from ..graph import FIXED_AXES
 from ..model import ExportedModel
-from .registry import Call, converts
+from ..operators.registry import torch
+from .registry import Call
 
 
 def with_one_input(model: ExportedModel) -> ExportedModel:
@@ -17,7 +18,7 @@ def with_one_input(model: ExportedModel) -> ExportedModel:
     return model
 
 
-@converts("_identity_with_attr_like_rhs")
+@torch("_identity_with_attr_like_rhs")
 def fixed_sizes(call: Call) -> str:
     axes = ast.literal_eval(call.node.attrs.get(FIXED_AXES, "[]"))
     sizes = ", ".join(f"({axis}, {call.shapes[0][axis]})" for axis in axes)

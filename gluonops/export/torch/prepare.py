@@ -15,7 +15,9 @@ from .. import passes
 from ..constants import computed, is_random, parameter_only
 from ..graph import VARIABLE, Entry, Graph, Node, is_ours, our_name
 from ..model import ExportedModel
+from ..operators.attributes import attributes_of
 from ..operators.normalization import COUNTER, DARKNET
+from ..operators.recurrent import CONTINUED, STATES, parameters_of
 from ..sizes import Sizes
 from ..values import NodeValues
 from ..warning import warn_of_losses
@@ -138,10 +140,10 @@ def packed_parts(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: 
     for node in graph.nodes():
         if node.op != "RNN" or node.source(1).name not in parameters:
             continue
-        if NodeValues(node, []).value("projection_size") is not None:   # it has further matrices, and no converter
+        if attributes_of(node)["projection_size"] is not None:   # it has further matrices, and no converter
             continue
         vector, begin = node.source(1).name, 0
-        for name, sizes in NodeValues(node, []).recurrent_parameters(shape[node.inputs[0]][2]).items():
+        for name, sizes in parameters_of(NodeValues(node, []), shape[node.inputs[0]][2]).items():
             parts[f"{vector}_{name}"] = Packed(vector, begin, sizes)
             begin += math.prod(sizes)
     return parts
@@ -223,7 +225,7 @@ def join_recurrent(graph: Graph) -> None:
             is_zero = all(source.op == "_zeros" and has_open_size(source) for source, _ in node.inputs[2:])
             states = [] if is_zero else node.inputs[2:]
             node.inputs = [node.inputs[0], *parameters, *states]
-            node.attrs.update(__states__=str(len(states)), __continued__=str(node in continued))
+            node.attrs.update({STATES: str(len(states)), CONTINUED: str(node in continued)})
 
 
 def follow_batch(graph: Graph, shape: dict[Entry, tuple[int, ...]], parameters: dict) -> None:

@@ -11,18 +11,13 @@ from typing import Any
 
 from ...contract.errors import OpError
 from ..graph import Node, is_ours, our_name
-from ..operators.forms import Form, Single, number
-from ..operators.registry import TORCH, operator_of
+from ..operators.forms import Form, number
+from ..operators.registry import TORCH, operator_of, traits_of
 from ..sizes import SizedNode
 
 WHERE = "export.torch"
 SNIPPETS = [pathlib.Path(__file__).with_name(name) for name in ("snippets.txt", "losses.txt", "images.txt")]
 CONVERTERS: dict[str, str | Form | Callable] = TORCH   # those of our operators are entered as gluonops_<name>
-# What torch makes floats of, or does not have for integers, where MXNet's results are integers.
-OF_FLOATS = {
-    "LeakyReLU", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cos", "cosh", "erf", "exp", "expm1",
-    "hard_sigmoid", "log", "log10", "log1p", "log2", "log_softmax", "mean", "norm", "reciprocal", "rsqrt", "sigmoid",
-    "sin", "sinh", "smooth_l1", "softmax", "softmin", "softsign", "sqrt", "tan", "tanh"}
 
 
 class Call(SizedNode):
@@ -43,15 +38,6 @@ class Call(SizedNode):
     def ndim(self) -> int:
         return len(self.shapes[0])
 
-    def value(self, name: str, default: Any = None) -> Any:
-        """An attribute as a number, a tuple or None. A scalar has the type that MXNet holds it in."""
-        value = super().value(name, default)
-        if name != "scalar":
-            return value
-        held = self.held(value)
-        self.refuse_if(held is None, f"has the scalar {value}, which {self.dtypes[0]} does not hold")
-        return held
-
     def from_front(self, axis: int | None) -> int:
         self.refuse_if(axis is None, "runs over the flattened data; expected an axis")
         return super().from_front(axis)
@@ -59,15 +45,17 @@ class Call(SizedNode):
     def refuse_if(self, has_it: bool, what: str) -> None:
         """Raise an OpError for a node that has what its converter does not support."""
         if has_it:
-            raise refusal(self.node, what)
+            raise self.refuse(what)
 
-    def single(self, name: str, default: Any = None) -> Single:
-        """An attribute that MXNet holds in float32."""
-        return Single(self.value(name, default))
+    def refuse(self, what: str) -> OpError:
+        """An OpError; see :func:`refusal`."""
+        return refusal(self.node, what)
 
-    def singles(self, name: str, default: tuple) -> list[Single]:
-        """An attribute of several such numbers."""
-        return list(map(Single, self.ints(name, default)))
+    def chosen_type(self, dtype: str) -> str:
+        """The type that an attribute chooses. One of the net's own is what ``load`` was asked for: its last input's."""
+        if dtype in self.own and (self.dtypes[0].name in self.own or len(self.node.inputs) > 1):
+            return f"{{{len(self.node.inputs) - 1}}}.dtype"
+        return f"torch.{dtype}"
 
     def snippet(self, name: str, *arguments: Any, **options: Any) -> str:
         """A call of a function of the snippets: its inputs, arguments, and the options that are not its defaults.
@@ -84,7 +72,7 @@ class Call(SizedNode):
     def form(self) -> Form:
         """What the node is in torch, from its converter."""
         found = converter_of(self.node)
-        self.refuse_if(self.node.op in OF_FLOATS and self.dtypes[0].kind in "iu",
+        self.refuse_if(traits_of(self.node).is_of_floats and self.dtypes[0].kind in "iu",
                        f"computes in {self.dtypes[0]} with integers as results, which torch does not; cast its input "
                        "to float32")
         try:
@@ -101,16 +89,10 @@ class Call(SizedNode):
 
     def _written(self, text: str, inputs: int) -> str:
         """A text with the values of attributes, and with as many inputs for ``{*}``."""
-        text = re.sub(r"<(\w+)(?:=([^>]*))?>", self._attribute, text)
+        text = re.sub(r"<(\w+)>", lambda match: number(self.attributes[match[1]]), text)
         read = list(map(int, re.findall(r"{(\d+)}", text)))
         self.refuse_if(max(read, default=-1) >= inputs, f"has {inputs} inputs; expected more")
         return text.replace("{*}", ", ".join(f"{{{i}}}" for i in range(inputs)))
-
-    def _attribute(self, match: re.Match) -> str:
-        if match[1] not in self.node.attrs and match[2] is None:
-            return number(self.attributes[match[1]])
-        value = self.value(match[1]) if match[1] in self.node.attrs else None
-        return number(value) if value is not None or match[2] is None else match[2]
 
 
 def usually(text: str) -> str:
@@ -122,14 +104,6 @@ def plain(text: str) -> str:
     """A source with such numbers as they were meant."""
     without = re.sub(r"(,\s+)?\w+=__usual__\([^()]+\)", "", text)
     return re.sub(r"__single__\(([^()]+)\)", r"\1", without)
-
-
-def converts(*names: str) -> Callable:
-    """Enter the decorated function for these operators: ``convert(call)`` returns a Form, or its text."""
-    def enter(function: Callable) -> Callable:
-        CONVERTERS.update(dict.fromkeys(names, function))
-        return function
-    return enter
 
 
 def converter_of(node: Node) -> str | Form | Callable | None:

@@ -17,6 +17,7 @@ from ...contract.errors import OpError
 from ...runtime import importing
 from ..model import ExportedModel
 from ..sizes import Shapes
+from ..tolerance import GRADIENT
 
 if importing.is_imported():
     from ..draws import Values
@@ -24,7 +25,7 @@ if importing.is_imported():
     from .reference import Reference, head_gradient
 
 WHERE = "export.torch"
-GRADIENT, STATE = "the gradient of ", " after a step"
+STATE = " after a step"
 
 
 class Port(NamedTuple):

@@ -29,7 +29,7 @@ from ..operators.forms import Form
 from ..operators.normalization import COUNTER, DARKNET
 from ..sizes import DataShape, Shapes, Sizes, known_shapes
 from ..warning import ExportWarning
-from . import boxes, fixed, losses, operators, recurrent  # noqa: F401  (each fills the table)
+from . import fixed, losses, origin  # noqa: F401  (each but origin fills the table)
 from .blocks import IMPORTED
 from .build import Builder
 from .classes import classes_of
@@ -46,6 +46,7 @@ if importing.is_imported() or TYPE_CHECKING:
     from ..recording import calls
 if TYPE_CHECKING:
     from ..compare import Difference
+    from .step import Port
 
 __all__ = ["torch"]
 
@@ -64,8 +65,9 @@ def torch(net: mx.gluon.Block | str | os.PathLike, folder: str | os.PathLike,
 
     ``net.py`` has ``class Net(nn.Module)`` and ``load()``, and needs torch only. ``net.safetensors`` has the weights,
     ``names.json`` the name in MXNet of each of them, and ``test_net.py`` compares the net with recorded outputs and
-    gradients of MXNet's. If the net has the attributes ``classes`` and ``preprocessing``, or the file has them,
-    ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
+    gradients of MXNet's. ``origin-symbol.json`` is the graph in MXNet: with it :func:`gluonops.export.from_port` brings
+    the weights home after a training in PyTorch. If the net has the attributes ``classes`` and ``preprocessing``, or
+    the file has them, ``net.py`` has ``preprocess``, and ``detect`` or ``classify``.
 
     Where torch is installed, the net is compared with MXNet in float32 before a file is written: outputs in evaluation
     and training mode, and in training mode the gradient of each parameter and the states after a step. Numbers may
@@ -176,9 +178,15 @@ class Converted:
         """Write the source and the weights to a folder. Returns the paths."""
         from safetensors.numpy import save
         (folder / "net.py").write_text(plain(self.source), encoding="utf-8")
-        (folder / "net.safetensors").write_bytes(save(_values(self.model, self.keys)))
+        (folder / "net.safetensors").write_bytes(save(values_of(self.model, self.keys)))
         (folder / "names.json").write_text(json.dumps(self.keys, indent=2) + "\n", encoding="utf-8")
         return [folder / name for name in ("net.py", "net.safetensors", "names.json")]
+
+    def port(self, keys: dict[str, str]) -> Port:
+        """What is compared of a written net, whose weights have the names ``keys``."""
+        from .step import Port
+        return Port(self.user, self.training, list(self.model.inputs), keys, self.multipliers.keys(), self.inputs,
+                    self.computed, self.save_inside)
 
     def save_inside(self, folder: pathlib.Path, names: list[str]) -> None:
         """Write a net like this one, which returns the first outputs of some nodes, to a folder."""
@@ -197,16 +205,15 @@ def _write(folder: pathlib.Path, converted: Converted, force: bool) -> tuple[lis
     """Write the files, and compare them with MXNet where torch is installed. Returns their paths, and what differs."""
     from safetensors.numpy import save
     paths, differences, recorded = converted.save(folder), [], {}
+    paths += origin.save(folder, converted.user, converted.training, converted.keys)
     missing = [name for name, is_there in (("MXNet", importing.is_imported()), ("torch", _is_installed("torch")))
                if not is_there]
     if missing:
         warnings.warn(f"not compared with MXNet, because {' and '.join(missing)} is not installed", ExportWarning,
                       stacklevel=4)
     else:
-        from .verify import Port, compare
-        recorded, differences = compare(Port(
-            converted.user, converted.training, list(converted.model.inputs), converted.keys,
-            converted.multipliers.keys(), converted.inputs, converted.computed, converted.save_inside), folder, force)
+        from .verify import compare
+        recorded, differences = compare(converted.port(converted.keys), folder, force)
     if recorded:
         (folder / "test_net.safetensors").write_bytes(save(recorded))
         paths.append(folder / "test_net.safetensors")
@@ -233,7 +240,7 @@ def _test_alone(model: ExportedModel, inputs: Shapes, outputs: list[tuple[int, .
         "OUTPUTS = []", "\n".join(["OUTPUTS = [", *(f"    {shape}," for shape in outputs), "]"]))
 
 
-def _values(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
+def values_of(model: ExportedModel, keys: dict[str, str]) -> dict[str, np.ndarray]:
     """The parameters and states by their names in torch, with 1 for the gammas that MXNet does not read.
 
     Whole numbers are floats, as in constants.

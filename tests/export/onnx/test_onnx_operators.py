@@ -233,7 +233,7 @@ def test_batch_norm(axis, fix_gamma, tmp_path, rng):
 # Operators that other tests here export.
 ELSEWHERE = {"BatchNorm", "RNN", "_contrib_box_nms", "_contrib_box_decode", "_contrib_ROIAlign",
              "_contrib_MultiBoxPrior", "_contrib_MultiBoxDetection", "_contrib_Proposal",
-             "_identity_with_attr_like_rhs", "_random_normal", "_sample_multinomial",
+             "_identity_with_attr_like_rhs", "_random_normal", "_random_uniform", "_sample_multinomial", "MakeLoss",
              "_sample_normal", "_zeros", "gluonops_mish",
              "gluonops_gelu", "gluonops_group_norm", "gluonops_reorg"}
 
