@@ -132,7 +132,8 @@ def _text_of_two(call: TorchCall, *, text) -> str:
 
 def _text_with_scalar(call: TorchCall, *, text, is_front=False) -> str:
     keeps = call.dtype == call.dtypes[0]
-    value = call.value("scalar", 1) if keeps else call.attributes["scalar"]
+    value = call.attributes["scalar"]
+    value = call.held(value) if keeps else value
     data = "{0}" if keeps else f"{{0}}.to(torch.{call.dtype})"
     if "remainder" in text:
         if is_front:

@@ -202,7 +202,7 @@ def _(call: OnnxCall, *parts: Tensor, of_columns) -> Tensor:
 
 in_torch("_npi_vstack", "torch.vstack([{*}])")
 in_torch("_npi_hstack", "torch.hstack([{*}])")
-in_torch("_npi_stack", "torch.stack([{*}], <axis=0>)")
+in_torch("_npi_stack", "torch.stack([{*}], <axis>)")
 TYPES.update(dict.fromkeys(("_npi_concatenate", "_npi_stack", "_npi_vstack", "_npi_hstack"), alike))
 
 
