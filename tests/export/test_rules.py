@@ -148,6 +148,8 @@ CASES = {
     "_contrib_box_decode": [([(2, 7, 4), (1, 7, 4)], {"format": "center"})],
     "_contrib_ROIAlign": [([IMAGE, (5, 5)], {"pooled_size": (3, 2), "spatial_scale": 0.5})],
     "ROIPooling": [([IMAGE, (5, 5)], {"pooled_size": (3, 2), "spatial_scale": 0.5})],
+    "Correlation": [([IMAGE, IMAGE], {"max_displacement": 2, "stride2": 2, "pad_size": 2}),
+                    ([IMAGE, IMAGE], {"kernel_size": 3, "stride1": 2, "pad_size": 3, "is_multiply": False})],
     "BilinearSampler": [([IMAGE, (2, 2, 4, 5)], {})],
     "GridGenerator": [([(2, 6)], {"transform_type": "affine", "target_shape": (4, 5)}),
                       ([(2, 2, 4, 5)], {"transform_type": "warp"})],

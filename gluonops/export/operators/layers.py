@@ -171,6 +171,15 @@ def _grid(call: OnnxCall) -> np.ndarray:
     return np.stack(grids, axis=1)
 
 
+@shape("Correlation")
+def _(call: Call, first: Shape, second: Shape, *, kernel_size, max_displacement, stride1, stride2, pad_size) -> Shape:
+    call.expect(1, first)
+    border = max_displacement + (kernel_size - 1) // 2
+    rows, columns = (-(-(size + 2 * pad_size - 2 * border) // stride1) for size in first[2:])
+    call.check(rows > 0 and columns > 0, 0, "more pixels")
+    return first[0], (2 * (max_displacement // stride2) + 1) ** 2, rows, columns
+
+
 @onnx("Correlation")
 def _(call: OnnxCall, *inputs: Tensor, kernel_size, max_displacement, stride1, stride2, pad_size,
       is_multiply) -> Tensor:
@@ -194,6 +203,12 @@ def _(call: OnnxCall, *inputs: Tensor, kernel_size, max_displacement, stride1, s
             channels.append(score.reduce("ReduceMean", [1]))
     maps = call.model.add("Concat", *channels, axis=1)
     return maps.apply("AveragePool", kernel_shape=[kernel_size] * 2, strides=[stride1] * 2)
+
+
+@torch("Correlation")
+def _(call: TorchCall, *, kernel_size, max_displacement, stride1, stride2, pad_size, is_multiply) -> str:
+    return call.snippet("correlation", max_displacement, kernel=kernel_size, stride=stride1, step=stride2,
+                        padding=pad_size, multiply=is_multiply)
 
 
 # -- dense layers and embeddings --------------------------------------------------------------------------------------

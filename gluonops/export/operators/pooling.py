@@ -79,14 +79,18 @@ def _counts(windows: list[tuple[int, ...]], counts_padding: bool) -> np.ndarray:
 @torch("Pooling_v1", count_include_pad=None)
 def _(call: TorchCall, *, pool_type, global_pool, pooling_convention, count_include_pad) -> Form:
     check_torch_layout(call)
-    call.refuse_if(pool_type not in ("max", "avg"), f"has pool_type {pool_type}; expected max or avg")
+    call.refuse_if(pool_type not in ("max", "avg", "sum"), f"has pool_type {pool_type}; expected max, avg or sum")
     name, spatial = pool_type.capitalize(), call.ndim - 2
+    if global_pool and pool_type == "sum":
+        return Form(f"{{0}}.sum({tuple(range(2, call.ndim))}, keepdim=True)")
     if global_pool:
         function = f"F.adaptive_{pool_type}_pool{spatial}d({{0}}, 1)"
         return Form(function, f"nn.Adaptive{name}Pool{spatial}d", {"output_size": 1})
     call.refuse_if(pooling_convention not in ("valid", "full"),
                    f"has pooling_convention {pooling_convention}; expected valid or full")
     _check_windows(call, pooling_convention == "full")
+    if pool_type == "sum":
+        return Form(_summed(call, pooling_convention == "full"))
     args = {**torch_window(call), "ceil_mode": pooling_convention == "full"}
     if pool_type == "avg":
         args["count_include_pad"] = count_include_pad is not False
@@ -95,6 +99,15 @@ def _(call: TorchCall, *, pool_type, global_pool, pooling_convention, count_incl
         padding = [pad for pad in reversed(call.window()[2]) for _ in ("before", "behind")]
         args["padding"], text = 0, f"{{self}}(F.pad({{0}}, {padding}))"
     return Form(module=f"nn.{name}Pool{spatial}d", args=args, call=text)
+
+
+def _summed(call: TorchCall, is_full: bool) -> str:
+    """The sums of windows: means that are divided by 1, which torch has for two axes and for three."""
+    kernel, strides, pads, _ = call.window()
+    if len(kernel) > 1:
+        return f"F.avg_pool{len(kernel)}d({{0}}, {kernel}, {strides}, {pads}, {is_full}, True, 1)"
+    window = f"(1, {kernel[0]}), (1, {strides[0]}), (0, {pads[0]})"
+    return f"F.avg_pool2d({{0}}.unsqueeze(2), {window}, {is_full}, True, 1).squeeze(2)"
 
 
 def _check_windows(call: TorchCall, is_full: bool) -> None:

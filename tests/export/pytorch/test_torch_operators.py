@@ -118,6 +118,14 @@ SINGLE = {
     "grids": lambda F, x: F.BilinearSampler(x, 0.7 * F.GridGenerator(
         F.slice_axis(F.flatten(x), axis=1, begin=0, end=6), transform_type="affine", target_shape=(4, 5))),
     "roi_pooling": lambda F, x: F.ROIPooling(x, regions(F, x), (3, 2), 0.5),
+    "pooled_sums": lambda F, x: F.Pooling(x, kernel=(3, 2), stride=(2, 2), pad=(1, 0), pool_type="sum",
+                                          pooling_convention="full"),
+    "global_sums": lambda F, x: F.Pooling(x, global_pool=True, pool_type="sum", kernel=(1, 1)),
+    "pooled_sums_of_rows": lambda F, x: F.Pooling(F.reshape(x, (0, 0, -1)), kernel=(3,), stride=(2,), pad=(1,),
+                                                  pool_type="sum"),
+    "correlation": lambda F, x: F.Correlation(x, F.tanh(x), kernel_size=1, max_displacement=2, stride2=2, pad_size=2),
+    "correlation_of_distances": lambda F, x: F.Correlation(x, F.tanh(x), kernel_size=3, max_displacement=1, stride1=2,
+                                                           pad_size=2, is_multiply=False),
     "flow": lambda F, x: F.BilinearSampler(x, F.GridGenerator(F.slice_axis(x, axis=1, begin=0, end=2),
                                                               transform_type="warp")),
 }
