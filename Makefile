@@ -40,7 +40,9 @@ test: $(STAMP) ## the tests, without the slow ones
 
 test-torch: $(STAMP) ## install PyTorch, and run the tests of gops.export.torch
 	$(BIN)/python -m pip install -q torch==2.13.0
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST) tests/export/pytorch
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" $(PYTEST) tests/export/pytorch tests/numpy_mode \
+		tests/export/test_plain_blocks.py "tests/test_docs.py::test_examples[there_and_back]" \
+		"tests/test_docs.py::test_what_commands_print[there_and_back]"
 
 test-all: $(STAMP) ## all tests, and operators with every dtype, request, backend and mode
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --every-mode $(PYTEST)

@@ -50,7 +50,9 @@ def code(page):
 
 
 def run(page, folder):
-    """Run a page's code in this folder, where its files are."""
+    """Run a page's code in this folder, where its files are. It may train a port, which takes torch."""
+    if re.search(r"^import torch$", code(page), re.M):
+        pytest.importorskip("torch")
     for block in blocks(page):
         if block.file:
             (folder / block.file).write_text(block.text, encoding="utf-8")

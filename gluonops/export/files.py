@@ -36,7 +36,7 @@ def load(where: str, prefix: str, epoch: int | None = None,
     Returns the canonical graph, the parameters and states, and the epoch. An ExportWarning names values that nothing
     reads, or that have another name. An OpError if a file is missing or damaged, or the two do not fit together.
     """
-    graph, rounded = _read_floats(where, f"{prefix}{SYMBOL}", outputs)
+    graph, rounded = read_graph(where, f"{prefix}{SYMBOL}", outputs)
     of_whole = Graph.read(where, f"{prefix}{SYMBOL}").variables() if outputs else ()
     if epoch is None:
         epoch = newest_epoch(where, prefix)
@@ -67,7 +67,7 @@ def load(where: str, prefix: str, epoch: int | None = None,
     return graph, _widened(graph, values, path), epoch
 
 
-def _read_floats(where: str, path: str, outputs: Iterable[str] = ()) -> tuple[Graph, dict[str, Rounded]]:
+def read_graph(where: str, path: str, outputs: Iterable[str] = ()) -> tuple[Graph, dict[str, Rounded]]:
     """Read symbol JSON, and cut it at the outputs, if some are named. An OpError if the file is missing or damaged.
 
     Returns the graph, of floats if MXNet's ``quantize_net`` has written it, and the parameters that have to be computed

@@ -102,7 +102,7 @@ def test_onnx(older):
 def test_read_as_mxnet_reads_it(name, tmp_path, capfd):
     """All nodes, inputs and attributes agree; MXNet also gives a variable the attributes of the layer behind it."""
     (tmp_path / "net-symbol.json").write_text(FILES[name][0])
-    graph = read_graph("test", str(tmp_path / "net-symbol.json"))
+    graph, _ = read_graph("test", str(tmp_path / "net-symbol.json"))
     read = graph.symbol()
     assert capfd.readouterr().err == ""   # MXNet reports that it upgrades a file
     expected = mx.sym.load(str(tmp_path / "net-symbol.json"))
@@ -118,7 +118,7 @@ def test_read_as_mxnet_reads_it(name, tmp_path, capfd):
 def test_marks_of_inputs(tmp_path):
     """weight_lr_mult of a layer is __lr_mult__ of its weight; one for an input that is not listed is dropped."""
     (tmp_path / "net-symbol.json").write_text(RESIDUAL.replace('"beta_wd_mult"', '"moving_var_wd_mult"'))
-    nodes = {item.name: item for item in read_graph("test", str(tmp_path / "net-symbol.json")).nodes()}
+    nodes = {item.name: item for item in read_graph("test", str(tmp_path / "net-symbol.json"))[0].nodes()}
     assert nodes["conv_weight"].attrs == {"__lr_mult__": "0.5"}
     assert nodes["conv"].marks() == {"__ctx_group__": "stage1"}
     assert nodes["bn"].attrs == {"eps": "2e-05", "fix_gamma": "False"}
@@ -129,7 +129,7 @@ def test_all_axes(version, axis, tmp_path):
     """-1 was argmax's default, and meant all axes."""
     (tmp_path / "net-symbol.json").write_text(text_of([node("null", "data"), node("argmax", "best", 0, axis="-1")],
                                                       version))
-    graph = read_graph("test", str(tmp_path / "net-symbol.json"))
+    graph, _ = read_graph("test", str(tmp_path / "net-symbol.json"))
     assert graph.outputs[0][0].attrs.get("axis") == axis
 
 

@@ -133,8 +133,8 @@ def subclasses(cls):
 def test_every_body_of_ours_runs_in_both_modes():
     """A class that defines ``hybrid_forward`` derives from the class that converts."""
     for module in pkgutil.walk_packages(gops.__path__, "gluonops."):
-        if not module.name.endswith(("__main__", ".libgluonops")):
-            importlib.import_module(module.name)
+        if not module.name.endswith(("__main__", ".libgluonops")) and ".export.torch" not in module.name:
+            importlib.import_module(module.name)   # those of torch's room may need torch, and have no layer
     ours = {cls for cls in subclasses(gluon.HybridBlock) if cls.__module__.startswith("gluonops.")}
     assert len(ours) > 60
     assert not {cls for cls in ours if "hybrid_forward" in vars(cls) and not issubclass(cls, EitherModeBlock)}

@@ -138,6 +138,7 @@ def test_quantized_in_each_mode(book_net, tmp_path):
 
 
 def test_a_legacy_net_is_exported_the_same_in_numpy_mode(tmp_path):
+    pytest.importorskip("torch")
     net = nn.HybridSequential(prefix="")
     net.add(nn.Conv2D(4, 3, padding=1), nn.BatchNorm(), gops.nn.Mish(), nn.Dense(3))
     net.initialize(mx.init.Xavier())
