@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 from benchmarks.harness.machine import KEEPING_MALLOC
 from gluonops.commands import cli, scripts
+from mxnet import gluon
+from mxnet.contrib import quantization
 from mxnet.gluon import nn
 from mxnet.gluon.model_zoo import vision
 from PIL import Image
@@ -143,6 +145,18 @@ def port(path):
     pathlib.Path("trained.pt").write_bytes((path / "net.safetensors").read_bytes())
 
 
+def of_8_bits(path):
+    """Files that MXNet's quantize_net wrote."""
+    net, images = nn.Conv2D(4, 3), mx.nd.random.uniform(shape=(4, 3, 8, 8))
+    net.initialize()
+    data = gluon.data.DataLoader(gluon.data.ArrayDataset(images, mx.nd.zeros(4)), batch_size=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small = quantization.quantize_net(net, calib_mode="naive", calib_data=data, ctx=mx.cpu())
+        small(images)
+        small.export(str(path))
+
+
 def classes(path):
     for split in ("train", "val"):
         for name in ("rose", "tulip"):
@@ -165,7 +179,7 @@ FILES = {
     **dict.fromkeys(("photographs", "photos", "scenes"), pictures),
     **dict.fromkeys(("digits", "net", "old/net"), small_net), "port": port,
     **dict.fromkeys(("flowers", "FOLDER"), classes),
-    "resnet": resnet,
+    "resnet": resnet, "resnet_int8": of_8_bits,
     "VOCdevkit": detection(folders.make_voc), "COCO": detection(folders.make_coco),
     "coco.names": names(2), "voc.names": names(20),
     "yolov2.cfg": cfg("mini-yolov2.cfg"), "yolov2.weights": weights("mini-yolov2.cfg"),

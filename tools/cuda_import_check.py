@@ -26,7 +26,8 @@ start = time.perf_counter()
 import gluonops
 seconds = time.perf_counter() - start
 from gluonops.runtime import cuda_libraries
-from gluonops.core import record, registry, rtc
+from gluonops.contract import registry
+from gluonops.cuda import record, rtc
 compiled = 0
 for name in rtc.operators():
     op = registry.get(name).op

@@ -14,18 +14,10 @@ import numpy as np
 from .graph import VARIABLE, Entry, Graph, Node, is_mark, is_of_8_bits
 from .metadata import read_metadata
 from .operators import schema
+from .operators.eight_bits import CHANGES, FUSED, NAMES
 
 SUFFIX = "_quantize"   # of the names of rounded parameters, and between the names of their ranges
 STEPS = {"int8": 127, "uint8": 255, "int32": 2 ** 31 - 1}   # from 0 to the end of the range
-# What only changes the type of numbers.
-CHANGES = ("_contrib_quantize", "_contrib_quantize_v2", "_contrib_requantize", "_contrib_dequantize")
-FUSED = ("_sg_mkldnn_conv", "_sg_mkldnn_fully_connected")   # with a graph inside
-# The operators of 8 bits that have another one's attributes, and its inputs in front of their ranges.
-NAMES = {"_contrib_quantized_act": "Activation", "_contrib_quantized_batch_norm": "BatchNorm",
-         "_contrib_quantized_concat": "Concat", "_contrib_quantized_conv": "Convolution",
-         "_contrib_quantized_elemwise_add": "elemwise_add", "_contrib_quantized_elemwise_mul": "elemwise_mul",
-         "_contrib_quantized_embedding": "Embedding", "_contrib_quantized_flatten": "Flatten",
-         "_contrib_quantized_fully_connected": "FullyConnected", "_contrib_quantized_pooling": "Pooling"}
 
 
 class Rounded(NamedTuple):

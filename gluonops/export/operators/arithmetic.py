@@ -171,7 +171,7 @@ def _power(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
     return call.widened(lambda base, exponent: base.apply("Pow", exponent), left, right)
 
 
-def _modulo(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
+def remainder(left: Tensor, right: Tensor) -> Tensor:
     """The remainder with the divisor's sign, as in Python. ONNX's own operator does so for integers only.
 
     Of floats it is computed from the remainder with the dividend's sign, which is exact. The quotient is not: the
@@ -180,7 +180,7 @@ def _modulo(call: OnnxCall, left: Tensor, right: Tensor) -> Tensor:
     """
     by_zero = right.apply("Equal", 0)
     divisor = by_zero.apply("Where", 1, right)
-    if call.dtype.kind in "iu":
+    if left.dtype.kind in "iu":
         return left.apply("Mod", divisor)
     rest = left.apply("Mod", divisor, fmod=1)
     has_other_sign = rest * divisor.apply("Sign") < 0
@@ -239,7 +239,7 @@ for _name, _op, _sign in (("and", "And", "&"), ("or", "Or", "|"), ("xor", "Xor",
     _enter(f"logical_{_name}", functools.partial(_logic, _op), f"(({{0}} != 0) {_sign} ({{1}} != 0)).to({{0}}.dtype)")
 _enter("not_equal", _difference, "({0} != {1}).to({0}.dtype)")
 _enter("power", _power, "{0} ** {1}")
-_enter("mod", _modulo, "remainder({0}, {1})")
+_enter("mod", lambda call, left, right: remainder(left, right), "remainder({0}, {1})")
 
 
 @values("_div_scalar", compute=operator.truediv)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..graph import Node
+from .arithmetic import remainder
 from .forms import number
 from .registry import OnnxCall, Tensor, TorchCall, in_torch, onnx, shape, torch
 from .shapes import TYPES, Call, Misfit, Shape
@@ -86,17 +87,6 @@ def _same(call: Call, data: Shape, *others: Shape) -> Shape:
     return data
 
 
-def _modulo(left: Tensor, right: Tensor) -> Tensor:
-    """The remainder with the divisor's sign; 0 of a division by 0."""
-    by_zero = right.apply("Equal", 0)
-    divisor = by_zero.apply("Where", 1, right)
-    if left.dtype.kind in "iu":
-        return left.apply("Mod", divisor)
-    rest = left.apply("Mod", divisor, fmod=1)
-    has_other_sign = rest * divisor.apply("Sign") < 0
-    return by_zero.apply("Where", 0, has_other_sign.apply("Where", rest + divisor, rest))
-
-
 def _computed(call: OnnxCall, op: str, left: Tensor, right: Tensor) -> Tensor:
     """What an operator of ONNX makes of two operands, in the type of the result. ONNX has no powers of 8 bits."""
     narrow = op == "Pow" and call.dtype.itemsize == 1 and call.dtype != BOOL
@@ -106,7 +96,7 @@ def _computed(call: OnnxCall, op: str, left: Tensor, right: Tensor) -> Tensor:
         if op not in OF_BOOLS:
             raise call.refuse("computes with truth values; cast its inputs to float32")
         op = OF_BOOLS[op]
-    result = _modulo(left, right) if op == "Mod" else left.apply(op, right)
+    result = remainder(left, right) if op == "Mod" else left.apply(op, right)
     return result.cast(call.dtype) if narrow else result
 
 
