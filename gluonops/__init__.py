@@ -33,8 +33,10 @@ if _importing.is_imported():
     from .backends import examination, native, registration, tuning
     from .backends.backend import backend, current_backend, retrace_on_change
     from .contract import errors
+    from .runtime import forks
 
     errors.install()
+    forks.install()
     examination.install()
     registration.install()
     retrace_on_change()

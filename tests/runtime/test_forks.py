@@ -1,0 +1,58 @@
+"""A process that forks while MXNet computes: neither waits for ever nor is it aborted, and an error is said."""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import fresh
+import pytest
+
+FORKS = {
+    "fork": "os.waitpid(os.fork() or os._exit(0), 0)",
+    "multiprocessing": "p = multiprocessing.get_context('fork').Process(target=int); p.start(); p.join()",
+    # With preexec_fn it forks on every Python, without it before Python 3.10.
+    "subprocess": "subprocess.run(['true'], check=True)",
+    "subprocess with preexec_fn": "subprocess.run(['true'], check=True, preexec_fn=int)",
+}
+PROGRAM = """
+import gluonops, mxnet as mx, multiprocessing, os, subprocess, sys, time
+
+class Slow(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        time.sleep({seconds})
+        import wave      # takes the lock of Python's imports
+        if {fails}:
+            raise ValueError("the slow one failed")
+        self.assign(out_data[0], req[0], in_data[0] * 2)
+
+@mx.operator.register("slow")
+class SlowProperties(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Slow()
+
+for _ in range({times}):
+    y = mx.nd.Custom(mx.nd.ones((2,)), op_type="slow")
+    {fork}
+    y = mx.nd.Custom(y, op_type="slow") + 1
+print(y.asnumpy() if not {fails} else "goes on")
+"""
+
+
+@pytest.mark.parametrize("seconds, times", [(0.2, 1), (0, 20)], ids=["computes", "begins"])
+@pytest.mark.parametrize("fork", FORKS)
+def test_a_custom_op_that_is_not_finished(fork, seconds, times):
+    """MXNet waited for it with Python's lock, which it needs; or took its thread away before it had begun."""
+    done = fresh.python("-c", PROGRAM.format(seconds=seconds, times=times, fails=False, fork=FORKS[fork]))
+    assert (done.returncode, done.stdout) == (0, "[5. 5.]\n"), done.stderr
+
+
+@pytest.mark.parametrize("operator", ["mx.nd.linalg.potrf(-mx.nd.eye(2))",
+                                      "mx.nd.Custom(mx.nd.ones(2), op_type='slow')"])
+def test_an_operator_that_failed(operator):
+    """MXNet aborted the process: its error left the handler of the fork, where nothing can catch it."""
+    before, _, _ = PROGRAM.partition("for _ in")
+    code = before.format(seconds=0, fails=True) + f"y = {operator}\n{FORKS['fork']}\nprint('goes on')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.endswith("goes on\n"), done.stderr
+    assert "an operator had failed before this process forked, and nobody had read its result" in done.stderr
+    assert "Call mx.nd.waitall() before the fork" in done.stderr
