@@ -1,11 +1,11 @@
 """Fork a process that uses MXNet: finish MXNet's work first.
 
 ``os.fork``, ``multiprocessing`` with its usual method, a ``DataLoader`` with workers and, before Python 3.10,
-``subprocess`` fork. MXNet stops its threads for that while the thread that forks holds Python's lock, and this has three
-faults. MXNet waits for ever for a ``CustomOp`` that is still computing, and for one that it is just removing, because
-both need Python's lock. It loses one that has not begun, and then waits for it. And if an operator has failed whose
-result nobody has read yet, its error leaves MXNet where nothing can catch it, and the process is aborted. All of them
-need work that is not finished, and here it is finished before MXNet is asked to stop.
+``subprocess`` fork. MXNet stops its threads for that while the thread that forks holds Python's lock, and this has
+three faults. MXNet waits for ever for a ``CustomOp`` that is still computing, and for one that it is just removing,
+because both need Python's lock. It loses one that has not begun, and then waits for it. And if an operator has failed
+whose result nobody has read yet, its error leaves MXNet where nothing can catch it, and the process is aborted. All of
+them need work that is not finished, and here it is finished before MXNet is asked to stop.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def finish_work() -> None:
                            "result, which is not valid. Call mx.nd.waitall() before the fork, to get the error where "
                            f"it can be caught. It says: {error}") from error
     finally:
-        known_to_mxnet = list(mx.operator._registry.ref_holder.values())   # functions make CustomOps, the rest are such
+        known_to_mxnet = list(mx.operator._registry.ref_holder.values())   # functions make CustomOps
         if any(not isinstance(held, types.FunctionType) for held in known_to_mxnet):
             _wait_for_removal()
 
