@@ -44,8 +44,8 @@ def finish_work() -> None:
                            "result, which is not valid. Call mx.nd.waitall() before the fork, to get the error where "
                            f"it can be caught. It says: {error}") from error
     finally:
-        known_to_mxnet = list(mx.operator._registry.ref_holder.values())   # functions make CustomOps
-        if any(not isinstance(held, types.FunctionType) for held in known_to_mxnet):
+        held_by_mxnet = list(mx.operator._registry.ref_holder.values())   # CustomOps, and the functions that make them
+        if any(not isinstance(held, types.FunctionType) for held in held_by_mxnet):
             _wait_for_removal()
 
 
