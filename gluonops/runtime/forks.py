@@ -50,7 +50,7 @@ def finish_work() -> None:
 
 
 def _wait_for_removal() -> None:
-    """Wait until MXNet's threads sleep. After its last operator a thread may still call Python, to remove a CustomOp."""
+    """Wait until MXNet's threads sleep: after its last operator one may still call Python, to remove a CustomOp."""
     idle = 0
     for _ in range(MOST_LOOKS):
         time.sleep(STEP)
